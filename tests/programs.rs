@@ -1,0 +1,2 @@
+//! Runs the C and C++ programs under `tests/`.
+fn main() {}
