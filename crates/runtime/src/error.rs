@@ -1,0 +1,126 @@
+//! What can go wrong, with the values that were wrong. One place maps each to its code.
+
+use std::fmt;
+
+/// A failure as the user meets it: CANN's number and a sentence that names the value at fault and
+/// what to do. Expected outcomes (a queue is empty, a pool is full) are enums elsewhere, not this.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Error {
+    /// The number the C ABI returns.
+    pub code: Code,
+    /// The sentence `aclGetRecentErrMsg` gives.
+    pub text: String,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.text)
+    }
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {
+        /// The codes of CANN that the runtime gives.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(i32)]
+        pub enum Code {
+            $($(#[$doc])* $name = $value,)*
+        }
+    };
+}
+
+codes! {
+    /// An argument is null, or outside what the function takes.
+    InvalidParam = 100000,
+    /// `aclInit` was called before.
+    RepeatInitialize = 100002,
+    /// The configuration file cannot be read.
+    InvalidFile = 100003,
+    /// The configuration file is not JSON.
+    ParseFile = 100006,
+    /// A key of the configuration file has a bad value.
+    FileAttrInvalid = 100008,
+    /// `aclFinalize` without `aclInit`.
+    RepeatFinalize = 100037,
+    /// A runtime argument has a bad value.
+    RtParamInvalid = 107000,
+    /// No such device.
+    InvalidDeviceId = 107001,
+    /// The thread has no current context.
+    ContextNull = 107002,
+    /// The stream belongs to another context.
+    StreamContext = 107003,
+    /// An event has no usable time.
+    EventTimestampInvalid = 107006,
+    /// The end event came before the start event.
+    EventTimestampReversal = 107007,
+    /// Not a live handle of the expected kind.
+    InvalidHandle = 107017,
+    /// A wait in a stream ran out of time.
+    WaitTimeout = 107019,
+    /// A system parameter was read before it was set.
+    SysParamNotSet = 107021,
+    /// The stream was aborted.
+    StreamAbort = 107023,
+    /// Cairn does not have this.
+    FeatureNotSupport = 207000,
+    /// Out of memory.
+    MemoryAllocation = 207001,
+    /// Too many streams on the device.
+    NoStreamResource = 207008,
+    /// Something inside failed; the text says what.
+    Internal = 500000,
+    /// The runtime cannot serve this process or object any more.
+    RtInternal = 507000,
+    /// Waiting for a stream ran out of time.
+    StreamSyncTimeout = 507046,
+    /// Waiting for an event ran out of time.
+    EventSyncTimeout = 507047,
+}
+
+impl Error {
+    /// An error with this code and sentence.
+    pub fn new(code: Code, text: impl Into<String>) -> Error {
+        Error { code, text: text.into() }
+    }
+
+    /// A required pointer is null.
+    pub fn null(parameter: &str) -> Error {
+        Error::new(Code::InvalidParam, format!("the argument {parameter} is null"))
+    }
+
+    /// An argument that the function does not take (100000).
+    pub fn invalid(text: impl Into<String>) -> Error {
+        Error::new(Code::InvalidParam, text)
+    }
+
+    /// A value the runtime refuses (107000).
+    pub fn refused(text: impl Into<String>) -> Error {
+        Error::new(Code::RtParamInvalid, text)
+    }
+
+    /// The thread has no device yet.
+    pub fn no_context() -> Error {
+        Error::new(
+            Code::ContextNull,
+            "this thread has no current context: call aclrtSetDevice or aclrtSetCurrentContext first",
+        )
+    }
+
+    /// A device id that does not exist.
+    pub fn device(id: i64, count: usize) -> Error {
+        let text = match count {
+            0 => format!("device {id} does not exist: ASCEND_RT_VISIBLE_DEVICES hides every device"),
+            _ => format!("device {id} does not exist: valid ids are 0 to {}", count - 1),
+        };
+        Error::new(Code::InvalidDeviceId, text)
+    }
+
+    /// An environment variable with a value that cannot be used.
+    pub fn setting(name: &str, value: &str, wanted: String) -> Error {
+        Error::new(Code::InvalidParam, format!("{name}={value} cannot be used: it takes {wanted}"))
+    }
+}
+
+/// The result of everything that can fail with a code.
+pub type Result<T> = std::result::Result<T, Error>;

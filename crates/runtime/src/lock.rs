@@ -1,0 +1,217 @@
+//! Locks with ranks. A thread may take a lock only while it holds none of the same or a higher
+//! rank, so no order of calls can dead-lock; debug builds check every acquisition.
+//!
+//! No lock of this crate is held while a user's callback runs.
+
+use std::ops::{Deref, DerefMut};
+use std::time::Duration;
+
+/// The order in which locks may be taken, outermost first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Rank {
+    /// Opening and closing devices.
+    Process,
+    /// Lists of state callbacks.
+    Callbacks,
+    /// A device's contexts and peers.
+    Device,
+    /// A context's streams and parameters.
+    Context,
+    /// An event's current capture.
+    Event,
+    /// A stream's submission side.
+    Submit,
+    /// A stream's taken batch of tasks.
+    Batch,
+    /// Who waits for a capture.
+    Capture,
+    /// The scheduler's run queue.
+    RunQueue,
+    /// Idle threads for host functions.
+    HostThreads,
+    /// A memory arena.
+    Arena,
+    /// Registered host ranges.
+    Registered,
+    /// One slot of the handle table, or its free list.
+    Handles,
+    /// A thread's ordered clock.
+    HostClock,
+    /// A stream's first failure.
+    Failure,
+    /// Sleepers that wait for a stream.
+    Done,
+    /// The task trace file.
+    Trace,
+    /// The log file.
+    Log,
+}
+
+/// A mutex with a rank. Tiny, no poisoning.
+pub struct Mutex<T> {
+    rank: Rank,
+    inner: imp::Mutex<T>,
+}
+
+/// Holds a [`Mutex`] until dropped.
+pub struct MutexGuard<'a, T> {
+    rank: Rank,
+    inner: Option<imp::MutexGuard<'a, T>>,
+}
+
+/// A condition variable for [`Mutex`].
+#[derive(Default)]
+pub struct Condvar(imp::Condvar);
+
+impl<T> Mutex<T> {
+    /// A mutex of this rank.
+    pub const fn new(rank: Rank, value: T) -> Mutex<T> {
+        Mutex { rank, inner: imp::mutex(value) }
+    }
+
+    /// Waits for the mutex.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        held::enter(self.rank);
+        MutexGuard { rank: self.rank, inner: Some(imp::lock(&self.inner)) }
+    }
+}
+
+impl<T> Deref for MutexGuard<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.inner.as_ref().expect("the guard holds its lock")
+    }
+}
+
+impl<T> DerefMut for MutexGuard<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.inner.as_mut().expect("the guard holds its lock")
+    }
+}
+
+impl<T> Drop for MutexGuard<'_, T> {
+    fn drop(&mut self) {
+        self.inner = None;
+        held::leave(self.rank);
+    }
+}
+
+impl Condvar {
+    /// A condition variable without waiters.
+    pub const fn new() -> Condvar {
+        Condvar(imp::condvar())
+    }
+
+    /// Lets the lock go, sleeps, takes it again.
+    pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
+        let inner = guard.inner.take().expect("the guard holds its lock");
+        guard.inner = Some(imp::wait(&self.0, inner));
+    }
+
+    /// The same with a limit; returns false when the limit passed.
+    pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, limit: Duration) -> bool {
+        let inner = guard.inner.take().expect("the guard holds its lock");
+        let (inner, in_time) = imp::wait_for(&self.0, inner, limit);
+        guard.inner = Some(inner);
+        in_time
+    }
+
+    /// Wakes one sleeper.
+    pub fn notify_one(&self) {
+        self.0.notify_one();
+    }
+
+    /// Wakes every sleeper.
+    pub fn notify_all(&self) {
+        self.0.notify_all();
+    }
+}
+
+#[cfg(not(feature = "shuttle"))]
+mod imp {
+    use std::time::Duration;
+
+    pub use parking_lot::{Condvar, Mutex, MutexGuard};
+
+    pub const fn mutex<T>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+    pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+        m.lock()
+    }
+    pub const fn condvar() -> Condvar {
+        Condvar::new()
+    }
+    pub fn wait<'a, T>(c: &Condvar, mut g: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        c.wait(&mut g);
+        g
+    }
+    pub fn wait_for<'a, T>(
+        c: &Condvar,
+        mut g: MutexGuard<'a, T>,
+        limit: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        let in_time = !c.wait_for(&mut g, limit).timed_out();
+        (g, in_time)
+    }
+}
+
+#[cfg(feature = "shuttle")]
+mod imp {
+    use std::time::Duration;
+
+    pub use shuttle::sync::{Condvar, Mutex, MutexGuard};
+
+    pub const fn mutex<T>(value: T) -> Mutex<T> {
+        Mutex::new(value)
+    }
+    pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
+        m.lock().expect("no panics under a lock")
+    }
+    pub const fn condvar() -> Condvar {
+        Condvar::new()
+    }
+    pub fn wait<'a, T>(c: &Condvar, g: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        c.wait(g).expect("no panics under a lock")
+    }
+    pub fn wait_for<'a, T>(
+        c: &Condvar,
+        g: MutexGuard<'a, T>,
+        _limit: Duration,
+    ) -> (MutexGuard<'a, T>, bool) {
+        (wait(c, g), true)
+    }
+}
+
+/// The ranks this thread holds, one bit each; checked in debug builds.
+#[cfg(all(debug_assertions, not(feature = "shuttle")))]
+mod held {
+    use super::Rank;
+    use std::cell::Cell;
+
+    thread_local! {
+        static HELD: Cell<u32> = const { Cell::new(0) };
+    }
+
+    pub fn enter(rank: Rank) {
+        HELD.with(|held| {
+            let above = held.get() >> rank as u32;
+            assert!(above == 0, "lock of rank {rank:?} taken while holding {:#b}", held.get());
+            held.set(held.get() | 1 << rank as u32);
+        });
+    }
+
+    pub fn leave(rank: Rank) {
+        HELD.with(|held| held.set(held.get() & !(1 << rank as u32)));
+    }
+}
+
+#[cfg(any(not(debug_assertions), feature = "shuttle"))]
+mod held {
+    use super::Rank;
+    #[inline(always)]
+    pub fn enter(_: Rank) {}
+    #[inline(always)]
+    pub fn leave(_: Rank) {}
+}
