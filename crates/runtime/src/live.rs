@@ -1,0 +1,487 @@
+//! Live figures: what each process holds on each device, readable from outside.
+//!
+//! A process that opens a device keeps one page in a file named after its process id. It stores
+//! figures there with plain relaxed stores; `npu-smi` reads the files of all processes of the same
+//! user. Nothing waits for anything, and nothing here can fail a program: without a page the
+//! figures are simply not shown.
+//!
+//! ```text
+//! $XDG_RUNTIME_DIR/cairn/4711      (or /tmp/cairn-1000/4711)
+//!
+//!    0  magic  version  pid  start time  pid namespace  devices
+//!   48  command name
+//!  128  device 0: capacity  used  waiting  streams  active
+//!  192  device 1: ...
+//! 4096
+//! ```
+//!
+//! The folder must be ours, private (0700) and no link; a file that outlived its process is told by
+//! the start time that it carries, and whoever reads it removes it.
+
+use std::{
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::{Path, PathBuf},
+    ptr::NonNull,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use rustix::{
+    fs::{AtFlags, CWD, Mode, OFlags},
+    io::Errno,
+    mm::{MapFlags, ProtFlags},
+    process::{geteuid, getpid},
+};
+
+/// The most devices that a page has room for.
+pub const MAX_DEVICES: usize = 16;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"CAIRNLIV");
+const VERSION: u64 = 1;
+const PAGE: usize = 4096;
+const NAME_AT: usize = 48;
+const NAME_LEN: usize = 64;
+const DEVICES_AT: usize = 128;
+const DEVICE_LEN: usize = 64;
+
+/// One word per figure, in the order of the file.
+#[derive(Clone, Copy)]
+enum Figure {
+    Capacity,
+    Used,
+    Waiting,
+    Streams,
+    Active,
+}
+
+/// This process's page. Setters may be called from any thread and cost one store.
+///
+/// Device numbers are physical, before `ASCEND_RT_VISIBLE_DEVICES`; a number beyond the page is
+/// ignored. Dropping the page, or [`remove`](Self::remove), takes the file away; the mapping itself
+/// stays valid until the drop. A forked child leaves its parent's file alone.
+#[derive(Debug)]
+pub struct LivePage {
+    words: NonNull<AtomicU64>,
+    folder: OwnedFd,
+    pid: i32,
+}
+
+// SAFETY: the page is only touched through atomics, and the mapping is unmapped only by the owner.
+unsafe impl Send for LivePage {}
+// SAFETY: as above.
+unsafe impl Sync for LivePage {}
+
+impl LivePage {
+    /// Makes this process's page for `devices` devices, all inactive. `None` when the folder or the
+    /// file cannot be had; the reason does not matter to a program, so it is not told.
+    pub fn create(devices: usize) -> Option<LivePage> {
+        candidates()
+            .iter()
+            .find_map(|path| Self::create_in(path, devices).ok())
+    }
+
+    fn create_in(path: &Path, devices: usize) -> io::Result<LivePage> {
+        let folder = open_folder(path, true)?;
+        let pid = getpid().as_raw_pid();
+        let temporary = format!(".{pid}.new");
+        let flags =
+            OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&folder, &temporary, flags, Mode::RUSR | Mode::WUSR);
+        let file = match open() {
+            Err(Errno::EXIST) => {
+                rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty())?;
+                open()?
+            }
+            other => other?,
+        };
+        let mapped = write_first(&file, pid, devices)
+            .and_then(|()| map(&file))
+            .and_then(|words| {
+                match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
+                    Ok(()) => Ok(words),
+                    Err(error) => {
+                        unmap(words);
+                        Err(error.into())
+                    }
+                }
+            });
+        match mapped {
+            Ok(words) => Ok(LivePage { words, folder, pid }),
+            Err(error) => {
+                let _ = rustix::fs::unlinkat(&folder, &temporary, AtFlags::empty());
+                Err(error)
+            }
+        }
+    }
+
+    /// How much memory the device offers to this process, in bytes.
+    pub fn set_capacity(&self, device: usize, bytes: u64) {
+        self.set(device, Figure::Capacity, bytes);
+    }
+
+    /// How many bytes live allocations of this process hold.
+    pub fn set_used(&self, device: usize, bytes: u64) {
+        self.set(device, Figure::Used, bytes);
+    }
+
+    /// How many freed bytes wait in the quarantine.
+    pub fn set_waiting(&self, device: usize, bytes: u64) {
+        self.set(device, Figure::Waiting, bytes);
+    }
+
+    /// How many streams of this process live on the device.
+    pub fn set_streams(&self, device: usize, count: u64) {
+        self.set(device, Figure::Streams, count);
+    }
+
+    /// Whether this process has the device open.
+    pub fn set_active(&self, device: usize, active: bool) {
+        self.set(device, Figure::Active, active.into());
+    }
+
+    /// Takes the file away; later stores go nowhere. Safe to call more than once.
+    pub fn remove(&self) {
+        if getpid().as_raw_pid() == self.pid {
+            let _ = rustix::fs::unlinkat(&self.folder, self.pid.to_string(), AtFlags::empty());
+        }
+    }
+
+    fn set(&self, device: usize, figure: Figure, value: u64) {
+        if device < MAX_DEVICES {
+            let word = (DEVICES_AT + device * DEVICE_LEN) / 8 + figure as usize;
+            // SAFETY: `word` lies within the page, which is mapped for as long as `self` lives; every
+            // access to it in this process is atomic.
+            unsafe { self.words.add(word).as_ref() }.store(value, Relaxed);
+        }
+    }
+}
+
+impl Drop for LivePage {
+    fn drop(&mut self) {
+        self.remove();
+        unmap(self.words);
+    }
+}
+
+/// What one live process holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The process.
+    pub pid: i32,
+    /// Its command name, as the kernel knows it.
+    pub name: String,
+    /// One entry per physical device, in order.
+    pub devices: Vec<DeviceFigures>,
+}
+
+/// What one process holds on one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceFigures {
+    /// Bytes that the device offers.
+    pub capacity: u64,
+    /// Bytes in live allocations.
+    pub used: u64,
+    /// Freed bytes in the quarantine.
+    pub waiting: u64,
+    /// Live streams.
+    pub streams: u64,
+    /// Whether the process has the device open.
+    pub active: bool,
+}
+
+/// The pages of all live processes of this user, by process id. Files of dead processes are removed.
+pub fn read_all() -> Vec<Snapshot> {
+    let mut all: Vec<_> = candidates()
+        .iter()
+        .filter_map(|path| read_folder(path).ok())
+        .flatten()
+        .collect();
+    all.sort_by_key(|snapshot| snapshot.pid);
+    all.dedup_by_key(|snapshot| snapshot.pid);
+    all
+}
+
+fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
+    let folder = open_folder(path, false)?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)?.flatten() {
+        let name = entry.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+            continue;
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = rustix::fs::openat(&folder, &name, flags, Mode::empty()) else {
+            continue;
+        };
+        let mut page = [0; PAGE];
+        if rustix::io::pread(&file, &mut page, 0) != Ok(PAGE) {
+            continue;
+        }
+        match judge(&page, pid) {
+            Page::Live(snapshot) => found.push(snapshot),
+            Page::Foreign => {}
+            Page::Dead => {
+                let _ = rustix::fs::unlinkat(&folder, &name, AtFlags::empty());
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// What a file turned out to be.
+enum Page {
+    Live(Snapshot),
+    /// Its process is gone, or its number belongs to another process by now.
+    Dead,
+    /// Of another version or another process namespace: not ours to judge.
+    Foreign,
+}
+
+fn judge(page: &[u8; PAGE], pid: i32) -> Page {
+    let word = |at: usize| u64::from_ne_bytes(page[at..at + 8].try_into().unwrap());
+    if word(0) != MAGIC || word(8) != VERSION || Some(word(32)) != namespace() {
+        return Page::Foreign;
+    }
+    if word(16) != pid as u64 || start_time(&pid.to_string()) != Some(word(24)) {
+        return Page::Dead;
+    }
+    let name = &page[NAME_AT..NAME_AT + NAME_LEN];
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let devices = (0..(word(40) as usize).min(MAX_DEVICES)).map(|device| {
+        let figure = |figure: Figure| word(DEVICES_AT + device * DEVICE_LEN + figure as usize * 8);
+        DeviceFigures {
+            capacity: figure(Figure::Capacity),
+            used: figure(Figure::Used),
+            waiting: figure(Figure::Waiting),
+            streams: figure(Figure::Streams),
+            active: figure(Figure::Active) != 0,
+        }
+    });
+    Page::Live(Snapshot {
+        pid,
+        name: String::from_utf8_lossy(name).into_owned(),
+        devices: devices.collect(),
+    })
+}
+
+/// Fills the whole page by writing it: a later store can then not meet a full disk.
+fn write_first(file: &OwnedFd, pid: i32, devices: usize) -> io::Result<()> {
+    let unknown = || io::Error::from(io::ErrorKind::NotFound);
+    let mut page = [0; PAGE];
+    let header = [
+        MAGIC,
+        VERSION,
+        pid as u64,
+        start_time("self").ok_or_else(unknown)?,
+        namespace().ok_or_else(unknown)?,
+        devices.min(MAX_DEVICES) as u64,
+    ];
+    for (at, word) in header.iter().enumerate() {
+        page[at * 8..at * 8 + 8].copy_from_slice(&word.to_ne_bytes());
+    }
+    let name = fs::read("/proc/self/comm")?;
+    let name = name.trim_ascii_end();
+    let length = name.len().min(NAME_LEN - 1);
+    page[NAME_AT..NAME_AT + length].copy_from_slice(&name[..length]);
+    match rustix::io::pwrite(file, &page, 0)? {
+        PAGE => Ok(()),
+        _ => Err(io::ErrorKind::WriteZero.into()),
+    }
+}
+
+fn map(file: &OwnedFd) -> io::Result<NonNull<AtomicU64>> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours. The
+    // file is ours alone (0600, in a 0700 folder) and a whole page long.
+    let start = unsafe {
+        rustix::mm::mmap(
+            std::ptr::null_mut(),
+            PAGE,
+            protection,
+            MapFlags::SHARED,
+            file,
+            0,
+        )?
+    };
+    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::Other.into())
+}
+
+fn unmap(words: NonNull<AtomicU64>) {
+    // SAFETY: `words` is the start of a mapping of one page made by `map`, and its owner gives it up.
+    let _ = unsafe { rustix::mm::munmap(words.as_ptr().cast(), PAGE) };
+}
+
+/// Where pages may be, the preferred place first. A reader looks at all of them, because the
+/// programs that it looks for may run with another environment.
+fn candidates() -> Vec<PathBuf> {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let private = runtime
+        .filter(|path| path.is_absolute())
+        .map(|path| path.join("cairn"));
+    let shared = PathBuf::from(format!("/tmp/cairn-{}", geteuid().as_raw()));
+    private.into_iter().chain([shared]).collect()
+}
+
+/// Opens the folder, which must be a real folder of this user; others' rights are taken away.
+fn open_folder(path: &Path, create: bool) -> io::Result<OwnedFd> {
+    if create {
+        match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(CWD, path, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(folder.as_fd())?;
+    if stat.st_uid != geteuid().as_raw() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    if stat.st_mode & 0o077 != 0 {
+        rustix::fs::fchmod(&folder, Mode::RWXU)?;
+    }
+    Ok(folder)
+}
+
+/// When the process started, in clock ticks since boot: the 22nd field of its `stat`; `None` once it
+/// is gone or a zombie. The command name may contain anything, so fields are counted from its
+/// closing bracket.
+fn start_time(process: &str) -> Option<u64> {
+    let stat = fs::read(format!("/proc/{process}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let mut fields = stat[stat.rfind(')')? + 1..].split_ascii_whitespace();
+    let alive = !matches!(fields.next()?, "Z" | "X");
+    fields.nth(18)?.parse().ok().filter(|_| alive)
+}
+
+/// The process namespace: numbers of another one mean nothing here.
+fn namespace() -> Option<u64> {
+    Some(rustix::fs::stat("/proc/self/ns/pid").ok()?.st_ino)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn scratch(name: &str) -> PathBuf {
+        let path = std::env::temp_dir().join(format!("cairn-live-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        path
+    }
+
+    #[test]
+    fn figures_are_seen_and_taken_away() {
+        let folder = scratch("seen");
+        let page = LivePage::create_in(&folder, 2).unwrap();
+        page.set_capacity(1, 8 << 30);
+        page.set_used(1, 1 << 30);
+        page.set_waiting(1, 4096);
+        page.set_streams(1, 3);
+        page.set_active(1, true);
+        page.set_used(MAX_DEVICES, 1);
+        let all = read_folder(&folder).unwrap();
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].pid, std::process::id() as i32);
+        assert_eq!(
+            all[0].name,
+            fs::read_to_string("/proc/self/comm").unwrap().trim_end()
+        );
+        let expected = DeviceFigures {
+            capacity: 8 << 30,
+            used: 1 << 30,
+            waiting: 4096,
+            streams: 3,
+            active: true,
+        };
+        assert_eq!(all[0].devices, [DeviceFigures::default(), expected]);
+        let mode = fs::metadata(folder.join(std::process::id().to_string()))
+            .unwrap()
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        drop(page);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn pages_of_the_dead_and_of_reused_numbers_go() {
+        let folder = scratch("dead");
+        let page = LivePage::create_in(&folder, 1).unwrap();
+        let file = folder.join(std::process::id().to_string());
+        let mut bytes = fs::read(&file).unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        assert_eq!(start_time(&gone.id().to_string()), None);
+        let dead = folder.join(gone.id().to_string());
+        bytes[16..24].copy_from_slice(&u64::from(gone.id()).to_ne_bytes());
+        fs::write(&dead, &bytes).unwrap();
+        let reused = folder.join("1");
+        bytes[16..24].copy_from_slice(&1u64.to_ne_bytes());
+        bytes[24..32].copy_from_slice(&u64::MAX.to_ne_bytes());
+        fs::write(&reused, &bytes).unwrap();
+        let other_version = folder.join("2");
+        bytes[8..16].copy_from_slice(&9u64.to_ne_bytes());
+        fs::write(&other_version, &bytes).unwrap();
+        fs::write(folder.join("3"), b"short").unwrap();
+        assert_eq!(read_folder(&folder).unwrap().len(), 1);
+        assert!(!dead.exists() && !reused.exists() && other_version.exists());
+        drop(page);
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_linked_folder_is_refused_and_a_loose_one_closed() {
+        let (folder, link) = (scratch("loose"), scratch("link"));
+        fs::create_dir(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+        let _ = fs::remove_file(&link);
+        symlink(&folder, &link).unwrap();
+        assert!(LivePage::create_in(&link, 1).is_err());
+        assert!(read_folder(&link).is_err());
+        LivePage::create_in(&folder, 1).unwrap();
+        assert_eq!(
+            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
+            0o700
+        );
+        fs::remove_file(link).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn a_stale_link_in_the_place_of_the_file_is_replaced() {
+        let folder = scratch("stale");
+        fs::create_dir(&folder).unwrap();
+        let victim = scratch("victim");
+        fs::write(&victim, b"keep").unwrap();
+        for name in [
+            std::process::id().to_string(),
+            format!(".{}.new", std::process::id()),
+        ] {
+            symlink(&victim, folder.join(name)).unwrap();
+        }
+        let page = LivePage::create_in(&folder, 1).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"keep");
+        assert_eq!(read_folder(&folder).unwrap().len(), 1);
+        page.remove();
+        page.remove();
+        page.set_used(0, 1);
+        assert!(read_folder(&folder).unwrap().is_empty());
+        fs::remove_file(victim).unwrap();
+        fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        assert_eq!(
+            start_time("self"),
+            start_time(&std::process::id().to_string())
+        );
+        assert!(start_time("self").unwrap() > 0);
+        assert_eq!(start_time("0"), None);
+    }
+}
