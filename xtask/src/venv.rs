@@ -1,0 +1,258 @@
+//! The pinned Python environment (torch, torch_npu, pytest) that the torch tests run in.
+//!
+//! It is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from
+//! `tests/torch/requirements.txt` and `requirements-nodeps.txt`: checkouts that pin the same versions share one
+//! environment (several GiB), and a changed pin makes a new one. A virtual environment cannot be moved, so it is built
+//! where it stays: the stamp [`STAMP`] is written last, and a folder without it is built anew. A lock file beside the
+//! folder keeps two runs from building at once.
+//!
+//! `pip` is called as an ordinary client: where packages come from is the user's own configuration.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// What the wheels are pinned for.
+const PYTHON: &str = "3.11";
+
+/// Marks a finished environment.
+const STAMP: &str = ".complete";
+
+/// Makes or finds the environment and prints its interpreter on stdout.
+pub fn run(root: &Path) -> Result<()> {
+    println!("{}", ensure(root)?.display());
+    Ok(())
+}
+
+/// Makes or finds the environment that the checkout at `root` pins; the result is its interpreter.
+///
+/// Progress goes to stderr. Waits while another process builds the same environment.
+pub fn ensure(root: &Path) -> Result<PathBuf> {
+    let requirements = root.join("tests/torch/requirements.txt");
+    let nodeps = root.join("tests/torch/requirements-nodeps.txt");
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let name = format!("venv-{}", key(&read(&requirements)?, &read(&nodeps)?));
+
+    let cache = cache_dir(
+        env::var_os("CAIRN_CACHE"),
+        env::var_os("XDG_CACHE_HOME"),
+        env::var_os("HOME"),
+    )?;
+    let dir = cache.join(&name);
+    let python = dir.join("bin/python");
+    // `exists` follows the link to the base interpreter, so an environment whose Python is gone is built anew.
+    let complete = || dir.join(STAMP).exists() && python.exists();
+    if complete() {
+        return Ok(python);
+    }
+
+    fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
+    let _lock = lock(&cache.join(format!("{name}.lock")))?;
+    if !complete() {
+        build(&dir, &python, &requirements, &nodeps)
+            .with_context(|| format!("no environment in {}", dir.display()))?;
+    }
+    Ok(python)
+}
+
+/// Builds the environment in place; the caller holds its lock.
+fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Result<()> {
+    let base = find_python()?;
+    let stamp = dir.join(STAMP);
+    if stamp.exists() {
+        fs::remove_file(&stamp)?;
+    }
+    eprintln!(
+        "venv: making {} (several GiB, a few minutes, once)",
+        dir.display()
+    );
+    must(Command::new(&base).args(["-m", "venv", "--clear"]).arg(dir))?;
+
+    // Wheels only: nothing of a package runs while it is installed.
+    let install = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--no-input",
+        "--only-binary=:all:",
+    ];
+    eprintln!("venv: installing torch and pytest");
+    must(
+        Command::new(python)
+            .args(install)
+            .arg("-r")
+            .arg(requirements),
+    )?;
+    eprintln!("venv: installing torch_npu");
+    must(
+        Command::new(python)
+            .args(install)
+            .args(["--no-deps", "-r"])
+            .arg(nodeps),
+    )?;
+
+    fs::write(&stamp, "")?;
+    eprintln!("venv: done");
+    Ok(())
+}
+
+/// Runs a command to its end. Its stdout goes to our stderr, because ours carries the result of [`run`].
+fn must(command: &mut Command) -> Result<()> {
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .status();
+    let status = status.with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(())
+}
+
+/// A base interpreter of the version that the wheels need.
+fn find_python() -> Result<String> {
+    let mut seen = Vec::new();
+    for name in [format!("python{PYTHON}"), "python3".into(), "python".into()] {
+        let probe = "import sys; print('%d.%d' % sys.version_info[:2])";
+        match Command::new(&name)
+            .args(["-c", probe])
+            .stderr(Stdio::null())
+            .output()
+        {
+            Ok(output) if output.status.success() => {
+                let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+                if version == PYTHON {
+                    return Ok(name);
+                }
+                seen.push(format!("{name} is {version}"));
+            }
+            Ok(output) => seen.push(format!("{name}: {}", output.status)),
+            Err(_) => seen.push(format!("no {name}")),
+        }
+    }
+    bail!(
+        "the torch tests need Python {PYTHON} on PATH ({})",
+        seen.join(", ")
+    )
+}
+
+/// Takes the lock, and says so if that means waiting. Dropping the file releases it.
+fn lock(path: &Path) -> Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
+    if file.try_lock().is_err() {
+        eprintln!(
+            "venv: waiting for another run that holds {}",
+            path.display()
+        );
+        file.lock()
+            .with_context(|| format!("cannot lock {}", path.display()))?;
+    }
+    Ok(file)
+}
+
+/// The cache folder: `$CAIRN_CACHE`, else `$XDG_CACHE_HOME/cairn`, else `$HOME/.cache/cairn`. Empty means unset, and a
+/// relative `XDG_CACHE_HOME` does not count, as its specification has it.
+fn cache_dir(
+    cairn: Option<OsString>,
+    xdg: Option<OsString>,
+    home: Option<OsString>,
+) -> Result<PathBuf> {
+    let set = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(dir) = set(cairn) {
+        return std::path::absolute(&dir).with_context(|| format!("CAIRN_CACHE={}", dir.display()));
+    }
+    if let Some(dir) = set(xdg).filter(|dir| dir.is_absolute()) {
+        return Ok(dir.join("cairn"));
+    }
+    let home = set(home).context("no cache folder: set HOME, XDG_CACHE_HOME or CAIRN_CACHE")?;
+    Ok(home.join(".cache/cairn"))
+}
+
+/// Names an environment after what is installed in it: 16 hex digits (FNV-1a) over the lines that are not comments.
+fn key(requirements: &str, nodeps: &str) -> String {
+    let significant = |text: &str| {
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    let text = format!(
+        "python {PYTHON}\n{}--no-deps\n{}",
+        significant(requirements),
+        significant(nodeps)
+    );
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    format!("{hash:016x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_follows_what_is_installed() {
+        let pinned = key("torch==2.9.0\nnumpy==1.26.4\n", "torch_npu==2.9.0\n");
+        assert_eq!(pinned.len(), 16);
+        assert_eq!(
+            pinned,
+            key(
+                "# why\n  torch==2.9.0  \n\nnumpy==1.26.4",
+                "torch_npu==2.9.0"
+            )
+        );
+        for other in [
+            key("torch==2.9.1\nnumpy==1.26.4\n", "torch_npu==2.9.0\n"),
+            key("torch==2.9.0\nnumpy==1.26.4\n", "torch_npu==2.9.0.post9\n"),
+            key("torch==2.9.0\n", "numpy==1.26.4\ntorch_npu==2.9.0\n"),
+            key("torch==2.9.0\nnumpy==1.26.4\ntorch_npu==2.9.0\n", ""),
+        ] {
+            assert_ne!(pinned, other);
+        }
+    }
+
+    #[test]
+    fn key_is_the_same_in_every_build() {
+        assert_eq!(key("", ""), "7414193b2e6c78c4");
+    }
+
+    #[test]
+    fn cache_folder_in_order_of_precedence() {
+        let dir = |cairn: &str, xdg: &str, home: &str| {
+            cache_dir(Some(cairn.into()), Some(xdg.into()), Some(home.into()))
+        };
+        assert_eq!(dir("/c", "/x", "/h").unwrap(), Path::new("/c"));
+        assert_eq!(dir("", "/x", "/h").unwrap(), Path::new("/x/cairn"));
+        assert_eq!(dir("", "x", "/h").unwrap(), Path::new("/h/.cache/cairn"));
+        assert_eq!(dir("", "", "/h").unwrap(), Path::new("/h/.cache/cairn"));
+        assert!(dir("c", "", "/h").unwrap().is_absolute());
+        assert!(
+            cache_dir(None, None, None)
+                .unwrap_err()
+                .to_string()
+                .contains("CAIRN_CACHE")
+        );
+    }
+
+    #[test]
+    fn requirements_are_pinned() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/torch");
+        for name in ["requirements.txt", "requirements-nodeps.txt"] {
+            let text = fs::read_to_string(folder.join(name)).unwrap();
+            for line in text
+                .lines()
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+            {
+                assert!(line.contains("=="), "{name}: {line}");
+            }
+        }
+    }
+}
