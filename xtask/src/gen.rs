@@ -1,0 +1,73 @@
+//! `cargo xtask gen`: what is derived from the C headers in `include/`.
+//!
+//! | file | content |
+//! |---|---|
+//! | `crates/ascendcl/src/abi.rs` | types, constants, a type per function, the list of functions |
+//! | `tests/golden/abi/values.csv` | every constant of the headers |
+//! | `tests/golden/abi/sizes.csv` | every struct and union of the headers |
+//!
+//! The headers are read by bindgen, which needs libclang; the PyPI wheel of that name is put into
+//! the user's cache folder once. bindgen is large, so it is a dependency only with the feature
+//! `gen`: a plain build of xtask finds libclang and runs itself again with the feature.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+#[cfg(feature = "gen")]
+mod abi;
+#[cfg(feature = "gen")]
+mod golden;
+mod libclang;
+
+/// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
+/// not what it would be.
+#[cfg(not(feature = "gen"))]
+pub fn run(root: &Path, check: bool) -> Result<()> {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    cargo
+        .current_dir(root)
+        .args([
+            "run",
+            "--quiet",
+            "--package",
+            "xtask",
+            "--features",
+            "gen",
+            "--",
+            "gen",
+        ])
+        .args(check.then_some("--check"))
+        .env(libclang::VARIABLE, libclang::folder()?);
+    libclang::succeed(&mut cargo)
+}
+
+/// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
+/// not what it would be.
+#[cfg(feature = "gen")]
+pub fn run(root: &Path, check: bool) -> Result<()> {
+    anyhow::ensure!(
+        std::env::var_os(libclang::VARIABLE).is_some(),
+        "run `cargo xtask gen`, which finds libclang"
+    );
+    let headers = abi::Headers::read(root)?;
+    let files = [
+        ("crates/ascendcl/src/abi.rs", headers.rust()?),
+        (
+            "tests/golden/abi/values.csv",
+            golden::values(&headers.items),
+        ),
+        ("tests/golden/abi/sizes.csv", golden::sizes(&headers.items)),
+    ];
+    for (name, text) in files {
+        let path = root.join(name);
+        if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
+            continue;
+        }
+        anyhow::ensure!(!check, "{name} is not up to date: run `cargo xtask gen`");
+        std::fs::create_dir_all(path.parent().expect("the path has a folder"))?;
+        std::fs::write(&path, text)?;
+        println!("wrote {name}");
+    }
+    Ok(())
+}
