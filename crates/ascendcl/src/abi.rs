@@ -263,8 +263,9 @@ pub type aclrtAllocatorAddr = *mut core::ffi::c_void;
 pub type aclmdlRITask = *mut core::ffi::c_void;
 /// The bits of an IEEE 754 half-precision number.
 pub type aclFloat16 = u16;
+/// An address with a length. It does not own the memory.
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclDataBuffer {
     _unused: [u8; 0],
 }
@@ -420,8 +421,9 @@ pub const ACL_DEVICE_INFO_VECTOR_CORE_NUM: aclDeviceInfo = 1;
 pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = 2;
 /// Figures that aclGetDeviceCapability can be asked for.
 pub type aclDeviceInfo = i32;
+/// Element type, shape, format and name of a tensor, without its data.
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclTensorDesc {
     _unused: [u8; 0],
 }
@@ -976,7 +978,7 @@ const _: () = {
         [::core::mem::offset_of!(aclrtMemUsageInfo, reserved) - 48usize];
 };
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclrtUtilizationExtendInfo {
     _unused: [u8; 0],
 }
@@ -1281,8 +1283,9 @@ pub type aclrtDeviceStateCallback = ::core::option::Option<
 pub type aclrtStreamStateCallback = ::core::option::Option<
     unsafe extern "C" fn(stm: aclrtStream, state: aclrtStreamState, args: *mut core::ffi::c_void),
 >;
+/// The named attributes of one operator call.
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclopAttr {
     _unused: [u8; 0],
 }
@@ -1291,13 +1294,15 @@ pub const ACL_ENGINE_AICORE: aclopEngineType = 1;
 pub const ACL_ENGINE_VECTOR: aclopEngineType = 2;
 /// The unit that is to run an operator. Accepted and without effect on a CPU.
 pub type aclopEngineType = u32;
+/// The inputs or the outputs of one run of a model.
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclmdlDataset {
     _unused: [u8; 0],
 }
+/// What a loaded model takes and gives.
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclmdlDesc {
     _unused: [u8; 0],
 }
@@ -1331,42 +1336,42 @@ pub type aclOpCompileFlag = u32;
 /// What the functions of aclnn return; 0 is success.
 pub type aclnnStatus = i32;
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclOpExecutor {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclTensor {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclScalar {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclIntArray {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclFloatArray {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclBoolArray {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclTensorList {
     _unused: [u8; 0],
 }
 #[repr(C)]
-#[derive(Debug, Copy, Clone)]
+#[derive(Debug)]
 pub struct aclScalarList {
     _unused: [u8; 0],
 }
