@@ -1,2 +1,99 @@
-//! Tasks.
-fn main() {}
+//! The project's chores: `cargo xtask` lists them.
+
+mod coverage;
+mod deep;
+mod demo;
+mod r#gen;
+mod lint;
+mod step;
+mod test;
+mod timeline;
+mod toolkit;
+mod venv;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use clap::{CommandFactory, Parser, Subcommand};
+
+/// The chores of Cairn.
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Option<Chore>,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run the demo on the toolkit and draw its timeline
+    Demo,
+    /// Run every test; ends with one line `N passed, N failed`
+    Test {
+        /// Leave out the tests that need torch and torch_npu
+        #[arg(long)]
+        no_torch: bool,
+    },
+    /// Build and assemble the toolkit folder
+    Toolkit {
+        /// Where to; target/toolkit when not given
+        dir: Option<PathBuf>,
+    },
+    /// Run the benchmarks, or the one named
+    Bench {
+        /// Which benchmark
+        name: Option<String>,
+    },
+    /// Write the generated sources again
+    Gen {
+        /// Write nothing; fail when a file is not what it would be
+        #[arg(long)]
+        check: bool,
+    },
+    /// Check format, clippy, dependencies and shell syntax
+    Lint,
+    /// Make or find the pinned Python environment and print its interpreter
+    Venv,
+    /// Long stress, more schedules, sanitizers; says what it skipped
+    Deep,
+}
+
+fn main() -> Result<()> {
+    let root = root();
+    let Some(chore) = Arguments::parse().chore else {
+        return Ok(Arguments::command().print_help()?);
+    };
+    match chore {
+        Chore::Demo => demo::run(&root),
+        Chore::Test { no_torch } => test::run(&root, !no_torch),
+        Chore::Toolkit { dir } => {
+            let dir = dir.unwrap_or_else(|| toolkit::default_dir(&root));
+            println!("{}", toolkit::assemble(&root, &dir)?.display());
+            Ok(())
+        }
+        Chore::Bench { name } => bail!(
+            "no benchmark yet (asked for {})",
+            name.as_deref().unwrap_or("all")
+        ),
+        Chore::Gen { check } => r#gen::run(&root, check),
+        Chore::Lint => lint::run(&root),
+        Chore::Venv => venv::run(&root),
+        Chore::Deep => deep::run(&root),
+    }
+}
+
+/// The root of the repository: the folder above this package.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the repository")
+        .to_path_buf()
+}
+
+/// Cargo's output folder: `CARGO_TARGET_DIR`, else `target`.
+fn target_dir(root: &Path) -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR").filter(|dir| !dir.is_empty()) {
+        Some(dir) => std::path::absolute(&dir).unwrap_or_else(|_| dir.into()),
+        None => root.join("target"),
+    }
+}

@@ -1,0 +1,276 @@
+//! `docs/coverage.md`: which entry points work, by the evidence of a test run.
+//!
+//! Every process under test leaves a file of counters in the folder named by `CAIRN_COVERAGE`, one
+//! line per entry point: `name kind ok fail`, where kind is `works`, `cannot-fail` or `unsupported`.
+//! The counters of all processes are summed. An entry point counts as working only when the tests
+//! saw it succeed and, if it can, fail.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+};
+
+use anyhow::{Context, Result, bail};
+
+const PAGE: &str = "docs/coverage.md";
+const WORKS: &str = "works";
+const UNSUPPORTED: &str = "not supported";
+
+/// How much of the tests ran. A part never takes a `works` away: what it did not run, it cannot judge.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Run {
+    /// Every step.
+    Whole,
+    /// Some steps were left out.
+    Part,
+}
+
+/// The summed counters of one entry point.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Counter {
+    kind: String,
+    ok: u64,
+    fail: u64,
+}
+
+impl Counter {
+    fn state(&self) -> &'static str {
+        match (self.kind.as_str(), self.ok, self.fail) {
+            ("unsupported", ..) => UNSUPPORTED,
+            (_, 0, _) => "untested",
+            ("cannot-fail", ..) => WORKS,
+            (_, _, 0) => "untested failure",
+            _ => WORKS,
+        }
+    }
+}
+
+/// Sums the counters in `folder` and rewrites the page when it changed, saying so. With `CI` set, a
+/// difference in what works is also printed as a warning.
+pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
+    let counters = read_counters(folder)?;
+    if counters.is_empty() {
+        println!("no process left counters: {PAGE} stays as it is");
+        return Ok(());
+    }
+    let path = root.join(PAGE);
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    let before = states_in(&old);
+    let mut states: BTreeMap<&str, &str> = counters
+        .iter()
+        .map(|(name, counter)| (name.as_str(), counter.state()))
+        .collect();
+    if run == Run::Part {
+        for (name, state) in &mut states {
+            if *state != UNSUPPORTED && before.get(name) == Some(&WORKS) {
+                *state = WORKS;
+            }
+        }
+    }
+    let new = render(&states, &headers(&root.join("include"))?);
+    if new == old {
+        println!("{PAGE} is up to date");
+        return Ok(());
+    }
+    fs::create_dir_all(path.parent().expect("a page in docs"))?;
+    fs::write(&path, &new).with_context(|| format!("cannot write {PAGE}"))?;
+    println!("{PAGE} changed and was rewritten: commit it");
+    if std::env::var_os("CI").is_some_and(|value| !value.is_empty()) {
+        let working = |states: &BTreeMap<&str, &str>| -> BTreeSet<String> {
+            states
+                .iter()
+                .filter(|(_, state)| **state == WORKS)
+                .map(|(name, _)| name.to_string())
+                .collect()
+        };
+        let (was, is) = (working(&before), working(&states));
+        for name in was.symmetric_difference(&is) {
+            let change = if is.contains(name) {
+                "works now"
+            } else {
+                "no longer counts as working"
+            };
+            println!("warning: {name} {change}, which {PAGE} does not say");
+        }
+    }
+    Ok(())
+}
+
+fn read_counters(folder: &Path) -> Result<BTreeMap<String, Counter>> {
+    let mut sum = BTreeMap::<String, Counter>::new();
+    for entry in
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?
+    {
+        let path = entry?.path();
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        for line in text.lines() {
+            let fields: Vec<_> = line.split_ascii_whitespace().collect();
+            let [name, kind, ok, fail] = fields[..] else {
+                bail!("{}: '{line}' is not `name kind ok fail`", path.display());
+            };
+            let number = |text: &str| {
+                text.parse::<u64>()
+                    .with_context(|| format!("{}: '{line}'", path.display()))
+            };
+            let counter = sum.entry(name.into()).or_default();
+            counter.kind = kind.into();
+            counter.ok += number(ok)?;
+            counter.fail += number(fail)?;
+        }
+    }
+    Ok(sum)
+}
+
+/// The states that a page states.
+fn states_in(page: &str) -> BTreeMap<&str, &str> {
+    let rows = page.lines().filter_map(|line| {
+        line.strip_prefix("| `")?
+            .strip_suffix(" |")?
+            .split_once("` | ")
+    });
+    rows.collect()
+}
+
+/// Which header declares what: every identifier that is followed by `(`, by header.
+fn headers(include: &Path) -> Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![include.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let Ok(entries) = fs::read_dir(&folder) else {
+            continue;
+        };
+        for entry in entries {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let header = path.strip_prefix(include)?.to_string_lossy().into_owned();
+            for name in declared(&fs::read_to_string(&path)?) {
+                let owner = found.entry(name).or_insert_with(|| header.clone());
+                if header < *owner {
+                    owner.clone_from(&header);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn declared(text: &str) -> Vec<String> {
+    let before_brackets = text.split('(').map(str::trim_end);
+    let word = |part: &str| {
+        let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        part.rsplit(|c: char| !letter(c))
+            .next()
+            .unwrap_or_default()
+            .to_string()
+    };
+    before_brackets
+        .map(word)
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> String {
+    let mut groups = BTreeMap::<&str, Vec<(&str, &str)>>::new();
+    for (name, state) in states {
+        let header = headers
+            .get(*name)
+            .map_or("declared in no header", String::as_str);
+        groups.entry(header).or_default().push((name, state));
+    }
+    let count = |wanted: &str| states.values().filter(|state| **state == wanted).count();
+    let mut page = String::from(
+        "# Coverage\n\nWritten by `cargo xtask test` from counters in the entry points; do not edit. `works`: the tests saw it \
+         succeed and, if it can fail, fail. `untested failure`: never seen to fail. `not supported`: it exists, answers with \
+         the not-supported code and logs its name.\n",
+    );
+    let (total, works, unsupported) = (states.len(), count(WORKS), count(UNSUPPORTED));
+    let rest = total - works - unsupported;
+    let _ = writeln!(
+        page,
+        "\n{total} entry points: {works} work, {rest} lack a test, {unsupported} are not supported."
+    );
+    for (header, rows) in groups {
+        let _ = write!(page, "\n## {header}\n\n| function | state |\n|---|---|\n");
+        for (name, state) in rows {
+            let _ = writeln!(page, "| `{name}` | {state} |");
+        }
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scratch(name: &str) -> std::path::PathBuf {
+        let root =
+            std::env::temp_dir().join(format!("cairn-coverage-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir_all(root.join("include/acl")).unwrap();
+        fs::create_dir_all(root.join("counters")).unwrap();
+        let header = "aclError aclInit(const char *path);\naclError\naclrtMalloc (void **p);\nvoid aclAppLog(int level);\n";
+        fs::write(root.join("include/acl/acl.h"), header).unwrap();
+        root
+    }
+
+    #[test]
+    fn counters_of_processes_add_up() {
+        let root = scratch("sum");
+        let counters = root.join("counters");
+        fs::write(
+            counters.join("1"),
+            "aclInit works 1 0\naclrtMalloc works 5 0\naclAppLog cannot-fail 1 0\n",
+        )
+        .unwrap();
+        fs::write(
+            counters.join("2"),
+            "aclInit works 0 2\naclrtMalloc works 1 0\nHcclSend unsupported 0 4\n",
+        )
+        .unwrap();
+        update(&root, &counters, Run::Whole).unwrap();
+        let page = fs::read_to_string(root.join(PAGE)).unwrap();
+        let expected = "4 entry points: 2 work, 1 lack a test, 1 are not supported.\n\n## acl/acl.h\n\n| function | state |\n|---|---|\n\
+                        | `aclAppLog` | works |\n| `aclInit` | works |\n| `aclrtMalloc` | untested failure |\n\n\
+                        ## declared in no header\n\n| function | state |\n|---|---|\n| `HcclSend` | not supported |\n";
+        assert!(page.ends_with(expected), "{page}");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_part_takes_nothing_away() {
+        let root = scratch("part");
+        let counters = root.join("counters");
+        let state = || {
+            let page = fs::read_to_string(root.join(PAGE)).unwrap();
+            states_in(&page)["aclInit"].to_string()
+        };
+        fs::write(counters.join("1"), "aclInit works 1 1\n").unwrap();
+        update(&root, &counters, Run::Whole).unwrap();
+        fs::write(counters.join("1"), "aclInit works 1 0\n").unwrap();
+        update(&root, &counters, Run::Part).unwrap();
+        assert_eq!(state(), WORKS);
+        update(&root, &counters, Run::Whole).unwrap();
+        assert_eq!(state(), "untested failure");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_broken_counter_is_named() {
+        let root = scratch("broken");
+        let counters = root.join("counters");
+        update(&root, &counters, Run::Whole).unwrap();
+        assert!(!root.join(PAGE).exists());
+        fs::write(counters.join("7"), "aclInit works one 0\n").unwrap();
+        assert!(
+            format!("{:#}", update(&root, &counters, Run::Whole).unwrap_err())
+                .contains("aclInit works one 0")
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+}

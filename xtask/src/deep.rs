@@ -1,0 +1,126 @@
+//! `cargo xtask deep`: what takes too long for every day. It says what it skipped, and why.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::Result;
+
+use crate::{
+    step::{Counts, announce, cargo, counted},
+    target_dir, test, toolkit,
+};
+
+/// How many schedules shuttle tries per model here.
+const SCHEDULES: &str = "20000";
+
+/// Runs long stress, many schedules, the thread sanitizer and miri; exits with 1 when one failed.
+pub fn run(root: &Path) -> Result<()> {
+    let mut total = Counts::default();
+    let mut skipped = Vec::new();
+    let mut add = |result: Result<Counts>| {
+        total += result.unwrap_or_else(|error| {
+            println!("{error:#}");
+            Counts {
+                passed: 0,
+                failed: 1,
+            }
+        });
+    };
+
+    announce("long stress");
+    add(toolkit::assemble(root, &toolkit::default_dir(root))
+        .and_then(|toolkit| counted(test::programs(root, &toolkit).env("CAIRN_STRESS", "long"))));
+
+    announce("many schedules");
+    match test::models(root) {
+        Some(mut models) => add(counted(models.env("CAIRN_SHUTTLE_ITERATIONS", SCHEDULES))),
+        None => skipped.push("schedules: crates/runtime/tests/models.rs is not there"),
+    }
+
+    announce("thread sanitizer");
+    let rebuilt = sysroot().is_some_and(|path| {
+        path.join("lib/rustlib/src/rust/library/Cargo.lock")
+            .exists()
+    });
+    if !rebuilt {
+        skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without)");
+    }
+    add(counted(&mut sanitizer(root, rebuilt)));
+
+    announce("miri");
+    if answers(cargo(root, &["miri", "--version"])) {
+        let mut miri = cargo(
+            root,
+            &[
+                "miri",
+                "test",
+                "-p",
+                "cairn-runtime",
+                "-p",
+                "cairn-tensor",
+                "--lib",
+            ],
+        );
+        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+        add(counted(
+            miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri")),
+        ));
+    } else {
+        skipped.push("miri: this toolchain has none (it comes with nightly)");
+    }
+    skipped.push("fuzzing: no targets yet");
+
+    announce("skipped");
+    for reason in skipped {
+        println!("{reason}");
+    }
+    println!("\n{} passed, {} failed", total.passed, total.failed);
+    if total.failed > 0 {
+        std::process::exit(1);
+    }
+    Ok(())
+}
+
+/// The runtime's tests under the thread sanitizer. Without a rebuilt std, what std does inside is
+/// invisible to it: races may go unseen, and a report about std's own locks is to be doubted.
+fn sanitizer(root: &Path, rebuilt: bool) -> Command {
+    let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    let mut command = cargo(
+        root,
+        &[
+            "test",
+            "-p",
+            "cairn-runtime",
+            "--lib",
+            "--tests",
+            "--target",
+            &target,
+        ],
+    );
+    let mut flags = "-Zsanitizer=thread".to_string();
+    match rebuilt {
+        true => drop(command.arg("-Zbuild-std")),
+        false => flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer"),
+    }
+    command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags);
+    command.env("CARGO_TARGET_DIR", target_dir(root).join("tsan"));
+    command
+}
+
+fn sysroot() -> Option<std::path::PathBuf> {
+    let output = Command::new("rustc")
+        .args(["--print", "sysroot"])
+        .output()
+        .ok()?;
+    Some(String::from_utf8(output.stdout).ok()?.trim().into())
+}
+
+fn answers(mut command: Command) -> bool {
+    command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}

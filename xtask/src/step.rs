@@ -1,0 +1,163 @@
+//! One step of a chore: a command whose output is shown as it comes, and counted.
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    ops::AddAssign,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, bail};
+
+/// Tests that passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    pub passed: u64,
+    pub failed: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+    }
+}
+
+/// Announces a step on a line of its own.
+pub fn announce(what: &str) {
+    println!("\n--- {what}");
+    let _ = std::io::stdout().flush();
+}
+
+/// A cargo command in the repository, with the cargo that runs us.
+pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(root);
+    // Set by the `cargo run` around us; left in place, every crate that looks at them is rebuilt.
+    for (name, _) in std::env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if name_text.starts_with("CARGO_PKG_") || name_text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
+}
+
+/// Runs the command and fails when it does, naming it.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command
+        .status()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    if !status.success() {
+        bail!("{} failed: {status}", shown(command));
+    }
+    Ok(())
+}
+
+/// Runs the command, shows its standard output, and counts the tests that it reports.
+///
+/// A command that fails without having reported a failed test counts as one failure: something
+/// else went wrong, such as a build.
+pub fn counted(command: &mut Command) -> Result<Counts> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let mut counts = Counts::default();
+    let mut lines = BufReader::new(child.stdout.take().expect("piped"));
+    let (mut line, mut out) = (Vec::new(), std::io::stdout());
+    while lines.read_until(b'\n', &mut line)? > 0 {
+        out.write_all(&line)?;
+        counts += reported(&String::from_utf8_lossy(&line)).unwrap_or_default();
+        line.clear();
+    }
+    let status = child.wait()?;
+    if !status.success() && counts.failed == 0 {
+        println!("{} failed: {status}", shown(command));
+        counts.failed = 1;
+    }
+    Ok(counts)
+}
+
+/// What a summary line reports: libtest's `test result: ok. 3 passed; 1 failed; ...` or pytest's
+/// `1 failed, 3 passed, 2 skipped in 0.42s`; `None` for any other line.
+fn reported(line: &str) -> Option<Counts> {
+    let line = line.trim().trim_matches('=').trim();
+    let summary = match line.strip_prefix("test result: ") {
+        Some(rest) => rest.split_once(". ")?.1,
+        None => {
+            let (summary, time) = line.rsplit_once(" in ")?;
+            time.split(['s', ' ']).next()?.parse::<f64>().ok()?;
+            summary
+        }
+    };
+    let mut counts = Counts::default();
+    for part in summary.split([';', ',']) {
+        let mut words = part.split_ascii_whitespace();
+        let (Some(number), Some(kind)) = (words.next(), words.next()) else {
+            continue;
+        };
+        let Ok(number) = number.parse::<u64>() else {
+            continue;
+        };
+        match kind {
+            "passed" => counts.passed += number,
+            "failed" | "error" | "errors" => counts.failed += number,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+/// The command as a person would type it, without its environment.
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summaries_are_read() {
+        let counts = |passed, failed| Some(Counts { passed, failed });
+        let libtest = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s";
+        assert_eq!(reported(libtest), counts(3, 1));
+        assert_eq!(
+            reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"),
+            counts(7, 0)
+        );
+        assert_eq!(
+            reported("1 failed, 30 passed, 2 skipped in 0.42s"),
+            counts(30, 1)
+        );
+        assert_eq!(
+            reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="),
+            counts(5, 1)
+        );
+        assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0));
+        assert_eq!(reported("test streams::order ... ok"), None);
+        assert_eq!(reported("copied 5 passed in time"), None);
+    }
+
+    #[test]
+    fn a_silent_failure_counts() {
+        assert_eq!(
+            counted(&mut Command::new("false")).unwrap(),
+            Counts {
+                passed: 0,
+                failed: 1
+            }
+        );
+        assert_eq!(
+            counted(&mut Command::new("true")).unwrap(),
+            Counts::default()
+        );
+        assert!(counted(&mut Command::new("/nonexistent/program")).is_err());
+    }
+}

@@ -1,0 +1,364 @@
+//! `cargo xtask toolkit`: the folder that programs see as CANN.
+//!
+//! ```text
+//! DIR/set_env.sh  version.info  ascend_toolkit_install.info
+//!     lib64/   libascendcl.so, libge_runner.so, links to them; cmake/Cairn/
+//!     include/ bin/ opp/ runtime/ compiler/ python/site-packages/
+//!     <arch>-linux/ -> the same include and lib64
+//! ```
+//!
+//! Nothing in it names an absolute path, so the folder may be moved. A file that changed is written
+//! beside the old one and renamed over it: a process that has the old one mapped keeps it.
+
+use std::{
+    collections::BTreeSet,
+    env::consts::ARCH,
+    fs, io,
+    os::unix::fs::{PermissionsExt, symlink},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{
+    step::{self, cargo},
+    target_dir,
+};
+
+/// The libraries, each with the names that are links to it. The loader tells libraries apart by
+/// inode, so all names of one row share one state. No name may begin with `libopapi_`: torch_npu
+/// takes such files for packages of custom operators.
+const LIBRARIES: [(&str, &[&str]); 2] = [
+    (
+        "libascendcl.so",
+        &[
+            "libacl_cblas.so",
+            "libacl_mdl.so",
+            "libacl_op_compiler.so",
+            "libacl_op_executor.so",
+            "libacl_rt.so",
+            "libacl_tdt_channel.so",
+            "libacl_tdt_queue.so",
+            "libascend_dump.so",
+            "libascend_hal.so",
+            "libhccl.so",
+            "libmsprofiler.so",
+            "libnnopbase.so",
+            "libopapi.so",
+            "libprofapi.so",
+            "libruntime.so",
+        ],
+    ),
+    (
+        "libge_runner.so",
+        &[
+            "libascend_protobuf.so",
+            "libexe_graph.so",
+            "libfmk_onnx_parser.so",
+            "libfmk_parser.so",
+            "libge_compiler.so",
+            "libge_runner_v2.so",
+            "libgraph.so",
+            "libgraph_base.so",
+            "liblowering.so",
+            "libmetadef.so",
+            "libregister.so",
+        ],
+    ),
+];
+
+/// Folders that programs look for, empty as they are.
+const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-packages"];
+
+/// What tells a toolkit of ours from any other folder.
+const MARK: &str = "version.info";
+
+/// Where the toolkit goes when nobody says where.
+pub fn default_dir(root: &Path) -> PathBuf {
+    target_dir(root).join("toolkit")
+}
+
+/// Builds the libraries and the command and assembles `dir`; returns its absolute path.
+///
+/// A folder that holds something else is refused. Running programs keep the files they have open.
+pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
+    let dir = std::path::absolute(dir)?;
+    check_ours(&dir)?;
+    step::run(&mut cargo(
+        root,
+        &[
+            "build",
+            "--release",
+            "-p",
+            "cairn-ascendcl",
+            "-p",
+            "cairn-cli",
+        ],
+    ))?;
+    let built = target_dir(root).join("release");
+    let templates = root.join("toolkit");
+    let mut folder = Folder {
+        dir: dir.clone(),
+        placed: BTreeSet::new(),
+    };
+
+    folder.copy(&templates.join(MARK), MARK)?;
+    for name in FOLDERS {
+        fs::create_dir_all(dir.join(name))?;
+    }
+    folder.copy(&built.join("libascendcl.so"), "lib64/libascendcl.so")?;
+    let ge_runner = build_ge_runner(root, &dir.join("lib64"))?;
+    folder.copy(&ge_runner, "lib64/libge_runner.so")?;
+    for (library, names) in LIBRARIES {
+        for name in names {
+            folder.link(library, &format!("lib64/{name}"))?;
+        }
+    }
+    for name in ["CairnConfig.cmake", "CairnConfigVersion.cmake"] {
+        folder.copy(
+            &templates.join("cmake").join(name),
+            &format!("lib64/cmake/Cairn/{name}"),
+        )?;
+    }
+    let include = root.join("include");
+    for header in files_under(&include)? {
+        let name = header
+            .strip_prefix(&include)?
+            .to_string_lossy()
+            .into_owned();
+        folder.copy(&header, &format!("include/{name}"))?;
+    }
+    folder.copy(&built.join("cairn"), "bin/cairn")?;
+    folder.link("cairn", "bin/npu-smi")?;
+    folder.copy(&templates.join("set_env.sh"), "set_env.sh")?;
+    let info =
+        fs::read_to_string(templates.join("ascend_toolkit_install.info"))?.replace("@ARCH@", ARCH);
+    folder.write("ascend_toolkit_install.info", info.as_bytes(), 0o644)?;
+    for name in ["include", "lib64", "ascend_toolkit_install.info"] {
+        folder.link(&format!("../{name}"), &format!("{ARCH}-linux/{name}"))?;
+    }
+    folder.prune()?;
+    Ok(dir)
+}
+
+fn check_ours(dir: &Path) -> Result<()> {
+    let empty = match fs::read_dir(dir) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| format!("cannot use {}", dir.display())),
+    };
+    let marked = || fs::read_to_string(dir.join(MARK)).is_ok_and(|text| text.contains("Cairn"));
+    if !empty && !marked() {
+        bail!(
+            "{} holds something that is no toolkit of Cairn: name an empty or a new folder",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Compiles `cpp/` against the core in `lib64`: old string ABI, no SONAME, never unloaded, and the
+/// core found beside it.
+fn build_ge_runner(root: &Path, lib64: &Path) -> Result<PathBuf> {
+    let out = target_dir(root).join("cpp");
+    fs::create_dir_all(&out)?;
+    let library = out.join("libge_runner.so");
+    let sources = files_under(&root.join("cpp"))?.into_iter();
+    let sources = sources.filter(|path| path.extension().is_some_and(|end| end == "cpp"));
+    let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()));
+    command.args([
+        "-std=c++17",
+        "-O2",
+        "-Wall",
+        "-Wextra",
+        "-fPIC",
+        "-shared",
+        "-D_GLIBCXX_USE_CXX11_ABI=0",
+    ]);
+    command
+        .arg("-I")
+        .arg(root.join("include"))
+        .args(sources)
+        .arg("-o")
+        .arg(&library);
+    command.arg("-L").arg(lib64);
+    command.args([
+        "-Wl,--no-as-needed",
+        "-lascendcl",
+        "-Wl,-z,nodelete",
+        "-Wl,-rpath,$ORIGIN",
+    ]);
+    step::run(&mut command)?;
+    Ok(library)
+}
+
+/// Every regular file below `dir`, sorted; none when there is no such folder.
+fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders = vec![dir.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            other => other.with_context(|| format!("cannot read {}", folder.display()))?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => folders.push(entry.path()),
+                false => files.push(entry.path()),
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// The folder under construction, and what was placed in it.
+struct Folder {
+    dir: PathBuf,
+    placed: BTreeSet<PathBuf>,
+}
+
+impl Folder {
+    fn copy(&mut self, from: &Path, name: &str) -> Result<()> {
+        let context = || format!("cannot read {}", from.display());
+        let mode = fs::metadata(from)
+            .with_context(context)?
+            .permissions()
+            .mode()
+            & 0o777;
+        self.write(name, &fs::read(from).with_context(context)?, mode)
+    }
+
+    /// Leaves a file that is right as it is: its inode, too, means something to running programs.
+    fn write(&mut self, name: &str, bytes: &[u8], mode: u32) -> Result<()> {
+        let path = self.place(name)?;
+        let kept = fs::symlink_metadata(&path)
+            .is_ok_and(|old| old.is_file() && old.permissions().mode() & 0o777 == mode);
+        if kept && fs::read(&path).is_ok_and(|old| old == bytes) {
+            return Ok(());
+        }
+        let fresh = fresh(&path);
+        fs::write(&fresh, bytes).with_context(|| format!("cannot write {}", fresh.display()))?;
+        fs::set_permissions(&fresh, fs::Permissions::from_mode(mode))?;
+        rename(&fresh, &path)
+    }
+
+    fn link(&mut self, target: &str, name: &str) -> Result<()> {
+        let path = self.place(name)?;
+        if fs::read_link(&path).is_ok_and(|old| old == Path::new(target)) {
+            return Ok(());
+        }
+        let fresh = fresh(&path);
+        symlink(target, &fresh).with_context(|| format!("cannot link {}", fresh.display()))?;
+        rename(&fresh, &path)
+    }
+
+    fn place(&mut self, name: &str) -> Result<PathBuf> {
+        let path = self.dir.join(name);
+        fs::create_dir_all(path.parent().expect("a name in a folder"))?;
+        self.placed.insert(path.clone());
+        Ok(path)
+    }
+
+    /// Removes what an earlier version placed and this one did not.
+    fn prune(&self) -> Result<()> {
+        for folder in ["bin", "include", "lib64"] {
+            for file in files_under(&self.dir.join(folder))? {
+                if !self.placed.contains(&file) {
+                    fs::remove_file(&file)
+                        .with_context(|| format!("cannot remove {}", file.display()))?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn fresh(path: &Path) -> PathBuf {
+    let name = path.file_name().expect("a file").to_string_lossy();
+    let fresh = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let _ = fs::remove_file(&fresh);
+    fresh
+}
+
+fn rename(from: &Path, to: &Path) -> Result<()> {
+    fs::rename(from, to).with_context(|| format!("cannot replace {}", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::MetadataExt;
+
+    fn scratch(name: &str) -> Folder {
+        let dir = std::env::temp_dir().join(format!("cairn-toolkit-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&dir);
+        fs::create_dir(&dir).unwrap();
+        Folder {
+            dir,
+            placed: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn unchanged_files_stay_and_changed_ones_get_a_new_inode() {
+        let mut folder = scratch("inode");
+        let inode = |folder: &Folder| fs::metadata(folder.dir.join("lib64/a.so")).unwrap().ino();
+        folder.write("lib64/a.so", b"one", 0o755).unwrap();
+        let held = fs::File::open(folder.dir.join("lib64/a.so")).unwrap();
+        let first = inode(&folder);
+        folder.write("lib64/a.so", b"one", 0o755).unwrap();
+        assert_eq!(inode(&folder), first);
+        folder.write("lib64/a.so", b"two", 0o755).unwrap();
+        assert_ne!(inode(&folder), first);
+        assert_eq!(io::read_to_string(&held).unwrap(), "one");
+        fs::remove_dir_all(folder.dir).unwrap();
+    }
+
+    #[test]
+    fn leftovers_go_and_a_file_becomes_a_link() {
+        let mut folder = scratch("prune");
+        folder.write("lib64/old.so", b"old", 0o755).unwrap();
+        folder.write("lib64/b.so", b"copy", 0o755).unwrap();
+        folder.write("opp/mine", b"kept", 0o644).unwrap();
+        folder.placed.clear();
+        folder.write("lib64/a.so", b"one", 0o755).unwrap();
+        folder.link("a.so", "lib64/b.so").unwrap();
+        folder.link("a.so", "lib64/b.so").unwrap();
+        folder.prune().unwrap();
+        assert!(!folder.dir.join("lib64/old.so").exists());
+        assert!(folder.dir.join("opp/mine").exists());
+        assert_eq!(
+            fs::read_link(folder.dir.join("lib64/b.so")).unwrap(),
+            Path::new("a.so")
+        );
+        fs::remove_dir_all(folder.dir).unwrap();
+    }
+
+    #[test]
+    fn foreign_folders_are_refused() {
+        let mut folder = scratch("foreign");
+        assert!(check_ours(&folder.dir).is_ok());
+        assert!(check_ours(&folder.dir.join("new")).is_ok());
+        folder.write("precious", b"", 0o644).unwrap();
+        assert!(
+            check_ours(&folder.dir)
+                .unwrap_err()
+                .to_string()
+                .contains("no toolkit")
+        );
+        folder.write(MARK, b"package_name=Cairn\n", 0o644).unwrap();
+        assert!(check_ours(&folder.dir).is_ok());
+        fs::remove_dir_all(folder.dir).unwrap();
+    }
+
+    #[test]
+    fn no_name_looks_like_custom_operators() {
+        for (_, names) in LIBRARIES {
+            assert!(names.iter().all(|name| !name.starts_with("libopapi_")));
+            assert!(names.is_sorted());
+        }
+    }
+}
