@@ -1,1 +1,257 @@
-//! cairn-runtime
+//! The engine of Cairn: devices, contexts, streams, events, tasks, clocks and memory of a CPU that
+//! behaves as an Ascend device. It knows nothing of C: doors (`ascendcl`) translate to it.
+//!
+//! Start reading at [`Runtime`], then [`stream`], then [`memory`].
+
+pub mod callbacks;
+pub mod clock;
+pub mod config;
+pub mod context;
+pub mod device;
+pub mod error;
+pub mod event;
+pub mod handle;
+pub mod host;
+pub mod live;
+pub mod lock;
+pub mod logs;
+pub mod memory;
+pub mod record;
+pub mod shared;
+mod signals;
+pub mod soc;
+pub mod stream;
+pub mod sync;
+pub mod task;
+pub mod worker;
+
+use config::Config;
+use context::Context;
+use device::Device;
+use error::{Code, Error, Result};
+use event::{Event, Kind};
+use handle::{Handled, Table};
+use host::HostThread;
+use shared::Shared;
+use std::time::{Duration, Instant};
+use stream::{FailureMode, Stream};
+use sync::Arc;
+use sync::atomic::{AtomicI32, AtomicU32, Ordering};
+
+/// Streams a device has room for, as on A2 and A3 parts.
+pub const STREAMS_PER_DEVICE: usize = 1984;
+
+impl Handled for Stream {
+    const KIND: &'static str = "stream";
+}
+impl Handled for Event {
+    const KIND: &'static str = "event";
+}
+impl Handled for Context {
+    const KIND: &'static str = "context";
+}
+
+/// Everything of one process: its devices and what the user made on them, by handle.
+pub struct Runtime {
+    /// Clocks, workers, memory.
+    pub shared: Arc<Shared>,
+    /// Handles the user holds; doors add objects of their own.
+    pub handles: Table,
+    /// Who wants to know when streams come and go.
+    pub stream_callbacks: callbacks::Callbacks<callbacks::OfStream>,
+    /// Who wants to know when devices are opened and closed.
+    pub device_callbacks: callbacks::Callbacks<callbacks::OfDevice>,
+    devices: Vec<Device>,
+    default_device: AtomicI32,
+    next_event: AtomicU32,
+    wait_limit_s: AtomicU32,
+}
+
+impl Runtime {
+    /// Starts the workers of a new runtime.
+    pub fn start(config: Config) -> Result<Runtime> {
+        let workers = config.workers;
+        let runtime = Runtime::without_workers(config)?;
+        runtime.shared.scheduler.start(workers).map_err(|e| {
+            Error::new(Code::RtInternal, format!("cannot start {workers} worker threads: {e}"))
+        })?;
+        Ok(runtime)
+    }
+
+    fn without_workers(config: Config) -> Result<Runtime> {
+        let count = config.visible.len();
+        let shared = Shared::new(config, (STREAMS_PER_DEVICE + 64) * count.max(1) * 2)?;
+        Ok(Runtime {
+            devices: (0..count as u32).map(Device::new).collect(),
+            shared,
+            handles: Table::reserve()?,
+            stream_callbacks: Default::default(),
+            device_callbacks: Default::default(),
+            default_device: AtomicI32::new(-1),
+            next_event: AtomicU32::new(0),
+            wait_limit_s: AtomicU32::new(0),
+        })
+    }
+
+    /// The devices this process sees.
+    pub fn devices(&self) -> &[Device] {
+        &self.devices
+    }
+
+    /// The device with this id of the user.
+    pub fn device(&self, id: i64) -> Result<&Device> {
+        usize::try_from(id)
+            .ok()
+            .and_then(|at| self.devices.get(at))
+            .ok_or_else(|| Error::device(id, self.devices.len()))
+    }
+
+    /// The device that threads without one get implicitly; `None` for none.
+    pub fn set_default_device(&self, id: Option<i32>) {
+        self.default_device.store(id.unwrap_or(-1), Ordering::Release);
+    }
+
+    /// Seconds a stream waits for an event when the call says nothing; 0 is for ever.
+    pub fn set_wait_limit(&self, seconds: u32) {
+        self.wait_limit_s.store(seconds, Ordering::Release);
+    }
+
+    /// The context of the calling thread.
+    pub fn current_context(&self) -> Result<Arc<Context>> {
+        match host::context() {
+            0 => match self.default_device.load(Ordering::Acquire) {
+                id if id >= 0 => self.set_device(i64::from(id)),
+                _ => Err(Error::no_context()),
+            },
+            handle => self.handles.get::<Context>(handle).map_err(|_| {
+                Error::new(
+                    Code::ContextNull,
+                    format!("the current context {handle:#x} of this thread is gone: its device was reset or it was destroyed"),
+                )
+            }),
+        }
+    }
+
+    /// The device of the calling thread.
+    pub fn current_device(&self) -> Result<u32> {
+        Ok(self.current_context()?.device)
+    }
+
+    /// A stream for use by the calling thread: 0 is the default stream of its context, another must
+    /// belong to that context.
+    pub fn stream(&self, handle: usize) -> Result<Arc<Stream>> {
+        if handle == 0 {
+            return Ok(self.current_context()?.default_stream.clone());
+        }
+        let stream = self.handles.get::<Stream>(handle)?;
+        if stream.spec.context == host::context() as u64 {
+            return Ok(stream);
+        }
+        let current = self.current_context()?;
+        if stream.spec.context == current.handle() as u64 {
+            return Ok(stream);
+        }
+        Err(Error::new(
+            Code::StreamContext,
+            format!(
+                "stream {handle:#x} belongs to context {:#x} on device {}, the current context of this thread is {:#x} on device {}",
+                stream.spec.context, stream.spec.device, current.handle(), current.device
+            ),
+        ))
+    }
+
+    /// A new event of the calling thread's context.
+    pub fn create_event(&self, kind: Kind, flags: u32) -> Result<usize> {
+        self.current_context()?;
+        let id = self.next_event.fetch_add(1, Ordering::Relaxed);
+        self.handles.insert(Arc::new(Event::new(id, kind, flags)?))
+    }
+
+    /// The event behind a handle.
+    pub fn event(&self, handle: usize) -> Result<Arc<Event>> {
+        match handle {
+            0 => Err(Error::null("event")),
+            handle => self.handles.get(handle),
+        }
+    }
+
+    /// Lets a stream wait for an event; `None` takes the process's limit.
+    pub fn wait_event(&self, stream: &Arc<Stream>, event: &Event, limit: Option<Duration>) -> Result<()> {
+        let limit = limit.unwrap_or_else(|| {
+            Duration::from_secs(u64::from(self.wait_limit_s.load(Ordering::Acquire)))
+        });
+        event.wait(stream, limit)
+    }
+
+    /// Waits for a stream and reports what failed in it.
+    pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
+        if !stream.synchronize(limit)? {
+            return Err(Error::new(
+                Code::StreamSyncTimeout,
+                format!("stream {} was not done after {:?}", stream.index, limit.unwrap_or_default()),
+            ));
+        }
+        stream.take_failure().map_or(Ok(()), Err)
+    }
+
+    /// Waits for all streams of a device and reports the first failure.
+    pub fn synchronize_device(&self, device: &Device, limit: Option<Duration>) -> Result<()> {
+        let deadline = limit.map(|l| Instant::now() + l);
+        let mut first = Ok(());
+        for stream in device.streams() {
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let done = self.synchronize(&stream, left);
+            if first.is_ok() {
+                first = done;
+            }
+        }
+        first
+    }
+
+    /// Waits until every task queued before the call, on any device, is done. A host function skips
+    /// the stream that runs it.
+    pub fn drain(&self, limit: Option<Duration>) -> bool {
+        let deadline = limit.map(|l| Instant::now() + l);
+        let mut all = true;
+        HostThread::current().synchronize(|| {
+            for stream in self.devices.iter().flat_map(Device::streams) {
+                let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+                let seq = self.shared.progress.submitted(stream.index);
+                if stream.key() != host::host_function_of() && !stream.wait_finished(seq, left) {
+                    log::warn!("stream {} still has work", stream.index);
+                    all = false;
+                }
+            }
+        });
+        all
+    }
+
+    /// The end of ACL's use: waits a bounded time for pending work, then lets freed memory go.
+    pub fn finalize(&self) {
+        if self.drain(Some(Duration::from_secs(2))) {
+            self.shared.memory.empty_quarantines();
+        }
+        if let Some(trace) = &self.shared.trace {
+            trace.flush();
+        }
+    }
+
+    /// Sets what happens to a stream after a failure; once.
+    pub fn set_failure_mode(&self, stream: &Stream, mode: u64) -> Result<()> {
+        let mode = match mode {
+            0 => FailureMode::Continue,
+            1 => FailureMode::Stop,
+            other => {
+                return Err(Error::refused(format!("failure mode {other}: it takes 0 (continue) or 1 (stop)")));
+            }
+        };
+        match stream.set_failure_mode(mode) {
+            true => Ok(()),
+            false => Err(Error::refused(format!(
+                "the failure mode of stream {} was set before: {:?}",
+                stream.index,
+                stream.failure_mode()
+            ))),
+        }
+    }
+}

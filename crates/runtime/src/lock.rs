@@ -20,10 +20,10 @@ pub enum Rank {
     Context,
     /// An event's current capture.
     Event,
-    /// A stream's submission side.
-    Submit,
     /// A stream's taken batch of tasks.
     Batch,
+    /// A stream's submission side.
+    Submit,
     /// Who waits for a capture.
     Capture,
     /// The scheduler's run queue.

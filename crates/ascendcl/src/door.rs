@@ -1,0 +1,152 @@
+//! How a call enters and leaves the library: counted, guarded against panics and forks, its error
+//! text kept for the calling thread.
+
+use crate::abi::Entry;
+use crate::code::{AclError, aclError};
+use cairn_runtime::Runtime;
+use cairn_runtime::error::{Code, Error, Result};
+use std::cell::Cell;
+use std::ffi::{CStr, c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Defines functions that return `aclError`. The body gives `Result<()>`; `?` works in it. Each is
+/// pinned to the signature that the headers declare.
+macro_rules! entry {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::code::aclError {
+            $crate::door::status($crate::abi::Entry::$name, || -> cairn_runtime::error::Result<()> { $body })
+        }
+        const _: $crate::abi::signature::$name = $name;
+    )*};
+}
+
+/// Defines functions that return a value. The body gives `Result<T>`; an error leaves its text and
+/// returns the value after `else`.
+macro_rules! value_entry {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) -> $ret:ty, else $failed:expr, $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $ret {
+            match $crate::door::value($crate::abi::Entry::$name, || -> cairn_runtime::error::Result<$ret> { $body }) {
+                Some(value) => value,
+                None => $failed,
+            }
+        }
+        const _: $crate::abi::signature::$name = $name;
+    )*};
+}
+
+pub(crate) use {entry, value_entry};
+
+/// How often each entry point succeeded and failed; written out when `CAIRN_COVERAGE` asks for it.
+pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
+    [const { [const { AtomicU64::new(0) }; 2] }; Entry::COUNT];
+
+/// What a child process gets from every call after a fork of an initialised parent.
+pub const FORKED: &CStr = c"this process was forked from one that uses devices; device memory and \
+streams are not inherited. Start a new process instead (spawn, not fork)";
+
+thread_local! {
+    static LAST_CODE: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The runtime of this process, started on first use.
+pub fn runtime() -> Result<&'static Runtime> {
+    crate::process::runtime()
+}
+
+/// Runs the body of a function that returns `aclError`.
+pub fn status(entry: Entry, body: impl FnOnce() -> Result<()>) -> aclError {
+    if crate::process::forked() {
+        return Err(Code::RtInternal.into());
+    }
+    match guarded(body) {
+        Ok(()) => {
+            count(entry, 0);
+            Ok(())
+        }
+        Err(error) => Err(report(entry, error)),
+    }
+}
+
+/// Runs the body of a function that returns a value; `None` after a failure.
+pub fn value<T>(entry: Entry, body: impl FnOnce() -> Result<T>) -> Option<T> {
+    if crate::process::forked() {
+        return None;
+    }
+    match guarded(body) {
+        Ok(value) => {
+            count(entry, 0);
+            Some(value)
+        }
+        Err(error) => {
+            report(entry, error);
+            None
+        }
+    }
+}
+
+/// Counts a call: column 0 is success, 1 failure.
+pub fn count(entry: Entry, column: usize) {
+    COUNTS[entry as usize][column].fetch_add(1, Ordering::Relaxed);
+}
+
+fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let what = panic
+            .downcast_ref::<&str>()
+            .map(|s| s.to_string())
+            .or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_default();
+        Err(Error::new(Code::Internal, format!("a defect of Cairn, please report it: {what}")))
+    })
+}
+
+fn report(entry: Entry, error: Error) -> AclError {
+    count(entry, 1);
+    let name = Entry::NAMES[entry as usize];
+    let code = AclError::from(error.code);
+    LAST_CODE.with(|c| c.set(code.number()));
+    log::error!("{name}: {} ({})", error.text, code.number());
+    crate::message::keep(name, code.number(), &error.text);
+    code
+}
+
+/// The code of this thread's last failure; `take` clears it.
+pub fn last_code(take: bool) -> i32 {
+    LAST_CODE.with(|c| if take { c.replace(0) } else { c.get() })
+}
+
+/// Writes through an out-pointer of the user.
+///
+/// # Safety
+/// `out` is null or points to writable memory for a `T`.
+pub unsafe fn write<T>(out: *mut T, name: &str, value: T) -> Result<()> {
+    if out.is_null() {
+        return Err(Error::null(name));
+    }
+    // SAFETY: not null, and the caller vouches for the rest.
+    unsafe { out.write_unaligned(value) };
+    Ok(())
+}
+
+/// Fails for a null pointer.
+pub fn not_null<T>(pointer: *const T, name: &str) -> Result<()> {
+    if pointer.is_null() { Err(Error::null(name)) } else { Ok(()) }
+}
+
+/// A C string of the user.
+///
+/// # Safety
+/// `text` is null or a NUL-terminated string.
+pub unsafe fn string(text: *const c_char, name: &str) -> Result<String> {
+    not_null(text, name)?;
+    // SAFETY: not null, and the caller vouches for the terminator.
+    Ok(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// A handle as the C interface carries it.
+pub type Handle = *mut c_void;

@@ -1,0 +1,242 @@
+//! One clock type, two instances.
+//!
+//! A [`Clock`] says how far each stream is known to have come. [`Progress`] is the instance
+//! `finished`: what has completed. The instance `ordered` is a [`Clock`] per stream and per host
+//! thread: what events and synchronization have ordered before it.
+//!
+//! ```text
+//!            stream 0      stream 1      stream 2
+//! finished      17             4             0        a fact of the machine, moves by itself
+//! ordered(2)    12             -             9        a fact of the program, moves by wait and sync
+//! ```
+//!
+//! Memory last used at epoch `e` may be reused on stream B when `finished` or `ordered(B)` covers
+//! `e`; an access that `ordered` does not cover is a race even if `finished` happens to.
+
+use crate::lock::{Mutex, Rank};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use smallvec::SmallVec;
+
+/// Process-wide number of a stream. The index of a dead stream is reused, its sequence goes on.
+pub type StreamIndex = u32;
+
+/// A point in a stream: everything up to and including task `seq`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Epoch {
+    /// The stream.
+    pub stream: StreamIndex,
+    /// The task, counted from 1.
+    pub seq: u64,
+}
+
+/// How far each stream is known to have come. Small: most clocks know one or two streams.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Clock {
+    marks: SmallVec<[Epoch; 2]>,
+}
+
+impl Clock {
+    /// The clock that knows nothing.
+    pub fn new() -> Clock {
+        Clock::default()
+    }
+
+    /// True if `epoch` is in the past of this clock.
+    pub fn covers(&self, epoch: Epoch) -> bool {
+        self.get(epoch.stream) >= epoch.seq
+    }
+
+    /// How far the stream is known to have come; 0 when nothing is known.
+    pub fn get(&self, stream: StreamIndex) -> u64 {
+        match self.find(stream) {
+            Ok(at) => self.marks[at].seq,
+            Err(_) => 0,
+        }
+    }
+
+    /// Adds one point and everything before it on that stream.
+    pub fn raise(&mut self, epoch: Epoch) {
+        match self.find(epoch.stream) {
+            Ok(at) => self.marks[at].seq = self.marks[at].seq.max(epoch.seq),
+            Err(at) => self.marks.insert(at, epoch),
+        }
+    }
+
+    /// Adds all that the other clock knows.
+    pub fn join(&mut self, other: &Clock) {
+        for &mark in &other.marks {
+            self.raise(mark);
+        }
+    }
+
+    /// The points, by stream.
+    pub fn marks(&self) -> &[Epoch] {
+        &self.marks
+    }
+
+    fn find(&self, stream: StreamIndex) -> Result<usize, usize> {
+        self.marks.binary_search_by_key(&stream, |m| m.stream)
+    }
+}
+
+/// The instance `finished`, and beside it what was submitted. One pair of cache lines a stream, so
+/// that a submitting thread and the worker do not share one. Readers take no lock.
+pub struct Progress {
+    lines: Box<[Line]>,
+    highest: AtomicUsize,
+    indexes: Mutex<Indexes>,
+}
+
+struct Indexes {
+    next: StreamIndex,
+    free: Vec<StreamIndex>,
+}
+
+#[derive(Default)]
+struct Line {
+    submitted: Padded,
+    finished: Padded,
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Padded(AtomicU64);
+
+impl Progress {
+    /// A table for this many live streams.
+    pub fn new(streams: usize) -> Progress {
+        Progress {
+            lines: (0..streams).map(|_| Line::default()).collect(),
+            highest: AtomicUsize::new(0),
+            indexes: Mutex::new(Rank::Handles, Indexes { next: 0, free: Vec::new() }),
+        }
+    }
+
+    /// An index for a new stream; `None` when the table is full.
+    pub fn open(&self) -> Option<StreamIndex> {
+        let mut indexes = self.indexes.lock();
+        if let Some(index) = indexes.free.pop() {
+            return Some(index);
+        }
+        if indexes.next as usize == self.lines.len() {
+            return None;
+        }
+        indexes.next += 1;
+        self.highest.store(indexes.next as usize, Ordering::Release);
+        Some(indexes.next - 1)
+    }
+
+    /// Gives the index back. All its tasks are finished.
+    pub fn close(&self, index: StreamIndex) {
+        debug_assert_eq!(self.submitted(index), self.finished(index));
+        self.indexes.lock().free.push(index);
+    }
+
+    /// The last task submitted to the stream.
+    pub fn submitted(&self, index: StreamIndex) -> u64 {
+        self.lines[index as usize].submitted.0.load(Ordering::SeqCst)
+    }
+
+    /// The last task of the stream that is done.
+    pub fn finished(&self, index: StreamIndex) -> u64 {
+        self.lines[index as usize].finished.0.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_submitted(&self, index: StreamIndex, seq: u64) {
+        self.lines[index as usize].submitted.0.store(seq, Ordering::SeqCst);
+    }
+
+    pub(crate) fn set_finished(&self, index: StreamIndex, seq: u64) {
+        self.lines[index as usize].finished.0.store(seq, Ordering::SeqCst);
+    }
+
+    /// True if the point has completed.
+    pub fn covers(&self, epoch: Epoch) -> bool {
+        self.finished(epoch.stream) >= epoch.seq
+    }
+
+    /// True if every point of the clock has completed.
+    pub fn covers_all(&self, clock: &Clock) -> bool {
+        clock.marks().iter().all(|&e| self.covers(e))
+    }
+
+    /// The last submitted task of every stream that is not done: what a free must wait for.
+    pub fn tails(&self) -> Clock {
+        let mut clock = Clock::new();
+        for index in 0..self.highest.load(Ordering::Acquire) as u32 {
+            let finished = self.finished(index);
+            let seq = self.submitted(index);
+            if finished < seq {
+                clock.raise(Epoch { stream: index, seq });
+            }
+        }
+        clock
+    }
+
+    /// Sums of all submitted and finished tasks: equal when every stream is idle, unchanged when
+    /// nothing moved.
+    pub fn totals(&self) -> (u64, u64) {
+        let mut totals = (0, 0);
+        for index in 0..self.highest.load(Ordering::Acquire) as u32 {
+            totals.1 += self.finished(index);
+            totals.0 += self.submitted(index);
+        }
+        totals
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn clock() -> impl Strategy<Value = Vec<(u32, u64)>> {
+        proptest::collection::vec((0u32..6, 1u64..20), 0..8)
+    }
+
+    fn build(marks: &[(u32, u64)]) -> (Clock, BTreeMap<u32, u64>) {
+        let (mut clock, mut model) = (Clock::new(), BTreeMap::new());
+        for &(stream, seq) in marks {
+            clock.raise(Epoch { stream, seq });
+            let known = model.entry(stream).or_insert(0);
+            *known = seq.max(*known);
+        }
+        (clock, model)
+    }
+
+    proptest! {
+        #[test]
+        fn a_clock_is_a_map_of_maxima(a in clock(), b in clock()) {
+            let ((mut ca, mut ma), (cb, mb)) = (build(&a), build(&b));
+            ca.join(&cb);
+            for (&stream, &seq) in &mb {
+                let known = ma.entry(stream).or_insert(0);
+                *known = seq.max(*known);
+            }
+            for stream in 0..6 {
+                let known = ma.get(&stream).copied().unwrap_or(0);
+                prop_assert_eq!(ca.get(stream), known);
+                for seq in 1..20 {
+                    prop_assert_eq!(ca.covers(Epoch { stream, seq }), seq <= known);
+                }
+            }
+            prop_assert!(ca.marks().windows(2).all(|w| w[0].stream < w[1].stream));
+        }
+    }
+
+    #[test]
+    fn an_index_is_reused_and_its_sequence_goes_on() {
+        let progress = Progress::new(2);
+        let a = progress.open().unwrap();
+        progress.set_submitted(a, 5);
+        assert_eq!(progress.tails().marks(), [Epoch { stream: a, seq: 5 }]);
+        progress.set_finished(a, 5);
+        assert!(progress.tails().marks().is_empty());
+        progress.close(a);
+        assert_eq!(progress.open(), Some(a));
+        assert_eq!(progress.submitted(a), 5);
+        assert_eq!(progress.open(), Some(1));
+        assert_eq!(progress.open(), None);
+    }
+}

@@ -1,0 +1,199 @@
+//! Contexts: a device as one part of a program sees it, with streams of its own.
+
+use crate::Runtime;
+use crate::STREAMS_PER_DEVICE;
+use crate::callbacks::StreamState;
+use crate::error::{Code, Error, Result};
+use crate::host;
+use crate::lock::{Mutex, Rank};
+use crate::stream::{Fate, Stream, StreamSpec, flag};
+use crate::sync::Arc;
+use crate::worker::PRIORITIES;
+use std::sync::OnceLock;
+
+/// A context. The primary one belongs to its device and is shared by all threads that set it.
+pub struct Context {
+    /// The device.
+    pub device: u32,
+    /// True for the one that `aclrtSetDevice` makes.
+    pub primary: bool,
+    /// The stream that a null handle means.
+    pub default_stream: Arc<Stream>,
+    handle: usize,
+    default_handle: OnceLock<usize>,
+    fate: Arc<Fate>,
+    streams: Mutex<Vec<(usize, Arc<Stream>)>>,
+    params: Mutex<[Option<i64>; 4]>,
+}
+
+impl Context {
+    /// The user's handle.
+    pub fn handle(&self) -> usize {
+        self.handle
+    }
+
+    /// The user's handle of the default stream.
+    pub fn default_handle(&self) -> usize {
+        *self.default_handle.get().expect("set when the context was made")
+    }
+
+    /// Its streams, the default one first.
+    pub fn streams(&self) -> Vec<Arc<Stream>> {
+        let mut all = vec![self.default_stream.clone()];
+        all.extend(self.streams.lock().iter().map(|(_, s)| s.clone()));
+        all
+    }
+
+    /// How many streams the user made in it.
+    pub fn stream_count(&self) -> usize {
+        self.streams.lock().len()
+    }
+
+    /// A system parameter of this context.
+    pub fn param(&self, opt: usize) -> Option<i64> {
+        self.params.lock()[opt]
+    }
+
+    /// Sets a system parameter of this context.
+    pub fn set_param(&self, opt: usize, value: i64) {
+        self.params.lock()[opt] = Some(value);
+    }
+}
+
+impl Runtime {
+    /// A new context with its default stream.
+    pub(crate) fn make_context(&self, device: u32, primary: bool) -> Result<Arc<Context>> {
+        let context = self.handles.insert_with(|handle| {
+            let fate = Arc::<Fate>::default();
+            let spec =
+                StreamSpec { device, context: handle as u64, fate: fate.clone(), priority: 0, flags: 0 };
+            Ok(Arc::new(Context {
+                device,
+                primary,
+                default_stream: Stream::new(&self.shared, spec)?,
+                handle,
+                default_handle: OnceLock::new(),
+                fate,
+                streams: Mutex::new(Rank::Context, Vec::new()),
+                params: Mutex::new(Rank::Context, [None; 4]),
+            }))
+        })?;
+        let default_handle = self.handles.insert(context.default_stream.clone())?;
+        context.default_handle.set(default_handle).expect("a new context");
+        Ok(context)
+    }
+
+    /// Ends a context: waits for its streams and takes all its handles away.
+    pub(crate) fn end_context(&self, context: &Context) {
+        let streams = std::mem::take(&mut *context.streams.lock());
+        for (handle, stream) in &streams {
+            self.stream_callbacks.call(*handle, StreamState::DestroyPre);
+            if self.handles.remove::<Stream>(*handle).is_ok() {
+                let _ = stream.close(true);
+            }
+        }
+        let _ = context.default_stream.close(true);
+        let _ = self.handles.remove::<Stream>(context.default_handle());
+        let _ = self.handles.remove::<Context>(context.handle);
+    }
+
+    /// Refuses to wait for a context from one of its own host functions.
+    pub(crate) fn refuse_from_inside(&self, context: &Context, call: &str) -> Result<()> {
+        let inside = context.streams().iter().any(|s| s.key() == host::host_function_of());
+        match inside {
+            false => Ok(()),
+            true => Err(Error::refused(format!(
+                "{call} was called from a host function of a stream that it would wait for for ever"
+            ))),
+        }
+    }
+
+    /// A new explicit context, current in the calling thread.
+    pub fn create_context(&self, device: i64) -> Result<Arc<Context>> {
+        let device = self.device(device)?;
+        let context = self.make_context(device.id, false)?;
+        device.add_context(context.clone());
+        self.shared.memory.set_active(device.id, true);
+        host::set_context(context.handle);
+        Ok(context)
+    }
+
+    /// Ends an explicit context.
+    pub fn destroy_context(&self, handle: usize) -> Result<()> {
+        let context = self.handles.get::<Context>(handle)?;
+        if context.primary {
+            return Err(Error::refused(format!(
+                "context {handle:#x} is the default context of device {}: aclrtResetDevice ends it",
+                context.device
+            )));
+        }
+        self.refuse_from_inside(&context, "aclrtDestroyContext")?;
+        let device = &self.devices[context.device as usize];
+        if !device.remove_context(&context) {
+            return Err(Error::new(Code::InvalidHandle, format!("context {handle:#x} is being destroyed")));
+        }
+        self.end_context(&context);
+        device.clear_if_closed(&self.shared.memory);
+        Ok(())
+    }
+
+    /// Makes a context current in the calling thread.
+    pub fn set_current_context(&self, handle: usize) -> Result<()> {
+        self.handles.get::<Context>(handle)?;
+        host::set_context(handle);
+        Ok(())
+    }
+
+    /// A new stream of the calling thread's context; returns its handle.
+    pub fn create_stream(&self, priority: u32, flags: u32) -> Result<usize> {
+        if priority as usize >= PRIORITIES {
+            return Err(Error::refused(format!("stream priority {priority}: it takes 0 (first) to 7")));
+        }
+        if flags & !flag::ALL != 0 {
+            return Err(Error::refused(format!(
+                "stream flag {flags:#x}: it takes a combination of {:#x}",
+                flag::ALL
+            )));
+        }
+        let context = self.current_context()?;
+        let device = &self.devices[context.device as usize];
+        if device.stream_count() >= STREAMS_PER_DEVICE {
+            return Err(Error::new(
+                Code::NoStreamResource,
+                format!("device {} has {STREAMS_PER_DEVICE} streams already: destroy some", device.id),
+            ));
+        }
+        let spec = StreamSpec {
+            device: context.device,
+            context: context.handle as u64,
+            fate: context.fate.clone(),
+            priority,
+            flags,
+        };
+        let stream = Stream::new(&self.shared, spec)?;
+        let handle = self.handles.insert(stream.clone())?;
+        context.streams.lock().push((handle, stream));
+        self.stream_callbacks.call(handle, StreamState::CreatePost);
+        Ok(handle)
+    }
+
+    /// Ends a stream. With `wait` its work is finished first, without it is dropped.
+    pub fn destroy_stream(&self, handle: usize, wait: bool) -> Result<()> {
+        let stream = self.handles.get::<Stream>(handle)?;
+        let context = self.handles.get::<Context>(stream.spec.context as usize).ok();
+        if context.as_ref().is_some_and(|c| Arc::ptr_eq(&c.default_stream, &stream)) {
+            return Err(Error::refused(format!(
+                "stream {handle:#x} is the default stream of a context and ends with it"
+            )));
+        }
+        if wait && host::host_function_of() == stream.key() {
+            return stream.close(true);
+        }
+        self.stream_callbacks.call(handle, StreamState::DestroyPre);
+        let stream = self.handles.remove::<Stream>(handle)?;
+        if let Some(context) = context {
+            context.streams.lock().retain(|(h, _)| *h != handle);
+        }
+        stream.close(wait)
+    }
+}

@@ -1,0 +1,282 @@
+//! Events: points in streams that other streams and host threads wait for.
+//!
+//! Each record makes a [`Capture`]; a wait binds to the capture that is current when it is
+//! submitted, so recording again never moves an earlier wait. A stream that waits is parked in the
+//! capture and costs no thread.
+//!
+//! ```text
+//! record(e, A)           wait(B, e)                 record(e, A) again
+//!   e.current = c1         B: Wait(c1)                e.current = c2, B still waits for c1
+//! ```
+//!
+//! An event of the old kind exists unrecorded: then its current capture is not bound to a stream
+//! yet, waits bind to it all the same, and the next record fills it.
+
+use crate::clock::Clock;
+use crate::error::{Code, Error, Result};
+use crate::host::HostThread;
+use crate::lock::{Mutex, Rank};
+use crate::stream::Stream;
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Weak, now_ns};
+use crate::task::{Body, Task, Wait};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Event flags of CANN.
+pub mod flag {
+    /// May be waited for by streams.
+    pub const SYNC: u32 = 1;
+    /// Captures the progress of a stream.
+    pub const CAPTURE_STREAM_PROGRESS: u32 = 2;
+    /// Carries a time.
+    pub const TIME_LINE: u32 = 8;
+    /// Used between streams only.
+    pub const DEVICE_USE_ONLY: u32 = 16;
+    /// Recorded outside of a captured graph.
+    pub const EXTERNAL: u32 = 32;
+    /// Shared between processes.
+    pub const IPC: u32 = 64;
+    /// Every flag there is.
+    pub const ALL: u32 = SYNC | CAPTURE_STREAM_PROGRESS | TIME_LINE | DEVICE_USE_ONLY | EXTERNAL | IPC;
+}
+
+/// One recording of an event. Complete when its record task has run.
+#[derive(Default)]
+pub struct Capture {
+    done: AtomicBool,
+    time_ns: AtomicU64,
+    bound: OnceLock<Bound>,
+    parked: Parked,
+}
+
+struct Bound {
+    stream: Weak<Stream>,
+    seq: u64,
+    clock: Clock,
+}
+
+struct Parked(Mutex<Vec<Arc<Stream>>>);
+
+impl Default for Parked {
+    fn default() -> Parked {
+        Parked(Mutex::new(Rank::Capture, Vec::new()))
+    }
+}
+
+impl Capture {
+    /// Fills in where the record task stands. Called once, under the stream's submission lock.
+    pub(crate) fn bind(&self, stream: &Arc<Stream>, seq: u64, clock: Clock) {
+        let bound = Bound { stream: Arc::downgrade(stream), seq, clock };
+        assert!(self.bound.set(bound).is_ok(), "a capture is recorded once");
+    }
+
+    /// True once the record task has run.
+    pub fn is_done(&self) -> bool {
+        self.done.load(Ordering::SeqCst)
+    }
+
+    /// True once a record was submitted.
+    pub fn is_bound(&self) -> bool {
+        self.bound.get().is_some()
+    }
+
+    /// What is ordered before whoever waits for this capture; `None` while it is unrecorded.
+    pub fn clock(&self) -> Option<&Clock> {
+        self.bound.get().map(|b| &b.clock)
+    }
+
+    /// Completes the capture and lets the parked streams go on.
+    pub(crate) fn complete(&self) {
+        self.time_ns.store(now_ns(), Ordering::Release);
+        let parked = {
+            let mut parked = self.parked.0.lock();
+            self.done.store(true, Ordering::SeqCst);
+            std::mem::take(&mut *parked)
+        };
+        for stream in parked {
+            stream.unpark();
+        }
+    }
+
+    /// Parks a stream that its caller owns, unless the capture is complete. After `true` the stream
+    /// belongs to whoever unparks it.
+    pub(crate) fn park(&self, stream: &Arc<Stream>) -> bool {
+        let mut parked = self.parked.0.lock();
+        if self.is_done() {
+            return false;
+        }
+        stream.set_parked();
+        parked.push(stream.clone());
+        true
+    }
+
+    /// Takes a parked stream out again; false if it was not parked here.
+    pub(crate) fn forget(&self, stream: &Arc<Stream>) -> bool {
+        let mut parked = self.parked.0.lock();
+        match parked.iter().position(|s| Arc::ptr_eq(s, stream)) {
+            Some(at) => {
+                parked.swap_remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// Which waits for an event have not passed yet.
+#[derive(Default)]
+pub struct Waits(AtomicUsize);
+
+impl Waits {
+    pub(crate) fn passed(&self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// Which functions made an event: they differ in what an unrecorded event means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `aclrtCreateEvent`, `aclrtCreateEventWithFlag`: unrecorded is not ready.
+    Plain,
+    /// `aclrtCreateEventExWithFlag`: unrecorded is complete.
+    Ex,
+}
+
+/// An event of the user.
+pub struct Event {
+    /// A number for humans and `aclrtGetEventId`.
+    pub id: u32,
+    /// How it was made.
+    pub kind: Kind,
+    /// CANN's flags.
+    pub flags: u32,
+    current: Mutex<Option<Arc<Capture>>>,
+    waits: Arc<Waits>,
+}
+
+impl Event {
+    /// An unrecorded event. `flags` are of the user and are checked.
+    pub fn new(id: u32, kind: Kind, flags: u32) -> Result<Event> {
+        if flags == 0 || flags & !flag::ALL != 0 {
+            return Err(Error::refused(format!(
+                "event flag {flags:#x}: it takes a combination of {:#x} (SYNC 1, CAPTURE_STREAM_PROGRESS 2, TIME_LINE 8, DEVICE_USE_ONLY 16, EXTERNAL 32)",
+                flag::ALL
+            )));
+        }
+        if flags & flag::IPC != 0 {
+            return Err(Error::new(
+                Code::FeatureNotSupport,
+                "events shared between processes (flag 64) are not supported yet",
+            ));
+        }
+        let current = (kind == Kind::Plain).then(Default::default);
+        Ok(Event { id, kind, flags, current: Mutex::new(Rank::Event, current), waits: Default::default() })
+    }
+
+    /// Records the event at the end of the stream.
+    pub fn record(&self, stream: &Arc<Stream>) -> Result<()> {
+        let mut current = self.current.lock();
+        let capture = match &*current {
+            Some(c) if !c.is_bound() => c.clone(),
+            _ => Arc::new(Capture::default()),
+        };
+        stream.submit_record(capture.clone())?;
+        *current = Some(capture);
+        Ok(())
+    }
+
+    /// Lets the stream wait for the current capture; `limit` zero is for ever.
+    pub fn wait(&self, stream: &Arc<Stream>, limit: Duration) -> Result<()> {
+        if self.kind == Kind::Plain && self.flags & flag::SYNC == 0 {
+            return Err(Error::refused(format!(
+                "event {} was made with flag {:#x}, without SYNC (1): a stream cannot wait for it",
+                self.id, self.flags
+            )));
+        }
+        let Some(capture) = self.current.lock().clone() else {
+            return stream
+                .submit(Task::bare("aclrtStreamWaitEvent", Body::Nothing))
+                .map(|_| ());
+        };
+        self.waits.0.fetch_add(1, Ordering::AcqRel);
+        let wait = Wait { capture, limit_ns: limit.as_nanos() as u64, waits: self.waits.clone() };
+        stream.submit_wait(wait).inspect_err(|_| self.waits.passed())
+    }
+
+    /// Makes the event unrecorded. Waits submitted before keep what they bound to.
+    pub fn reset(&self, stream: &Arc<Stream>) -> Result<()> {
+        self.refuse_ex("aclrtResetEvent")?;
+        if self.flags & flag::SYNC == 0 {
+            return Err(Error::refused(format!(
+                "event {} was made with flag {:#x}, without SYNC (1): it cannot be reset",
+                self.id, self.flags
+            )));
+        }
+        let mut current = self.current.lock();
+        stream.submit(Task::bare("aclrtResetEvent", Body::Nothing))?;
+        if current.as_ref().is_some_and(|c| c.is_bound()) {
+            *current = Some(Default::default());
+        }
+        Ok(())
+    }
+
+    /// An error for functions that take only events of the old kind.
+    pub fn refuse_ex(&self, function: &str) -> Result<()> {
+        match self.kind {
+            Kind::Plain => Ok(()),
+            Kind::Ex => Err(Error::refused(format!(
+                "event {} was made by aclrtCreateEventExWithFlag, which {function} does not take",
+                self.id
+            ))),
+        }
+    }
+
+    /// True if the last record has completed, or an `Ex` event was never recorded.
+    pub fn is_complete(&self) -> bool {
+        self.current.lock().as_ref().is_none_or(|c| c.is_done())
+    }
+
+    /// True if every wait submitted so far has passed.
+    pub fn waits_passed(&self) -> bool {
+        self.waits.0.load(Ordering::Acquire) == 0
+    }
+
+    /// Blocks the calling thread until the last record has completed. False when `limit` passed.
+    pub fn synchronize(&self, limit: Option<Duration>) -> Result<bool> {
+        let Some(capture) = self.current.lock().clone() else { return Ok(true) };
+        let Some(bound) = capture.bound.get() else { return Err(self.never_recorded()) };
+        let host = HostThread::current();
+        let done = host.synchronize(|| {
+            capture.is_done()
+                || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.seq, limit))
+        });
+        if done {
+            host.learn(&bound.clock);
+        }
+        Ok(done)
+    }
+
+    /// When the last record ran, on the monotonic clock.
+    pub fn time_ns(&self) -> Result<u64> {
+        let current = self.current.lock().clone();
+        let capture = current.filter(|c| c.is_bound()).ok_or_else(|| self.never_recorded())?;
+        if self.flags & flag::TIME_LINE == 0 {
+            return Err(Error::new(
+                Code::EventTimestampInvalid,
+                format!("event {} was made with flag {:#x}, without TIME_LINE (8)", self.id, self.flags),
+            ));
+        }
+        if !capture.is_done() {
+            return Err(Error::new(
+                Code::EventTimestampInvalid,
+                format!("event {} has not completed yet: synchronize it first", self.id),
+            ));
+        }
+        Ok(capture.time_ns.load(Ordering::Acquire))
+    }
+
+    fn never_recorded(&self) -> Error {
+        Error::new(Code::RtInternal, format!("event {} was never recorded", self.id))
+    }
+}

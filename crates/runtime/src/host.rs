@@ -1,0 +1,222 @@
+//! What the runtime knows of a thread of the user: its current context, its `ordered` clock, how
+//! many synchronizes it has begun and finished, and whether it is inside a callback.
+//!
+//! Thread-locals here have no destructors, because threads end after the library's statics at exit.
+//! The record of a thread that ended is found again by [`HostThread::current`] of a later one.
+
+use crate::clock::Clock;
+use crate::lock::{Mutex, Rank};
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::thread_local;
+use std::cell::Cell;
+
+/// Bits of the counter of synchronizes below the generation of the record.
+const COUNT_BITS: u32 = 40;
+
+thread_local! {
+    static CURRENT: Cell<Option<&'static HostThread>> = const { Cell::new(None) };
+    static CONTEXT: Cell<usize> = const { Cell::new(0) };
+    static IN_CALLBACK: Cell<u32> = const { Cell::new(0) };
+    static HOST_FUNCTION_OF: Cell<u64> = const { Cell::new(0) };
+}
+
+/// A thread that calls the runtime. Lives as long as the process; reused after its thread ended.
+pub struct HostThread {
+    tid: AtomicU64,
+    version: AtomicU64,
+    ordered: Mutex<Clock>,
+    begun: AtomicU64,
+    done: AtomicU64,
+}
+
+/// Proof that a thread has synchronized since some moment: see [`HostThread::ticket`].
+#[derive(Clone, Copy)]
+pub struct Ticket {
+    thread: &'static HostThread,
+    begun: u64,
+}
+
+impl Ticket {
+    /// True once the thread has begun and finished a synchronize after the ticket was drawn.
+    pub fn honoured(&self) -> bool {
+        let done = self.thread.done.load(Ordering::Acquire);
+        done > self.begun && done >> COUNT_BITS == self.begun >> COUNT_BITS
+    }
+}
+
+impl HostThread {
+    /// The record of the calling thread.
+    pub fn current() -> &'static HostThread {
+        CURRENT.with(|cell| match cell.get() {
+            Some(thread) => thread,
+            None => {
+                let thread = registry::take();
+                cell.set(Some(thread));
+                thread
+            }
+        })
+    }
+
+    fn new(tid: u64) -> HostThread {
+        HostThread {
+            tid: AtomicU64::new(tid),
+            version: AtomicU64::new(1),
+            ordered: Mutex::new(Rank::HostClock, Clock::new()),
+            begun: AtomicU64::new(0),
+            done: AtomicU64::new(0),
+        }
+    }
+
+    fn renew(&self, tid: u64) {
+        self.tid.store(tid, Ordering::Release);
+        *self.ordered.lock() = Clock::new();
+        self.version.fetch_add(1, Ordering::Release);
+        let generation = (self.begun.load(Ordering::Acquire) >> COUNT_BITS) + 1;
+        self.begun.store(generation << COUNT_BITS, Ordering::Release);
+        self.done.store(generation << COUNT_BITS, Ordering::Release);
+    }
+
+    /// Names this thread's clock at its present state; equal stamps mean nothing was added.
+    pub fn stamp(&self) -> (usize, u64) {
+        (std::ptr::from_ref(self) as usize, self.version.load(Ordering::Acquire))
+    }
+
+    /// Adds what the thread is ordered after to `clock`.
+    pub fn join_into(&self, clock: &mut Clock) {
+        clock.join(&self.ordered.lock());
+    }
+
+    /// The thread is now ordered after all that `clock` knows.
+    pub fn learn(&self, clock: &Clock) {
+        self.ordered.lock().join(clock);
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
+    /// Runs a synchronize, counted as begun and finished.
+    pub fn synchronize<T>(&self, wait: impl FnOnce() -> T) -> T {
+        let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+        let result = wait();
+        self.done.store(number, Ordering::Release);
+        result
+    }
+
+    /// A ticket that the thread's next synchronize honours.
+    pub fn ticket(&'static self) -> Ticket {
+        Ticket { thread: self, begun: self.begun.load(Ordering::Acquire) }
+    }
+}
+
+/// The handle of the calling thread's current context; 0 when it has none.
+pub fn context() -> usize {
+    CONTEXT.with(Cell::get)
+}
+
+/// Makes a context current in the calling thread.
+pub fn set_context(handle: usize) {
+    CONTEXT.with(|c| c.set(handle));
+}
+
+/// Marks the calling thread as inside a user's allocator while `call` runs.
+pub fn in_callback<T>(call: impl FnOnce() -> T) -> T {
+    IN_CALLBACK.with(|c| c.set(c.get() + 1));
+    let result = call();
+    IN_CALLBACK.with(|c| c.set(c.get() - 1));
+    result
+}
+
+/// True if the calling thread may run tasks of a stream it waits for.
+pub fn may_help() -> bool {
+    IN_CALLBACK.with(Cell::get) == 0
+}
+
+/// Marks the calling thread as running a host function of the stream with this key.
+pub fn in_host_function<T>(stream: u64, call: impl FnOnce() -> T) -> T {
+    let outer = HOST_FUNCTION_OF.with(|c| c.replace(stream));
+    let result = call();
+    HOST_FUNCTION_OF.with(|c| c.set(outer));
+    result
+}
+
+/// The key of the stream whose host function the calling thread runs; 0 for none.
+pub fn host_function_of() -> u64 {
+    HOST_FUNCTION_OF.with(Cell::get)
+}
+
+#[cfg(not(feature = "shuttle"))]
+mod registry {
+    use super::*;
+
+    static THREADS: Mutex<Threads> =
+        Mutex::new(Rank::HostClock, Threads { all: Vec::new(), free: Vec::new(), sweep_at: 64 });
+
+    struct Threads {
+        all: Vec<&'static HostThread>,
+        free: Vec<&'static HostThread>,
+        sweep_at: usize,
+    }
+
+    /// A record for a new thread: of one that ended, or fresh.
+    pub fn take() -> &'static HostThread {
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u64;
+        let found = {
+            let mut threads = THREADS.lock();
+            if threads.free.is_empty() && threads.all.len() >= threads.sweep_at {
+                threads.free = threads
+                    .all
+                    .iter()
+                    .copied()
+                    .filter(|t| !alive(t.tid.load(Ordering::Acquire)))
+                    .collect();
+                threads.sweep_at = (threads.all.len() - threads.free.len()) * 2 + 64;
+            }
+            let found = threads.free.pop();
+            if found.is_none() {
+                let fresh: &'static HostThread = Box::leak(Box::new(HostThread::new(tid)));
+                threads.all.push(fresh);
+                return fresh;
+            }
+            found
+        };
+        let thread = found.expect("checked above");
+        thread.renew(tid);
+        thread
+    }
+
+    fn alive(tid: u64) -> bool {
+        std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
+    }
+}
+
+#[cfg(feature = "shuttle")]
+mod registry {
+    use super::*;
+
+    pub fn take() -> &'static HostThread {
+        Box::leak(Box::new(HostThread::new(0)))
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_wants_a_synchronize_that_began_after_it() {
+        let thread = HostThread::current();
+        let ticket = thread.synchronize(|| thread.ticket());
+        assert!(!ticket.honoured(), "drawn inside a synchronize that had begun before");
+        thread.synchronize(|| ());
+        assert!(ticket.honoured());
+    }
+
+    #[test]
+    fn records_of_ended_threads_are_reused() {
+        let mut records = std::collections::HashSet::new();
+        for _ in 0..2000 {
+            records.insert(
+                std::thread::spawn(|| std::ptr::from_ref(HostThread::current()) as usize).join().unwrap(),
+            );
+        }
+        assert!(records.len() < 500, "{} records for 2000 threads", records.len());
+    }
+}

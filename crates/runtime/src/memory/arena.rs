@@ -1,0 +1,295 @@
+//! One address range with an allocator on it: the memory of a device, or pinned host memory.
+
+use super::budget::Budget;
+use super::quarantine::{Entry, Proof, Quarantine};
+use super::ranges::{Found, Ranges, State};
+use super::source::Source;
+use super::tlsf::{GRANULE, Tlsf};
+use crate::clock::Progress;
+use crate::error::{Code, Error, Result};
+use crate::host::HostThread;
+use crate::lock::{Mutex, MutexGuard, Rank};
+use crate::sync::Arc;
+
+/// Free bytes that may stay resident before they go back to the operating system.
+const DIRTY: u64 = 256 << 20;
+/// Smaller holes are not worth a system call.
+const WORTH_RELEASING: u64 = 64 << 10;
+
+/// What an allocation asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Ask {
+    /// Bytes the user may touch.
+    pub bytes: u64,
+    /// A power of two, at least 512.
+    pub align: u64,
+    /// Back it by huge pages.
+    pub huge: Huge,
+}
+
+/// Whether huge pages are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Huge {
+    /// Ordinary pages.
+    No,
+    /// If they can be had.
+    Wished,
+    /// Or the allocation fails.
+    Required,
+}
+
+/// How an attempt to allocate ended.
+pub enum Attempt {
+    /// The address.
+    Taken(usize),
+    /// The quarantine holds more than it should: some of it has to leave first.
+    QuarantineFull,
+    /// It would fit if quarantined blocks left.
+    Waiting,
+    /// It does not fit, whatever leaves.
+    Exhausted,
+    /// The kernel refused; the text says why.
+    Refused(String),
+}
+
+/// Memory with one base address. Threads may call anything at any time; lookups take no lock.
+pub struct Arena {
+    /// What the user calls it: "device 0", "pinned host memory".
+    pub name: String,
+    /// The most bytes that may be live.
+    pub capacity: u64,
+    source: Source,
+    ranges: Ranges,
+    quarantine_limit: u64,
+    progress: Arc<Progress>,
+    budget: Arc<Budget>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    tlsf: Tlsf,
+    quarantine: Quarantine,
+    live: u64,
+    peak: u64,
+    dirty: u64,
+}
+
+/// Figures of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes in live allocations.
+    pub live: u64,
+    /// Freed bytes that wait in the quarantine.
+    pub waiting: u64,
+    /// The most that was ever live.
+    pub peak: u64,
+    /// The most that can be allocated in one piece.
+    pub largest_hole: u64,
+}
+
+impl Arena {
+    /// Reserves addresses for it; bytes come with use.
+    pub fn new(
+        name: String,
+        capacity: u64,
+        quarantine_limit: u64,
+        progress: Arc<Progress>,
+        budget: Arc<Budget>,
+    ) -> Result<Arena> {
+        let range = capacity.saturating_mul(4).max(1 << 30).next_power_of_two().min(1 << 39);
+        let failed = |e| {
+            Error::new(Code::MemoryAllocation, format!("no address range for {name}: {e}; is `ulimit -v` set?"))
+        };
+        let source = Source::reserve(range).map_err(failed)?;
+        let ranges = Ranges::new(source.reserved()).map_err(failed)?;
+        Ok(Arena {
+            name,
+            capacity,
+            source,
+            ranges,
+            quarantine_limit,
+            progress,
+            budget,
+            inner: Mutex::new(Rank::Arena, Inner::default()),
+        })
+    }
+
+    /// The offset of an address in this arena.
+    pub fn offset(&self, address: usize) -> Option<u64> {
+        let offset = (address as u64).checked_sub(self.source.base() as u64)?;
+        (offset < self.source.reserved()).then_some(offset)
+    }
+
+    /// The allocation that contains an offset, live or quarantined, with its first address.
+    pub fn find(&self, offset: u64) -> Option<(usize, Found)> {
+        let found = self.ranges.find(offset)?;
+        Some((self.source.base() + found.start as usize, found))
+    }
+
+    /// The figures now.
+    pub fn usage(&self) -> Usage {
+        let inner = self.inner.lock();
+        let free = self.capacity.saturating_sub(inner.live).min(self.budget.left() + inner.quarantine.bytes());
+        let growth = self.source.reserved() - inner.tlsf.len();
+        Usage {
+            live: inner.live,
+            waiting: inner.quarantine.bytes(),
+            peak: inner.peak,
+            largest_hole: free.min(inner.tlsf.largest_hole().max(growth)),
+        }
+    }
+
+    /// Bytes an allocation may still get, quarantined ones counted as free.
+    pub fn free_bytes(&self) -> u64 {
+        let inner = self.inner.lock();
+        (self.capacity - inner.live).min(self.budget.left() + inner.quarantine.bytes())
+    }
+
+    /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
+    pub fn attempt(&self, ask: &Ask, patient: bool) -> Attempt {
+        let mut inner = self.inner.lock();
+        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        let Some(need) = ask.bytes.checked_next_multiple_of(GRANULE) else { return Attempt::Exhausted };
+        if need > self.capacity - inner.live {
+            return Attempt::Exhausted;
+        }
+        if patient && inner.quarantine.bytes() > self.quarantine_limit {
+            return Attempt::QuarantineFull;
+        }
+        if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
+            return Attempt::Waiting;
+        }
+        let attempt = self.take(&mut inner, ask, need);
+        if !matches!(attempt, Attempt::Taken(_)) {
+            self.budget.give(need);
+        }
+        attempt
+    }
+
+    fn take(&self, inner: &mut Inner, ask: &Ask, need: u64) -> Attempt {
+        let grant = match inner.tlsf.alloc(need, ask.align) {
+            Some(grant) => grant,
+            None => {
+                let growth = inner.tlsf.needed_growth(need, ask.align);
+                let Some(end) = inner.tlsf.len().checked_add(growth).filter(|&e| e <= self.source.reserved())
+                else {
+                    return Attempt::Waiting;
+                };
+                if let Err(error) = self.source.grow_to(end) {
+                    return Attempt::Refused(error.to_string());
+                }
+                let committed = self.source.committed().min(self.source.reserved());
+                inner.tlsf.grow(committed.max(end) - inner.tlsf.len());
+                match inner.tlsf.alloc(need, ask.align) {
+                    Some(grant) => grant,
+                    None => return Attempt::Waiting,
+                }
+            }
+        };
+        if ask.huge != Huge::No
+            && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
+            && ask.huge == Huge::Required
+        {
+            inner.tlsf.free(grant.offset);
+            return Attempt::Refused(error.to_string());
+        }
+        inner.live += grant.size;
+        inner.peak = inner.peak.max(inner.live);
+        self.budget.correct(need, grant.size);
+        self.ranges.insert(grant.offset, ask.bytes, u32::from(ask.huge != Huge::No));
+        Attempt::Taken(self.source.base() + grant.offset as usize)
+    }
+
+    /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
+    /// if somebody else ended it meanwhile.
+    pub fn free(&self, offset: u64) -> bool {
+        let tails = self.progress.tails();
+        let ticket = HostThread::current().ticket();
+        let mut inner = self.inner.lock();
+        let live = self.ranges.find(offset).is_some_and(|f| f.start == offset && f.state == State::Live);
+        if !live {
+            return false;
+        }
+        let bytes = inner.tlsf.size_of(offset).expect("a live range is a live block");
+        self.ranges.set_state(offset, State::Quarantined);
+        inner.live -= bytes;
+        inner.quarantine.push(Entry { offset, bytes, tails, ticket });
+        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        true
+    }
+
+    /// Lets quarantined blocks go on the weaker proof until half of the limit, and `need` bytes, are
+    /// there. True if anything left.
+    pub fn relieve(&self, need: u64) -> bool {
+        let mut inner = self.inner.lock();
+        let over = inner.quarantine.bytes().saturating_sub(self.quarantine_limit / 2);
+        self.settle(&mut inner, Proof::Quiet, over.max(need)) > 0
+    }
+
+    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof, enough: u64) -> u64 {
+        let mut left = 0;
+        while left < enough
+            && let Some(entry) = inner.quarantine.pop(&self.progress, proof)
+        {
+            left += entry.bytes;
+            self.let_go(inner, entry);
+        }
+        left
+    }
+
+    fn let_go(&self, inner: &mut Inner, entry: Entry) {
+        self.ranges.remove(entry.offset);
+        inner.tlsf.free(entry.offset);
+        self.budget.give(entry.bytes);
+        inner.dirty += entry.bytes;
+        if inner.dirty > DIRTY {
+            self.release_holes(inner);
+        }
+    }
+
+    fn release_holes(&self, inner: &mut Inner) {
+        for (offset, bytes) in inner.tlsf.holes() {
+            if bytes >= WORTH_RELEASING
+                && let Err(error) = self.source.release(offset, bytes)
+            {
+                log::warn!("{}: free memory stays resident: {error}", self.name);
+            }
+        }
+        inner.dirty = 0;
+    }
+
+    /// Ends every allocation, live or quarantined: the device is closed. Returns how many were live.
+    pub fn clear(&self) -> usize {
+        let mut inner = self.inner.lock();
+        while let Some(entry) = inner.quarantine.take_oldest() {
+            self.let_go(&mut inner, entry);
+        }
+        let mut live = Vec::new();
+        let mut at = 0;
+        let holes: Vec<_> = inner.tlsf.holes().chain([(inner.tlsf.len(), 0)]).collect();
+        for (hole, bytes) in holes {
+            while at < hole {
+                live.push(at);
+                at += inner.tlsf.size_of(at).expect("what is no hole is a block");
+            }
+            at = hole + bytes;
+        }
+        for &offset in &live {
+            self.ranges.remove(offset);
+            let bytes = inner.tlsf.free(offset).expect("collected above");
+            self.budget.give(bytes);
+        }
+        inner.live = 0;
+        self.release_holes(&mut inner);
+        live.len()
+    }
+
+    /// Lets everything in the quarantine go.
+    pub fn empty_quarantine(&self) {
+        let mut inner = self.inner.lock();
+        while let Some(entry) = inner.quarantine.take_oldest() {
+            self.let_go(&mut inner, entry);
+        }
+    }
+}

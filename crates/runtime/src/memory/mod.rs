@@ -1,0 +1,395 @@
+//! Memory of the devices and pinned memory of the host: who may have it, where it is, and when it
+//! comes back.
+
+pub mod arena;
+pub mod budget;
+pub mod quarantine;
+pub mod ranges;
+pub mod raw;
+pub mod registered;
+pub mod source;
+pub mod tlsf;
+
+use crate::clock::Progress;
+use crate::config::Config;
+use crate::error::{Code, Error, Result};
+use crate::live::LivePage;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{self, Arc, thread};
+use crate::task::{Body, Place, Span, Task};
+use arena::{Arena, Ask, Attempt, Usage};
+use budget::Budget;
+use ranges::State;
+use raw::Bytes;
+use registered::Registered;
+use std::time::{Duration, Instant};
+
+/// Nothing submitted and every stream idle for this long: foreign queues are empty.
+const QUIET: Duration = Duration::from_millis(4);
+/// Streams busy but nothing moving for this long: waiting longer does not help.
+const STALLED: Duration = Duration::from_secs(1);
+/// Streams busy and moving: after this long, what was queued at a free has long passed.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// All memory of the process that came from ACL.
+pub struct Memory {
+    devices: Vec<Arena>,
+    host: Arena,
+    registered: Registered,
+    peers: Vec<AtomicU32>,
+    progress: Arc<Progress>,
+    live: Option<LivePage>,
+    physical: Vec<usize>,
+}
+
+/// What an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Located {
+    /// Memory of a device, inside an allocation if there is one.
+    Device(u32, Option<Inside>),
+    /// Pinned host memory, inside an allocation if there is one.
+    Pinned(Option<Inside>),
+    /// Host memory that the user registered.
+    Registered(Inside),
+    /// Anything else: pageable memory, or nothing at all.
+    Foreign,
+}
+
+/// An allocation that contains an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its first byte.
+    pub start: usize,
+    /// Its length.
+    pub bytes: u64,
+    /// False once it was freed.
+    pub live: bool,
+    /// Made with huge pages in mind.
+    pub huge: bool,
+}
+
+impl Memory {
+    /// Reserves the address ranges. Without any byte in use yet.
+    pub fn new(config: &Config, progress: Arc<Progress>) -> Result<Memory> {
+        let budget = Arc::new(Budget::new(config.budget));
+        let arena = |name: String, capacity: u64| {
+            Arena::new(name, capacity, config.quarantine, progress.clone(), budget.clone())
+        };
+        let devices = (0..config.visible.len())
+            .map(|id| arena(format!("device {id}"), config.device_memory))
+            .collect::<Result<Vec<_>>>()?;
+        let live = sync::REAL_TIME.then(|| LivePage::create(config.devices)).flatten();
+        Ok(Memory {
+            peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
+            devices,
+            host: arena("pinned host memory".into(), config.budget)?,
+            registered: Registered::default(),
+            progress,
+            live,
+            physical: config.visible.clone(),
+        })
+    }
+
+    /// Marks a device as in use by this process, or not, for `npu-smi`.
+    pub fn set_active(&self, device: u32, active: bool) {
+        if let Some(live) = &self.live {
+            live.set_capacity(self.physical[device as usize], self.devices[device as usize].capacity);
+            live.set_active(self.physical[device as usize], active);
+        }
+    }
+
+    /// Takes this process off the list that `npu-smi` shows: it ends.
+    pub fn leave(&self) {
+        if let Some(live) = &self.live {
+            live.remove();
+        }
+    }
+
+    fn show(&self, device: u32) {
+        if let Some(live) = &self.live {
+            let usage = self.usage(device);
+            live.set_used(self.physical[device as usize], usage.live);
+            live.set_waiting(self.physical[device as usize], usage.waiting);
+        }
+    }
+
+    /// Memory of a device. Waits for freed memory only when there is no other way.
+    pub fn allocate(&self, device: u32, ask: Ask) -> Result<usize> {
+        let address = self.allocate_in(&self.devices[device as usize], ask)?;
+        self.show(device);
+        Ok(address)
+    }
+
+    /// Pinned memory of the host.
+    pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
+        self.allocate_in(&self.host, Ask { bytes, align: 4096.min(bytes.next_power_of_two()).max(512), huge: arena::Huge::No })
+    }
+
+    fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
+        let began = Instant::now();
+        let mut watch = Watch::new(&self.progress);
+        let mut patient = true;
+        loop {
+            let attempt = arena.attempt(&ask, patient);
+            let relieved = match attempt {
+                Attempt::Taken(address) => return Ok(address),
+                Attempt::Exhausted => return Err(out_of_memory(arena, ask.bytes, None)),
+                Attempt::Refused(reason) => return Err(out_of_memory(arena, ask.bytes, Some(reason))),
+                Attempt::QuarantineFull | Attempt::Waiting => match watch.verdict(began) {
+                    Verdict::Moving => true,
+                    Verdict::Quiet => match attempt {
+                        Attempt::Waiting => self.relieve_all(ask.bytes),
+                        _ => arena.relieve(0),
+                    },
+                    Verdict::Stalled => false,
+                },
+            };
+            if !relieved {
+                match attempt {
+                    Attempt::QuarantineFull => patient = false,
+                    _ => return Err(out_of_memory(arena, ask.bytes, None)),
+                }
+            }
+        }
+    }
+
+    fn relieve_all(&self, need: u64) -> bool {
+        let mut any = false;
+        for arena in self.devices.iter().chain([&self.host]) {
+            any |= arena.relieve(need);
+        }
+        any
+    }
+
+    /// Frees memory of a device that begins at `address`.
+    pub fn free(&self, address: usize) -> Result<()> {
+        match self.locate(address) {
+            Located::Device(id, Some(inside)) if inside.live && inside.start == address => {
+                let arena = &self.devices[id as usize];
+                let freed = arena.free(arena.offset(address).expect("located there"));
+                self.show(id);
+                if freed { Ok(()) } else { Err(wrong_free(address, self.locate(address), "device memory")) }
+            }
+            other => Err(wrong_free(address, other, "device memory")),
+        }
+    }
+
+    /// Frees pinned host memory that begins at `address`.
+    pub fn free_host(&self, address: usize) -> Result<()> {
+        match self.locate(address) {
+            Located::Pinned(Some(inside)) if inside.live && inside.start == address => {
+                match self.host.free(self.host.offset(address).expect("located there")) {
+                    true => Ok(()),
+                    false => Err(wrong_free(address, self.locate(address), "pinned host memory")),
+                }
+            }
+            other => Err(wrong_free(address, other, "pinned host memory")),
+        }
+    }
+
+    /// What an address belongs to. Takes no lock but for registered ranges.
+    pub fn locate(&self, address: usize) -> Located {
+        let inside = |(start, found): (usize, ranges::Found)| Inside {
+            start,
+            bytes: found.size,
+            live: found.state == State::Live,
+            huge: found.tag != 0,
+        };
+        for (id, arena) in self.devices.iter().enumerate() {
+            if let Some(offset) = arena.offset(address) {
+                return Located::Device(id as u32, arena.find(offset).map(inside));
+            }
+        }
+        if let Some(offset) = self.host.offset(address) {
+            return Located::Pinned(self.host.find(offset).map(inside));
+        }
+        match self.registered.find(address) {
+            Some((start, bytes)) => {
+                Located::Registered(Inside { start, bytes: bytes as u64, live: true, huge: false })
+            }
+            None => Located::Foreign,
+        }
+    }
+
+    /// Host ranges that the user registered.
+    pub fn registered(&self) -> &Registered {
+        &self.registered
+    }
+
+    /// Lets `device` reach the memory of `peer`, or not. False if it was so already.
+    pub fn set_peer(&self, device: u32, peer: u32, reach: bool) -> bool {
+        let bit = 1 << peer;
+        let cell = &self.peers[device as usize];
+        let before = match reach {
+            true => cell.fetch_or(bit, Ordering::AcqRel),
+            false => cell.fetch_and(!bit, Ordering::AcqRel),
+        };
+        (before & bit != 0) != reach
+    }
+
+    /// True if `device` may reach the memory of `peer`.
+    pub fn is_peer(&self, device: u32, peer: u32) -> bool {
+        device == peer || self.peers[device as usize].load(Ordering::Acquire) & (1 << peer) != 0
+    }
+
+    /// The figures of a device.
+    pub fn usage(&self, device: u32) -> Usage {
+        self.devices[device as usize].usage()
+    }
+
+    /// Free and total bytes of a device, quarantined bytes counted as free.
+    pub fn info(&self, device: u32) -> (u64, u64) {
+        let arena = &self.devices[device as usize];
+        (arena.free_bytes(), arena.capacity)
+    }
+
+    /// Ends every allocation of a device that is being closed.
+    pub fn clear(&self, device: u32) {
+        let live = self.devices[device as usize].clear();
+        if live > 0 {
+            log::info!("device {device} was reset with {live} allocations, which are gone now");
+        }
+        self.show(device);
+    }
+
+    /// Lets all quarantined memory go: nothing can be in flight any more.
+    pub fn empty_quarantines(&self) {
+        for arena in self.devices.iter().chain([&self.host]) {
+            arena.empty_quarantine();
+        }
+    }
+
+    /// Checks that a task may touch a range; the error names task, argument, address and what is
+    /// there.
+    pub fn check(&self, task: &str, argument: &str, span: &Span) -> Result<()> {
+        if span.bytes == 0 {
+            return Ok(());
+        }
+        let located = self.locate(span.address);
+        let trouble = match (&located, span.place) {
+            (Located::Device(id, _), Place::Device(on)) if !self.is_peer(on, *id) && !self.is_peer(*id, on) => {
+                format!("device {on} has no peer access to device {id}: call aclrtDeviceEnablePeerAccess")
+            }
+            (Located::Device(..), Place::Host) => "that is device memory, host memory is wanted".into(),
+            (Located::Pinned(_) | Located::Foreign, Place::Device(_)) => {
+                format!("that is {}, device memory is wanted", describe(span.address, &located))
+            }
+            (Located::Foreign, _) => return Ok(()),
+            (Located::Device(_, None) | Located::Pinned(None), _) => "no allocation is there".into(),
+            (Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) | Located::Registered(inside), _) => {
+                let end = inside.start as u64 + inside.bytes;
+                if span.address as u64 + span.bytes as u64 <= end {
+                    if !inside.live {
+                        log::debug!("{task}: {argument} {span} was freed before it was used");
+                    }
+                    return Ok(());
+                }
+                format!("it leaves {}", describe(span.address, &located))
+            }
+        };
+        Err(Error::refused(format!(
+            "{task}: the {argument} range {:#x} of {} bytes cannot be used: {trouble}",
+            span.address, span.bytes
+        )))
+    }
+
+    /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
+    pub fn perform(&self, task: &Task) -> Result<()> {
+        for span in &task.reads {
+            self.check(task.name, "source", span)?;
+        }
+        for span in &task.writes {
+            self.check(task.name, "destination", span)?;
+        }
+        // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
+        // the process; a foreign one is the user's word, as in any copy.
+        let bytes = |span: &Span| unsafe { Bytes::new(span.address, span.bytes) };
+        match task.body {
+            Body::Copy => bytes(&task.writes[0]).copy_from(&bytes(&task.reads[0])),
+            Body::Fill(value) => bytes(&task.writes[0]).fill(value),
+            _ => unreachable!("only copies and fills are performed here"),
+        }
+        Ok(())
+    }
+}
+
+/// Says what an address is, for error texts.
+pub fn describe(address: usize, located: &Located) -> String {
+    let of = |inside: &Inside| {
+        let state = if inside.live { "" } else { ", freed" };
+        format!("the allocation {:#x} of {} bytes (offset {}{state})", inside.start, inside.bytes, address - inside.start)
+    };
+    match located {
+        Located::Device(id, None) => format!("an address of device {id} without an allocation"),
+        Located::Device(id, Some(inside)) => format!("{} on device {id}", of(inside)),
+        Located::Pinned(None) => "an address of pinned host memory without an allocation".into(),
+        Located::Pinned(Some(inside)) => format!("{} in pinned host memory", of(inside)),
+        Located::Registered(inside) => format!("the registered host range {:#x} of {} bytes", inside.start, inside.bytes),
+        Located::Foreign => "host memory that ACL does not know".into(),
+    }
+}
+
+fn wrong_free(address: usize, located: Located, wanted: &str) -> Error {
+    let reason = match &located {
+        Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) if !inside.live => {
+            "it was already freed".to_string()
+        }
+        _ => format!("it is {}", describe(address, &located)),
+    };
+    Error::refused(format!("{address:#x} is not the start of live {wanted}: {reason}"))
+}
+
+fn out_of_memory(arena: &Arena, asked: u64, reason: Option<String>) -> Error {
+    let usage = arena.usage();
+    let free = arena.free_bytes();
+    let reason = reason.map(|r| format!("; the kernel says: {r}")).unwrap_or_default();
+    Error::new(
+        Code::MemoryAllocation,
+        format!(
+            "out of memory on {}: asked {asked} bytes, free {free}, capacity {}, live {}, largest hole {}{reason}",
+            arena.name, arena.capacity, usage.live, usage.largest_hole
+        ),
+    )
+}
+
+enum Verdict {
+    Moving,
+    Quiet,
+    Stalled,
+}
+
+/// Watches whether anything is submitted or finished anywhere.
+struct Watch<'a> {
+    progress: &'a Progress,
+    totals: (u64, u64),
+    since: Instant,
+}
+
+impl<'a> Watch<'a> {
+    fn new(progress: &'a Progress) -> Watch<'a> {
+        Watch { progress, totals: progress.totals(), since: Instant::now() }
+    }
+
+    /// Waits a moment and says how things stand.
+    fn verdict(&mut self, began: Instant) -> Verdict {
+        if sync::REAL_TIME {
+            thread::sleep(Duration::from_millis(1));
+        } else {
+            thread::yield_now();
+        }
+        let totals = self.progress.totals();
+        if totals != self.totals {
+            *self = Watch { progress: self.progress, totals, since: Instant::now() };
+        }
+        let (idle, still) = (totals.0 == totals.1, self.since.elapsed());
+        if idle && (still >= QUIET || !sync::REAL_TIME) {
+            Verdict::Quiet
+        } else if !idle && still >= STALLED {
+            Verdict::Stalled
+        } else if began.elapsed() >= PATIENCE {
+            Verdict::Quiet
+        } else {
+            Verdict::Moving
+        }
+    }
+}

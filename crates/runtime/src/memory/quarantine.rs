@@ -1,0 +1,67 @@
+//! Freed memory that is not pulled away yet.
+//!
+//! torch_npu frees a block while the kernel that reads it still waits in torch_npu's own queue. So a
+//! freed block stays mapped and intact, first freed first out, until the work that was queued here at
+//! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
+//! a weaker proof counts: see [`Proof`].
+
+use crate::clock::{Clock, Progress};
+use crate::host::Ticket;
+use std::collections::VecDeque;
+
+/// A freed block, and what has to happen before it may be reused.
+pub struct Entry {
+    /// Where it begins in its arena.
+    pub offset: u64,
+    /// Its granted bytes.
+    pub bytes: u64,
+    /// The work that was queued when it was freed.
+    pub tails: Clock,
+    /// The freeing thread's next synchronize.
+    pub ticket: Ticket,
+}
+
+/// How sure we are that nobody still counts on a freed block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// Work queued at the free is done, and the freeing thread has synchronized since.
+    Synchronized,
+    /// Work queued at the free is done, and nothing has reached us for a while: whatever waited in
+    /// somebody else's queue would have.
+    Quiet,
+}
+
+/// Freed blocks of one arena, oldest first.
+#[derive(Default)]
+pub struct Quarantine {
+    entries: VecDeque<Entry>,
+    bytes: u64,
+}
+
+impl Quarantine {
+    /// Bytes that wait.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Adds a block that was just freed.
+    pub fn push(&mut self, entry: Entry) {
+        self.bytes += entry.bytes;
+        self.entries.push_back(entry);
+    }
+
+    /// Takes the oldest block if the proof holds for it.
+    pub fn pop(&mut self, progress: &Progress, proof: Proof) -> Option<Entry> {
+        let oldest = self.entries.front()?;
+        let proven = progress.covers_all(&oldest.tails)
+            && (proof == Proof::Quiet || oldest.ticket.honoured());
+        proven.then(|| self.take_oldest()).flatten()
+    }
+
+    /// Takes the oldest block without any proof: the device is being closed.
+    pub fn take_oldest(&mut self) -> Option<Entry> {
+        let entry = self.entries.pop_front()?;
+        self.bytes -= entry.bytes;
+        Some(entry)
+    }
+}

@@ -1,0 +1,418 @@
+//! Address to allocation: a flat side table over one reserved address range.
+
+use std::io;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering::*, fence};
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use super::tlsf::GRANULE;
+
+const LEVELS: usize = 10;
+
+/// Whether the owner still holds an allocation, or has freed it and its memory waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Held by its owner.
+    Live = 1,
+    /// Freed, yet mapped and intact.
+    Quarantined = 2,
+}
+
+/// The allocation that [`Ranges::find`] met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Offset of its first byte.
+    pub start: u64,
+    /// Bytes that the user asked for.
+    pub size: u64,
+    /// Held or waiting.
+    pub state: State,
+    /// What the owner gave to [`Ranges::insert`].
+    pub tag: u32,
+}
+
+/// The allocations in one reserved address range, by offset from its base.
+///
+/// ```text
+/// level 2                [ 1 . . . ]                a bit: the word below has a bit
+/// level 1      [ 1 . 1 . ]    [ . . . . ] ...
+/// level 0  [ . 1 . . ][ . . . . ][ 1 . . 1 ] ...    a bit: an allocation starts at this granule
+/// records      |                   |     |          (size, sequence | state | tag) of each granule
+/// ```
+///
+/// `find` looks for the last start at or before its offset, 64 bits at a time: one word when the
+/// start is near, at most two for each level (five levels for 512 GiB), then one record. The tables
+/// take 1/32 of the range in address space; only pages in use are backed: at most one for each
+/// allocation, and one for each 16 MiB in use.
+///
+/// **Threads.** `find` takes no lock and waits for nobody. `insert`, `set_state` and `remove` must
+/// be serialised by the caller: two at once lose entries (but stay memory safe).
+///
+/// **What a reader may see.** An allocation that is neither inserted nor removed during a `find` is
+/// always met, whatever happens around it: its bits stay set, and no start can lie between it and
+/// an offset inside it. One that is changed meanwhile is seen as before or after, never as a mix: a
+/// record passes through "vacant" before its size is written, each insert has a new sequence
+/// number, and a reader accepts a size only if the other word is the same before and after. (The
+/// number has 30 bits: a reader that sleeps for exactly 2^30 inserts at one granule could err.)
+pub struct Ranges {
+    records: Table,
+    bits: Table,
+    levels: [usize; LEVELS],
+    height: usize,
+}
+
+impl Ranges {
+    /// A table for offsets below `range_bytes`. Fails if the kernel refuses the address space.
+    pub fn new(range_bytes: u64) -> io::Result<Self> {
+        let granules = range_bytes.div_ceil(GRANULE).max(1) as usize;
+        let (mut levels, mut height, mut words) = ([0; LEVELS], 0, 0);
+        let mut below = granules;
+        while height == 0 || below > 1 {
+            levels[height] = words;
+            below = below.div_ceil(64);
+            words += below;
+            height += 1;
+        }
+        Ok(Self {
+            records: Table::reserve(2 * granules)?,
+            bits: Table::reserve(words)?,
+            levels,
+            height,
+        })
+    }
+
+    /// Enters the allocation of `size` bytes at `offset`, live. Replaces one with the same start.
+    ///
+    /// # Panics
+    /// If `offset` lies outside of the range or is not a multiple of [`GRANULE`].
+    pub fn insert(&self, offset: u64, size: u64, tag: u32) {
+        assert!(
+            offset.is_multiple_of(GRANULE),
+            "allocation at {offset:#x}: not a multiple of {GRANULE}"
+        );
+        let granule = (offset / GRANULE) as usize;
+        let (size_word, meta) = self.record(granule);
+        let sequence = (meta.load(Relaxed) >> 34) + 1;
+        meta.store(sequence << 34, Relaxed);
+        fence(Release);
+        size_word.store(size, Relaxed);
+        meta.store(
+            sequence << 34 | (State::Live as u64) << 32 | u64::from(tag),
+            Release,
+        );
+
+        let mut at = granule;
+        for level in 0..self.height {
+            let word = self.word(level, at >> 6);
+            let old = word.load(Relaxed);
+            word.store(old | 1 << (at & 63), Release);
+            if old != 0 {
+                break;
+            }
+            at >>= 6;
+        }
+    }
+
+    /// Changes the state of the allocation that starts at `offset`; false if none does.
+    pub fn set_state(&self, offset: u64, state: State) -> bool {
+        let Some(granule) = self.start(offset) else {
+            return false;
+        };
+        let meta = self.record(granule).1;
+        meta.store(
+            meta.load(Relaxed) & !(3 << 32) | (state as u64) << 32,
+            Release,
+        );
+        true
+    }
+
+    /// Forgets the allocation that starts at `offset`, and returns what it was.
+    pub fn remove(&self, offset: u64) -> Option<Found> {
+        let granule = self.start(offset)?;
+        let found = self.read(granule)?;
+        let meta = self.record(granule).1;
+        meta.store(meta.load(Relaxed) >> 34 << 34, Release);
+
+        let mut at = granule;
+        for level in 0..self.height {
+            let word = self.word(level, at >> 6);
+            let left = word.load(Relaxed) & !(1 << (at & 63));
+            word.store(left, Release);
+            if left != 0 {
+                break;
+            }
+            at >>= 6;
+        }
+        Some(found)
+    }
+
+    /// The allocation that contains `offset`: `start <= offset < start + size`.
+    pub fn find(&self, offset: u64) -> Option<Found> {
+        let granule = (offset / GRANULE) as usize;
+        if granule >= self.records.len() / 2 {
+            return None;
+        }
+        let found = self.read(self.last_start(granule)?)?;
+        (offset - found.start < found.size).then_some(found)
+    }
+
+    /// The last granule up to `granule` at which an allocation starts. An empty word on the way down
+    /// means that what was sought has just been removed.
+    fn last_start(&self, granule: usize) -> Option<usize> {
+        let (mut at, mut level) = (granule, 0);
+        let mut bits = self.word(0, at >> 6).load(Acquire) & (!0 >> (63 - (at & 63)));
+        while bits == 0 {
+            at >>= 6;
+            level += 1;
+            if level == self.height {
+                return None;
+            }
+            bits = self.word(level, at >> 6).load(Acquire) & ((1 << (at & 63)) - 1);
+        }
+        loop {
+            at = at & !63 | bits.checked_ilog2()? as usize;
+            if level == 0 {
+                return Some(at);
+            }
+            level -= 1;
+            bits = self.word(level, at).load(Acquire);
+            at <<= 6;
+        }
+    }
+
+    fn read(&self, granule: usize) -> Option<Found> {
+        let (size_word, meta) = self.record(granule);
+        let mut before = meta.load(Acquire);
+        loop {
+            let state = match before >> 32 & 3 {
+                1 => State::Live,
+                2 => State::Quarantined,
+                _ => return None,
+            };
+            let size = size_word.load(Relaxed);
+            fence(Acquire);
+            let after = meta.load(Acquire);
+            if before == after {
+                return Some(Found {
+                    start: granule as u64 * GRANULE,
+                    size,
+                    state,
+                    tag: before as u32,
+                });
+            }
+            before = after;
+        }
+    }
+
+    /// The granule of `offset` if an allocation starts there, for writers.
+    fn start(&self, offset: u64) -> Option<usize> {
+        let granule = (offset / GRANULE) as usize;
+        let inside = offset.is_multiple_of(GRANULE) && granule < self.records.len() / 2;
+        (inside && self.word(0, granule >> 6).load(Relaxed) & 1 << (granule & 63) != 0)
+            .then_some(granule)
+    }
+
+    fn record(&self, granule: usize) -> (&AtomicU64, &AtomicU64) {
+        let pair = &self.records[2 * granule..2 * granule + 2];
+        (&pair[0], &pair[1])
+    }
+
+    fn word(&self, level: usize, index: usize) -> &AtomicU64 {
+        &self.bits[self.levels[level] + index]
+    }
+}
+
+/// Zeroed words in pages of their own, backed when first written. Unmapped on drop.
+struct Table {
+    words: NonNull<AtomicU64>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the table alone, and is reached only through shared atomics.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+impl Table {
+    fn reserve(len: usize) -> io::Result<Self> {
+        let (prot, flags) = (
+            ProtFlags::READ | ProtFlags::WRITE,
+            MapFlags::PRIVATE | MapFlags::NORESERVE,
+        );
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let base = unsafe { mmap_anonymous(std::ptr::null_mut(), 8 * len, prot, flags)? };
+        let table = Self {
+            words: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
+            len,
+        };
+        // SAFETY: the range is ours and the advice changes no contents. Sparse use wants small pages;
+        // a kernel without huge pages refuses, which is as good.
+        let _ = unsafe { madvise(base, 8 * len, Advice::LinuxNoHugepage) };
+        Ok(table)
+    }
+}
+
+impl Deref for Table {
+    type Target = [AtomicU64];
+
+    fn deref(&self) -> &[AtomicU64] {
+        // SAFETY: `words` maps `len` readable and writable words until drop; the kernel zeroed them,
+        // any bits are a valid `AtomicU64`, and nobody writes them otherwise.
+        unsafe { std::slice::from_raw_parts(self.words.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: mapped by `reserve` with this length; borrows of it ended with `self`.
+        let _ = unsafe { munmap(self.words.as_ptr().cast(), 8 * self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicBool;
+
+    #[derive(Clone, Debug)]
+    enum Op {
+        Insert(u64, u64, u32),
+        Remove(usize),
+        Wait(usize),
+        Find(u64),
+    }
+
+    const RANGE: u64 = 20_000 * GRANULE;
+
+    fn op() -> impl Strategy<Value = Op> {
+        prop_oneof![
+            3 => (0..RANGE / GRANULE, prop_oneof![1..4096u64, 1..RANGE], any::<u32>())
+                .prop_map(|(at, size, tag)| Op::Insert(at * GRANULE, size, tag)),
+            2 => any::<usize>().prop_map(Op::Remove),
+            1 => any::<usize>().prop_map(Op::Wait),
+            5 => (0..RANGE + 4096).prop_map(Op::Find),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_an_ordered_map(ops in prop::collection::vec(op(), 1..300)) {
+            let ranges = Ranges::new(RANGE).unwrap();
+            let mut model = BTreeMap::<u64, Found>::new();
+            let nth = |model: &BTreeMap<u64, Found>, n: usize| model.keys().nth(n % model.len().max(1)).copied();
+            for op in ops {
+                match op {
+                    Op::Insert(start, size, tag) => {
+                        let before = model.range(..=start).next_back();
+                        if before.is_some_and(|(s, f)| start < s + f.size) {
+                            continue;
+                        }
+                        let room = model.range(start..).next().map_or(RANGE, |(&s, _)| s) - start;
+                        let size = size.min(room);
+                        ranges.insert(start, size, tag);
+                        model.insert(start, Found { start, size, state: State::Live, tag });
+                    }
+                    Op::Remove(n) => {
+                        if let Some(start) = nth(&model, n) {
+                            prop_assert_eq!(ranges.remove(start), model.remove(&start));
+                            prop_assert_eq!(ranges.remove(start), None);
+                            prop_assert!(!ranges.set_state(start, State::Live));
+                        }
+                    }
+                    Op::Wait(n) => {
+                        if let Some(start) = nth(&model, n) {
+                            prop_assert!(ranges.set_state(start, State::Quarantined));
+                            model.get_mut(&start).unwrap().state = State::Quarantined;
+                        }
+                    }
+                    Op::Find(offset) => {
+                        let before = model.range(..=offset).next_back().map(|(_, f)| *f);
+                        prop_assert_eq!(ranges.find(offset), before.filter(|f| offset < f.start + f.size));
+                    }
+                }
+            }
+            for found in model.values() {
+                prop_assert_eq!(ranges.find(found.start + found.size - 1), Some(*found));
+                prop_assert_eq!(ranges.remove(found.start), Some(*found));
+            }
+            prop_assert!(ranges.bits.iter().all(|word| word.load(Relaxed) == 0));
+        }
+    }
+
+    #[test]
+    fn half_a_tebibyte_is_reachable() {
+        let ranges = Ranges::new(512 << 30).unwrap();
+        let end = 512u64 << 30;
+        ranges.insert(0, 300 << 30, 1);
+        ranges.insert(end - GRANULE, 1, 2);
+        assert_eq!(ranges.find((300 << 30) - 1).unwrap().tag, 1);
+        assert_eq!(ranges.find(300 << 30), None);
+        assert_eq!(ranges.find(end - GRANULE).unwrap().tag, 2);
+        assert_eq!(
+            (
+                ranges.find(end - 1),
+                ranges.find(end),
+                ranges.find(u64::MAX)
+            ),
+            (None, None, None)
+        );
+        assert!(Ranges::new(1).unwrap().find(0).is_none());
+    }
+
+    #[test]
+    fn readers_meet_stable_blocks_and_whole_records() {
+        const SLOT: u64 = 1 << 20;
+        const SLOTS: u64 = 4;
+        let ranges = Ranges::new(SLOTS * SLOT).unwrap();
+        for slot in (0..SLOTS).step_by(2) {
+            ranges.insert(slot * SLOT, SLOT, slot as u32);
+        }
+        let tag_of = |size: u64| (size as u32).wrapping_mul(0x9e37_79b9);
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for reader in 0..3u64 {
+                let (ranges, done) = (&ranges, &done);
+                scope.spawn(move || {
+                    let (mut met, mut i) = (0u64, reader);
+                    while !done.load(Relaxed) || met == 0 {
+                        i = i
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1_442_695_040_888_963_407);
+                        let offset = (i >> 33) % (SLOTS * SLOT);
+                        let (slot, found) = (offset / SLOT, ranges.find(offset));
+                        if slot % 2 == 0 {
+                            assert_eq!(found.unwrap().tag, slot as u32);
+                        } else if let Some(found) = found {
+                            assert_eq!(found.tag, tag_of(found.size));
+                            assert_eq!(found.start / SLOT, slot);
+                            met += 1;
+                        }
+                    }
+                });
+            }
+            let mut i = 1u64;
+            for _ in 0..1_000_000 {
+                i = i
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                let (start, size) = (
+                    ((i >> 33) % (SLOTS / 2) * 2 + 1) * SLOT,
+                    (i >> 20) % 8 * (SLOT / 8) + SLOT / 8,
+                );
+                match ranges.find(start) {
+                    Some(found) if found.state == State::Live => {
+                        assert!(ranges.set_state(start, State::Quarantined))
+                    }
+                    Some(_) if i >> 62 != 0 => ranges.insert(start, size, tag_of(size)),
+                    Some(_) => assert!(ranges.remove(start).is_some()),
+                    None => ranges.insert(start, size, tag_of(size)),
+                }
+            }
+            done.store(true, Relaxed);
+        });
+    }
+}

@@ -1,0 +1,58 @@
+//! Ranges of ordinary host memory that the user registered.
+
+use crate::error::{Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use std::collections::BTreeMap;
+
+/// The registered ranges. Lookups cost nothing while there are none.
+pub struct Registered {
+    ranges: Mutex<BTreeMap<usize, usize>>,
+    count: AtomicUsize,
+}
+
+impl Default for Registered {
+    fn default() -> Registered {
+        Registered { ranges: Mutex::new(Rank::Registered, BTreeMap::new()), count: AtomicUsize::new(0) }
+    }
+}
+
+impl Registered {
+    /// Adds a range; it must not overlap another.
+    pub fn insert(&self, start: usize, bytes: usize) -> Result<()> {
+        let end = start.checked_add(bytes).ok_or_else(|| {
+            Error::refused(format!("the range {start:#x} of {bytes} bytes does not fit the address space"))
+        })?;
+        let mut ranges = self.ranges.lock();
+        if let Some((&other, &len)) = ranges.range(..end).next_back()
+            && other + len > start
+        {
+            return Err(Error::refused(format!(
+                "the range {start:#x} of {bytes} bytes overlaps {other:#x} of {len} bytes, which is registered"
+            )));
+        }
+        ranges.insert(start, bytes);
+        self.count.store(ranges.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a range out.
+    pub fn remove(&self, start: usize) -> Result<()> {
+        let mut ranges = self.ranges.lock();
+        ranges.remove(&start).ok_or_else(|| {
+            Error::refused(format!("{start:#x} is not the start of a registered host range"))
+        })?;
+        self.count.store(ranges.len(), Ordering::Release);
+        Ok(())
+    }
+
+    /// The range that contains an address.
+    pub fn find(&self, address: usize) -> Option<(usize, usize)> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let ranges = self.ranges.lock();
+        let (&start, &bytes) = ranges.range(..=address).next_back()?;
+        (address - start < bytes).then_some((start, bytes))
+    }
+}

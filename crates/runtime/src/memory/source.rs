@@ -1,0 +1,523 @@
+//! Where bytes come from: one reserved address range, made usable from its start as it is needed.
+
+use std::io;
+use std::path::Path;
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+use rustix::mm::{
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+};
+use rustix::process::{Resource, getrlimit};
+
+/// Bytes become usable in multiples of this, the size of a huge page.
+pub const STEP: u64 = 2 << 20;
+
+/// [`Source::reserve`] fails rather than settle for less than this (or than what was asked for).
+pub const SMALLEST: u64 = 64 << 20;
+
+const GIB: u64 = 1 << 30;
+
+/// A contiguous range of addresses that belongs to this process for as long as the source lives.
+///
+/// ```text
+/// base                 committed                             reserved
+///  |  readable, writable  |   no access: a stray pointer faults  |
+///  |----- grow_to ------->|
+/// ```
+///
+/// Reserving costs address space only; memory is used when first touched, and given back by
+/// `release`. A child of `fork` does not have the range, and core dumps leave it out. The base is
+/// a multiple of 2 MiB, and of 1 GiB if the range is at least that long.
+///
+/// **Threads.** Any, at any time. **Cost.** A system call in everything but the three getters.
+#[derive(Debug)]
+pub struct Source {
+    base: NonNull<u8>,
+    reserved: u64,
+    committed: AtomicU64,
+}
+
+// SAFETY: the address range belongs to the source; its methods only talk to the kernel about it.
+unsafe impl Send for Source {}
+// SAFETY: as above; `committed` is atomic, and growing twice to the same end is harmless.
+unsafe impl Sync for Source {}
+
+impl Source {
+    /// Reserves `bytes` (rounded up to 2 MiB) of addresses. Where the kernel refuses, as under
+    /// `ulimit -v`, it asks for half, and so on down to [`SMALLEST`]; and then takes half of what was
+    /// granted, so that the rest of the process is left some. See [`reserved`](Self::reserved).
+    pub fn reserve(bytes: u64) -> io::Result<Source> {
+        let round = |bytes: u64| {
+            bytes
+                .max(1)
+                .checked_next_multiple_of(STEP)
+                .unwrap_or(u64::MAX - STEP + 1)
+        };
+        let asked = round(bytes);
+        let mut size = asked;
+        loop {
+            match Self::exactly(size) {
+                Ok(source) if size == asked || size / 2 < SMALLEST => return Ok(source),
+                Ok(source) => {
+                    drop(source);
+                    return Self::exactly(round(size / 2));
+                }
+                Err(error) if size / 2 < SMALLEST => {
+                    let text = format!(
+                        "cannot reserve {asked} bytes of addresses, nor {size}: {error} (ulimit -v?)"
+                    );
+                    return Err(io::Error::new(error.kind(), text));
+                }
+                Err(_) => size = round(size / 2),
+            }
+        }
+    }
+
+    fn exactly(size: u64) -> io::Result<Source> {
+        let align = if size >= GIB { GIB } else { STEP };
+        let whole = size
+            .checked_add(align)
+            .and_then(|w| usize::try_from(w).ok())
+            .ok_or(io::ErrorKind::OutOfMemory)?;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            mmap_anonymous(
+                null_mut(),
+                whole,
+                ProtFlags::empty(),
+                MapFlags::PRIVATE | MapFlags::NORESERVE,
+            )?
+        };
+        let front = start.align_offset(align as usize);
+        let base = start.wrapping_byte_add(front);
+        // SAFETY: both ends lie in the mapping made above, outside of the part that is kept.
+        unsafe {
+            if front > 0 {
+                munmap(start, front)?;
+            }
+            munmap(
+                base.wrapping_byte_add(size as usize),
+                whole - front - size as usize,
+            )?;
+        }
+        let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        let source = Source {
+            base,
+            reserved: size,
+            committed: AtomicU64::new(0),
+        };
+        source.advise(0, size, Advice::LinuxDontFork)?;
+        source.advise(0, size, Advice::LinuxDontDump)?;
+        Ok(source)
+    }
+
+    /// The address of the first byte.
+    pub fn base(&self) -> usize {
+        self.base.as_ptr().addr()
+    }
+
+    /// Bytes of addresses, a multiple of 2 MiB; may be less than was asked for.
+    pub fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Bytes from the base on that can be read and written.
+    pub fn committed(&self) -> u64 {
+        self.committed.load(Acquire)
+    }
+
+    /// Makes the first `bytes` (rounded up to 2 MiB) readable and writable; never shrinks. On failure
+    /// nothing changes, and the error says which limit was met.
+    pub fn grow_to(&self, bytes: u64) -> io::Result<()> {
+        let Some(end) = bytes
+            .checked_next_multiple_of(STEP)
+            .filter(|&end| end <= self.reserved)
+        else {
+            let text = format!("{bytes} bytes do not fit in the {} reserved", self.reserved);
+            return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
+        };
+        let start = self.committed();
+        if end <= start {
+            return Ok(());
+        }
+        let flags = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: start..end lies in the reserved range; no access is taken from anyone.
+        unsafe { mprotect(self.at(start), (end - start) as usize, flags) }
+            .map_err(|error| refusal(error.into(), "making memory usable", end - start))?;
+        self.committed.fetch_max(end, AcqRel);
+        Ok(())
+    }
+
+    /// Asks for huge pages in `offset..offset + len`, widened to whole pages. Fails where the kernel
+    /// has none, or where the range is outside of the reserved one.
+    pub fn advise_huge(&self, offset: u64, len: u64) -> io::Result<()> {
+        let page = rustix::param::page_size() as u64;
+        let start = offset / page * page;
+        let end = offset
+            .checked_add(len)
+            .map_or(u64::MAX, |end| end.next_multiple_of(page));
+        self.advise(start, end.saturating_sub(start), Advice::LinuxHugepage)
+    }
+
+    /// Gives the memory of all whole pages inside `offset..offset + len` back to the machine; they
+    /// stay usable and read as zero. The bytes there must be nobody's.
+    pub fn release(&self, offset: u64, len: u64) -> io::Result<()> {
+        let page = rustix::param::page_size() as u64;
+        let start = offset.checked_next_multiple_of(page).unwrap_or(u64::MAX);
+        let end = offset.saturating_add(len) / page * page;
+        if start >= end {
+            return Ok(());
+        }
+        self.advise(start, end - start, Advice::LinuxDontNeed)
+    }
+
+    fn advise(&self, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
+        if offset
+            .checked_add(len)
+            .is_none_or(|end| end > self.reserved)
+        {
+            let text = format!(
+                "{len} bytes at offset {offset} are not inside the {} reserved",
+                self.reserved
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        // SAFETY: the bytes are inside our range, and no Rust reference points there.
+        unsafe { madvise(self.at(offset), len as usize, advice) }
+            .map_err(|error| refusal(error.into(), "advising the kernel", len))
+    }
+
+    fn at(&self, offset: u64) -> *mut std::ffi::c_void {
+        self.base.as_ptr().wrapping_add(offset as usize).cast()
+    }
+}
+
+impl Drop for Source {
+    fn drop(&mut self) {
+        // SAFETY: the range was mapped by `exactly`; whoever drops it vouches that nobody uses it.
+        let _ = unsafe { munmap(self.at(0), self.reserved as usize) };
+    }
+}
+
+/// Says of "out of memory" whether the number of maps or the memory was the limit.
+fn refusal(error: io::Error, what: &str, bytes: u64) -> io::Error {
+    if error.raw_os_error() != Some(libc::ENOMEM) {
+        return error;
+    }
+    let maps =
+        std::fs::read_to_string("/proc/self/maps").map_or(0, |text| text.lines().count() as u64);
+    let limit = read(Path::new("/proc/sys/vm/max_map_count"))
+        .and_then(|text| number(&text))
+        .unwrap_or(u64::MAX);
+    let reason = if maps.saturating_add(8) >= limit {
+        format!("the process has {maps} memory maps, and vm.max_map_count is {limit}")
+    } else {
+        format!(
+            "the kernel has no memory for it (overcommit or ulimit -d; {maps} of {limit} maps are in use)"
+        )
+    };
+    io::Error::new(
+        io::ErrorKind::OutOfMemory,
+        format!("{what}, {bytes} bytes: {reason}"),
+    )
+}
+
+/// When the kernel uses huge pages for anonymous memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HugePages {
+    /// Wherever it can.
+    Always,
+    /// Only where [`Source::advise_huge`] asked for them.
+    Madvise,
+    /// Nowhere.
+    Never,
+    /// The kernel does not say.
+    Unknown,
+}
+
+/// The machine's setting, read anew with each call.
+pub fn huge_page_mode() -> HugePages {
+    read(Path::new("/sys/kernel/mm/transparent_hugepage/enabled"))
+        .map_or(HugePages::Unknown, |text| chosen(&text))
+}
+
+fn chosen(text: &str) -> HugePages {
+    match text.split(['[', ']']).nth(1) {
+        Some("always") => HugePages::Always,
+        Some("madvise") => HugePages::Madvise,
+        Some("never") => HugePages::Never,
+        _ => HugePages::Unknown,
+    }
+}
+
+/// Bytes that this process may plan to use from now on: the least of what the machine has available,
+/// what each of its control groups (both versions, up to the root) has left, and `ulimit -v` and
+/// `-d`. As in the kernel's own estimate, file pages that a group has not used lately count as
+/// available. 1 GiB if the kernel says nothing. Reads some files: call it once.
+///
+/// Under `ulimit -v` a [`Source`] may have been granted less: plan with the lesser of the two.
+pub fn machine_available() -> u64 {
+    let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
+    available(&read)
+        .min(limit(Resource::As))
+        .min(limit(Resource::Data))
+}
+
+type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
+
+fn read(path: &Path) -> Option<String> {
+    std::fs::read_to_string(path).ok()
+}
+
+fn available(read: Read) -> u64 {
+    let machine = read(Path::new("/proc/meminfo"))
+        .and_then(|text| Some(field(&text, "MemAvailable:")? << 10));
+    let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
+    let group = groups
+        .lines()
+        .filter_map(|line| group_left(read, line))
+        .min();
+    machine.into_iter().chain(group).min().unwrap_or(GIB)
+}
+
+/// What is left to the group of one line of `/proc/self/cgroup` and to those above it.
+fn group_left(read: Read, line: &str) -> Option<u64> {
+    let mut parts = line.splitn(3, ':').skip(1);
+    let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
+    let (root, limit, usage, cached) = match controllers {
+        "" => (
+            "/sys/fs/cgroup",
+            "memory.max",
+            "memory.current",
+            "inactive_file",
+        ),
+        list if list.split(',').any(|c| c == "memory") => (
+            "/sys/fs/cgroup/memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+        _ => return None,
+    };
+    let left = |group: &Path| {
+        let limit = number(&read(&group.join(limit))?)?;
+        let used = number(&read(&group.join(usage))?)?;
+        let cached = read(&group.join("memory.stat"))
+            .and_then(|text| field(&text, cached))
+            .unwrap_or(0);
+        Some(limit.saturating_sub(used.saturating_sub(cached)))
+    };
+    let own = Path::new(root).join(path);
+    own.ancestors()
+        .take_while(|group| group.starts_with(root))
+        .filter_map(left)
+        .min()
+}
+
+/// A file that is one number; `max`, which means no limit, is none.
+fn number(text: &str) -> Option<u64> {
+    text.trim().parse().ok()
+}
+
+/// The number after `key` in lines of "key number [unit]".
+fn field(text: &str, key: &str) -> Option<u64> {
+    text.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        (words.next()? == key).then(|| words.next()?.parse().ok())?
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const MIB: u64 = 1 << 20;
+
+    fn poke(source: &Source, offset: u64, value: u8) {
+        assert!(offset < source.committed());
+        // SAFETY: committed memory of a source that only this test knows.
+        unsafe { source.at(offset).cast::<u8>().write_volatile(value) }
+    }
+
+    fn peek(source: &Source, offset: u64) -> u8 {
+        assert!(offset < source.committed());
+        // SAFETY: as above.
+        unsafe { source.at(offset).cast::<u8>().read_volatile() }
+    }
+
+    #[test]
+    fn grows_releases_and_refuses() {
+        let source = Source::reserve(100 * MIB - 1).unwrap();
+        assert_eq!(
+            (
+                source.reserved(),
+                source.committed(),
+                source.base() as u64 % STEP
+            ),
+            (100 * MIB, 0, 0)
+        );
+        source.grow_to(1).unwrap();
+        assert_eq!(source.committed(), STEP);
+        source.grow_to(100 * MIB).unwrap();
+        source.grow_to(5).unwrap();
+        assert_eq!(source.committed(), 100 * MIB);
+        for offset in [0, 4096, 8192, 100 * MIB - 1] {
+            poke(&source, offset, 7);
+        }
+        source.release(1, 3 * 4096 - 2).unwrap();
+        assert_eq!(
+            [0, 4096, 8192, 100 * MIB - 1].map(|offset| peek(&source, offset)),
+            [7, 0, 7, 7]
+        );
+        source.release(1, 4096).unwrap();
+        assert_eq!(peek(&source, 0), 7);
+
+        let error = source.grow_to(100 * MIB + 1).unwrap_err();
+        assert!(error.to_string().contains("104857600 reserved"), "{error}");
+        assert!(source.grow_to(u64::MAX).is_err());
+        assert!(source.release(99 * MIB, 2 * MIB).is_err());
+        assert!(source.release(u64::MAX - 9, 9).is_ok());
+        assert!(source.advise_huge(4, u64::MAX).is_err());
+        if huge_page_mode() != HugePages::Unknown {
+            source.advise_huge(3 * MIB, 2 * MIB).unwrap();
+        }
+    }
+
+    #[test]
+    fn is_kept_from_children_and_dumps() {
+        let source = Source::reserve(2 * GIB).unwrap();
+        assert_eq!(source.base() as u64 % GIB, 0);
+        source.grow_to(STEP).unwrap();
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let area = smaps
+            .split_once(&format!("{:x}-", source.base()))
+            .expect("a map at the base")
+            .1;
+        let flags = area
+            .lines()
+            .find(|line| line.starts_with("VmFlags:"))
+            .unwrap();
+        assert!(
+            flags.contains(" dc") && flags.contains(" dd") && flags.contains(" nr"),
+            "{flags}"
+        );
+    }
+
+    #[test]
+    fn settles_for_less_under_a_limit() {
+        let me = std::env::current_exe().unwrap();
+        let script = "ulimit -v 4194304; exec \"$0\" --ignored --exact --nocapture \"$1\"";
+        let test = format!(
+            "{}::under_a_limit",
+            module_path!().split_once("::").unwrap().1
+        );
+        let output = Command::new("sh")
+            .args(["-c", script])
+            .arg(me)
+            .arg(test)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    #[ignore = "run by settles_for_less_under_a_limit"]
+    fn under_a_limit() {
+        let source = Source::reserve(512 * GIB).unwrap();
+        assert!(
+            (SMALLEST..=2 * GIB).contains(&source.reserved()),
+            "{}",
+            source.reserved()
+        );
+        source.grow_to(source.reserved()).unwrap();
+        assert!(machine_available() <= 4 * GIB);
+        let _rest = Source::reserve(256 * MIB).unwrap();
+        let error = Source::reserve(u64::MAX);
+        assert!(error.is_ok_and(|source| source.reserved() < 4 * GIB));
+    }
+
+    #[test]
+    fn out_of_memory_names_the_limit() {
+        let error = refusal(
+            io::Error::from_raw_os_error(libc::ENOMEM),
+            "making memory usable",
+            42,
+        );
+        assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
+        assert!(
+            error
+                .to_string()
+                .starts_with("making memory usable, 42 bytes: the kernel has no memory"),
+            "{error}"
+        );
+        assert_eq!(
+            refusal(io::Error::from_raw_os_error(libc::EINVAL), "x", 1).raw_os_error(),
+            Some(libc::EINVAL)
+        );
+    }
+
+    #[test]
+    fn settings_are_parsed() {
+        assert_eq!(chosen("[always] madvise never\n"), HugePages::Always);
+        assert_eq!(chosen("always [madvise] never\n"), HugePages::Madvise);
+        assert_eq!(chosen("always madvise [never]\n"), HugePages::Never);
+        assert_eq!(chosen(""), HugePages::Unknown);
+        assert_eq!((number("max\n"), number("12\n")), (None, Some(12)));
+        assert_eq!(
+            field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"),
+            Some(5)
+        );
+        assert_eq!(field("inactive_file_x 9\nx", "inactive_file"), None);
+    }
+
+    fn available_with(files: &[(&str, &str)]) -> u64 {
+        available(&|path: &Path| {
+            files
+                .iter()
+                .find(|(name, _)| path == Path::new(name))
+                .map(|(_, text)| text.to_string())
+        })
+    }
+
+    #[test]
+    fn the_tightest_limit_counts() {
+        let meminfo = (
+            "/proc/meminfo",
+            "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n",
+        );
+        assert_eq!(available_with(&[]), GIB);
+        assert_eq!(available_with(&[meminfo]), 1000 << 10);
+
+        let second = [
+            meminfo,
+            ("/proc/self/cgroup", "0::/a/b\n"),
+            ("/sys/fs/cgroup/a/b/memory.max", "max\n"),
+            ("/sys/fs/cgroup/a/b/memory.current", "1\n"),
+            ("/sys/fs/cgroup/a/memory.max", "9000\n"),
+            ("/sys/fs/cgroup/a/memory.current", "5000\n"),
+            (
+                "/sys/fs/cgroup/a/memory.stat",
+                "anon 3\ninactive_file 500\n",
+            ),
+        ];
+        assert_eq!(available_with(&second), 4500);
+
+        let first = [
+            meminfo,
+            (
+                "/proc/self/cgroup",
+                "4:cpu:/x\n3:hugetlb,memory:/docker/7\n0::/\n",
+            ),
+            ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "7000\n"),
+            ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "8000\n"),
+        ];
+        assert_eq!(available_with(&first), 0);
+        assert!(machine_available() > 0);
+    }
+}

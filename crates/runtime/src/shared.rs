@@ -1,0 +1,57 @@
+//! What streams, events and memory of one process share.
+
+use crate::clock::Progress;
+use crate::config::Config;
+use crate::memory::Memory;
+use crate::record::TaskTrace;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::worker::{HostThreads, Scheduler};
+
+/// The engine room: clocks, workers, memory. One per process; models and tests make their own.
+pub struct Shared {
+    /// The settings.
+    pub config: Config,
+    /// The clock `finished`.
+    pub progress: Arc<Progress>,
+    /// Ready streams and workers.
+    pub scheduler: Arc<Scheduler>,
+    /// Threads for host functions.
+    pub host_threads: Arc<HostThreads>,
+    /// Device and pinned host memory.
+    pub memory: Memory,
+    /// The task log, when `CAIRN_TRACE` asks for it.
+    pub trace: Option<TaskTrace>,
+    exiting: AtomicBool,
+}
+
+impl Shared {
+    /// The parts, without any thread running.
+    pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
+        let progress = Arc::new(Progress::new(streams));
+        let memory = Memory::new(&config, progress.clone())?;
+        let trace = config.trace.as_deref().map(TaskTrace::create).transpose()?;
+        Ok(Arc::new(Shared {
+            config,
+            progress,
+            scheduler: Arc::default(),
+            host_threads: Arc::default(),
+            memory,
+            trace,
+            exiting: AtomicBool::new(false),
+        }))
+    }
+
+    /// From now on no callback of the user is made: `main` has returned.
+    pub fn set_exiting(&self) {
+        self.exiting.store(true, Ordering::SeqCst);
+        if let Some(trace) = &self.trace {
+            trace.flush();
+        }
+    }
+
+    /// True once the process is on its way out.
+    pub fn exiting(&self) -> bool {
+        self.exiting.load(Ordering::SeqCst)
+    }
+}

@@ -1,0 +1,17 @@
+//! Keeps the user's signals off the runtime's threads.
+
+/// Runs `start` with every signal blocked, so that threads it starts inherit that.
+pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
+    let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: both sets are local; sigfillset initialises the one that pthread_sigmask reads, and
+    // pthread_sigmask initialises the other.
+    unsafe {
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
+    }
+    let result = start();
+    // SAFETY: `before` was initialised above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    result
+}

@@ -1,0 +1,540 @@
+//! Streams: queues of tasks that run in order, asynchronously to the host.
+//!
+//! ```text
+//!  submit ──> pending ──> batch ──> body      Idle ── submit ──> Ready ── claim ──> Running
+//!  (host threads,         (whoever owns        ^                  ^                    │
+//!   under one lock)        the stream)         └── nothing left ──┼────────────────────┤
+//!                                                                 └─ unpark ─ Parked <─┘ event, host function
+//! ```
+//!
+//! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
+//! thread that waits for it. Ownership is the state, so a stream never runs in two places.
+
+use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::error::{Code, Error, Result};
+use crate::event::Capture;
+use crate::host::{self, HostThread};
+use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
+use crate::shared::Shared;
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{self, Arc, now_ns};
+use crate::task::{Body, Task, Wait};
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+const IDLE: u8 = 0;
+const READY: u8 = 1;
+const RUNNING: u8 = 2;
+const PARKED: u8 = 3;
+
+/// Stream flags of CANN.
+pub mod flag {
+    /// Accepted; every stream here launches fast.
+    pub const FAST_LAUNCH: u32 = 1;
+    /// Accepted; every stream here synchronizes fast.
+    pub const FAST_SYNC: u32 = 2;
+    /// Not waited for by synchronize.
+    pub const PERSISTENT: u32 = 4;
+    /// Accepted.
+    pub const HUGE: u32 = 8;
+    /// Not waited for by synchronize.
+    pub const CPU_SCHEDULE: u32 = 16;
+    /// Not waited for by synchronize.
+    pub const DEVICE_USE_ONLY: u32 = 32;
+    /// Every flag there is.
+    pub const ALL: u32 = 63;
+    /// The ones whose synchronize returns at once.
+    pub const UNWAITED: u32 = PERSISTENT | CPU_SCHEDULE | DEVICE_USE_ONLY;
+}
+
+/// The shared fate of the streams of one context: a failure in a stream with failure mode STOP ends
+/// them all.
+#[derive(Default)]
+pub struct Fate(OnceLock<Error>);
+
+impl Fate {
+    /// The failure that ended the context, if any.
+    pub fn failure(&self) -> Option<&Error> {
+        self.0.get()
+    }
+}
+
+/// What happens to later tasks when one fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FailureMode {
+    /// They run; the next synchronize reports the first failure.
+    Continue = 0,
+    /// They are dropped, and so is everything in the context.
+    Stop = 1,
+}
+
+/// How a stream is made.
+#[derive(Clone)]
+pub struct StreamSpec {
+    /// The device it runs on.
+    pub device: u32,
+    /// Names its context; the handle of the context in practice.
+    pub context: u64,
+    /// What it shares with the other streams of its context.
+    pub fate: Arc<Fate>,
+    /// 0 is served first, 7 last.
+    pub priority: u32,
+    /// CANN's flags.
+    pub flags: u32,
+}
+
+/// A stream. Shared by handles, queues and waiters; its index is released with the last of them.
+pub struct Stream {
+    /// The number of the stream on the clocks; also what `aclrtStreamGetId` gives.
+    pub index: StreamIndex,
+    /// How it was made.
+    pub spec: StreamSpec,
+    shared: Arc<Shared>,
+    state: AtomicU8,
+    submit: Mutex<Submit>,
+    batch: Mutex<VecDeque<Task>>,
+    dropped_to: AtomicU64,
+    timed_out: AtomicBool,
+    mode: AtomicU8,
+    failed: AtomicBool,
+    failure: Mutex<Option<Error>>,
+    sleepers: AtomicUsize,
+    done_lock: Mutex<()>,
+    done: Condvar,
+}
+
+struct Submit {
+    pending: VecDeque<Task>,
+    ordered: Clock,
+    seen: (usize, u64),
+    closed: bool,
+}
+
+const MODE_UNSET: u8 = 255;
+
+impl Stream {
+    /// A new, idle stream; fails when the process has no index left.
+    pub fn new(shared: &Arc<Shared>, spec: StreamSpec) -> Result<Arc<Stream>> {
+        let index = shared.progress.open().ok_or_else(|| {
+            Error::new(Code::NoStreamResource, "this process has no stream index left: destroy some streams")
+        })?;
+        Ok(Arc::new(Stream {
+            index,
+            spec,
+            shared: shared.clone(),
+            state: AtomicU8::new(IDLE),
+            submit: Mutex::new(
+                Rank::Submit,
+                Submit { pending: VecDeque::new(), ordered: Clock::new(), seen: (0, 0), closed: false },
+            ),
+            batch: Mutex::new(Rank::Batch, VecDeque::new()),
+            dropped_to: AtomicU64::new(0),
+            timed_out: AtomicBool::new(false),
+            mode: AtomicU8::new(MODE_UNSET),
+            failed: AtomicBool::new(false),
+            failure: Mutex::new(Rank::Failure, None),
+            sleepers: AtomicUsize::new(0),
+            done_lock: Mutex::new(Rank::Done, ()),
+            done: Condvar::new(),
+        }))
+    }
+
+    /// Tells this stream from every other of the process, also for thread-local marks.
+    pub fn key(&self) -> u64 {
+        u64::from(self.index) + 1
+    }
+
+    /// Adds a task at the end and returns at once.
+    pub fn submit(self: &Arc<Stream>, task: Task) -> Result<u64> {
+        self.push(|_, _| task)
+    }
+
+    /// Adds the record of an event.
+    pub(crate) fn submit_record(self: &Arc<Stream>, capture: Arc<Capture>) -> Result<u64> {
+        self.push(|seq, ordered| {
+            let mut clock = ordered.clone();
+            clock.raise(Epoch { stream: self.index, seq });
+            capture.bind(self, seq, clock);
+            Task::bare("aclrtRecordEvent", Body::Record(capture))
+        })
+    }
+
+    /// Adds the wait for an event.
+    pub(crate) fn submit_wait(self: &Arc<Stream>, wait: Wait) -> Result<()> {
+        self.push(|_, ordered| {
+            if let Some(clock) = wait.capture.clock() {
+                ordered.join(clock);
+            }
+            Task::bare("aclrtStreamWaitEvent", Body::Wait(wait))
+        })
+        .map(|_| ())
+    }
+
+    fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock) -> Task) -> Result<u64> {
+        if let Some(failure) = self.spec.fate.failure() {
+            return Err(failure.clone());
+        }
+        let host = HostThread::current();
+        let mut submit = self.submit.lock();
+        if submit.closed {
+            return Err(self.closed());
+        }
+        let stamp = host.stamp();
+        if submit.seen != stamp {
+            host.join_into(&mut submit.ordered);
+            submit.seen = stamp;
+        }
+        let seq = self.shared.progress.submitted(self.index) + 1;
+        let task = task(seq, &mut submit.ordered);
+        submit.pending.push_back(task);
+        self.shared.progress.set_submitted(self.index, seq);
+        drop(submit);
+        if self.state.load(Ordering::SeqCst) == IDLE && self.turn(IDLE, READY) {
+            self.shared.scheduler.push(self.clone());
+        }
+        Ok(seq)
+    }
+
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// Takes a ready stream; the caller then calls [`Stream::run`].
+    pub(crate) fn claim(&self) -> bool {
+        self.turn(READY, RUNNING)
+    }
+
+    /// Called by the owner, under the lock of the capture that keeps the stream.
+    pub(crate) fn set_parked(&self) {
+        self.state.store(PARKED, Ordering::SeqCst);
+    }
+
+    /// Makes a parked stream ready again.
+    pub(crate) fn unpark(self: Arc<Stream>) {
+        if self.turn(PARKED, READY) {
+            let scheduler = &self.shared.clone().scheduler;
+            scheduler.push(self);
+        }
+    }
+
+    /// Runs tasks of a claimed stream until it is empty, parks, has finished `until`, or has had its
+    /// share while others are ready.
+    pub(crate) fn run(self: &Arc<Stream>, until: Option<u64>) {
+        let began = now_ns();
+        let mut batch = self.batch.lock();
+        let mut ran = 0u32;
+        loop {
+            let finished = self.shared.progress.finished(self.index);
+            if until.is_some_and(|seq| finished >= seq) || self.has_had_its_share(&mut ran, began) {
+                drop(batch);
+                self.yield_turn();
+                return;
+            }
+            if batch.is_empty() {
+                std::mem::swap(&mut *batch, &mut self.submit.lock().pending);
+            }
+            if batch.is_empty() {
+                self.state.store(IDLE, Ordering::SeqCst);
+                if self.shared.progress.submitted(self.index) == finished || !self.turn(IDLE, RUNNING) {
+                    return;
+                }
+                continue;
+            }
+            ran += 1;
+            if !self.step(&mut batch, finished + 1) {
+                return;
+            }
+        }
+    }
+
+    fn has_had_its_share(&self, ran: &mut u32, began: u64) -> bool {
+        if *ran < 64 {
+            return false;
+        }
+        *ran = 0;
+        self.shared.scheduler.has_ready() && now_ns() - began > 500_000
+    }
+
+    fn yield_turn(self: &Arc<Stream>) {
+        if self.shared.progress.submitted(self.index) == self.shared.progress.finished(self.index) {
+            self.state.store(IDLE, Ordering::SeqCst);
+            if self.shared.progress.submitted(self.index) == self.shared.progress.finished(self.index)
+                || !self.turn(IDLE, READY)
+            {
+                return;
+            }
+        } else {
+            self.state.store(READY, Ordering::SeqCst);
+        }
+        self.shared.scheduler.push(self.clone());
+    }
+
+    /// Runs the first task of the batch; false when the stream is not the caller's any more.
+    fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
+        let start = now_ns_if(self.shared.trace.is_some());
+        let skipped = seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some();
+        let front = batch.front().expect("the caller saw a task");
+        let result = match &front.body {
+            Body::Record(capture) => {
+                capture.complete();
+                Ok(())
+            }
+            Body::Wait(wait) if skipped => {
+                wait.waits.passed();
+                Ok(())
+            }
+            _ if skipped => Ok(()),
+            Body::Wait(wait) => {
+                if self.timed_out.swap(false, Ordering::SeqCst) {
+                    wait.waits.passed();
+                    Err(self.wait_timeout(wait))
+                } else if wait.capture.park(self) {
+                    if wait.limit_ns > 0 {
+                        let at = now_ns() + wait.limit_ns;
+                        self.shared.scheduler.at(at, self.clone(), wait.capture.clone());
+                    }
+                    return false;
+                } else {
+                    wait.waits.passed();
+                    Ok(())
+                }
+            }
+            Body::Host(call) => {
+                let (name, call) = (front.name, *call);
+                self.set_parked();
+                batch.pop_front();
+                let stream = self.clone();
+                self.shared.host_threads.run(move || {
+                    let result = stream.call_host(name, call);
+                    stream.finish(seq, name, None, start, result);
+                    stream.unpark();
+                });
+                return false;
+            }
+            Body::Nothing => Ok(()),
+            Body::Copy | Body::Fill(_) => self.shared.memory.perform(front),
+        };
+        let task = batch.pop_front().expect("the caller saw a task");
+        self.finish(seq, task.name, Some(&task), start, result);
+        true
+    }
+
+    fn call_host(&self, name: &'static str, call: crate::task::HostCall) -> Result<()> {
+        if self.shared.exiting() {
+            return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
+        }
+        host::in_host_function(self.key(), || call.run(name))
+    }
+
+    fn finish(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, result: Result<()>) {
+        if let Err(error) = result {
+            self.fail(error);
+        }
+        if let Some(trace) = &self.shared.trace {
+            trace.line(start, self.spec.device, self.index, seq, name, task);
+        }
+        self.shared.progress.set_finished(self.index, seq);
+        if self.sleepers.load(Ordering::SeqCst) > 0 {
+            drop(self.done_lock.lock());
+            self.done.notify_all();
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        log::error!("stream {}: {}", self.index, error.text);
+        if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
+            let _ = self.spec.fate.0.set(error.clone());
+        }
+        let mut failure = self.failure.lock();
+        if failure.is_none() {
+            *failure = Some(error);
+            self.failed.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// The first failure since it was last asked for, or the one that ended the context.
+    pub fn take_failure(&self) -> Option<Error> {
+        if let Some(failure) = self.spec.fate.failure() {
+            return Some(failure.clone());
+        }
+        match self.failed.load(Ordering::SeqCst) {
+            true => {
+                let mut failure = self.failure.lock();
+                self.failed.store(false, Ordering::SeqCst);
+                failure.take()
+            }
+            false => None,
+        }
+    }
+
+    /// True if every task submitted so far is done.
+    pub fn is_idle(&self) -> bool {
+        let submitted = self.shared.progress.submitted(self.index);
+        self.shared.progress.finished(self.index) >= submitted
+    }
+
+    /// Waits for all that was submitted before the call. False when `limit` passed. Afterwards the
+    /// calling thread is ordered after the stream.
+    pub fn synchronize(self: &Arc<Stream>, limit: Option<Duration>) -> Result<bool> {
+        if host::host_function_of() == self.key() {
+            return Err(Error::refused(format!(
+                "stream {} was asked to synchronize from its own host function, which it would wait for for ever",
+                self.index
+            )));
+        }
+        if self.spec.flags & flag::UNWAITED != 0 {
+            return Ok(true);
+        }
+        let (seq, mut clock) = {
+            let submit = self.submit.lock();
+            (self.shared.progress.submitted(self.index), submit.ordered.clone())
+        };
+        let host = HostThread::current();
+        let done = host.synchronize(|| self.wait_finished(seq, limit));
+        if done && seq > 0 {
+            clock.raise(Epoch { stream: self.index, seq });
+            host.learn(&clock);
+        }
+        Ok(done)
+    }
+
+    /// Waits until task `seq` is done. The calling thread runs the stream's tasks itself where it
+    /// may: never in a timed wait, never inside an allocator callback, never a host function.
+    pub(crate) fn wait_finished(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        let progress = &self.shared.progress;
+        let finished = || progress.finished(self.index) >= seq;
+        let help = limit.is_none() && host::may_help();
+        let deadline = limit.map(|l| Instant::now() + l);
+        loop {
+            if finished() {
+                return true;
+            }
+            if help && self.claim() {
+                self.shared.scheduler.as_active(|| self.run(Some(seq)));
+                continue;
+            }
+            if self.shared.scheduler.spin(|| finished() || (help && self.state.load(Ordering::Relaxed) == READY)) {
+                continue;
+            }
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            let mut guard = self.done_lock.lock();
+            let in_time = loop {
+                if finished() {
+                    break true;
+                }
+                match deadline {
+                    None => self.done.wait(&mut guard),
+                    Some(deadline) => {
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        if left.is_zero() || !sync::REAL_TIME {
+                            break false;
+                        }
+                        self.done.wait_for(&mut guard, left);
+                    }
+                }
+            };
+            drop(guard);
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            return in_time;
+        }
+    }
+
+    /// Sets what happens after a failure; false if that was set before.
+    pub fn set_failure_mode(&self, mode: FailureMode) -> bool {
+        self.mode
+            .compare_exchange(MODE_UNSET, mode as u8, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
+    }
+
+    /// What happens after a failure.
+    pub fn failure_mode(&self) -> FailureMode {
+        match self.mode.load(Ordering::SeqCst) {
+            1 => FailureMode::Stop,
+            _ => FailureMode::Continue,
+        }
+    }
+
+    /// What the stream's next task is ordered after.
+    pub fn ordered(&self) -> Clock {
+        self.submit.lock().ordered.clone()
+    }
+
+    /// Drops what is queued; the task that runs goes on. Whoever waits gets the abort once.
+    pub fn abort(self: &Arc<Stream>) {
+        self.drop_queued();
+        self.fail(Error::new(Code::StreamAbort, format!("stream {} was aborted", self.index)));
+    }
+
+    /// Refuses further tasks. With `wait`, returns when all are done; without, drops what is queued.
+    pub fn close(self: &Arc<Stream>, wait: bool) -> Result<()> {
+        if wait && host::host_function_of() == self.key() {
+            return Err(Error::refused(format!(
+                "stream {} was asked to be destroyed from its own host function, which it would wait for for ever; aclrtDestroyStreamForce does not wait",
+                self.index
+            )));
+        }
+        self.submit.lock().closed = true;
+        if wait {
+            let seq = self.shared.progress.submitted(self.index);
+            HostThread::current().synchronize(|| self.wait_finished(seq, None));
+        } else {
+            self.drop_queued();
+        }
+        Ok(())
+    }
+
+    fn drop_queued(self: &Arc<Stream>) {
+        let seq = self.shared.progress.submitted(self.index);
+        self.dropped_to.fetch_max(seq, Ordering::SeqCst);
+        if self.state.load(Ordering::SeqCst) == PARKED {
+            let waits_for = match self.batch.lock().front().map(|t| &t.body) {
+                Some(Body::Wait(wait)) => Some(wait.capture.clone()),
+                _ => None,
+            };
+            if waits_for.is_some_and(|capture| capture.forget(self)) {
+                self.clone().unpark();
+            }
+        }
+    }
+
+    pub(crate) fn wait_expired(self: Arc<Stream>, capture: &Capture) {
+        if capture.forget(&self) {
+            self.timed_out.store(true, Ordering::SeqCst);
+            self.unpark();
+        }
+    }
+
+    fn wait_timeout(&self, wait: &Wait) -> Error {
+        Error::new(
+            Code::WaitTimeout,
+            format!(
+                "stream {} waited {:.3} s for an event that did not complete",
+                self.index,
+                wait.limit_ns as f64 / 1e9
+            ),
+        )
+    }
+
+    fn closed(&self) -> Error {
+        Error::new(Code::InvalidHandle, format!("stream {} has been destroyed", self.index))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        let progress = &self.shared.progress;
+        for task in self.batch.lock().drain(..).chain(self.submit.lock().pending.drain(..)) {
+            if let Body::Record(capture) = task.body {
+                capture.complete();
+            }
+        }
+        progress.set_finished(self.index, progress.submitted(self.index));
+        progress.close(self.index);
+    }
+}
+
+fn now_ns_if(wanted: bool) -> u64 {
+    if wanted { now_ns() } else { 0 }
+}

@@ -1,0 +1,128 @@
+//! A task is a name, what it reads, what it writes, and a body.
+
+use crate::error::{Code, Error, Result};
+use crate::event::{Capture, Waits};
+use crate::sync::Arc;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::fmt;
+
+/// Where the bytes of a [`Span`] have to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Memory of this device, or of a peer it may reach.
+    Device(u32),
+    /// Pinned, registered or pageable memory of the host.
+    Host,
+    /// Wherever the address says.
+    Any,
+}
+
+/// A range of bytes that a task touches. Checked on the worker, before the body runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// First byte.
+    pub address: usize,
+    /// How many.
+    pub bytes: usize,
+    /// Where they have to be.
+    pub place: Place,
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}+{}", self.address, self.bytes)
+    }
+}
+
+/// The ranges a task reads or writes, inline for up to three.
+pub type Spans = SmallVec<[Span; 3]>;
+
+/// One unit of work on a stream. Owns what it needs; lies inline in the stream's queue.
+pub struct Task {
+    /// The user's word for it: an operator, `aclrtMemcpyAsync`, ...
+    pub name: &'static str,
+    /// What it reads.
+    pub reads: Spans,
+    /// What it writes.
+    pub writes: Spans,
+    /// What it does.
+    pub body: Body,
+}
+
+/// What a task does.
+pub enum Body {
+    /// Nothing: takes its place in the order.
+    Nothing,
+    /// Copies `reads[0]` to `writes[0]`.
+    Copy,
+    /// Sets every byte of `writes[0]`.
+    Fill(u8),
+    /// Calls a function of the user on a thread for host functions.
+    Host(HostCall),
+    /// Completes the capture of an event.
+    Record(Arc<Capture>),
+    /// Parks the stream until the capture is complete.
+    Wait(Wait),
+}
+
+/// The wait of a stream for an event.
+pub struct Wait {
+    /// What it waits for.
+    pub capture: Arc<Capture>,
+    /// Nanoseconds it may wait; 0 is for ever.
+    pub limit_ns: u64,
+    /// Counts this wait among those of its event.
+    pub waits: Arc<Waits>,
+}
+
+/// A function of the user and its argument. `call` invokes it and turns an exception into `false`:
+/// the door provides it, so that nothing unwinds through this crate.
+#[derive(Clone, Copy)]
+pub struct HostCall {
+    /// Calls `function(argument)`.
+    pub call: unsafe extern "C" fn(function: *const c_void, argument: *mut c_void) -> bool,
+    /// The user's function.
+    pub function: *const c_void,
+    /// The user's argument.
+    pub argument: *mut c_void,
+}
+
+// SAFETY: the user hands function and argument to another thread by asking for a host function;
+// this crate only carries them there.
+unsafe impl Send for HostCall {}
+
+impl HostCall {
+    /// Runs the user's function on this thread.
+    pub fn run(self, name: &str) -> Result<()> {
+        // SAFETY: `call` accepts any function and argument that came through the same door.
+        match unsafe { (self.call)(self.function, self.argument) } {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::Internal,
+                format!(
+                    "{name}: the host function at {:p} threw a C++ exception (argument {:p})",
+                    self.function, self.argument
+                ),
+            )),
+        }
+    }
+}
+
+impl Task {
+    /// A task that touches no memory.
+    pub fn bare(name: &'static str, body: Body) -> Task {
+        Task { name, reads: Spans::new(), writes: Spans::new(), body }
+    }
+
+    /// A copy between two ranges of the same length.
+    pub fn copy(name: &'static str, from: Span, to: Span) -> Task {
+        debug_assert_eq!(from.bytes, to.bytes);
+        Task { name, reads: [from].into_iter().collect(), writes: [to].into_iter().collect(), body: Body::Copy }
+    }
+
+    /// A fill of one range.
+    pub fn fill(name: &'static str, to: Span, value: u8) -> Task {
+        Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body: Body::Fill(value) }
+    }
+}

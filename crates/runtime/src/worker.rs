@@ -1,0 +1,281 @@
+//! The threads that run streams, and those that run the user's host functions.
+//!
+//! Workers are few and never run code of the user. Host functions may block, so each that is in
+//! progress has a thread of its own, kept for a while for the next one.
+
+use crate::event::Capture;
+use crate::lock::{Condvar, Mutex, Rank};
+use crate::stream::Stream;
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{self, Arc, now_ns, thread};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
+
+/// Priorities of streams, 0 first.
+pub const PRIORITIES: usize = 8;
+
+/// Ready streams and the workers that take them. A submit to a running stream does not come here;
+/// one that makes a stream ready wakes a worker only if no awake one can take it.
+pub struct Scheduler {
+    queue: Mutex<RunQueue>,
+    wake: Condvar,
+    ready: AtomicUsize,
+    spinning: AtomicUsize,
+    active: AtomicUsize,
+    stopping: AtomicBool,
+    cores: usize,
+}
+
+#[derive(Default)]
+struct RunQueue {
+    ready: [VecDeque<Arc<Stream>>; PRIORITIES],
+    length: usize,
+    sleeping: usize,
+    timers: BinaryHeap<Reverse<Timer>>,
+}
+
+struct Timer {
+    at: u64,
+    stream: Arc<Stream>,
+    capture: Arc<Capture>,
+}
+
+impl PartialEq for Timer {
+    fn eq(&self, other: &Timer) -> bool {
+        self.at == other.at
+    }
+}
+impl Eq for Timer {}
+impl PartialOrd for Timer {
+    fn partial_cmp(&self, other: &Timer) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Timer {
+    fn cmp(&self, other: &Timer) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+impl Default for Scheduler {
+    fn default() -> Scheduler {
+        Scheduler {
+            queue: Mutex::new(Rank::RunQueue, RunQueue::default()),
+            wake: Condvar::new(),
+            ready: AtomicUsize::new(0),
+            spinning: AtomicUsize::new(0),
+            active: AtomicUsize::new(0),
+            stopping: AtomicBool::new(false),
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Starts the workers. They block every signal: a user's handler runs on the user's threads.
+    pub fn start(self: &Arc<Scheduler>, workers: usize) -> std::io::Result<()> {
+        for number in 0..workers {
+            let scheduler = self.clone();
+            spawn(format!("cairn-worker-{number}"), move || scheduler.work())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the workers end when they run dry. For tests: a process keeps its workers.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::SeqCst);
+        drop(self.queue.lock());
+        self.wake.notify_all();
+    }
+
+    /// Queues a stream that has just become ready.
+    pub(crate) fn push(&self, stream: Arc<Stream>) {
+        let mut queue = self.queue.lock();
+        let priority = (stream.spec.priority as usize).min(PRIORITIES - 1);
+        queue.ready[priority].push_back(stream);
+        queue.length += 1;
+        self.ready.store(queue.length, Ordering::SeqCst);
+        let wake = queue.sleeping > 0 && queue.length > self.spinning.load(Ordering::SeqCst);
+        drop(queue);
+        if wake {
+            self.wake.notify_one();
+        }
+    }
+
+    /// Ends the stream's wait for the capture at this time.
+    pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, capture: Arc<Capture>) {
+        self.queue.lock().timers.push(Reverse(Timer { at, stream, capture }));
+        self.wake.notify_one();
+    }
+
+    /// True if a stream waits for a worker.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.ready.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts the calling thread as one that keeps a core busy while `run` runs.
+    pub(crate) fn as_active<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.active.fetch_add(1, Ordering::Relaxed);
+        let result = run();
+        self.active.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// Waits a short, bounded time for `ready` without sleeping; not at all when busy threads fill
+    /// the cores. True if it came.
+    pub(crate) fn spin(&self, ready: impl Fn() -> bool) -> bool {
+        if self.active.fetch_add(1, Ordering::Relaxed) >= self.cores {
+            self.active.fetch_sub(1, Ordering::Relaxed);
+            return ready();
+        }
+        let mut came = false;
+        for round in 1..=sync::SPINS {
+            if ready() {
+                came = true;
+                break;
+            }
+            if round % 512 == 0 {
+                thread::yield_now();
+            }
+            sync::spin_loop();
+        }
+        self.active.fetch_sub(1, Ordering::Relaxed);
+        came
+    }
+
+    fn work(&self) {
+        while let Some(stream) = self.next() {
+            if stream.claim() {
+                self.as_active(|| stream.run(None));
+            }
+        }
+    }
+
+    fn next(&self) -> Option<Arc<Stream>> {
+        loop {
+            if !self.has_ready() {
+                self.spinning.fetch_add(1, Ordering::SeqCst);
+                self.spin(|| self.ready.load(Ordering::SeqCst) > 0);
+                self.spinning.fetch_sub(1, Ordering::SeqCst);
+            }
+            let mut queue = self.queue.lock();
+            loop {
+                if let Some(timer) = queue.due() {
+                    drop(queue);
+                    timer.stream.wait_expired(&timer.capture);
+                    break;
+                }
+                if let Some(stream) = queue.pop() {
+                    self.ready.store(queue.length, Ordering::SeqCst);
+                    return Some(stream);
+                }
+                if self.stopping.load(Ordering::SeqCst) {
+                    return None;
+                }
+                let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
+                queue.sleeping += 1;
+                match sleep {
+                    None => self.wake.wait(&mut queue),
+                    Some(ns) => {
+                        self.wake.wait_for(&mut queue, Duration::from_nanos(ns.max(1000)));
+                    }
+                }
+                queue.sleeping -= 1;
+            }
+        }
+    }
+}
+
+impl RunQueue {
+    fn pop(&mut self) -> Option<Arc<Stream>> {
+        let stream = self.ready.iter_mut().find_map(VecDeque::pop_front)?;
+        self.length -= 1;
+        Some(stream)
+    }
+
+    fn due(&mut self) -> Option<Timer> {
+        let first = self.timers.peek()?.0.at;
+        (!sync::REAL_TIME || first <= now_ns()).then(|| self.timers.pop().expect("peeked").0)
+    }
+}
+
+/// Threads for host functions: one for each in progress, idle ones kept ten seconds.
+pub struct HostThreads {
+    queue: Mutex<HostQueue>,
+    wake: Condvar,
+}
+
+type Job = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct HostQueue {
+    jobs: VecDeque<Job>,
+    idle: usize,
+    stopping: bool,
+}
+
+impl Default for HostThreads {
+    fn default() -> HostThreads {
+        HostThreads {
+            queue: Mutex::new(Rank::HostThreads, HostQueue::default()),
+            wake: Condvar::new(),
+        }
+    }
+}
+
+impl HostThreads {
+    /// Runs `job` on a thread of its own. When no thread can be had, the job waits for one.
+    pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce() + Send + 'static) {
+        let mut queue = self.queue.lock();
+        queue.jobs.push_back(Box::new(job));
+        if queue.jobs.len() <= queue.idle {
+            drop(queue);
+            self.wake.notify_one();
+            return;
+        }
+        drop(queue);
+        let threads = self.clone();
+        if let Err(error) = spawn("cairn-host-func".into(), move || threads.serve()) {
+            log::error!("no thread for a host function, it waits for another to end: {error}");
+        }
+    }
+
+    /// Lets idle threads end. For tests.
+    pub fn stop(&self) {
+        self.queue.lock().stopping = true;
+        self.wake.notify_all();
+    }
+
+    fn serve(&self) {
+        let mut queue = self.queue.lock();
+        loop {
+            if let Some(job) = queue.jobs.pop_front() {
+                drop(queue);
+                job();
+                queue = self.queue.lock();
+                continue;
+            }
+            if queue.stopping {
+                return;
+            }
+            queue.idle += 1;
+            let in_time = self.wake.wait_for(&mut queue, Duration::from_secs(10));
+            queue.idle -= 1;
+            if !in_time && queue.jobs.is_empty() {
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "shuttle"))]
+fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    crate::signals::blocked(|| thread::Builder::new().name(name).spawn(body).map(drop))
+}
+
+#[cfg(feature = "shuttle")]
+fn spawn(_name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    drop(thread::spawn(body));
+    Ok(())
+}
