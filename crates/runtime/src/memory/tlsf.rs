@@ -254,7 +254,7 @@ impl Tlsf {
             return Some(found);
         }
         if align > 1
-            && let Some(roomy) = self.holes_from(class(need + align - 1))
+            && let Some(roomy) = self.holes_from(class_above(need + align - 1))
         {
             return within(self.heads[roomy]);
         }
