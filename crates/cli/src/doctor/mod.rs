@@ -1,0 +1,103 @@
+//! `cairn doctor`: what is right and what is wrong, told from files. It loads nothing.
+
+mod libraries;
+mod machine;
+mod process;
+mod settings;
+mod toolkit;
+
+use std::{fmt::Display, path::PathBuf, process::ExitCode};
+
+use anyhow::Result;
+
+use crate::toolkit::Toolkit;
+
+/// What to look at besides the toolkit itself.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// Libraries or programs whose needs are compared with what the toolkit has
+    libraries: Vec<PathBuf>,
+    /// A running process, to see which libraries it has loaded
+    #[arg(long)]
+    pid: Option<u32>,
+}
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grade {
+    Fine,
+    Note,
+    Wrong,
+}
+
+/// The findings, in the order in which they are told.
+#[derive(Debug, Default)]
+struct Report {
+    findings: Vec<(Grade, String)>,
+}
+
+impl Report {
+    fn fine(&mut self, text: impl Into<String>) {
+        self.findings.push((Grade::Fine, text.into()));
+    }
+
+    fn note(&mut self, text: impl Into<String>) {
+        self.findings.push((Grade::Note, text.into()));
+    }
+
+    fn wrong(&mut self, text: impl Into<String>) {
+        self.findings.push((Grade::Wrong, text.into()));
+    }
+
+    fn is_clean(&self) -> bool {
+        self.findings
+            .iter()
+            .all(|(grade, _)| *grade != Grade::Wrong)
+    }
+
+    #[cfg(test)]
+    fn graded(&self, wanted: Grade) -> String {
+        let texts = self
+            .findings
+            .iter()
+            .filter(|(grade, _)| *grade == wanted)
+            .map(|(_, text)| text.as_str());
+        texts.collect::<Vec<_>>().join("\n")
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (grade, text) in &self.findings {
+            let mark = match grade {
+                Grade::Fine => "ok   ",
+                Grade::Note => "note ",
+                Grade::Wrong => "WRONG",
+            };
+            writeln!(f, "{mark}  {}", text.replace('\n', "\n       "))?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs every check and prints the findings; the code is 1 when something is wrong.
+pub fn run(arguments: &Arguments) -> Result<ExitCode> {
+    let toolkit = Toolkit::around_me()?;
+    let mut report = Report::default();
+    toolkit::check(&toolkit, &mut report);
+    settings::check(&toolkit, |name| std::env::var_os(name), &mut report);
+    if let Err(error) = cairn_runtime::config::Config::from_env() {
+        report.wrong(error.to_string());
+    }
+    machine::check(&machine::Machine::read(), &mut report);
+    if let Some(pid) = arguments.pid {
+        process::check(&toolkit, pid, &mut report);
+    }
+    libraries::check(&toolkit, &arguments.libraries, &mut report);
+    print!("{report}");
+    Ok(if report.is_clean() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}

@@ -1,0 +1,159 @@
+//! Is the toolkit itself whole? Above all: is every name of a library the same file?
+
+use std::fs;
+
+use super::Report;
+use crate::{
+    elf::Library,
+    toolkit::{BODIES, FileId, Toolkit},
+};
+
+/// Names without which programs or torch_npu do not start.
+const EXPECTED: [&str; 8] = [
+    "libascendcl.so",
+    "libacl_op_compiler.so",
+    "libacl_tdt_channel.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libhccl.so",
+    "libmsprofiler.so",
+    "libopapi.so",
+];
+
+/// Folders that torch_npu looks for.
+const FOLDERS: [&str; 5] = [
+    "include",
+    "opp",
+    "runtime",
+    "compiler",
+    "python/site-packages",
+];
+
+pub fn check(toolkit: &Toolkit, report: &mut Report) {
+    report.fine(format!("toolkit at {}", toolkit.root().display()));
+    for name in FOLDERS {
+        if !toolkit.root().join(name).is_dir() {
+            report.wrong(format!(
+                "the folder {name}/ is missing: run `cargo xtask toolkit` again"
+            ));
+        }
+    }
+    let names = match toolkit.libraries() {
+        Ok(names) => names,
+        Err(error) => return report.wrong(format!("{error:#}")),
+    };
+    for name in EXPECTED
+        .iter()
+        .filter(|name| !names.iter().any(|have| have == *name))
+    {
+        report.wrong(format!(
+            "lib64/{name} is missing: run `cargo xtask toolkit` again"
+        ));
+    }
+    let bodies = BODIES.map(|name| FileId::of(&toolkit.library(name)).ok());
+    let mut links = 0;
+    for name in &names {
+        let path = toolkit.library(name);
+        let is_link = fs::symlink_metadata(&path).is_ok_and(|data| data.is_symlink());
+        let is_body = BODIES.contains(&name.as_str());
+        match FileId::of(&path) {
+            Err(error) => report.wrong(format!("lib64/{name} leads nowhere: {error}")),
+            Ok(_) if name.starts_with("libopapi_") => {
+                report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; remove it"));
+            }
+            Ok(file) if bodies.contains(&Some(file)) => links += usize::from(is_link),
+            Ok(_) if is_body => {}
+            Ok(_) if is_link => report.wrong(format!("lib64/{name} leads to a file of another toolkit")),
+            Ok(_) => report.wrong(format!(
+                "lib64/{name} is a copy, not a link: a program that loads it and libascendcl.so has two states that \
+                 know nothing of each other"
+            )),
+        }
+    }
+    report.fine(format!(
+        "{links} names of libraries lead to {} files",
+        BODIES.len()
+    ));
+    for name in BODIES {
+        match Library::read(&toolkit.library(name)) {
+            Ok(Library {
+                soname: Some(soname),
+                ..
+            }) => report.wrong(format!(
+                "lib64/{name} calls itself {soname}: programs linked here would not start on CANN"
+            )),
+            Ok(_) => {}
+            Err(error) => report.wrong(format!("{error:#}")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Grade;
+    use std::{os::unix::fs::symlink, path::PathBuf, process::Command};
+
+    fn scratch(name: &str) -> PathBuf {
+        let root = std::env::temp_dir().join(format!("cairn-doctor-{}-{name}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        for folder in FOLDERS.iter().chain(&["lib64"]) {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        for body in BODIES {
+            let mut compiler = Command::new("cc");
+            compiler
+                .args(["-shared", "-nostdlib", "-x", "c", "/dev/null", "-o"])
+                .arg(root.join("lib64").join(body));
+            assert!(compiler.status().unwrap().success());
+        }
+        for name in EXPECTED.iter().filter(|name| !BODIES.contains(name)) {
+            symlink("libascendcl.so", root.join("lib64").join(name)).unwrap();
+        }
+        root
+    }
+
+    fn examine(root: &std::path::Path) -> Report {
+        let mut report = Report::default();
+        check(&Toolkit::at(root), &mut report);
+        report
+    }
+
+    #[test]
+    fn a_whole_toolkit_is_clean() {
+        let root = scratch("whole");
+        let report = examine(&root);
+        assert!(report.is_clean(), "{report}");
+        assert!(
+            report
+                .graded(Grade::Fine)
+                .contains("6 names of libraries lead to 2 files")
+        );
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn copies_dead_links_and_gaps_are_told() {
+        let root = scratch("broken");
+        let lib64 = root.join("lib64");
+        fs::remove_file(lib64.join("libhccl.so")).unwrap();
+        fs::copy(lib64.join("libascendcl.so"), lib64.join("libhccl.so")).unwrap();
+        fs::remove_file(lib64.join("libgraph.so")).unwrap();
+        symlink("gone.so", lib64.join("libgraph.so")).unwrap();
+        fs::remove_file(lib64.join("libopapi.so")).unwrap();
+        symlink("libascendcl.so", lib64.join("libopapi_math.so")).unwrap();
+        fs::remove_dir(root.join("compiler")).unwrap();
+        let report = examine(&root);
+        let wrong = report.graded(Grade::Wrong);
+        for text in [
+            "libhccl.so is a copy",
+            "libgraph.so leads nowhere",
+            "libopapi.so is missing",
+            "libopapi_math.so: torch_npu",
+            "compiler/ is missing",
+        ] {
+            assert!(wrong.contains(text), "{text}\n{report}");
+        }
+        fs::remove_dir_all(root).unwrap();
+    }
+}
