@@ -1,0 +1,68 @@
+"""What several test files use."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import threading
+
+import torch
+import torch_npu
+
+HOST_FUNC = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+MIB = 1 << 20
+
+
+def run_script(code, *, arguments=(), check=True, timeout=240, **env):
+    """Runs Python code in a process of its own, with `env` added to our environment; returns the finished process.
+
+    With `check` a failure of the script is a failure of the test and shows all that it printed.
+    """
+    result = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.path.dirname(__file__)} | env,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+    if check:
+        assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
+    return result
+
+
+@contextlib.contextmanager
+def held(stream):
+    """Keeps `stream` from going on, by a host function that waits: what is queued inside runs after the block."""
+    let_go = threading.Event()
+    function = HOST_FUNC(lambda _: let_go.wait())
+    acl = ctypes.CDLL("libascendcl.so")
+    acl.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
+    with torch.npu.device(stream.device):
+        torch.npu.current_stream().synchronize()
+        assert acl.aclrtLaunchHostFunc(stream.npu_stream, function, None) == 0
+    try:
+        yield let_go
+    finally:
+        let_go.set()
+        stream.synchronize()
+
+
+def pinned(*size, fill=0, dtype=torch.int32):
+    """A page-locked tensor in which every element is `fill`."""
+    return torch.full(size, fill, dtype=dtype).pin_memory()
+
+
+def build_allocator(folder, name="pluggable.so"):
+    """Compiles allocator.cpp against the toolkit; returns the library's path."""
+    home = os.environ["ASCEND_HOME_PATH"]
+    source = pathlib.Path(__file__).with_name("allocator.cpp")
+    library = pathlib.Path(folder) / name
+    subprocess.run(
+        ["g++", "-O1", "-Wall", "-Werror", "-shared", "-fPIC", source, "-o", library]
+        + [f"-I{home}/include", f"-L{home}/lib64", "-lascendcl"],
+        check=True,
+    )
+    return str(library)
