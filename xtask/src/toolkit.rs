@@ -3,6 +3,7 @@
 //! ```text
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; cmake/Cairn/
+//!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
 //!     include/ bin/ opp/ runtime/ compiler/ python/site-packages/
 //!     <arch>-linux/ -> the same include and lib64
 //! ```
@@ -121,6 +122,7 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
             &format!("lib64/cmake/Cairn/{name}"),
         )?;
     }
+    folder.link("../lib64/cmake", "share/cmake")?;
     let include = root.join("include");
     for header in files_under(&include)? {
         let name = header

@@ -106,17 +106,11 @@ mod tests {
             ("PYTHONPATH", "/opt/my kit/python/site-packages"),
             ("PATH", "/opt/my kit/bin"),
         ];
-        let plain = |list| {
-            of(list)
-                .into_iter()
-                .map(|(name, value)| (name, value))
-                .collect::<Vec<_>>()
-        };
         assert_eq!(
-            plain(None),
+            of(None),
             expected.map(|(name, value)| (name, value.to_string()))
         );
-        assert_eq!(plain(Some("")), plain(None));
+        assert_eq!(of(Some("")), of(None));
         assert_eq!(
             of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1,
             "/opt/my kit/lib64:/a:/b"

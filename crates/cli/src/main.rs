@@ -11,7 +11,7 @@ mod run;
 mod smi;
 mod toolkit;
 
-use std::{ffi::OsString, path::Path, process::ExitCode};
+use std::{ffi::OsString, io::Write, path::Path, process::ExitCode};
 
 use clap::{Parser, Subcommand};
 
@@ -59,4 +59,9 @@ fn main() -> ExitCode {
         eprintln!("cairn: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// Prints an answer; a reader that went away, as `head` does, is no failure.
+fn show(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }

@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
         process::check(&toolkit, pid, &mut report);
     }
     libraries::check(&toolkit, &arguments.libraries, &mut report);
-    print!("{report}");
+    crate::show(&report.to_string());
     Ok(if report.is_clean() {
         ExitCode::SUCCESS
     } else {

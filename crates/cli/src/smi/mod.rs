@@ -68,7 +68,7 @@ pub fn main() -> ExitCode {
     let answer = Machine::read().and_then(|machine| query.answer(&machine));
     match answer {
         Ok(text) => {
-            print!("{text}");
+            crate::show(&text);
             ExitCode::SUCCESS
         }
         Err(text) => {
