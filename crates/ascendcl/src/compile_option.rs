@@ -20,7 +20,8 @@ fn known(option: aclCompileOpt) -> Result<usize> {
     let at = option as usize;
     (at < COUNT).then_some(at).ok_or_else(|| {
         Error::invalid(format!(
-            "opt = {option} is no compile option: they are 0 to {}",
+            "opt = {} is no compile option: they are 0 to {}",
+            option as i32,
             COUNT - 1
         ))
     })
@@ -28,9 +29,11 @@ fn known(option: aclCompileOpt) -> Result<usize> {
 
 /// What was set, or the default: operators are ready, so compiling them on first use is off.
 fn value_of(option: aclCompileOpt) -> Result<String> {
-    let default = if option == ACL_OP_JIT_COMPILE { "disable" } else { "" };
     let set = options()[known(option)?].clone();
-    Ok(set.unwrap_or_else(|| default.to_owned()))
+    Ok(set.unwrap_or_else(|| match option {
+        ACL_OP_JIT_COMPILE => "disable".to_owned(),
+        _ => String::new(),
+    }))
 }
 
 value_entry! {

@@ -93,7 +93,9 @@ impl Description {
         let product = |count: usize, dim: &i64| count.checked_mul(*dim as usize);
         self.dims.iter().try_fold(1, product).ok_or_else(|| {
             let dims = &self.dims;
-            Error::invalid(format!("the shape {dims:?} has more elements than 64 bits count"))
+            Error::invalid(format!(
+                "the shape {dims:?} has more elements than 64 bits count"
+            ))
         })
     }
 
@@ -105,7 +107,9 @@ impl Description {
         }
         self.dtype.bytes_of(count).ok_or_else(|| {
             let (dims, dtype) = (&self.dims, self.dtype);
-            Error::invalid(format!("{dims:?} of {dtype} has more bytes than 64 bits count"))
+            Error::invalid(format!(
+                "{dims:?} of {dtype} has more bytes than 64 bits count"
+            ))
         })
     }
 
@@ -125,7 +129,9 @@ impl Description {
             Some(Reorder::Permute(order)) if self.dims != [UNKNOWN_RANK] => {
                 if order.len() != self.dims.len() {
                     let dims = &self.dims;
-                    return Err(Error::invalid(format!("the shape {dims:?} is not one of {from}")));
+                    return Err(Error::invalid(format!(
+                        "the shape {dims:?} is not one of {from}"
+                    )));
                 }
                 order.iter().map(|at| self.dims[*at]).collect()
             }
@@ -138,7 +144,10 @@ impl Description {
 /// One of a list by the user's index.
 pub fn element<T: Copy>(list: &[T], index: usize, what: &str) -> Result<T> {
     list.get(index).copied().ok_or_else(|| {
-        Error::invalid(format!("index = {index} is out of range: there are {} {what}", list.len()))
+        Error::invalid(format!(
+            "index = {index} is out of range: there are {} {what}",
+            list.len()
+        ))
     })
 }
 
@@ -154,7 +163,9 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, parameter: &str) -> 
     not_null(from, parameter)?;
     let bytes = count.saturating_mul(size_of::<T>());
     if bytes > MAX_BYTES {
-        return Err(Error::invalid(format!("{parameter} has {bytes} bytes, more than {MAX_BYTES}")));
+        return Err(Error::invalid(format!(
+            "{parameter} has {bytes} bytes, more than {MAX_BYTES}"
+        )));
     }
     copy.try_reserve_exact(count).map_err(|_| {
         let text = format!("no host memory for the {bytes} bytes of {parameter}");
@@ -173,9 +184,10 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, parameter: &str) -> 
 /// # Safety
 /// `dims` is null or points to `count` readable values.
 pub unsafe fn shape(dims: *const i64, count: c_int) -> Result<Vec<i64>> {
-    let number = usize::try_from(count).ok().filter(|n| *n <= MAX_DIMS).ok_or_else(|| {
-        Error::invalid(format!("numDims = {count} is outside 0 to {MAX_DIMS}"))
-    })?;
+    let number = usize::try_from(count)
+        .ok()
+        .filter(|n| *n <= MAX_DIMS)
+        .ok_or_else(|| Error::invalid(format!("numDims = {count} is outside 0 to {MAX_DIMS}")))?;
     // SAFETY: as the caller vouches.
     let dims = unsafe { copied(dims, number, "dims") }?;
     if dims != [UNKNOWN_RANK]
