@@ -146,6 +146,7 @@ __attribute__((unused)) static int check_text(const char *file, int line, const 
 #define CHECK(condition) check_true(__FILE__, __LINE__, #condition, (condition) ? 1 : 0)
 #define CHECK_EQ(a, b) check_equal(__FILE__, __LINE__, #a, #b, (long long)(a), (long long)(b))
 #define CHECK_CODE(call, code) check_code(__FILE__, __LINE__, #call, (call), (code))
+#define CHECK_OK(call) CHECK_CODE(call, ACL_SUCCESS)
 
 /* The thread's error text is there and contains `part`. This drains it. */
 #define CHECK_TEXT(part) check_text(__FILE__, __LINE__, part)
