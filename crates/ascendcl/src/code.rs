@@ -26,3 +26,10 @@ impl AclError {
         self.0.get()
     }
 }
+
+impl AclError {
+    /// The code as a status; 0 is success.
+    pub fn of_number(number: i32) -> aclError {
+        NonZeroI32::new(number).map_or(Ok(()), |n| Err(AclError(n)))
+    }
+}

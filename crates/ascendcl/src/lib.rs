@@ -1,1 +1,35 @@
-//! The library.
+//! `libascendcl.so`: every function of the C interface, translated to the runtime and nothing more.
+//!
+//! A file per group of functions. `door` says how a call enters and leaves; `abi` is generated from
+//! the headers and pins every definition to its declaration.
+
+#[allow(
+    non_camel_case_types,
+    non_upper_case_globals,
+    non_snake_case,
+    dead_code,
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+mod abi;
+mod code;
+mod door;
+
+mod app_log;
+mod compile_option;
+mod context;
+mod data_buffer;
+mod device;
+mod event;
+mod host_func;
+mod init;
+mod memory;
+mod message;
+mod process;
+mod stream;
+mod tensor_desc;
+mod trampoline;
+mod types;
+mod unsupported;
+mod version;

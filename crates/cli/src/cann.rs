@@ -20,17 +20,8 @@ const SECUREC: [&str; 15] = [
 ];
 
 /// Prefixes of C functions; a capital must follow where the prefix alone is too common.
-const PREFIXES: [&str; 9] = [
-    "Hccl",
-    "Hcom",
-    "Msprof",
-    "AdxDataDump",
-    "Dlog",
-    "dlog_",
-    "dcmi_",
-    "atc_",
-    "ge_",
-];
+const PREFIXES: [&str; 9] =
+    ["Hccl", "Hcom", "Msprof", "AdxDataDump", "Dlog", "dlog_", "dcmi_", "atc_", "ge_"];
 const PREFIXES_BEFORE_CAPITAL: [&str; 4] = ["rt", "hal", "drv", "prof"];
 
 /// Beginnings of the names of CANN's libraries.
@@ -84,15 +75,9 @@ pub fn is_library(name: &str) -> bool {
 /// What follows the `N` and the qualifiers of a mangled nested name, also of its type information.
 fn nested(name: &str) -> Option<&str> {
     let name = name.strip_prefix("_Z")?;
-    let name = ["TI", "TV", "TS", "TT"]
-        .iter()
-        .find_map(|kind| name.strip_prefix(kind))
-        .unwrap_or(name);
-    Some(
-        name.strip_prefix('N')?
-            .trim_start_matches(['r', 'V', 'K'])
-            .trim_start_matches(['R', 'O']),
-    )
+    let name =
+        ["TI", "TV", "TS", "TT"].iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+    Some(name.strip_prefix('N')?.trim_start_matches(['r', 'V', 'K']).trim_start_matches(['R', 'O']))
 }
 
 /// The name as a person writes it, without arguments: `ge::Session::AddGraph`. A name that needs
@@ -174,16 +159,10 @@ mod tests {
     #[test]
     fn names_for_people() {
         for (mangled, name) in [
-            (
-                "_ZN2ge7Session8AddGraphEjRKNS_5GraphE",
-                "ge::Session::AddGraph",
-            ),
+            ("_ZN2ge7Session8AddGraphEjRKNS_5GraphE", "ge::Session::AddGraph"),
             ("_ZN2ge7SessionC1ERKSt3mapIiiE", "ge::Session::Session"),
             ("_ZN2ge7SessionD2Ev", "ge::Session::~Session"),
-            (
-                "_ZNK2ge12AscendStringltERKS0_",
-                "ge::AscendString::operator<",
-            ),
+            ("_ZNK2ge12AscendStringltERKS0_", "ge::AscendString::operator<"),
             ("_ZTIN2ge9AllocatorE", "ge::Allocator"),
             ("_ZN2ge3FooIiE3barEv", "_ZN2ge3FooIiE3barEv"),
             ("_ZN99x", "_ZN99x"),

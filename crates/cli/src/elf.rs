@@ -35,10 +35,7 @@ impl Library {
 
     fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Library> {
         let kind = FileKind::parse(data).context("not an ELF file")?;
-        anyhow::ensure!(
-            kind == FileKind::Elf64,
-            "not a 64-bit ELF file but {kind:?}"
-        );
+        anyhow::ensure!(kind == FileKind::Elf64, "not a 64-bit ELF file but {kind:?}");
         let file = ElfFile::<FileHeader64<Endianness>, R>::parse(data)?;
         let mut library = Library::default();
         let dynamic = file.elf_dynamic_table()?;
@@ -106,10 +103,7 @@ __attribute__((visibility(\"hidden\"))) int kept(void) { return 1; }
         assert_eq!(library.undefined, BTreeSet::from(["aclInit".to_string()]));
         assert!(library.wished.contains("HcclSend"));
         assert!(library.defined.contains("offered") && !library.defined.contains("kept"));
-        assert_eq!(
-            build("named", &["-Wl,-soname,libx.so.1"]).soname.as_deref(),
-            Some("libx.so.1")
-        );
+        assert_eq!(build("named", &["-Wl,-soname,libx.so.1"]).soname.as_deref(), Some("libx.so.1"));
     }
 
     #[test]
@@ -117,10 +111,7 @@ __attribute__((visibility(\"hidden\"))) int kept(void) { return 1; }
         let path = std::env::temp_dir().join(format!("cairn-elf-{}-text", std::process::id()));
         fs::write(&path, "GROUP ( libc.so.6 )").unwrap();
         let error = format!("{:#}", Library::read(&path).unwrap_err());
-        assert!(
-            error.contains("not an ELF file") && error.contains("text"),
-            "{error}"
-        );
+        assert!(error.contains("not an ELF file") && error.contains("text"), "{error}");
         fs::write(&path, b"\x7fELF\x02\x01\x01").unwrap();
         assert!(Library::read(&path).is_err());
         fs::remove_file(&path).unwrap();

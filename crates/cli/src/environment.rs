@@ -19,11 +19,8 @@ const FOLDERS: [(&str, &str); 4] = [
 ];
 
 /// Variables that are lists of folders, of which ours comes first.
-pub const LISTS: [(&str, &str); 3] = [
-    ("LD_LIBRARY_PATH", "lib64"),
-    ("PYTHONPATH", "python/site-packages"),
-    ("PATH", "bin"),
-];
+pub const LISTS: [(&str, &str); 3] =
+    [("LD_LIBRARY_PATH", "lib64"), ("PYTHONPATH", "python/site-packages"), ("PATH", "bin")];
 
 /// The variables with their values, given what they are now.
 pub fn variables(
@@ -32,10 +29,7 @@ pub fn variables(
 ) -> Vec<(&'static str, OsString)> {
     let single = FOLDERS.map(|(name, folder)| (name, in_root(toolkit, folder)));
     let lists = LISTS.map(|(name, folder)| {
-        (
-            name,
-            to_front(&in_root(toolkit, folder), &now(name).unwrap_or_default()),
-        )
+        (name, to_front(&in_root(toolkit, folder), &now(name).unwrap_or_default()))
     });
     single.into_iter().chain(lists).collect()
 }
@@ -50,20 +44,13 @@ fn in_root(toolkit: &Toolkit, folder: &str) -> OsString {
 /// The list with `folder` in front, once, and without empty elements.
 fn to_front(folder: &OsStr, list: &OsStr) -> OsString {
     let others = elements(list).filter(|element| !element.is_empty() && *element != folder);
-    let all: Vec<_> = [folder]
-        .into_iter()
-        .chain(others)
-        .map(OsStr::as_bytes)
-        .collect();
+    let all: Vec<_> = [folder].into_iter().chain(others).map(OsStr::as_bytes).collect();
     OsString::from_vec(all.join(&b':'))
 }
 
 /// The elements of a list of folders; none for an empty list.
 pub fn elements(list: &OsStr) -> impl Iterator<Item = &OsStr> {
-    let all = list
-        .as_bytes()
-        .split(|&byte| byte == b':')
-        .map(OsStr::from_bytes);
+    let all = list.as_bytes().split(|&byte| byte == b':').map(OsStr::from_bytes);
     all.filter(move |_| !list.is_empty())
 }
 
@@ -86,13 +73,9 @@ mod tests {
     use std::path::Path;
 
     fn of(list: Option<&str>) -> Vec<(&'static str, String)> {
-        let variables = variables(&Toolkit::at(Path::new("/opt/my kit")), |_| {
-            list.map(OsString::from)
-        });
-        variables
-            .into_iter()
-            .map(|(name, value)| (name, value.into_string().unwrap()))
-            .collect()
+        let variables =
+            variables(&Toolkit::at(Path::new("/opt/my kit")), |_| list.map(OsString::from));
+        variables.into_iter().map(|(name, value)| (name, value.into_string().unwrap())).collect()
     }
 
     #[test]
@@ -106,15 +89,9 @@ mod tests {
             ("PYTHONPATH", "/opt/my kit/python/site-packages"),
             ("PATH", "/opt/my kit/bin"),
         ];
-        assert_eq!(
-            of(None),
-            expected.map(|(name, value)| (name, value.to_string()))
-        );
+        assert_eq!(of(None), expected.map(|(name, value)| (name, value.to_string())));
         assert_eq!(of(Some("")), of(None));
-        assert_eq!(
-            of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1,
-            "/opt/my kit/lib64:/a:/b"
-        );
+        assert_eq!(of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1, "/opt/my kit/lib64:/a:/b");
     }
 
     #[test]

@@ -17,12 +17,7 @@ use clap::{Parser, Subcommand};
 
 /// Run programs for Ascend devices on this CPU.
 #[derive(Parser)]
-#[command(
-    name = "cairn",
-    version,
-    arg_required_else_help = true,
-    disable_help_subcommand = true
-)]
+#[command(name = "cairn", version, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -44,10 +39,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let called = std::env::args_os().next().unwrap_or_default();
-    if Path::new(&called)
-        .file_name()
-        .is_some_and(|name| name == "npu-smi")
-    {
+    if Path::new(&called).file_name().is_some_and(|name| name == "npu-smi") {
         return smi::main();
     }
     let result = match Arguments::parse().command {

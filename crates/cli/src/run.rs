@@ -16,11 +16,7 @@ pub fn run(program: &[OsString]) -> Result<ExitCode> {
     let variables = environment::variables(&Toolkit::around_me()?, |name| std::env::var_os(name));
     let (name, arguments) = program.split_first().expect("required by the parser");
     let error = Command::new(name).args(arguments).envs(variables).exec();
-    let code = if error.kind() == ErrorKind::NotFound {
-        127
-    } else {
-        126
-    };
+    let code = if error.kind() == ErrorKind::NotFound { 127 } else { 126 };
     eprintln!("cairn: cannot run {}: {error}", name.to_string_lossy());
     Ok(ExitCode::from(code))
 }

@@ -22,10 +22,7 @@ impl FileId {
     /// The file that `path` leads to.
     pub fn of(path: &Path) -> io::Result<FileId> {
         let data = fs::metadata(path)?;
-        Ok(FileId {
-            device: data.dev(),
-            inode: data.ino(),
-        })
+        Ok(FileId { device: data.dev(), inode: data.ino() })
     }
 }
 
@@ -39,10 +36,7 @@ impl Toolkit {
     /// The toolkit whose `bin/` holds this very program, whatever the environment says.
     pub fn around_me() -> Result<Toolkit> {
         let program = std::env::current_exe().context("cannot tell where this program lies")?;
-        let root = program
-            .parent()
-            .and_then(Path::parent)
-            .unwrap_or(Path::new("/"));
+        let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
         let toolkit = Toolkit::at(root);
         if !toolkit.library(BODIES[0]).exists() {
             bail!(
@@ -55,9 +49,7 @@ impl Toolkit {
 
     /// The toolkit in `root`, checked by nobody.
     pub fn at(root: &Path) -> Toolkit {
-        Toolkit {
-            root: root.to_path_buf(),
-        }
+        Toolkit { root: root.to_path_buf() }
     }
 
     pub fn root(&self) -> &Path {
@@ -77,12 +69,9 @@ impl Toolkit {
         let lib64 = self.lib64();
         let entries =
             fs::read_dir(&lib64).with_context(|| format!("cannot read {}", lib64.display()))?;
-        let names = entries
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned());
-        let mut names: Vec<_> = names
-            .filter(|name| name.starts_with("lib") && name.contains(".so"))
-            .collect();
+        let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+        let mut names: Vec<_> =
+            names.filter(|name| name.starts_with("lib") && name.contains(".so")).collect();
         names.sort();
         Ok(names)
     }

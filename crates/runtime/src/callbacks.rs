@@ -32,8 +32,12 @@ pub enum DeviceState {
 
 /// Calls the user's function at `function` with subject, state and argument, and turns an exception
 /// into `false`. The door provides it.
-pub type Caller =
-    unsafe extern "C" fn(function: *const c_void, subject: usize, state: u32, argument: *mut c_void) -> bool;
+pub type Caller = unsafe extern "C" fn(
+    function: *const c_void,
+    subject: usize,
+    state: u32,
+    argument: *mut c_void,
+) -> bool;
 
 /// What a list of callbacks is about.
 pub trait Subject {
@@ -91,7 +95,13 @@ impl<S> Default for Callbacks<S> {
 
 impl<S: Subject> Callbacks<S> {
     /// Adds a callback; a name is taken once.
-    pub fn register(&self, name: &str, call: Caller, function: *const c_void, argument: *mut c_void) -> Result<()> {
+    pub fn register(
+        &self,
+        name: &str,
+        call: Caller,
+        function: *const c_void,
+        argument: *mut c_void,
+    ) -> Result<()> {
         let mut list = self.list.lock();
         if list.iter().any(|c| c.name == name) {
             return Err(Error::invalid(format!("a callback named {name} is registered already")));
@@ -117,7 +127,8 @@ impl<S: Subject> Callbacks<S> {
         let (subject, state) = S::raw(id, state);
         for callback in list {
             // SAFETY: `call` accepts any function and argument that came through the same door.
-            let fine = unsafe { (callback.call)(callback.function, subject, state, callback.argument) };
+            let fine =
+                unsafe { (callback.call)(callback.function, subject, state, callback.argument) };
             if !fine {
                 log::error!("the state callback {} threw a C++ exception", callback.name);
             }

@@ -130,9 +130,7 @@ mod tests {
     use super::*;
 
     fn with(pairs: &[(&str, &str)]) -> Result<Config, Error> {
-        let find = |name: &str| {
-            pairs.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string())
-        };
+        let find = |name: &str| pairs.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
         Config::from_lookup(find, 20 << 30)
     }
 

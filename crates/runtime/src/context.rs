@@ -65,8 +65,13 @@ impl Runtime {
     pub(crate) fn make_context(&self, device: u32, primary: bool) -> Result<Arc<Context>> {
         let context = self.handles.insert_with(|handle| {
             let fate = Arc::<Fate>::default();
-            let spec =
-                StreamSpec { device, context: handle as u64, fate: fate.clone(), priority: 0, flags: 0 };
+            let spec = StreamSpec {
+                device,
+                context: handle as u64,
+                fate: fate.clone(),
+                priority: 0,
+                flags: 0,
+            };
             Ok(Arc::new(Context {
                 device,
                 primary,
@@ -130,7 +135,10 @@ impl Runtime {
         self.refuse_from_inside(&context, "aclrtDestroyContext")?;
         let device = &self.devices[context.device as usize];
         if !device.remove_context(&context) {
-            return Err(Error::new(Code::InvalidHandle, format!("context {handle:#x} is being destroyed")));
+            return Err(Error::new(
+                Code::InvalidHandle,
+                format!("context {handle:#x} is being destroyed"),
+            ));
         }
         self.end_context(&context);
         device.clear_if_closed(&self.shared.memory);
@@ -147,7 +155,9 @@ impl Runtime {
     /// A new stream of the calling thread's context; returns its handle.
     pub fn create_stream(&self, priority: u32, flags: u32) -> Result<usize> {
         if priority as usize >= PRIORITIES {
-            return Err(Error::refused(format!("stream priority {priority}: it takes 0 (first) to 7")));
+            return Err(Error::refused(format!(
+                "stream priority {priority}: it takes 0 (first) to 7"
+            )));
         }
         if flags & !flag::ALL != 0 {
             return Err(Error::refused(format!(
@@ -160,7 +170,10 @@ impl Runtime {
         if device.stream_count() >= STREAMS_PER_DEVICE {
             return Err(Error::new(
                 Code::NoStreamResource,
-                format!("device {} has {STREAMS_PER_DEVICE} streams already: destroy some", device.id),
+                format!(
+                    "device {} has {STREAMS_PER_DEVICE} streams already: destroy some",
+                    device.id
+                ),
             ));
         }
         let spec = StreamSpec {

@@ -110,7 +110,9 @@ impl Error {
     /// A device id that does not exist.
     pub fn device(id: i64, count: usize) -> Error {
         let text = match count {
-            0 => format!("device {id} does not exist: ASCEND_RT_VISIBLE_DEVICES hides every device"),
+            0 => {
+                format!("device {id} does not exist: ASCEND_RT_VISIBLE_DEVICES hides every device")
+            }
             _ => format!("device {id} does not exist: valid ids are 0 to {}", count - 1),
         };
         Error::new(Code::InvalidDeviceId, text)

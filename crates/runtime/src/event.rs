@@ -38,7 +38,8 @@ pub mod flag {
     /// Shared between processes.
     pub const IPC: u32 = 64;
     /// Every flag there is.
-    pub const ALL: u32 = SYNC | CAPTURE_STREAM_PROGRESS | TIME_LINE | DEVICE_USE_ONLY | EXTERNAL | IPC;
+    pub const ALL: u32 =
+        SYNC | CAPTURE_STREAM_PROGRESS | TIME_LINE | DEVICE_USE_ONLY | EXTERNAL | IPC;
 }
 
 /// One recording of an event. Complete when its record task has run.
@@ -171,7 +172,13 @@ impl Event {
             ));
         }
         let current = (kind == Kind::Plain).then(Default::default);
-        Ok(Event { id, kind, flags, current: Mutex::new(Rank::Event, current), waits: Default::default() })
+        Ok(Event {
+            id,
+            kind,
+            flags,
+            current: Mutex::new(Rank::Event, current),
+            waits: Default::default(),
+        })
     }
 
     /// Records the event at the end of the stream.
@@ -195,9 +202,7 @@ impl Event {
             )));
         }
         let Some(capture) = self.current.lock().clone() else {
-            return stream
-                .submit(Task::bare("aclrtStreamWaitEvent", Body::Nothing))
-                .map(|_| ());
+            return stream.submit(Task::bare("aclrtStreamWaitEvent", Body::Nothing)).map(|_| ());
         };
         self.waits.0.fetch_add(1, Ordering::AcqRel);
         let wait = Wait { capture, limit_ns: limit.as_nanos() as u64, waits: self.waits.clone() };
@@ -264,7 +269,10 @@ impl Event {
         if self.flags & flag::TIME_LINE == 0 {
             return Err(Error::new(
                 Code::EventTimestampInvalid,
-                format!("event {} was made with flag {:#x}, without TIME_LINE (8)", self.id, self.flags),
+                format!(
+                    "event {} was made with flag {:#x}, without TIME_LINE (8)",
+                    self.id, self.flags
+                ),
             ));
         }
         if !capture.is_done() {

@@ -214,7 +214,9 @@ mod tests {
         let mut records = std::collections::HashSet::new();
         for _ in 0..2000 {
             records.insert(
-                std::thread::spawn(|| std::ptr::from_ref(HostThread::current()) as usize).join().unwrap(),
+                std::thread::spawn(|| std::ptr::from_ref(HostThread::current()) as usize)
+                    .join()
+                    .unwrap(),
             );
         }
         assert!(records.len() < 500, "{} records for 2000 threads", records.len());

@@ -155,7 +155,10 @@ impl Runtime {
             Code::StreamContext,
             format!(
                 "stream {handle:#x} belongs to context {:#x} on device {}, the current context of this thread is {:#x} on device {}",
-                stream.spec.context, stream.spec.device, current.handle(), current.device
+                stream.spec.context,
+                stream.spec.device,
+                current.handle(),
+                current.device
             ),
         ))
     }
@@ -176,7 +179,12 @@ impl Runtime {
     }
 
     /// Lets a stream wait for an event; `None` takes the process's limit.
-    pub fn wait_event(&self, stream: &Arc<Stream>, event: &Event, limit: Option<Duration>) -> Result<()> {
+    pub fn wait_event(
+        &self,
+        stream: &Arc<Stream>,
+        event: &Event,
+        limit: Option<Duration>,
+    ) -> Result<()> {
         let limit = limit.unwrap_or_else(|| {
             Duration::from_secs(u64::from(self.wait_limit_s.load(Ordering::Acquire)))
         });
@@ -188,7 +196,11 @@ impl Runtime {
         if !stream.synchronize(limit)? {
             return Err(Error::new(
                 Code::StreamSyncTimeout,
-                format!("stream {} was not done after {:?}", stream.index, limit.unwrap_or_default()),
+                format!(
+                    "stream {} was not done after {:?}",
+                    stream.index,
+                    limit.unwrap_or_default()
+                ),
             ));
         }
         stream.take_failure().map_or(Ok(()), Err)
@@ -242,7 +254,9 @@ impl Runtime {
             0 => FailureMode::Continue,
             1 => FailureMode::Stop,
             other => {
-                return Err(Error::refused(format!("failure mode {other}: it takes 0 (continue) or 1 (stop)")));
+                return Err(Error::refused(format!(
+                    "failure mode {other}: it takes 0 (continue) or 1 (stop)"
+                )));
             }
         };
         match stream.set_failure_mode(mode) {

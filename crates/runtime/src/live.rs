@@ -75,9 +75,7 @@ impl LivePage {
     /// Makes this process's page for `devices` devices, all inactive. `None` when the folder or the
     /// file cannot be had; the reason does not matter to a program, so it is not told.
     pub fn create(devices: usize) -> Option<LivePage> {
-        candidates()
-            .iter()
-            .find_map(|path| Self::create_in(path, devices).ok())
+        candidates().iter().find_map(|path| Self::create_in(path, devices).ok())
     }
 
     fn create_in(path: &Path, devices: usize) -> io::Result<LivePage> {
@@ -94,17 +92,15 @@ impl LivePage {
             }
             other => other?,
         };
-        let mapped = write_first(&file, pid, devices)
-            .and_then(|()| map(&file))
-            .and_then(|words| {
-                match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
-                    Ok(()) => Ok(words),
-                    Err(error) => {
-                        unmap(words);
-                        Err(error.into())
-                    }
+        let mapped = write_first(&file, pid, devices).and_then(|()| map(&file)).and_then(|words| {
+            match rustix::fs::renameat(&folder, &temporary, &folder, pid.to_string()) {
+                Ok(()) => Ok(words),
+                Err(error) => {
+                    unmap(words);
+                    Err(error.into())
                 }
-            });
+            }
+        });
         match mapped {
             Ok(words) => Ok(LivePage { words, folder, pid }),
             Err(error) => {
@@ -191,11 +187,8 @@ pub struct DeviceFigures {
 
 /// The pages of all live processes of this user, by process id. Files of dead processes are removed.
 pub fn read_all() -> Vec<Snapshot> {
-    let mut all: Vec<_> = candidates()
-        .iter()
-        .filter_map(|path| read_folder(path).ok())
-        .flatten()
-        .collect();
+    let mut all: Vec<_> =
+        candidates().iter().filter_map(|path| read_folder(path).ok()).flatten().collect();
     all.sort_by_key(|snapshot| snapshot.pid);
     all.dedup_by_key(|snapshot| snapshot.pid);
     all
@@ -294,14 +287,7 @@ fn map(file: &OwnedFd) -> io::Result<NonNull<AtomicU64>> {
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory of ours. The
     // file is ours alone (0600, in a 0700 folder) and a whole page long.
     let start = unsafe {
-        rustix::mm::mmap(
-            std::ptr::null_mut(),
-            PAGE,
-            protection,
-            MapFlags::SHARED,
-            file,
-            0,
-        )?
+        rustix::mm::mmap(std::ptr::null_mut(), PAGE, protection, MapFlags::SHARED, file, 0)?
     };
     NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::Other.into())
 }
@@ -315,9 +301,7 @@ fn unmap(words: NonNull<AtomicU64>) {
 /// programs that it looks for may run with another environment.
 fn candidates() -> Vec<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
-    let private = runtime
-        .filter(|path| path.is_absolute())
-        .map(|path| path.join("cairn"));
+    let private = runtime.filter(|path| path.is_absolute()).map(|path| path.join("cairn"));
     let shared = PathBuf::from(format!("/tmp/cairn-{}", geteuid().as_raw()));
     private.into_iter().chain([shared]).collect()
 }
@@ -382,10 +366,7 @@ mod tests {
         let all = read_folder(&folder).unwrap();
         assert_eq!(all.len(), 1);
         assert_eq!(all[0].pid, std::process::id() as i32);
-        assert_eq!(
-            all[0].name,
-            fs::read_to_string("/proc/self/comm").unwrap().trim_end()
-        );
+        assert_eq!(all[0].name, fs::read_to_string("/proc/self/comm").unwrap().trim_end());
         let expected = DeviceFigures {
             capacity: 8 << 30,
             used: 1 << 30,
@@ -394,15 +375,10 @@ mod tests {
             active: true,
         };
         assert_eq!(all[0].devices, [DeviceFigures::default(), expected]);
-        let mode = fs::metadata(folder.join(std::process::id().to_string()))
-            .unwrap()
-            .permissions()
-            .mode();
+        let mode =
+            fs::metadata(folder.join(std::process::id().to_string())).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        assert_eq!(
-            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
         drop(page);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
         fs::remove_dir_all(folder).unwrap();
@@ -444,10 +420,7 @@ mod tests {
         assert!(LivePage::create_in(&link, 1).is_err());
         assert!(read_folder(&link).is_err());
         LivePage::create_in(&folder, 1).unwrap();
-        assert_eq!(
-            fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
-            0o700
-        );
+        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
         fs::remove_file(link).unwrap();
         fs::remove_dir_all(folder).unwrap();
     }
@@ -458,10 +431,7 @@ mod tests {
         fs::create_dir(&folder).unwrap();
         let victim = scratch("victim");
         fs::write(&victim, b"keep").unwrap();
-        for name in [
-            std::process::id().to_string(),
-            format!(".{}.new", std::process::id()),
-        ] {
+        for name in [std::process::id().to_string(), format!(".{}.new", std::process::id())] {
             symlink(&victim, folder.join(name)).unwrap();
         }
         let page = LivePage::create_in(&folder, 1).unwrap();
@@ -477,10 +447,7 @@ mod tests {
 
     #[test]
     fn the_start_time_is_found_behind_any_name() {
-        assert_eq!(
-            start_time("self"),
-            start_time(&std::process::id().to_string())
-        );
+        assert_eq!(start_time("self"), start_time(&std::process::id().to_string()));
         assert!(start_time("self").unwrap() > 0);
         assert_eq!(start_time("0"), None);
     }

@@ -27,7 +27,9 @@ pub enum Level {
 impl Level {
     /// The level with this number of the user.
     pub fn from_number(number: i64) -> Option<Level> {
-        [Level::Debug, Level::Info, Level::Warning, Level::Error].get(usize::try_from(number).ok()?).copied()
+        [Level::Debug, Level::Info, Level::Warning, Level::Error]
+            .get(usize::try_from(number).ok()?)
+            .copied()
     }
 
     fn word(self) -> &'static str {
@@ -113,7 +115,9 @@ impl Logger {
         let folder = get("ASCEND_PROCESS_LOG_PATH")
             .filter(|p| !p.is_empty())
             .map(PathBuf::from)
-            .or_else(|| get("ASCEND_WORK_PATH").filter(|p| !p.is_empty()).map(|p| Path::new(&p).join("log")))
+            .or_else(|| {
+                get("ASCEND_WORK_PATH").filter(|p| !p.is_empty()).map(|p| Path::new(&p).join("log"))
+            })
             .unwrap_or_else(|| Path::new(&home()).join("ascend/log"));
         Logger {
             from: match number {
@@ -122,12 +126,22 @@ impl Logger {
             },
             stdout: get("ASCEND_SLOG_PRINT_TO_STDOUT").is_some_and(|v| v.trim() == "1"),
             folder,
-            process: std::fs::read_to_string("/proc/self/comm").unwrap_or_default().trim().to_string(),
+            process: std::fs::read_to_string("/proc/self/comm")
+                .unwrap_or_default()
+                .trim()
+                .to_string(),
             file: Mutex::new(Rank::Log, Sink::Unopened),
         }
     }
 
-    fn write(&self, level: Level, module: &str, file: &str, line: u32, text: std::fmt::Arguments<'_>) {
+    fn write(
+        &self,
+        level: Level,
+        module: &str,
+        file: &str,
+        line: u32,
+        text: std::fmt::Arguments<'_>,
+    ) {
         let line = format!(
             "[{}] {module}({},{}):{} [{file}:{line}]{} {text}\n",
             level.word(),
@@ -205,7 +219,12 @@ mod tests {
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
         let text = std::fs::read_to_string(entry.path()).unwrap();
-        assert!(text.starts_with("[ERROR] APP(") && text.contains("[x.cc:7]") && text.ends_with("hello\n"), "{text}");
+        assert!(
+            text.starts_with("[ERROR] APP(")
+                && text.contains("[x.cc:7]")
+                && text.ends_with("hello\n"),
+            "{text}"
+        );
         std::fs::remove_dir_all(base).unwrap();
     }
 }

@@ -26,14 +26,73 @@ pub struct Part {
 pub fn part(name: &str) -> Part {
     const MIB: i64 = 1 << 20;
     let families: [(&str, Part); 8] = [
-        ("Ascend910_93", Part { cubes: 24, vectors: 48, aicpus: 6, l2: 192 * MIB, buffer: 192 << 10, arch: 2201 }),
-        ("Ascend910B4", Part { cubes: 20, vectors: 40, aicpus: 6, l2: 96 * MIB, buffer: 192 << 10, arch: 2201 }),
-        ("Ascend910B3", Part { cubes: 20, vectors: 40, aicpus: 6, l2: 192 * MIB, buffer: 192 << 10, arch: 2201 }),
-        ("Ascend910B", Part { cubes: 24, vectors: 48, aicpus: 6, l2: 192 * MIB, buffer: 192 << 10, arch: 2201 }),
-        ("Ascend910", Part { cubes: 32, vectors: 32, aicpus: 14, l2: 32 * MIB, buffer: 256 << 10, arch: 1001 }),
-        ("Ascend950", Part { cubes: 32, vectors: 64, aicpus: 6, l2: 128 * MIB, buffer: 248 << 10, arch: 3510 }),
-        ("Ascend310P", Part { cubes: 8, vectors: 7, aicpus: 4, l2: 16 * MIB, buffer: 256 << 10, arch: 2002 }),
-        ("Ascend310B", Part { cubes: 1, vectors: 1, aicpus: 3, l2: 4 * MIB, buffer: 256 << 10, arch: 3002 }),
+        (
+            "Ascend910_93",
+            Part {
+                cubes: 24,
+                vectors: 48,
+                aicpus: 6,
+                l2: 192 * MIB,
+                buffer: 192 << 10,
+                arch: 2201,
+            },
+        ),
+        (
+            "Ascend910B4",
+            Part { cubes: 20, vectors: 40, aicpus: 6, l2: 96 * MIB, buffer: 192 << 10, arch: 2201 },
+        ),
+        (
+            "Ascend910B3",
+            Part {
+                cubes: 20,
+                vectors: 40,
+                aicpus: 6,
+                l2: 192 * MIB,
+                buffer: 192 << 10,
+                arch: 2201,
+            },
+        ),
+        (
+            "Ascend910B",
+            Part {
+                cubes: 24,
+                vectors: 48,
+                aicpus: 6,
+                l2: 192 * MIB,
+                buffer: 192 << 10,
+                arch: 2201,
+            },
+        ),
+        (
+            "Ascend910",
+            Part {
+                cubes: 32,
+                vectors: 32,
+                aicpus: 14,
+                l2: 32 * MIB,
+                buffer: 256 << 10,
+                arch: 1001,
+            },
+        ),
+        (
+            "Ascend950",
+            Part {
+                cubes: 32,
+                vectors: 64,
+                aicpus: 6,
+                l2: 128 * MIB,
+                buffer: 248 << 10,
+                arch: 3510,
+            },
+        ),
+        (
+            "Ascend310P",
+            Part { cubes: 8, vectors: 7, aicpus: 4, l2: 16 * MIB, buffer: 256 << 10, arch: 2002 },
+        ),
+        (
+            "Ascend310B",
+            Part { cubes: 1, vectors: 1, aicpus: 3, l2: 4 * MIB, buffer: 256 << 10, arch: 3002 },
+        ),
     ];
     let known = families.iter().find(|(prefix, _)| name.starts_with(prefix));
     known.map_or(families[3].1, |(_, part)| *part)

@@ -118,7 +118,10 @@ impl Stream {
     /// A new, idle stream; fails when the process has no index left.
     pub fn new(shared: &Arc<Shared>, spec: StreamSpec) -> Result<Arc<Stream>> {
         let index = shared.progress.open().ok_or_else(|| {
-            Error::new(Code::NoStreamResource, "this process has no stream index left: destroy some streams")
+            Error::new(
+                Code::NoStreamResource,
+                "this process has no stream index left: destroy some streams",
+            )
         })?;
         Ok(Arc::new(Stream {
             index,
@@ -127,7 +130,12 @@ impl Stream {
             state: AtomicU8::new(IDLE),
             submit: Mutex::new(
                 Rank::Submit,
-                Submit { pending: VecDeque::new(), ordered: Clock::new(), seen: (0, 0), closed: false },
+                Submit {
+                    pending: VecDeque::new(),
+                    ordered: Clock::new(),
+                    seen: (0, 0),
+                    closed: false,
+                },
             ),
             batch: Mutex::new(Rank::Batch, VecDeque::new()),
             dropped_to: AtomicU64::new(0),
@@ -237,7 +245,9 @@ impl Stream {
             }
             if batch.is_empty() {
                 self.state.store(IDLE, Ordering::SeqCst);
-                if self.shared.progress.submitted(self.index) == finished || !self.turn(IDLE, RUNNING) {
+                if self.shared.progress.submitted(self.index) == finished
+                    || !self.turn(IDLE, RUNNING)
+                {
                     return;
                 }
                 continue;
@@ -260,7 +270,8 @@ impl Stream {
     fn yield_turn(self: &Arc<Stream>) {
         if self.shared.progress.submitted(self.index) == self.shared.progress.finished(self.index) {
             self.state.store(IDLE, Ordering::SeqCst);
-            if self.shared.progress.submitted(self.index) == self.shared.progress.finished(self.index)
+            if self.shared.progress.submitted(self.index)
+                == self.shared.progress.finished(self.index)
                 || !self.turn(IDLE, READY)
             {
                 return;
@@ -274,7 +285,8 @@ impl Stream {
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
         let start = now_ns_if(self.shared.trace.is_some());
-        let skipped = seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some();
+        let skipped =
+            seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some();
         let front = batch.front().expect("the caller saw a task");
         let result = match &front.body {
             Body::Record(capture) => {
@@ -328,7 +340,14 @@ impl Stream {
         host::in_host_function(self.key(), || call.run(name))
     }
 
-    fn finish(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, result: Result<()>) {
+    fn finish(
+        &self,
+        seq: u64,
+        name: &'static str,
+        task: Option<&Task>,
+        start: u64,
+        result: Result<()>,
+    ) {
         if let Err(error) = result {
             self.fail(error);
         }
@@ -415,7 +434,11 @@ impl Stream {
                 self.shared.scheduler.as_active(|| self.run(Some(seq)));
                 continue;
             }
-            if self.shared.scheduler.spin(|| finished() || (help && self.state.load(Ordering::Relaxed) == READY)) {
+            if self
+                .shared
+                .scheduler
+                .spin(|| finished() || (help && self.state.load(Ordering::Relaxed) == READY))
+            {
                 continue;
             }
             self.sleepers.fetch_add(1, Ordering::SeqCst);

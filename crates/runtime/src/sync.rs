@@ -4,8 +4,8 @@
 #[cfg(not(feature = "shuttle"))]
 mod chosen {
     pub use std::hint::spin_loop;
-    pub use std::sync::{Arc, Weak};
     pub use std::sync::atomic;
+    pub use std::sync::{Arc, Weak};
     pub use std::thread;
     pub use std::thread_local;
 
@@ -17,8 +17,8 @@ mod chosen {
 
 #[cfg(feature = "shuttle")]
 mod chosen {
-    pub use shuttle::sync::{Arc, Weak};
     pub use shuttle::sync::atomic;
+    pub use shuttle::sync::{Arc, Weak};
     pub use shuttle::thread;
     pub use shuttle::thread_local;
 

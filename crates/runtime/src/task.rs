@@ -118,11 +118,21 @@ impl Task {
     /// A copy between two ranges of the same length.
     pub fn copy(name: &'static str, from: Span, to: Span) -> Task {
         debug_assert_eq!(from.bytes, to.bytes);
-        Task { name, reads: [from].into_iter().collect(), writes: [to].into_iter().collect(), body: Body::Copy }
+        Task {
+            name,
+            reads: [from].into_iter().collect(),
+            writes: [to].into_iter().collect(),
+            body: Body::Copy,
+        }
     }
 
     /// A fill of one range.
     pub fn fill(name: &'static str, to: Span, value: u8) -> Task {
-        Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body: Body::Fill(value) }
+        Task {
+            name,
+            reads: Spans::new(),
+            writes: [to].into_iter().collect(),
+            body: Body::Fill(value),
+        }
     }
 }

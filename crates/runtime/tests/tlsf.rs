@@ -53,24 +53,15 @@ impl Model {
     }
 
     fn take(&mut self, grant: Grant) {
-        let (&offset, &have) = self
-            .holes
-            .range(..=grant.offset)
-            .next_back()
-            .expect("granted outside of holes");
-        assert!(
-            grant.offset + grant.size <= offset + have,
-            "overlap: {grant:?}"
-        );
+        let (&offset, &have) =
+            self.holes.range(..=grant.offset).next_back().expect("granted outside of holes");
+        assert!(grant.offset + grant.size <= offset + have, "overlap: {grant:?}");
         self.holes.remove(&offset);
         if grant.offset > offset {
             self.holes.insert(offset, grant.offset - offset);
         }
         if grant.offset + grant.size < offset + have {
-            self.holes.insert(
-                grant.offset + grant.size,
-                offset + have - grant.offset - grant.size,
-            );
+            self.holes.insert(grant.offset + grant.size, offset + have - grant.offset - grant.size);
         }
         self.live.insert(grant.offset, grant.size);
     }
@@ -82,10 +73,7 @@ fn agree(tlsf: &Tlsf, model: &Model) {
         "{tlsf:?}\n{:?}",
         model.holes
     );
-    assert_eq!(
-        tlsf.largest_hole(),
-        model.holes.values().copied().max().unwrap_or(0)
-    );
+    assert_eq!(tlsf.largest_hole(), model.holes.values().copied().max().unwrap_or(0));
     assert_eq!(tlsf.live_bytes(), model.live.values().sum::<u64>());
     assert_eq!(tlsf.live_blocks(), model.live.len());
     assert_eq!(tlsf.len(), model.len);

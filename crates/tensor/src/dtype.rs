@@ -120,9 +120,7 @@ impl DType {
 
     /// Bytes of one element; `None` where that is not a whole number of at least one.
     pub fn size_in_bytes(self) -> Option<usize> {
-        self.bits()
-            .filter(|bits| bits % 8 == 0)
-            .map(|bits| bits / 8)
+        self.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8)
     }
 
     /// Bytes of `count` elements, packed where several share a byte; `None` where elements have no
@@ -176,12 +174,7 @@ mod tests {
     fn sizes() {
         let bytes = |wanted| {
             let of = |d: &DType| d.size_in_bytes() == wanted;
-            DType::ALL
-                .iter()
-                .copied()
-                .filter(of)
-                .map(DType::number)
-                .collect::<Vec<_>>()
+            DType::ALL.iter().copied().filter(of).map(DType::number).collect::<Vec<_>>()
         };
         assert_eq!(bytes(None), [-1, 13, 29, 30, 38, 39, 40, 41]);
         assert_eq!(bytes(Some(1)), [2, 4, 12, 34, 35, 36, 37]);
@@ -197,10 +190,7 @@ mod tests {
         assert_eq!(DType::Uint1.bytes_of(9), Some(2));
         assert_eq!(DType::Float6E3m2.bytes_of(4), Some(3));
         assert_eq!(DType::Double.bytes_of(0), Some(0));
-        assert_eq!(
-            DType::Double.bytes_of(usize::MAX / 8),
-            Some(usize::MAX & !7)
-        );
+        assert_eq!(DType::Double.bytes_of(usize::MAX / 8), Some(usize::MAX & !7));
         assert_eq!(DType::Double.bytes_of(usize::MAX / 8 + 1), None);
         assert_eq!(DType::Complex128.bytes_of(usize::MAX), None);
         assert_eq!(DType::String.bytes_of(1), None);
@@ -211,11 +201,7 @@ mod tests {
         for d in DType::ALL {
             let kinds = [d.is_floating(), d.is_complex(), d.is_integer()];
             let opaque = matches!(d, DType::Undefined | DType::String | DType::Bool);
-            assert_eq!(
-                kinds.iter().filter(|k| **k).count(),
-                usize::from(!opaque),
-                "{d}"
-            );
+            assert_eq!(kinds.iter().filter(|k| **k).count(), usize::from(!opaque), "{d}");
         }
     }
 }

@@ -29,11 +29,7 @@ mod tests {
             31 => f64::NAN,
             exponent => (1024.0 + fraction) * 2f64.powi(i32::from(exponent) - 25),
         };
-        if bits & SIGN == 0 {
-            magnitude
-        } else {
-            -magnitude
-        }
+        if bits & SIGN == 0 { magnitude } else { -magnitude }
     }
 
     #[test]

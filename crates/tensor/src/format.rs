@@ -139,15 +139,9 @@ mod tests {
         assert_eq!(Format::NCHW.reorder(Format::NHWC), permute(&[0, 2, 3, 1]));
         assert_eq!(Format::NHWC.reorder(Format::NCHW), permute(&[0, 3, 1, 2]));
         assert_eq!(Format::NCHW.reorder(Format::HWCN), permute(&[2, 3, 1, 0]));
-        assert_eq!(
-            Format::NCDHW.reorder(Format::NDHWC),
-            permute(&[0, 2, 3, 4, 1])
-        );
+        assert_eq!(Format::NCDHW.reorder(Format::NDHWC), permute(&[0, 2, 3, 4, 1]));
         assert_eq!(Format::ND.reorder(Format::NHWC), Some(Reorder::Same));
-        assert_eq!(
-            Format::FRACTAL_NZ.reorder(Format::FRACTAL_NZ),
-            Some(Reorder::Same)
-        );
+        assert_eq!(Format::FRACTAL_NZ.reorder(Format::FRACTAL_NZ), Some(Reorder::Same));
         assert_eq!(Format::NCHW.reorder(Format::NDHWC), None);
         assert_eq!(Format::NCHW.reorder(Format::NC1HWC0), None);
         assert_eq!(Format::FRACTAL_NZ.reorder(Format::ND), None);

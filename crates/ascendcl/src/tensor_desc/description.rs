@@ -93,9 +93,7 @@ impl Description {
         let product = |count: usize, dim: &i64| count.checked_mul(*dim as usize);
         self.dims.iter().try_fold(1, product).ok_or_else(|| {
             let dims = &self.dims;
-            Error::invalid(format!(
-                "the shape {dims:?} has more elements than 64 bits count"
-            ))
+            Error::invalid(format!("the shape {dims:?} has more elements than 64 bits count"))
         })
     }
 
@@ -107,9 +105,7 @@ impl Description {
         }
         self.dtype.bytes_of(count).ok_or_else(|| {
             let (dims, dtype) = (&self.dims, self.dtype);
-            Error::invalid(format!(
-                "{dims:?} of {dtype} has more bytes than 64 bits count"
-            ))
+            Error::invalid(format!("{dims:?} of {dtype} has more bytes than 64 bits count"))
         })
     }
 
@@ -129,9 +125,7 @@ impl Description {
             Some(Reorder::Permute(order)) if self.dims != [UNKNOWN_RANK] => {
                 if order.len() != self.dims.len() {
                     let dims = &self.dims;
-                    return Err(Error::invalid(format!(
-                        "the shape {dims:?} is not one of {from}"
-                    )));
+                    return Err(Error::invalid(format!("the shape {dims:?} is not one of {from}")));
                 }
                 order.iter().map(|at| self.dims[*at]).collect()
             }
@@ -144,10 +138,7 @@ impl Description {
 /// One of a list by the user's index.
 pub fn element<T: Copy>(list: &[T], index: usize, what: &str) -> Result<T> {
     list.get(index).copied().ok_or_else(|| {
-        Error::invalid(format!(
-            "index = {index} is out of range: there are {} {what}",
-            list.len()
-        ))
+        Error::invalid(format!("index = {index} is out of range: there are {} {what}", list.len()))
     })
 }
 

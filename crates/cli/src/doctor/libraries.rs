@@ -23,11 +23,7 @@ pub fn check(toolkit: &Toolkit, paths: &[PathBuf], report: &mut Report) {
             Err(error) => report.wrong(format!("{error:#}")),
         }
     }
-    let names: BTreeSet<_> = toolkit
-        .libraries()
-        .unwrap_or_default()
-        .into_iter()
-        .collect();
+    let names: BTreeSet<_> = toolkit.libraries().unwrap_or_default().into_iter().collect();
     for path in paths {
         match Library::read(path) {
             Ok(library) => judge(path, &library, &offered, &names, report),
@@ -46,17 +42,13 @@ fn judge(
     let path = path.display();
     let lacking = |wanted: &BTreeSet<String>| -> (usize, Vec<String>) {
         let ours: Vec<_> = wanted.iter().filter(|name| cann::is_symbol(name)).collect();
-        let lacking = ours
-            .iter()
-            .filter(|name| !offered.contains(**name))
-            .map(|name| described(name));
+        let lacking =
+            ours.iter().filter(|name| !offered.contains(**name)).map(|name| described(name));
         (ours.len(), lacking.collect())
     };
     let (count, missing) = lacking(&library.undefined);
     if missing.is_empty() {
-        report.fine(format!(
-            "{path}: all {count} symbols of CANN that it needs are here"
-        ));
+        report.fine(format!("{path}: all {count} symbols of CANN that it needs are here"));
     } else {
         report.wrong(format!(
             "{path}: {} of {count} symbols of CANN that it needs are missing:\n  {}",
@@ -71,24 +63,17 @@ fn judge(
             wished.join("\n  ")
         ));
     }
-    for name in library
-        .needed
-        .iter()
-        .filter(|name| cann::is_library(name) && !names.contains(*name))
+    for name in
+        library.needed.iter().filter(|name| cann::is_library(name) && !names.contains(*name))
     {
-        report.wrong(format!(
-            "{path}: it needs the library {name}, which the toolkit does not have"
-        ));
+        report
+            .wrong(format!("{path}: it needs the library {name}, which the toolkit does not have"));
     }
 }
 
 fn described(symbol: &str) -> String {
     let readable = cann::readable(symbol);
-    if readable == symbol {
-        readable
-    } else {
-        format!("{symbol}  ({readable})")
-    }
+    if readable == symbol { readable } else { format!("{symbol}  ({readable})") }
 }
 
 #[cfg(test)]
@@ -97,18 +82,10 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_listed() {
-        let set = |names: &[&str]| {
-            names
-                .iter()
-                .map(|name| name.to_string())
-                .collect::<BTreeSet<_>>()
-        };
+        let set =
+            |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
         let library = Library {
-            needed: vec![
-                "libascendcl.so".into(),
-                "libatb.so".into(),
-                "libc.so.6".into(),
-            ],
+            needed: vec!["libascendcl.so".into(), "libatb.so".into(), "libc.so.6".into()],
             undefined: set(&["aclInit", "aclNew", "malloc", "_ZN2ge7SessionD1Ev"]),
             wished: set(&["HcclSend", "__gmon_start__"]),
             ..Library::default()
@@ -131,17 +108,8 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
 ";
         assert_eq!(report.to_string(), expected);
         let mut report = Report::default();
-        let library = Library {
-            undefined: set(&["aclInit", "puts"]),
-            ..Library::default()
-        };
-        judge(
-            Path::new("y.so"),
-            &library,
-            &set(&["aclInit"]),
-            &set(&[]),
-            &mut report,
-        );
+        let library = Library { undefined: set(&["aclInit", "puts"]), ..Library::default() };
+        judge(Path::new("y.so"), &library, &set(&["aclInit"]), &set(&[]), &mut report);
         assert_eq!(
             report.to_string(),
             "ok     y.so: all 1 symbols of CANN that it needs are here\n"

@@ -22,19 +22,14 @@ impl Machine {
 
     /// A figure of `/proc/meminfo`, in the unit of the file.
     fn figure(&self, name: &str) -> Option<u64> {
-        let line = self
-            .memory
-            .lines()
-            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+        let line =
+            self.memory.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
         line.split_ascii_whitespace().next()?.parse().ok()
     }
 }
 
 pub fn check(machine: &Machine, report: &mut Report) {
-    let mode = machine
-        .transparent
-        .split_ascii_whitespace()
-        .find(|word| word.starts_with('['));
+    let mode = machine.transparent.split_ascii_whitespace().find(|word| word.starts_with('['));
     match mode.map(|word| word.trim_matches(['[', ']'])) {
         Some("always") => report.fine("huge pages: the kernel backs every large allocation with them (always)"),
         Some("madvise") => report.fine("huge pages: the kernel backs the HUGE policies of aclrtMalloc with them (madvise)"),
@@ -68,13 +63,7 @@ mod tests {
 
     fn examine(transparent: &str, memory: &str) -> Report {
         let mut report = Report::default();
-        check(
-            &Machine {
-                transparent: transparent.into(),
-                memory: memory.into(),
-            },
-            &mut report,
-        );
+        check(&Machine { transparent: transparent.into(), memory: memory.into() }, &mut report);
         report
     }
 
@@ -84,23 +73,10 @@ mod tests {
             "MemTotal:       33554432 kB\nMemAvailable:   16777216 kB\nHugePages_Total:       4\n";
         let report = examine("always [madvise] never\n", memory);
         assert!(report.graded(Grade::Fine).contains("(madvise)"), "{report}");
-        assert!(
-            report.graded(Grade::Fine).contains("16.0 GiB of 32.0 GiB"),
-            "{report}"
-        );
-        assert!(
-            report.graded(Grade::Note).contains("4 pages reserved"),
-            "{report}"
-        );
+        assert!(report.graded(Grade::Fine).contains("16.0 GiB of 32.0 GiB"), "{report}");
+        assert!(report.graded(Grade::Note).contains("4 pages reserved"), "{report}");
         let report = examine("always madvise [never]\n", "");
-        assert!(
-            report.is_clean() && report.graded(Grade::Note).contains("(never)"),
-            "{report}"
-        );
-        assert!(
-            examine("", "")
-                .graded(Grade::Note)
-                .contains("does not tell")
-        );
+        assert!(report.is_clean() && report.graded(Grade::Note).contains("(never)"), "{report}");
+        assert!(examine("", "").graded(Grade::Note).contains("does not tell"));
     }
 }

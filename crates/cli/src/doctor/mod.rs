@@ -50,9 +50,7 @@ impl Report {
     }
 
     fn is_clean(&self) -> bool {
-        self.findings
-            .iter()
-            .all(|(grade, _)| *grade != Grade::Wrong)
+        self.findings.iter().all(|(grade, _)| *grade != Grade::Wrong)
     }
 
     #[cfg(test)]
@@ -95,9 +93,5 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode> {
     }
     libraries::check(&toolkit, &arguments.libraries, &mut report);
     crate::show(&report.to_string());
-    Ok(if report.is_clean() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

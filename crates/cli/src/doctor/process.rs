@@ -20,16 +20,9 @@ fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
     let bodies = bodies_of_names(toolkit);
     let mut loaded = BTreeMap::<&str, BTreeSet<(&str, &str, &str)>>::new();
     for (device, inode, path) in maps.lines().filter_map(mapped) {
-        let name = path
-            .trim_end_matches(" (deleted)")
-            .rsplit('/')
-            .next()
-            .unwrap_or_default();
+        let name = path.trim_end_matches(" (deleted)").rsplit('/').next().unwrap_or_default();
         if let Some(body) = bodies.get(name) {
-            loaded
-                .entry(body)
-                .or_default()
-                .insert((device, inode, path));
+            loaded.entry(body).or_default().insert((device, inode, path));
         }
     }
     if !loaded.contains_key(BODIES[0]) {
@@ -37,10 +30,7 @@ fn judge(toolkit: &Toolkit, pid: u32, maps: &str, report: &mut Report) {
     }
     for (body, files) in loaded {
         let paths: Vec<_> = files.iter().map(|(_, _, path)| *path).collect();
-        let ids: BTreeSet<_> = files
-            .iter()
-            .map(|(device, inode, _)| (device, inode))
-            .collect();
+        let ids: BTreeSet<_> = files.iter().map(|(device, inode, _)| (device, inode)).collect();
         if ids.len() > 1 {
             report.wrong(format!(
                 "process {pid} has {} copies of {body} loaded, each with a state of its own:\n{}",
@@ -68,18 +58,10 @@ fn bodies_of_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
     let id = |name: &str| FileId::of(&toolkit.library(name)).ok();
     let names = toolkit.libraries().unwrap_or_default().into_iter();
     let body = |name: &String| {
-        let exact = BODIES
-            .into_iter()
-            .find(|body| Path::new(name) == Path::new(body));
-        exact.or_else(|| {
-            BODIES
-                .into_iter()
-                .find(|body| id(name).is_some() && id(body) == id(name))
-        })
+        let exact = BODIES.into_iter().find(|body| Path::new(name) == Path::new(body));
+        exact.or_else(|| BODIES.into_iter().find(|body| id(name).is_some() && id(body) == id(name)))
     };
-    names
-        .filter_map(|name| Some((name.clone(), body(&name)?)))
-        .collect()
+    names.filter_map(|name| Some((name.clone(), body(&name)?))).collect()
 }
 
 #[cfg(test)]
@@ -106,25 +88,14 @@ mod tests {
         let report = examine(once);
         assert!(
             report.is_clean()
-                && report
-                    .graded(Grade::Fine)
-                    .contains("/my kit/lib64/libascendcl.so"),
+                && report.graded(Grade::Fine).contains("/my kit/lib64/libascendcl.so"),
             "{report}"
         );
         let twice = format!("{once}7f50-7f60 r-xp 00000000 08:01 12 /other/libhccl.so (deleted)\n");
         let report = examine(&twice);
-        assert!(
-            report
-                .graded(Grade::Wrong)
-                .contains("2 copies of libascendcl.so"),
-            "{report}"
-        );
+        assert!(report.graded(Grade::Wrong).contains("2 copies of libascendcl.so"), "{report}");
         assert!(report.graded(Grade::Note).contains("replaced"), "{report}");
-        assert!(
-            examine("")
-                .graded(Grade::Note)
-                .contains("no libascendcl.so")
-        );
+        assert!(examine("").graded(Grade::Note).contains("no libascendcl.so"));
         fs::remove_dir_all(root).unwrap();
     }
 }

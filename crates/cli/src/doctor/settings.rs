@@ -35,17 +35,13 @@ pub fn check(toolkit: &Toolkit, now: impl Fn(&str) -> Option<OsString>, report: 
     }
     if !unset.is_empty() {
         let names = unset.join(", ");
-        report.note(format!(
-            "not set: {names}. Source {}, or use `cairn run`",
-            script.display()
-        ));
+        report.note(format!("not set: {names}. Source {}, or use `cairn run`", script.display()));
     }
     check_lists(toolkit, &now, report);
     if let Some(preload) = now("LD_PRELOAD").filter(|value| !value.is_empty()) {
         let preload = preload.to_string_lossy().into_owned();
-        report.note(format!(
-            "LD_PRELOAD is {preload}: torch_npu then looks for symbols there first"
-        ));
+        report
+            .note(format!("LD_PRELOAD is {preload}: torch_npu then looks for symbols there first"));
     }
 }
 
@@ -53,9 +49,7 @@ fn check_lists(toolkit: &Toolkit, now: &impl Fn(&str) -> Option<OsString>, repor
     for (name, folder) in LISTS {
         let list = now(name).unwrap_or_default();
         if elements(&list).any(OsStr::is_empty) {
-            report.note(format!(
-                "{name} has an empty element, which means the current folder"
-            ));
+            report.note(format!("{name} has an empty element, which means the current folder"));
         }
         let ours = toolkit.root().join(folder);
         if !list.is_empty()
@@ -106,11 +100,7 @@ mod tests {
     fn examine(root: &Path, settings: &[(&str, String)]) -> Report {
         let settings: BTreeMap<_, _> = settings.iter().cloned().collect();
         let mut report = Report::default();
-        check(
-            &Toolkit::at(root),
-            |name| settings.get(name).map(OsString::from),
-            &mut report,
-        );
+        check(&Toolkit::at(root), |name| settings.get(name).map(OsString::from), &mut report);
         report
     }
 
@@ -122,16 +112,10 @@ mod tests {
             .map(|(name, value)| (name, value.into_string().unwrap()))
             .collect();
         let report = examine(&root, &all);
-        assert!(
-            report.is_clean() && report.graded(Grade::Note).is_empty(),
-            "{report}"
-        );
+        assert!(report.is_clean() && report.graded(Grade::Note).is_empty(), "{report}");
         let report = examine(&root, &[]);
         assert!(
-            report.is_clean()
-                && report
-                    .graded(Grade::Note)
-                    .contains("not set: ASCEND_HOME_PATH"),
+            report.is_clean() && report.graded(Grade::Note).contains("not set: ASCEND_HOME_PATH"),
             "{report}"
         );
         fs::remove_dir_all(root).unwrap();
@@ -143,20 +127,14 @@ mod tests {
         let list = format!("{}/lib64::{}/lib64", other.display(), root.display());
         let report = examine(
             &root,
-            &[
-                ("LD_LIBRARY_PATH", list),
-                ("ASCEND_HOME_PATH", other.display().to_string()),
-            ],
+            &[("LD_LIBRARY_PATH", list), ("ASCEND_HOME_PATH", other.display().to_string())],
         );
         let wrong = report.graded(Grade::Wrong);
         assert!(
             wrong.contains("another libascendcl.so first") && wrong.contains("ASCEND_HOME_PATH is"),
             "{report}"
         );
-        assert!(
-            report.graded(Grade::Note).contains("empty element"),
-            "{report}"
-        );
+        assert!(report.graded(Grade::Note).contains("empty element"), "{report}");
         fs::remove_dir_all(root).unwrap();
         fs::remove_dir_all(other).unwrap();
     }

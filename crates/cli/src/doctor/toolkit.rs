@@ -21,34 +21,21 @@ const EXPECTED: [&str; 8] = [
 ];
 
 /// Folders that torch_npu looks for.
-const FOLDERS: [&str; 5] = [
-    "include",
-    "opp",
-    "runtime",
-    "compiler",
-    "python/site-packages",
-];
+const FOLDERS: [&str; 5] = ["include", "opp", "runtime", "compiler", "python/site-packages"];
 
 pub fn check(toolkit: &Toolkit, report: &mut Report) {
     report.fine(format!("toolkit at {}", toolkit.root().display()));
     for name in FOLDERS {
         if !toolkit.root().join(name).is_dir() {
-            report.wrong(format!(
-                "the folder {name}/ is missing: run `cargo xtask toolkit` again"
-            ));
+            report.wrong(format!("the folder {name}/ is missing: run `cargo xtask toolkit` again"));
         }
     }
     let names = match toolkit.libraries() {
         Ok(names) => names,
         Err(error) => return report.wrong(format!("{error:#}")),
     };
-    for name in EXPECTED
-        .iter()
-        .filter(|name| !names.iter().any(|have| have == *name))
-    {
-        report.wrong(format!(
-            "lib64/{name} is missing: run `cargo xtask toolkit` again"
-        ));
+    for name in EXPECTED.iter().filter(|name| !names.iter().any(|have| have == *name)) {
+        report.wrong(format!("lib64/{name} is missing: run `cargo xtask toolkit` again"));
     }
     let bodies = BODIES.map(|name| FileId::of(&toolkit.library(name)).ok());
     let mut links = 0;
@@ -70,16 +57,10 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
             )),
         }
     }
-    report.fine(format!(
-        "{links} names of libraries lead to {} files",
-        BODIES.len()
-    ));
+    report.fine(format!("{links} names of libraries lead to {} files", BODIES.len()));
     for name in BODIES {
         match Library::read(&toolkit.library(name)) {
-            Ok(Library {
-                soname: Some(soname),
-                ..
-            }) => report.wrong(format!(
+            Ok(Library { soname: Some(soname), .. }) => report.wrong(format!(
                 "lib64/{name} calls itself {soname}: programs linked here would not start on CANN"
             )),
             Ok(_) => {}
@@ -124,11 +105,7 @@ mod tests {
         let root = scratch("whole");
         let report = examine(&root);
         assert!(report.is_clean(), "{report}");
-        assert!(
-            report
-                .graded(Grade::Fine)
-                .contains("6 names of libraries lead to 2 files")
-        );
+        assert!(report.graded(Grade::Fine).contains("6 names of libraries lead to 2 files"));
         fs::remove_dir_all(root).unwrap();
     }
 

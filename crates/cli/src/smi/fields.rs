@@ -22,10 +22,7 @@ pub enum Kind {
 
 impl Kind {
     pub fn name(self) -> String {
-        self.to_possible_value()
-            .expect("no kind is hidden")
-            .get_name()
-            .to_string()
+        self.to_possible_value().expect("no kind is hidden").get_name().to_string()
     }
 }
 
@@ -66,11 +63,7 @@ pub fn list(machine: &Machine) -> String {
 pub fn mapping(machine: &Machine) -> String {
     let mut text = String::new();
     let mut row = |cells: [&str; 4]| {
-        let _ = writeln!(
-            text,
-            "\t{:<30} {:<30} {:<30} {}",
-            cells[0], cells[1], cells[2], cells[3]
-        );
+        let _ = writeln!(text, "\t{:<30} {:<30} {:<30} {}", cells[0], cells[1], cells[2], cells[3]);
     };
     row(["NPU ID", "Chip ID", "Chip Logic ID", "Chip Name"]);
     let chip = match machine.soc.npu {
@@ -94,27 +87,16 @@ pub fn detail(machine: &Machine, kind: Kind, id: usize, chip: bool) -> String {
         Kind::Usages => usages(&mut fields, device, machine.soc.has_hbm()),
         Kind::Memory => memory(&mut fields, device, machine.soc.has_hbm()),
         Kind::Common => {
-            let memory = if machine.soc.has_hbm() {
-                "HBM Usage Rate(%)"
-            } else {
-                "Memory Usage Rate(%)"
-            };
-            fields
-                .add("Chip Count", 1)
-                .gap()
-                .add("Chip ID", 0)
-                .add(memory, device.usage());
+            let memory =
+                if machine.soc.has_hbm() { "HBM Usage Rate(%)" } else { "Memory Usage Rate(%)" };
+            fields.add("Chip Count", 1).gap().add("Chip ID", 0).add(memory, device.usage());
             fields
                 .add("Aicore Usage Rate(%)", 0)
                 .add("Temperature(C)", "NA")
                 .add("NPU Real-time Power(W)", "NA");
         }
         Kind::Health => {
-            fields
-                .add("Chip Count", 1)
-                .gap()
-                .add("Health", "OK")
-                .add("Error Code", "NA");
+            fields.add("Chip Count", 1).gap().add("Health", "OK").add("Error Code", "NA");
             fields.add("Error Information", "NA").add("Chip ID", 0);
         }
         Kind::ProcMem => {
@@ -133,16 +115,9 @@ pub fn detail(machine: &Machine, kind: Kind, id: usize, chip: bool) -> String {
 }
 
 fn board(fields: &mut Fields, machine: &Machine, id: usize) {
-    fields
-        .add("Product Name", product(machine))
-        .add("Model", "NA")
-        .add("Manufacturer", "Cairn");
-    fields
-        .add("Serial Number", serial(id))
-        .add("Software Version", VERSION);
-    fields
-        .add("Firmware Version", env!("CARGO_PKG_VERSION"))
-        .add("Compatibility", "OK");
+    fields.add("Product Name", product(machine)).add("Model", "NA").add("Manufacturer", "Cairn");
+    fields.add("Serial Number", serial(id)).add("Software Version", VERSION);
+    fields.add("Firmware Version", env!("CARGO_PKG_VERSION")).add("Compatibility", "OK");
     fields
         .add("Board ID", "0x00")
         .add("PCB ID", "NA")
@@ -153,31 +128,21 @@ fn board(fields: &mut Fields, machine: &Machine, id: usize) {
         .add("Class ID", "NA")
         .add("PCI Vendor ID", "NA")
         .add("PCI Device ID", "NA");
-    fields
-        .add("Subsystem Vendor ID", "NA")
-        .add("Subsystem Device ID", "NA")
-        .add("Chip Count", 1);
+    fields.add("Subsystem Vendor ID", "NA").add("Subsystem Device ID", "NA").add("Chip Count", 1);
 }
 
 fn chip(fields: &mut Fields, machine: &Machine, id: usize) {
     fields.add("Chip ID", 0);
     match &machine.soc.npu {
-        Some(npu) => fields
-            .add("Chip Name", &machine.soc.chip)
-            .add("NPU Name", npu),
-        None => fields
-            .add("Chip Type", "Ascend")
-            .add("Chip Name", &machine.soc.chip),
+        Some(npu) => fields.add("Chip Name", &machine.soc.chip).add("NPU Name", npu),
+        None => fields.add("Chip Type", "Ascend").add("Chip Name", &machine.soc.chip),
     };
     fields
         .add("Chip Version", "V1")
         .add("Board ID", "0x00")
         .add("PCB ID", "NA")
         .add("BOM ID", "NA");
-    fields
-        .add("VDie ID", die(id))
-        .add("Chip Position ID", 0)
-        .add("PCIe Bus Info", bus(id));
+    fields.add("VDie ID", die(id)).add("Chip Position ID", 0).add("PCIe Bus Info", bus(id));
     fields.add("Firmware Version", env!("CARGO_PKG_VERSION"));
 }
 
@@ -187,11 +152,7 @@ fn usages(fields: &mut Fields, device: &Device, hbm: bool) {
     } else {
         ["DDR Capacity(MB)", "DDR Usage Rate(%)"]
     };
-    fields
-        .add("Chip Count", 1)
-        .gap()
-        .add(capacity, mib(device.capacity))
-        .add(rate, device.usage());
+    fields.add("Chip Count", 1).gap().add(capacity, mib(device.capacity)).add(rate, device.usage());
     for name in [
         "Aicore Usage Rate(%)",
         "Aivector Usage Rate(%)",
@@ -206,27 +167,17 @@ fn usages(fields: &mut Fields, device: &Device, hbm: bool) {
 fn memory(fields: &mut Fields, device: &Device, hbm: bool) {
     let kind = if hbm { "HBM" } else { "DDR" };
     fields.add("Chip Count", 1).gap();
-    for (name, bytes) in [
-        ("Capacity", device.capacity),
-        ("Used", device.used()),
-        ("Waiting", device.waiting()),
-    ] {
+    for (name, bytes) in
+        [("Capacity", device.capacity), ("Used", device.used()), ("Waiting", device.waiting())]
+    {
         fields.add(&format!("{kind} {name}(MB)"), mib(bytes));
     }
     let streams: u64 = device.users.iter().map(|user| user.streams).sum();
-    fields
-        .add("Streams", streams)
-        .add("Hugepages Total (page)", 0)
-        .add("Chip ID", 0);
+    fields.add("Streams", streams).add("Hugepages Total (page)", 0).add("Chip ID", 0);
 }
 
 fn product(machine: &Machine) -> String {
-    let npu = machine
-        .soc
-        .npu
-        .as_ref()
-        .map(|npu| format!("_{npu}"))
-        .unwrap_or_default();
+    let npu = machine.soc.npu.as_ref().map(|npu| format!("_{npu}")).unwrap_or_default();
     format!("Cairn {}{npu}", machine.soc.chip)
 }
 
@@ -245,14 +196,8 @@ mod tests {
     use crate::smi::machine::Soc;
 
     fn value(text: &str, name: &str) -> String {
-        let line = text
-            .lines()
-            .find(|line| line.trim_start().starts_with(name));
-        line.unwrap_or_else(|| panic!("{name} in\n{text}"))
-            .split_once(" : ")
-            .unwrap()
-            .1
-            .to_string()
+        let line = text.lines().find(|line| line.trim_start().starts_with(name));
+        line.unwrap_or_else(|| panic!("{name} in\n{text}")).split_once(" : ").unwrap().1.to_string()
     }
 
     #[test]
@@ -275,18 +220,9 @@ mod tests {
     #[test]
     fn the_mapping_has_an_id_a_name_and_no_empty_line() {
         let text = mapping(&Machine::example());
-        let rows: Vec<Vec<_>> = text
-            .lines()
-            .skip(1)
-            .map(|line| line.split_ascii_whitespace().collect())
-            .collect();
-        assert_eq!(
-            rows,
-            [
-                ["0", "0", "0", "Ascend", "910B1"],
-                ["1", "0", "1", "Ascend", "910B1"]
-            ]
-        );
+        let rows: Vec<Vec<_>> =
+            text.lines().skip(1).map(|line| line.split_ascii_whitespace().collect()).collect();
+        assert_eq!(rows, [["0", "0", "0", "Ascend", "910B1"], ["1", "0", "1", "Ascend", "910B1"]]);
     }
 
     #[test]
@@ -316,18 +252,12 @@ mod tests {
         let machine = Machine::example();
         let text = detail(&machine, Kind::Usages, 1, false);
         assert_eq!(
-            (
-                value(&text, "HBM Capacity(MB)"),
-                value(&text, "HBM Usage Rate(%)")
-            ),
+            (value(&text, "HBM Capacity(MB)"), value(&text, "HBM Usage Rate(%)")),
             ("32768".into(), "3".into())
         );
         let text = detail(&machine, Kind::Memory, 1, false);
         assert_eq!(
-            (
-                value(&text, "HBM Used(MB)"),
-                value(&text, "HBM Waiting(MB)")
-            ),
+            (value(&text, "HBM Used(MB)"), value(&text, "HBM Waiting(MB)")),
             ("1024".into(), "5".into())
         );
         assert_eq!(value(&text, "Streams"), "3");
@@ -338,9 +268,6 @@ mod tests {
             ),
             "{text}"
         );
-        assert_eq!(
-            value(&detail(&machine, Kind::Health, 0, false), "Health"),
-            "OK"
-        );
+        assert_eq!(value(&detail(&machine, Kind::Health, 0, false), "Health"), "OK");
     }
 }

@@ -33,42 +33,24 @@ impl Machine {
     /// Reads settings and processes. An unusable setting is an error that names it.
     pub fn read() -> Result<Machine, String> {
         let config = Config::from_env().map_err(|error| error.to_string())?;
-        Ok(Machine::new(
-            &config.soc,
-            config.devices,
-            config.device_memory,
-            &live::read_all(),
-        ))
+        Ok(Machine::new(&config.soc, config.devices, config.device_memory, &live::read_all()))
     }
 
     /// A process may have been started with more devices or other memory than our own settings say:
     /// what runs is true.
     fn new(soc: &str, devices: usize, memory: u64, processes: &[Snapshot]) -> Machine {
         let mut all: Vec<Device> = Vec::new();
-        all.resize_with(devices, || Device {
-            capacity: memory,
-            users: Vec::new(),
-        });
+        all.resize_with(devices, || Device { capacity: memory, users: Vec::new() });
         for process in processes {
-            for (id, figures) in process
-                .devices
-                .iter()
-                .enumerate()
-                .filter(|(_, figures)| figures.active)
+            for (id, figures) in
+                process.devices.iter().enumerate().filter(|(_, figures)| figures.active)
             {
                 if id >= all.len() {
-                    all.resize_with(id + 1, || Device {
-                        capacity: memory,
-                        users: Vec::new(),
-                    });
+                    all.resize_with(id + 1, || Device { capacity: memory, users: Vec::new() });
                 }
                 let device = &mut all[id];
-                device.capacity = if device.users.is_empty() {
-                    0
-                } else {
-                    device.capacity
-                }
-                .max(figures.capacity);
+                device.capacity =
+                    if device.users.is_empty() { 0 } else { device.capacity }.max(figures.capacity);
                 device.users.push(User {
                     pid: process.pid,
                     name: process.name.clone(),
@@ -78,10 +60,7 @@ impl Machine {
                 });
             }
         }
-        Machine {
-            soc: Soc::new(soc),
-            devices: all,
-        }
+        Machine { soc: Soc::new(soc), devices: all }
     }
 }
 
@@ -122,14 +101,8 @@ pub struct Soc {
 impl Soc {
     pub fn new(name: &str) -> Soc {
         match name.split_once('_') {
-            Some((chip, npu)) => Soc {
-                chip: chip.into(),
-                npu: Some(npu.into()),
-            },
-            None => Soc {
-                chip: name.strip_prefix("Ascend").unwrap_or(name).into(),
-                npu: None,
-            },
+            Some((chip, npu)) => Soc { chip: chip.into(), npu: Some(npu.into()) },
+            None => Soc { chip: name.strip_prefix("Ascend").unwrap_or(name).into(), npu: None },
         }
     }
 
@@ -151,11 +124,7 @@ impl Machine {
             streams: 3,
             active: true,
         };
-        let process = Snapshot {
-            pid: 4711,
-            name: "python".into(),
-            devices,
-        };
+        let process = Snapshot { pid: 4711, name: "python".into(), devices };
         Machine::new("Ascend910B1", 2, 32 << 30, &[process])
     }
 }
@@ -166,33 +135,16 @@ mod tests {
 
     #[test]
     fn what_runs_is_true() {
-        let figures = |capacity| live::DeviceFigures {
-            capacity,
-            active: true,
-            ..Default::default()
-        };
-        let process = |pid, devices| Snapshot {
-            pid,
-            name: "p".into(),
-            devices,
-        };
+        let figures =
+            |capacity| live::DeviceFigures { capacity, active: true, ..Default::default() };
+        let process = |pid, devices| Snapshot { pid, name: "p".into(), devices };
         let processes = [
             process(1, vec![figures(4 << 30)]),
-            process(
-                2,
-                vec![
-                    figures(8 << 30),
-                    live::DeviceFigures::default(),
-                    figures(8 << 30),
-                ],
-            ),
+            process(2, vec![figures(8 << 30), live::DeviceFigures::default(), figures(8 << 30)]),
         ];
         let machine = Machine::new("Ascend910B1", 1, 64 << 30, &processes);
-        let capacities: Vec<_> = machine
-            .devices
-            .iter()
-            .map(|device| device.capacity >> 30)
-            .collect();
+        let capacities: Vec<_> =
+            machine.devices.iter().map(|device| device.capacity >> 30).collect();
         assert_eq!(capacities, [8, 64, 8]);
         assert_eq!(machine.devices[0].users.len(), 2);
         assert!(machine.devices[1].users.is_empty());
@@ -200,10 +152,8 @@ mod tests {
 
     #[test]
     fn names_in_parts() {
-        let soc = |chip: &str, npu: Option<&str>| Soc {
-            chip: chip.into(),
-            npu: npu.map(Into::into),
-        };
+        let soc =
+            |chip: &str, npu: Option<&str>| Soc { chip: chip.into(), npu: npu.map(Into::into) };
         assert_eq!(Soc::new("Ascend910B1"), soc("910B1", None));
         assert_eq!(Soc::new("Ascend910_9391"), soc("Ascend910", Some("9391")));
         assert!(Soc::new("Ascend910B1").has_hbm() && !Soc::new("Ascend310P3").has_hbm());

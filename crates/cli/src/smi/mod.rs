@@ -81,9 +81,7 @@ pub fn main() -> ExitCode {
 impl Query {
     fn answer(&self, machine: &Machine) -> Result<String, String> {
         if let Some(chip) = self.chip.filter(|chip| *chip != 0) {
-            return Err(format!(
-                "there is no chip {chip}: every device has one chip, 0"
-            ));
+            return Err(format!("there is no chip {chip}: every device has one chip, 0"));
         }
         if let Some(npu) = self.npu.filter(|npu| *npu >= machine.devices.len()) {
             return Err(format!(
@@ -109,9 +107,7 @@ mod tests {
     fn ask(words: &str) -> Result<String, String> {
         let words = std::iter::once("npu-smi").chain(words.split_ascii_whitespace());
         let arguments = Arguments::try_parse_from(words).map_err(|error| error.to_string())?;
-        let Some(Command::Info(query)) = arguments.command else {
-            panic!("no query")
-        };
+        let Some(Command::Info(query)) = arguments.command else { panic!("no query") };
         query.answer(&Machine::example())
     }
 
@@ -121,16 +117,8 @@ mod tests {
         assert!(ask("info -l").unwrap().contains("Total Count"));
         assert!(ask("info -m").unwrap().contains("Chip Logic ID"));
         assert!(ask("info -t board -i 1").unwrap().contains("Chip Count"));
-        assert!(
-            ask("info -i 1 -c 0 -t board")
-                .unwrap()
-                .contains("Chip Name")
-        );
-        assert!(
-            ask("info -t usages -i 0")
-                .unwrap()
-                .contains("HBM Usage Rate(%)")
-        );
+        assert!(ask("info -i 1 -c 0 -t board").unwrap().contains("Chip Name"));
+        assert!(ask("info -t usages -i 0").unwrap().contains("HBM Usage Rate(%)"));
     }
 
     #[test]

@@ -22,47 +22,27 @@ pub fn render(machine: &Machine) -> String {
     out.rule('-', &WIDTHS);
     out.row(
         &WIDTHS,
-        &[
-            "NPU   Name",
-            "Health",
-            "Power(W)    Temp(C)           Hugepages-Usage(page)",
-        ],
+        &["NPU   Name", "Health", "Power(W)    Temp(C)           Hugepages-Usage(page)"],
     );
     let chips = if hbm {
         "AICore(%)   Memory-Usage(MB)  HBM-Usage(MB)"
     } else {
         "AICore(%)   Memory-Usage(MB)"
     };
-    out.row(
-        &WIDTHS,
-        &[if hbm { "Chip" } else { "Chip  Device" }, "Bus-Id", chips],
-    );
+    out.row(&WIDTHS, &[if hbm { "Chip" } else { "Chip  Device" }, "Bus-Id", chips]);
     out.rule('=', &WIDTHS);
     for (id, device) in machine.devices.iter().enumerate() {
         out.device(id, device, &machine.soc.chip, hbm);
     }
     out.rule('-', &WIDTHS);
-    out.row(
-        &PROCESS_WIDTHS,
-        &[
-            "NPU     Chip",
-            "Process id",
-            "Process name",
-            "Process memory(MB)",
-        ],
-    );
+    out.row(&PROCESS_WIDTHS, &["NPU     Chip", "Process id", "Process name", "Process memory(MB)"]);
     out.rule('=', &WIDTHS);
     for (id, device) in machine.devices.iter().enumerate() {
         for user in &device.users {
             let name: String = user.name.chars().take(24).collect();
             out.row(
                 &PROCESS_WIDTHS,
-                &[
-                    format!("{id:<8}0"),
-                    user.pid.to_string(),
-                    name,
-                    mib(user.used).to_string(),
-                ],
+                &[format!("{id:<8}0"), user.pid.to_string(), name, mib(user.used).to_string()],
             );
         }
         if device.users.is_empty() {
@@ -81,10 +61,7 @@ struct Lines {
 
 impl Lines {
     fn rule(&mut self, line: char, widths: &[usize]) {
-        let parts: Vec<_> = widths
-            .iter()
-            .map(|width| line.to_string().repeat(*width))
-            .collect();
+        let parts: Vec<_> = widths.iter().map(|width| line.to_string().repeat(*width)).collect();
         self.text.push_str(&format!("+{}+\n", parts.join("+")));
     }
 
@@ -108,11 +85,7 @@ impl Lines {
         } else {
             format!("{:<12}{memory}", 0)
         };
-        let place = if hbm {
-            "0".into()
-        } else {
-            format!("{:<6}{id}", 0)
-        };
+        let place = if hbm { "0".into() } else { format!("{:<6}{id}", 0) };
         self.row(&WIDTHS, &[place, bus(id), figures]);
         self.rule('=', &WIDTHS);
     }

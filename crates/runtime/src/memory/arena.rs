@@ -99,7 +99,10 @@ impl Arena {
     ) -> Result<Arena> {
         let range = capacity.saturating_mul(4).max(1 << 30).next_power_of_two().min(1 << 39);
         let failed = |e| {
-            Error::new(Code::MemoryAllocation, format!("no address range for {name}: {e}; is `ulimit -v` set?"))
+            Error::new(
+                Code::MemoryAllocation,
+                format!("no address range for {name}: {e}; is `ulimit -v` set?"),
+            )
         };
         let source = Source::reserve(range).map_err(failed)?;
         let ranges = Ranges::new(source.reserved()).map_err(failed)?;
@@ -130,7 +133,10 @@ impl Arena {
     /// The figures now.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
-        let free = self.capacity.saturating_sub(inner.live).min(self.budget.left() + inner.quarantine.bytes());
+        let free = self
+            .capacity
+            .saturating_sub(inner.live)
+            .min(self.budget.left() + inner.quarantine.bytes());
         let growth = self.source.reserved() - inner.tlsf.len();
         Usage {
             live: inner.live,
@@ -150,7 +156,9 @@ impl Arena {
     pub fn attempt(&self, ask: &Ask, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
-        let Some(need) = ask.bytes.checked_next_multiple_of(GRANULE) else { return Attempt::Exhausted };
+        let Some(need) = ask.bytes.checked_next_multiple_of(GRANULE) else {
+            return Attempt::Exhausted;
+        };
         if need > self.capacity - inner.live {
             return Attempt::Exhausted;
         }
@@ -172,7 +180,8 @@ impl Arena {
             Some(grant) => grant,
             None => {
                 let growth = inner.tlsf.needed_growth(need, ask.align);
-                let Some(end) = inner.tlsf.len().checked_add(growth).filter(|&e| e <= self.source.reserved())
+                let Some(end) =
+                    inner.tlsf.len().checked_add(growth).filter(|&e| e <= self.source.reserved())
                 else {
                     return Attempt::Waiting;
                 };
@@ -207,7 +216,8 @@ impl Arena {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        let live = self.ranges.find(offset).is_some_and(|f| f.start == offset && f.state == State::Live);
+        let live =
+            self.ranges.find(offset).is_some_and(|f| f.start == offset && f.state == State::Live);
         if !live {
             return false;
         }

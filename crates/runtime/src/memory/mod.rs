@@ -93,7 +93,10 @@ impl Memory {
     /// Marks a device as in use by this process, or not, for `npu-smi`.
     pub fn set_active(&self, device: u32, active: bool) {
         if let Some(live) = &self.live {
-            live.set_capacity(self.physical[device as usize], self.devices[device as usize].capacity);
+            live.set_capacity(
+                self.physical[device as usize],
+                self.devices[device as usize].capacity,
+            );
             live.set_active(self.physical[device as usize], active);
         }
     }
@@ -122,7 +125,14 @@ impl Memory {
 
     /// Pinned memory of the host.
     pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
-        self.allocate_in(&self.host, Ask { bytes, align: 4096.min(bytes.next_power_of_two()).max(512), huge: arena::Huge::No })
+        self.allocate_in(
+            &self.host,
+            Ask {
+                bytes,
+                align: 4096.min(bytes.next_power_of_two()).max(512),
+                huge: arena::Huge::No,
+            },
+        )
     }
 
     fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
@@ -134,7 +144,9 @@ impl Memory {
             let relieved = match attempt {
                 Attempt::Taken(address) => return Ok(address),
                 Attempt::Exhausted => return Err(out_of_memory(arena, ask.bytes, None)),
-                Attempt::Refused(reason) => return Err(out_of_memory(arena, ask.bytes, Some(reason))),
+                Attempt::Refused(reason) => {
+                    return Err(out_of_memory(arena, ask.bytes, Some(reason)));
+                }
                 Attempt::QuarantineFull | Attempt::Waiting => match watch.verdict(began) {
                     Verdict::Moving => true,
                     Verdict::Quiet => match attempt {
@@ -168,7 +180,11 @@ impl Memory {
                 let arena = &self.devices[id as usize];
                 let freed = arena.free(arena.offset(address).expect("located there"));
                 self.show(id);
-                if freed { Ok(()) } else { Err(wrong_free(address, self.locate(address), "device memory")) }
+                if freed {
+                    Ok(())
+                } else {
+                    Err(wrong_free(address, self.locate(address), "device memory"))
+                }
             }
             other => Err(wrong_free(address, other, "device memory")),
         }
@@ -267,16 +283,29 @@ impl Memory {
         }
         let located = self.locate(span.address);
         let trouble = match (&located, span.place) {
-            (Located::Device(id, _), Place::Device(on)) if !self.is_peer(on, *id) && !self.is_peer(*id, on) => {
-                format!("device {on} has no peer access to device {id}: call aclrtDeviceEnablePeerAccess")
+            (Located::Device(id, _), Place::Device(on))
+                if !self.is_peer(on, *id) && !self.is_peer(*id, on) =>
+            {
+                format!(
+                    "device {on} has no peer access to device {id}: call aclrtDeviceEnablePeerAccess"
+                )
             }
-            (Located::Device(..), Place::Host) => "that is device memory, host memory is wanted".into(),
+            (Located::Device(..), Place::Host) => {
+                "that is device memory, host memory is wanted".into()
+            }
             (Located::Pinned(_) | Located::Foreign, Place::Device(_)) => {
                 format!("that is {}, device memory is wanted", describe(span.address, &located))
             }
             (Located::Foreign, _) => return Ok(()),
-            (Located::Device(_, None) | Located::Pinned(None), _) => "no allocation is there".into(),
-            (Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) | Located::Registered(inside), _) => {
+            (Located::Device(_, None) | Located::Pinned(None), _) => {
+                "no allocation is there".into()
+            }
+            (
+                Located::Device(_, Some(inside))
+                | Located::Pinned(Some(inside))
+                | Located::Registered(inside),
+                _,
+            ) => {
                 let end = inside.start as u64 + inside.bytes;
                 if span.address as u64 + span.bytes as u64 <= end {
                     if !inside.live {
@@ -317,14 +346,21 @@ impl Memory {
 pub fn describe(address: usize, located: &Located) -> String {
     let of = |inside: &Inside| {
         let state = if inside.live { "" } else { ", freed" };
-        format!("the allocation {:#x} of {} bytes (offset {}{state})", inside.start, inside.bytes, address - inside.start)
+        format!(
+            "the allocation {:#x} of {} bytes (offset {}{state})",
+            inside.start,
+            inside.bytes,
+            address - inside.start
+        )
     };
     match located {
         Located::Device(id, None) => format!("an address of device {id} without an allocation"),
         Located::Device(id, Some(inside)) => format!("{} on device {id}", of(inside)),
         Located::Pinned(None) => "an address of pinned host memory without an allocation".into(),
         Located::Pinned(Some(inside)) => format!("{} in pinned host memory", of(inside)),
-        Located::Registered(inside) => format!("the registered host range {:#x} of {} bytes", inside.start, inside.bytes),
+        Located::Registered(inside) => {
+            format!("the registered host range {:#x} of {} bytes", inside.start, inside.bytes)
+        }
         Located::Foreign => "host memory that ACL does not know".into(),
     }
 }

@@ -98,10 +98,7 @@ impl Ranges {
         meta.store(sequence << 34, Relaxed);
         fence(Release);
         size_word.store(size, Relaxed);
-        meta.store(
-            sequence << 34 | (State::Live as u64) << 32 | u64::from(tag),
-            Release,
-        );
+        meta.store(sequence << 34 | (State::Live as u64) << 32 | u64::from(tag), Release);
 
         let mut at = granule;
         for level in 0..self.height {
@@ -121,10 +118,7 @@ impl Ranges {
             return false;
         };
         let meta = self.record(granule).1;
-        meta.store(
-            meta.load(Relaxed) & !(3 << 32) | (state as u64) << 32,
-            Release,
-        );
+        meta.store(meta.load(Relaxed) & !(3 << 32) | (state as u64) << 32, Release);
         true
     }
 
@@ -237,16 +231,12 @@ unsafe impl Sync for Table {}
 
 impl Table {
     fn reserve(len: usize) -> io::Result<Self> {
-        let (prot, flags) = (
-            ProtFlags::READ | ProtFlags::WRITE,
-            MapFlags::PRIVATE | MapFlags::NORESERVE,
-        );
+        let (prot, flags) =
+            (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
         let base = unsafe { mmap_anonymous(std::ptr::null_mut(), 8 * len, prot, flags)? };
-        let table = Self {
-            words: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?,
-            len,
-        };
+        let table =
+            Self { words: NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
         // SAFETY: the range is ours and the advice changes no contents. Sparse use wants small pages;
         // a kernel without huge pages refuses, which is as good.
         let _ = unsafe { madvise(base, 8 * len, Advice::LinuxNoHugepage) };
@@ -353,11 +343,7 @@ mod tests {
         assert_eq!(ranges.find(300 << 30), None);
         assert_eq!(ranges.find(end - GRANULE).unwrap().tag, 2);
         assert_eq!(
-            (
-                ranges.find(end - 1),
-                ranges.find(end),
-                ranges.find(u64::MAX)
-            ),
+            (ranges.find(end - 1), ranges.find(end), ranges.find(u64::MAX)),
             (None, None, None)
         );
         assert!(Ranges::new(1).unwrap().find(0).is_none());

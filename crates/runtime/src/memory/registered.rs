@@ -13,7 +13,10 @@ pub struct Registered {
 
 impl Default for Registered {
     fn default() -> Registered {
-        Registered { ranges: Mutex::new(Rank::Registered, BTreeMap::new()), count: AtomicUsize::new(0) }
+        Registered {
+            ranges: Mutex::new(Rank::Registered, BTreeMap::new()),
+            count: AtomicUsize::new(0),
+        }
     }
 }
 
@@ -21,7 +24,9 @@ impl Registered {
     /// Adds a range; it must not overlap another.
     pub fn insert(&self, start: usize, bytes: usize) -> Result<()> {
         let end = start.checked_add(bytes).ok_or_else(|| {
-            Error::refused(format!("the range {start:#x} of {bytes} bytes does not fit the address space"))
+            Error::refused(format!(
+                "the range {start:#x} of {bytes} bytes does not fit the address space"
+            ))
         })?;
         let mut ranges = self.ranges.lock();
         if let Some((&other, &len)) = ranges.range(..end).next_back()

@@ -48,12 +48,8 @@ impl Source {
     /// `ulimit -v`, it asks for half, and so on down to [`SMALLEST`]; and then takes half of what was
     /// granted, so that the rest of the process is left some. See [`reserved`](Self::reserved).
     pub fn reserve(bytes: u64) -> io::Result<Source> {
-        let round = |bytes: u64| {
-            bytes
-                .max(1)
-                .checked_next_multiple_of(STEP)
-                .unwrap_or(u64::MAX - STEP + 1)
-        };
+        let round =
+            |bytes: u64| bytes.max(1).checked_next_multiple_of(STEP).unwrap_or(u64::MAX - STEP + 1);
         let asked = round(bytes);
         let mut size = asked;
         loop {
@@ -96,17 +92,10 @@ impl Source {
             if front > 0 {
                 munmap(start, front)?;
             }
-            munmap(
-                base.wrapping_byte_add(size as usize),
-                whole - front - size as usize,
-            )?;
+            munmap(base.wrapping_byte_add(size as usize), whole - front - size as usize)?;
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let source = Source {
-            base,
-            reserved: size,
-            committed: AtomicU64::new(0),
-        };
+        let source = Source { base, reserved: size, committed: AtomicU64::new(0) };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -130,9 +119,7 @@ impl Source {
     /// Makes the first `bytes` (rounded up to 2 MiB) readable and writable; never shrinks. On failure
     /// nothing changes, and the error says which limit was met.
     pub fn grow_to(&self, bytes: u64) -> io::Result<()> {
-        let Some(end) = bytes
-            .checked_next_multiple_of(STEP)
-            .filter(|&end| end <= self.reserved)
+        let Some(end) = bytes.checked_next_multiple_of(STEP).filter(|&end| end <= self.reserved)
         else {
             let text = format!("{bytes} bytes do not fit in the {} reserved", self.reserved);
             return Err(io::Error::new(io::ErrorKind::OutOfMemory, text));
@@ -154,9 +141,7 @@ impl Source {
     pub fn advise_huge(&self, offset: u64, len: u64) -> io::Result<()> {
         let page = rustix::param::page_size() as u64;
         let start = offset / page * page;
-        let end = offset
-            .checked_add(len)
-            .map_or(u64::MAX, |end| end.next_multiple_of(page));
+        let end = offset.checked_add(len).map_or(u64::MAX, |end| end.next_multiple_of(page));
         self.advise(start, end.saturating_sub(start), Advice::LinuxHugepage)
     }
 
@@ -173,10 +158,7 @@ impl Source {
     }
 
     fn advise(&self, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
-        if offset
-            .checked_add(len)
-            .is_none_or(|end| end > self.reserved)
-        {
+        if offset.checked_add(len).is_none_or(|end| end > self.reserved) {
             let text = format!(
                 "{len} bytes at offset {offset} are not inside the {} reserved",
                 self.reserved
@@ -217,10 +199,7 @@ fn refusal(error: io::Error, what: &str, bytes: u64) -> io::Error {
             "the kernel has no memory for it (overcommit or ulimit -d; {maps} of {limit} maps are in use)"
         )
     };
-    io::Error::new(
-        io::ErrorKind::OutOfMemory,
-        format!("{what}, {bytes} bytes: {reason}"),
-    )
+    io::Error::new(io::ErrorKind::OutOfMemory, format!("{what}, {bytes} bytes: {reason}"))
 }
 
 /// When the kernel uses huge pages for anonymous memory.
@@ -259,9 +238,7 @@ fn chosen(text: &str) -> HugePages {
 /// Under `ulimit -v` a [`Source`] may have been granted less: plan with the lesser of the two.
 pub fn machine_available() -> u64 {
     let limit = |resource| getrlimit(resource).current.unwrap_or(u64::MAX);
-    available(&read)
-        .min(limit(Resource::As))
-        .min(limit(Resource::Data))
+    available(&read).min(limit(Resource::As)).min(limit(Resource::Data))
 }
 
 type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
@@ -274,10 +251,7 @@ fn available(read: Read) -> u64 {
     let machine = read(Path::new("/proc/meminfo"))
         .and_then(|text| Some(field(&text, "MemAvailable:")? << 10));
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let group = groups
-        .lines()
-        .filter_map(|line| group_left(read, line))
-        .min();
+    let group = groups.lines().filter_map(|line| group_left(read, line)).min();
     machine.into_iter().chain(group).min().unwrap_or(GIB)
 }
 
@@ -286,12 +260,7 @@ fn group_left(read: Read, line: &str) -> Option<u64> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
     let (root, limit, usage, cached) = match controllers {
-        "" => (
-            "/sys/fs/cgroup",
-            "memory.max",
-            "memory.current",
-            "inactive_file",
-        ),
+        "" => ("/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
         list if list.split(',').any(|c| c == "memory") => (
             "/sys/fs/cgroup/memory",
             "memory.limit_in_bytes",
@@ -303,16 +272,12 @@ fn group_left(read: Read, line: &str) -> Option<u64> {
     let left = |group: &Path| {
         let limit = number(&read(&group.join(limit))?)?;
         let used = number(&read(&group.join(usage))?)?;
-        let cached = read(&group.join("memory.stat"))
-            .and_then(|text| field(&text, cached))
-            .unwrap_or(0);
+        let cached =
+            read(&group.join("memory.stat")).and_then(|text| field(&text, cached)).unwrap_or(0);
         Some(limit.saturating_sub(used.saturating_sub(cached)))
     };
     let own = Path::new(root).join(path);
-    own.ancestors()
-        .take_while(|group| group.starts_with(root))
-        .filter_map(left)
-        .min()
+    own.ancestors().take_while(|group| group.starts_with(root)).filter_map(left).min()
 }
 
 /// A file that is one number; `max`, which means no limit, is none.
@@ -351,11 +316,7 @@ mod tests {
     fn grows_releases_and_refuses() {
         let source = Source::reserve(100 * MIB - 1).unwrap();
         assert_eq!(
-            (
-                source.reserved(),
-                source.committed(),
-                source.base() as u64 % STEP
-            ),
+            (source.reserved(), source.committed(), source.base() as u64 % STEP),
             (100 * MIB, 0, 0)
         );
         source.grow_to(1).unwrap();
@@ -391,50 +352,26 @@ mod tests {
         assert_eq!(source.base() as u64 % GIB, 0);
         source.grow_to(STEP).unwrap();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
-        let area = smaps
-            .split_once(&format!("{:x}-", source.base()))
-            .expect("a map at the base")
-            .1;
-        let flags = area
-            .lines()
-            .find(|line| line.starts_with("VmFlags:"))
-            .unwrap();
-        assert!(
-            flags.contains(" dc") && flags.contains(" dd") && flags.contains(" nr"),
-            "{flags}"
-        );
+        let area = smaps.split_once(&format!("{:x}-", source.base())).expect("a map at the base").1;
+        let flags = area.lines().find(|line| line.starts_with("VmFlags:")).unwrap();
+        assert!(flags.contains(" dc") && flags.contains(" dd") && flags.contains(" nr"), "{flags}");
     }
 
     #[test]
     fn settles_for_less_under_a_limit() {
         let me = std::env::current_exe().unwrap();
         let script = "ulimit -v 4194304; exec \"$0\" --ignored --exact --nocapture \"$1\"";
-        let test = format!(
-            "{}::under_a_limit",
-            module_path!().split_once("::").unwrap().1
-        );
-        let output = Command::new("sh")
-            .args(["-c", script])
-            .arg(me)
-            .arg(test)
-            .output()
-            .unwrap();
+        let test = format!("{}::under_a_limit", module_path!().split_once("::").unwrap().1);
+        let output = Command::new("sh").args(["-c", script]).arg(me).arg(test).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        assert!(
-            output.status.success() && text.contains("1 passed"),
-            "{text}"
-        );
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
     }
 
     #[test]
     #[ignore = "run by settles_for_less_under_a_limit"]
     fn under_a_limit() {
         let source = Source::reserve(512 * GIB).unwrap();
-        assert!(
-            (SMALLEST..=2 * GIB).contains(&source.reserved()),
-            "{}",
-            source.reserved()
-        );
+        assert!((SMALLEST..=2 * GIB).contains(&source.reserved()), "{}", source.reserved());
         source.grow_to(source.reserved()).unwrap();
         assert!(machine_available() <= 4 * GIB);
         let _rest = Source::reserve(256 * MIB).unwrap();
@@ -444,11 +381,7 @@ mod tests {
 
     #[test]
     fn out_of_memory_names_the_limit() {
-        let error = refusal(
-            io::Error::from_raw_os_error(libc::ENOMEM),
-            "making memory usable",
-            42,
-        );
+        let error = refusal(io::Error::from_raw_os_error(libc::ENOMEM), "making memory usable", 42);
         assert_eq!(error.kind(), io::ErrorKind::OutOfMemory);
         assert!(
             error
@@ -469,28 +402,19 @@ mod tests {
         assert_eq!(chosen("always madvise [never]\n"), HugePages::Never);
         assert_eq!(chosen(""), HugePages::Unknown);
         assert_eq!((number("max\n"), number("12\n")), (None, Some(12)));
-        assert_eq!(
-            field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"),
-            Some(5)
-        );
+        assert_eq!(field("MemTotal: 9 kB\nMemAvailable:   5 kB\n", "MemAvailable:"), Some(5));
         assert_eq!(field("inactive_file_x 9\nx", "inactive_file"), None);
     }
 
     fn available_with(files: &[(&str, &str)]) -> u64 {
         available(&|path: &Path| {
-            files
-                .iter()
-                .find(|(name, _)| path == Path::new(name))
-                .map(|(_, text)| text.to_string())
+            files.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| text.to_string())
         })
     }
 
     #[test]
     fn the_tightest_limit_counts() {
-        let meminfo = (
-            "/proc/meminfo",
-            "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n",
-        );
+        let meminfo = ("/proc/meminfo", "MemTotal: 2000 kB\nMemAvailable: 1000 kB\n");
         assert_eq!(available_with(&[]), GIB);
         assert_eq!(available_with(&[meminfo]), 1000 << 10);
 
@@ -501,19 +425,13 @@ mod tests {
             ("/sys/fs/cgroup/a/b/memory.current", "1\n"),
             ("/sys/fs/cgroup/a/memory.max", "9000\n"),
             ("/sys/fs/cgroup/a/memory.current", "5000\n"),
-            (
-                "/sys/fs/cgroup/a/memory.stat",
-                "anon 3\ninactive_file 500\n",
-            ),
+            ("/sys/fs/cgroup/a/memory.stat", "anon 3\ninactive_file 500\n"),
         ];
         assert_eq!(available_with(&second), 4500);
 
         let first = [
             meminfo,
-            (
-                "/proc/self/cgroup",
-                "4:cpu:/x\n3:hugetlb,memory:/docker/7\n0::/\n",
-            ),
+            ("/proc/self/cgroup", "4:cpu:/x\n3:hugetlb,memory:/docker/7\n0::/\n"),
             ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "7000\n"),
             ("/sys/fs/cgroup/memory/memory.usage_in_bytes", "8000\n"),
         ];

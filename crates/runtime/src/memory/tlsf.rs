@@ -110,8 +110,7 @@ impl Tlsf {
             "range of {start} granules cannot grow by {more}"
         );
         self.total += more;
-        self.index
-            .resize(self.total.div_ceil(1 << CHUNK) as usize, Vec::new());
+        self.index.resize(self.total.div_ceil(1 << CHUNK) as usize, Vec::new());
 
         let tail = self.last;
         match self.hole_size(tail) {
@@ -132,22 +131,13 @@ impl Tlsf {
         self.set_index(start, id);
         self.live += need;
         self.live_blocks += 1;
-        Some(Grant {
-            offset: start * GRANULE,
-            size: need * GRANULE,
-        })
+        Some(Grant { offset: start * GRANULE, size: need * GRANULE })
     }
 
     /// Gives a block back and returns its size; `None` if no live block starts at `offset`.
     pub fn free(&mut self, offset: u64) -> Option<u64> {
         let id = self.lookup(offset)?;
-        let Block {
-            start,
-            size,
-            left,
-            right,
-            ..
-        } = self.blocks[id as usize];
+        let Block { start, size, left, right, .. } = self.blocks[id as usize];
         self.index[(start >> CHUNK) as usize][start as usize & ((1 << CHUNK) - 1)] = 0;
         self.live -= size;
         self.live_blocks -= 1;
@@ -183,11 +173,7 @@ impl Tlsf {
         }
         let from = self.total - self.hole_size(self.last).unwrap_or(0);
         let end = from.next_multiple_of(align) + need;
-        if end > u64::MAX / GRANULE {
-            u64::MAX
-        } else {
-            (end - self.total) * GRANULE
-        }
+        if end > u64::MAX / GRANULE { u64::MAX } else { (end - self.total) * GRANULE }
     }
 
     /// Bytes in the range.
@@ -216,10 +202,7 @@ impl Tlsf {
             return 0;
         };
         let class = (first << SPLIT) + self.seconds[first as usize].ilog2();
-        self.list(class as usize)
-            .map(|id| self.blocks[id as usize].size)
-            .max()
-            .unwrap_or(0)
+        self.list(class as usize).map(|id| self.blocks[id as usize].size).max().unwrap_or(0)
             * GRANULE
     }
 
@@ -233,8 +216,7 @@ impl Tlsf {
 
     /// The size of the live block that starts at `offset`, if one does.
     pub fn size_of(&self, offset: u64) -> Option<u64> {
-        self.lookup(offset)
-            .map(|id| self.blocks[id as usize].size * GRANULE)
+        self.lookup(offset).map(|id| self.blocks[id as usize].size * GRANULE)
     }
 
     fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
@@ -247,9 +229,7 @@ impl Tlsf {
         if let Some(found) = self.list(own).take(PEEK).find_map(within) {
             return Some(found);
         }
-        if let Some(found) = self
-            .holes_from(class_above(need))
-            .and_then(|c| within(self.heads[c]))
+        if let Some(found) = self.holes_from(class_above(need)).and_then(|c| within(self.heads[c]))
         {
             return Some(found);
         }
@@ -288,10 +268,7 @@ impl Tlsf {
     }
 
     fn hole_size(&self, id: u32) -> Option<u64> {
-        self.blocks
-            .get(id as usize)
-            .filter(|block| block.prev != LIVE)
-            .map(|block| block.size)
+        self.blocks.get(id as usize).filter(|block| block.prev != LIVE).map(|block| block.size)
     }
 
     fn link(&mut self, id: u32) {
@@ -308,9 +285,7 @@ impl Tlsf {
     }
 
     fn unlink(&mut self, id: u32) {
-        let Block {
-            size, prev, next, ..
-        } = self.blocks[id as usize];
+        let Block { size, prev, next, .. } = self.blocks[id as usize];
         if next != NONE {
             self.blocks[next as usize].prev = prev;
         }
@@ -331,13 +306,7 @@ impl Tlsf {
 
     /// Makes `need` granules from `start` in `hole` a block of their own, and what is left holes.
     fn carve(&mut self, hole: u32, start: u64, need: u64) -> u32 {
-        let Block {
-            start: from,
-            size,
-            left,
-            right,
-            ..
-        } = self.blocks[hole as usize];
+        let Block { start: from, size, left, right, .. } = self.blocks[hole as usize];
         let (front, end) = (start - from, start + need);
         let rest = from + size - end;
         if front == 0 && rest == 0 {
@@ -373,14 +342,7 @@ impl Tlsf {
 
     /// A new block, not in any list, between two neighbours.
     fn add_between(&mut self, left: u32, right: u32, start: u64, size: u64) -> u32 {
-        let block = Block {
-            start,
-            size,
-            left,
-            right,
-            prev: LIVE,
-            next: NONE,
-        };
+        let block = Block { start, size, left, right, prev: LIVE, next: NONE };
         let id = self.spare;
         let id = if id != NONE {
             self.spare = std::mem::replace(&mut self.blocks[id as usize], block).next;
@@ -425,9 +387,7 @@ impl Tlsf {
         }
         let start = offset / GRANULE;
         let chunk = self.index.get((start >> CHUNK) as usize)?;
-        chunk
-            .get(start as usize & ((1 << CHUNK) - 1))?
-            .checked_sub(1)
+        chunk.get(start as usize & ((1 << CHUNK) - 1))?.checked_sub(1)
     }
 }
 
@@ -455,9 +415,7 @@ fn class_above(size: u64) -> usize {
 }
 
 fn granules(size: u64, align: u64) -> Option<(u64, u64)> {
-    align
-        .is_power_of_two()
-        .then(|| (size.div_ceil(GRANULE).max(1), align.div_ceil(GRANULE)))
+    align.is_power_of_two().then(|| (size.div_ceil(GRANULE).max(1), align.div_ceil(GRANULE)))
 }
 
 #[cfg(test)]
@@ -490,17 +448,8 @@ mod tests {
         }
         assert_eq!(tlsf.needed_growth(u64::MAX, 1 << 63), u64::MAX);
         assert_eq!(tlsf.alloc(GRANULE, 3 * GRANULE), None);
-        assert_eq!(
-            (tlsf.free(u64::MAX - 511), tlsf.free(1 << 40)),
-            (None, None)
-        );
-        assert_eq!(
-            tlsf.alloc(0, 1),
-            Some(Grant {
-                offset: 0,
-                size: GRANULE
-            })
-        );
+        assert_eq!((tlsf.free(u64::MAX - 511), tlsf.free(1 << 40)), (None, None));
+        assert_eq!(tlsf.alloc(0, 1), Some(Grant { offset: 0, size: GRANULE }));
         assert_eq!(tlsf.alloc(MIB - GRANULE, 1).unwrap().offset, GRANULE);
     }
 
@@ -517,9 +466,7 @@ mod tests {
                 block
             })
             .collect();
-        offsets
-            .iter()
-            .for_each(|&offset| assert!(tlsf.free(offset).is_some()));
+        offsets.iter().for_each(|&offset| assert!(tlsf.free(offset).is_some()));
         assert_eq!(tlsf.alloc(sizes[0], GRANULE).unwrap().offset, offsets[0]);
         assert_eq!(tlsf.alloc(sizes[0], GRANULE), None);
     }
@@ -530,9 +477,6 @@ mod tests {
         tlsf.grow(3 << 30);
         tlsf.alloc(GRANULE, GRANULE).unwrap();
         assert_eq!(tlsf.alloc(1 << 30, 1 << 30).unwrap().offset, 1 << 30);
-        assert!(
-            tlsf.holes()
-                .eq([(GRANULE, (1 << 30) - GRANULE), (2 << 30, 1 << 30)])
-        );
+        assert!(tlsf.holes().eq([(GRANULE, (1 << 30) - GRANULE), (2 << 30, 1 << 30)]));
     }
 }

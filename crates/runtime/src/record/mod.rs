@@ -48,10 +48,8 @@ impl TaskTrace {
             Some(task) => (list(&task.reads), list(&task.writes)),
             None => ("-".into(), "-".into()),
         };
-        let written = writeln!(
-            file,
-            "{start_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}"
-        );
+        let written =
+            writeln!(file, "{start_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");
             *slot = None;

@@ -1,0 +1,45 @@
+//! `aclAppLog`: lines of the user's program in the same log.
+
+use crate::abi::Entry;
+use crate::{door, process};
+use cairn_runtime::logs::{self, Level};
+use std::ffi::{CStr, c_char};
+
+/// Logs a formatted line. Variadic, so it only jumps to the C++ side.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclAppLog() {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!("jmp {}", sym crate::trampoline::cairn_app_log_variadic);
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!("b {}", sym crate::trampoline::cairn_app_log_variadic);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cairn_app_log_enabled(level: u32) -> bool {
+    logs::install();
+    door::count(Entry::aclAppLog, 0);
+    !process::forked() && Level::from_number(i64::from(level)).is_some_and(logs::enabled)
+}
+
+/// # Safety
+/// The strings are null or NUL-terminated.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cairn_app_log(
+    level: u32,
+    func: *const c_char,
+    file: *const c_char,
+    line: u32,
+    text: *const c_char,
+) {
+    let read = |p: *const c_char| match p.is_null() {
+        true => "?".into(),
+        // SAFETY: the caller vouches for the terminator.
+        false => unsafe { CStr::from_ptr(p) }.to_string_lossy(),
+    };
+    if let Some(level) = Level::from_number(i64::from(level)) {
+        let file = read(file);
+        let file = file.rsplit('/').next().unwrap_or("?");
+        logs::write(level, "APP", file, line, format_args!("{}: {}", read(func), read(text)));
+    }
+}

@@ -1,0 +1,193 @@
+//! `aclInit` and `aclFinalize`: a reference count and a configuration file.
+
+use crate::code::{AclError, aclError};
+use crate::door::{self, entry, runtime, value_entry};
+use crate::{abi, message, process};
+use cairn_runtime::error::{Code, Error, Result};
+use serde_json::Value;
+use std::ffi::c_char;
+use std::sync::Mutex;
+
+static INITIALISED: Mutex<u64> = Mutex::new(0);
+
+/// The deepest nesting of braces, and of brackets, that a configuration file may have.
+const DEEPEST: usize = 10;
+
+fn count() -> std::sync::MutexGuard<'static, u64> {
+    INITIALISED.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+entry! {
+    /// Starts ACL. A second call only counts, and says so with its code.
+    fn aclInit(config_path: *const c_char) {
+        runtime()?;
+        let mut count = count();
+        if *count > 0 {
+            *count += 1;
+            return Err(Error::new(Code::RepeatInitialize, format!("aclInit was called before ({} times)", *count - 1)));
+        }
+        if !config_path.is_null() {
+            // SAFETY: the user passes a C string.
+            let path = unsafe { door::string(config_path, "configPath") }?;
+            if !path.is_empty() {
+                apply(&path)?;
+            }
+        }
+        *count = 1;
+        Ok(())
+    }
+
+    /// Ends ACL whatever the count.
+    fn aclFinalize() {
+        let mut count = count();
+        if *count == 0 {
+            return Err(never());
+        }
+        *count = 0;
+        drop(count);
+        runtime()?.finalize();
+        Ok(())
+    }
+
+    /// Ends ACL when the count comes to zero; tells the count.
+    fn aclFinalizeReference(ref_count: *mut u64) {
+        let mut count = count();
+        if *count == 0 {
+            return Err(never());
+        }
+        *count -= 1;
+        let left = *count;
+        drop(count);
+        if left == 0 {
+            runtime()?.finalize();
+        }
+        if !ref_count.is_null() {
+            // SAFETY: not null; the user passes a place for the count.
+            unsafe { door::write(ref_count, "refCount", left) }?;
+        }
+        Ok(())
+    }
+}
+
+fn never() -> Error {
+    Error::new(
+        Code::RepeatFinalize,
+        "ACL is not initialised: aclInit was not called, or aclFinalize was called before",
+    )
+}
+
+value_entry! {
+    /// The text of this thread's last failure, once; null when nothing failed since.
+    fn aclGetRecentErrMsg() -> *const c_char, else door::FORKED.as_ptr(), {
+        Ok(message::take())
+    }
+}
+
+/// The code of this thread's last failure; clears it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclrtGetLastError(level: abi::aclrtLastErrLevel) -> aclError {
+    last(abi::Entry::aclrtGetLastError, level, true)
+}
+const _: abi::signature::aclrtGetLastError = aclrtGetLastError;
+
+/// The code of this thread's last failure; leaves it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclrtPeekAtLastError(level: abi::aclrtLastErrLevel) -> aclError {
+    last(abi::Entry::aclrtPeekAtLastError, level, false)
+}
+const _: abi::signature::aclrtPeekAtLastError = aclrtPeekAtLastError;
+
+fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclError {
+    if process::forked() {
+        return Err(Code::RtInternal.into());
+    }
+    if level != abi::ACL_RT_THREAD_LEVEL {
+        return door::status(entry, || {
+            Err(Error::invalid(format!("error level {level}: it takes 0 (thread)")))
+        });
+    }
+    door::count(entry, 0);
+    AclError::of_number(door::last_code(take))
+}
+
+fn apply(path: &str) -> Result<()> {
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::new(Code::InvalidFile, format!("the configuration file {path} cannot be read: {e}"))
+    })?;
+    let unparsable = |why: String| {
+        Error::new(Code::ParseFile, format!("the configuration file {path} is not usable: {why}"))
+    };
+    check_depth(&text).map_err(unparsable)?;
+    let config: Value = serde_json::from_str(&text).map_err(|e| unparsable(e.to_string()))?;
+    let Value::Object(config) = config else {
+        return Err(unparsable("it is not a JSON object".into()));
+    };
+    let bad = |key: &str, value: &Value, wanted: &str| {
+        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {wanted}"))
+    };
+    if let Some(value) = config.get("max_opqueue_num") {
+        number(value)
+            .filter(|&n| n > 0)
+            .ok_or_else(|| bad("max_opqueue_num", value, "a positive number such as \"10000\""))?;
+    }
+    let mode = match config.get("err_msg_mode") {
+        None => 0,
+        Some(value) => number(value)
+            .filter(|&n| n <= 1)
+            .ok_or_else(|| bad("err_msg_mode", value, "\"0\" (thread) or \"1\" (process)"))?,
+    };
+    for key in ["dump", "profiler"] {
+        if let Some(value) = config.get(key).filter(|v| !v.is_object()) {
+            return Err(bad(key, value, "an object"));
+        }
+    }
+    if let Some(value) = config.get("StackSize").and_then(|s| s.get("aicore_stack_size")) {
+        number(value)
+            .filter(|&n| n >= 32768 && n % 16384 == 0)
+            .ok_or_else(|| bad("aicore_stack_size", value, "a multiple of 16384 from 32768 on"))?;
+    }
+    let default =
+        match config.get("defaultDevice").and_then(|d| d.get("default_device")) {
+            None => None,
+            Some(value) => {
+                let id = number(value)
+                    .ok_or_else(|| bad("default_device", value, "a device id such as \"0\""))?;
+                let known = runtime()?.device(id as i64).is_ok();
+                Some(known.then_some(id as i32).ok_or_else(|| {
+                    bad("default_device", value, "the id of a device that exists")
+                })?)
+            }
+        };
+    message::set_per_process(mode == 1);
+    runtime()?.set_default_device(default);
+    Ok(())
+}
+
+fn number(value: &Value) -> Option<u64> {
+    match value {
+        Value::String(text) => text.trim().parse().ok(),
+        Value::Number(number) => number.as_u64(),
+        _ => None,
+    }
+}
+
+fn check_depth(text: &str) -> std::result::Result<(), String> {
+    let (mut braces, mut brackets, mut quoted, mut escaped) = (0usize, 0usize, false, false);
+    for c in text.chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ if quoted => {}
+            '{' => braces += 1,
+            '}' => braces = braces.saturating_sub(1),
+            '[' => brackets += 1,
+            ']' => brackets = brackets.saturating_sub(1),
+            _ => {}
+        }
+        if braces > DEEPEST || brackets > DEEPEST {
+            return Err(format!("it nests more than {DEEPEST} braces or brackets"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,379 @@
+//! Memory: allocate, free, copy, fill, ask.
+
+use crate::abi;
+use crate::door::{self, Handle, entry, runtime, write};
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::memory::arena::{Ask, Huge};
+use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::task::{Place, Span, Task};
+use std::ffi::c_void;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// How an allocation function pads what the user asks.
+#[derive(Clone, Copy, PartialEq)]
+enum Padding {
+    /// To a multiple of 32, and 32 more.
+    Full,
+    /// To a multiple of 32.
+    To32,
+    /// Not at all.
+    Exact,
+}
+
+/// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST.
+fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
+    let to32 = || size.checked_next_multiple_of(32);
+    let padded = match padding {
+        Padding::Full if !is_1g(policy) => to32()?.checked_add(32)?,
+        Padding::Exact => size,
+        _ => to32()?,
+    };
+    Some(match policy {
+        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
+            Ask { bytes: padded, align: 512, huge: Huge::No }
+        }
+        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Ask {
+            bytes: padded.checked_next_multiple_of(2 * MIB)?,
+            align: 2 * MIB,
+            huge: Huge::Required,
+        },
+        _ if is_1g(policy) => {
+            Ask { bytes: padded.checked_next_multiple_of(GIB)?, align: GIB, huge: Huge::Required }
+        }
+        _ if size >= 2 * MIB => Ask { bytes: padded, align: 2 * MIB, huge: Huge::Wished },
+        _ => Ask { bytes: padded, align: 512, huge: Huge::No },
+    })
+}
+
+fn is_1g(policy: u32) -> bool {
+    matches!(policy, abi::ACL_MEM_MALLOC_HUGE1G_ONLY | abi::ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
+}
+
+/// Calls `allocate` and writes its address, or null after a failure.
+fn give(
+    out: *mut Handle,
+    name: &str,
+    size: u64,
+    allocate: impl FnOnce() -> Result<usize>,
+) -> Result<()> {
+    door::not_null(out, name)?;
+    let taken = match size {
+        0 => Err(Error::invalid("size 0: it must be positive")),
+        _ => allocate(),
+    };
+    // SAFETY: not null; a place for the address.
+    unsafe { write(out, name, *taken.as_ref().unwrap_or(&0) as Handle)? };
+    taken.map(drop)
+}
+
+fn allocate(out: *mut Handle, size: usize, policy: u32, padding: Padding) -> Result<()> {
+    give(out, "devPtr", size as u64, || {
+        let runtime = runtime()?;
+        let device = runtime.current_device()?;
+        // A size that overflows asks for more than there is.
+        let most = Ask { bytes: u64::MAX, align: 512, huge: Huge::No };
+        runtime.shared.memory.allocate(device, ask(size as u64, policy, padding).unwrap_or(most))
+    })
+}
+
+fn allocate_host(out: *mut Handle, name: &str, size: u64) -> Result<()> {
+    give(out, name, size, || runtime()?.shared.memory.allocate_host(size))
+}
+
+entry! {
+    /// Device memory.
+    fn aclrtMalloc(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, policy, Padding::Full)
+    }
+
+    /// Device memory, padded to 32 bytes only.
+    fn aclrtMallocAlign32(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, policy, Padding::To32)
+    }
+
+    /// Device memory that is cached; all of it is here.
+    fn aclrtMallocCached(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(dev_ptr, size, policy, Padding::Full)
+    }
+
+    /// Device memory, not padded.
+    fn aclrtMallocWithCfg(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy, _cfg: *mut abi::aclrtMallocConfig) {
+        allocate(dev_ptr, size, policy, Padding::Exact)
+    }
+
+    /// Frees device memory. Does not wait.
+    fn aclrtFree(dev_ptr: Handle) {
+        door::not_null(dev_ptr, "devPtr")?;
+        runtime()?.shared.memory.free(dev_ptr as usize)
+    }
+
+    /// Frees device memory after all work of its device.
+    fn aclrtFreeWithDevSync(dev_ptr: Handle) {
+        door::not_null(dev_ptr, "devPtr")?;
+        let runtime = runtime()?;
+        if let Located::Device(id, _) = runtime.shared.memory.locate(dev_ptr as usize) {
+            runtime.synchronize_device(runtime.device(i64::from(id))?, None)?;
+        }
+        runtime.shared.memory.free(dev_ptr as usize)
+    }
+
+    /// Pinned host memory.
+    fn aclrtMallocHost(host_ptr: *mut Handle, size: usize) {
+        allocate_host(host_ptr, "hostPtr", size as u64)
+    }
+
+    /// Pinned host memory.
+    fn aclrtMallocHostWithCfg(ptr: *mut Handle, size: u64, _cfg: *mut abi::aclrtMallocConfig) {
+        allocate_host(ptr, "ptr", size)
+    }
+
+    /// Frees pinned host memory. Does not wait.
+    fn aclrtFreeHost(host_ptr: Handle) {
+        door::not_null(host_ptr, "hostPtr")?;
+        runtime()?.shared.memory.free_host(host_ptr as usize)
+    }
+
+    /// Frees pinned host memory after all work of the calling thread's device.
+    fn aclrtFreeHostWithDevSync(host_ptr: Handle) {
+        door::not_null(host_ptr, "hostPtr")?;
+        let runtime = runtime()?;
+        runtime.synchronize_device(runtime.device(i64::from(runtime.current_device()?))?, None)?;
+        runtime.shared.memory.free_host(host_ptr as usize)
+    }
+
+    /// Registers host memory of the user; devices see it at the same address.
+    fn aclrtHostRegister(ptr: Handle, size: u64, kind: abi::aclrtHostRegisterType, dev_ptr: *mut Handle) {
+        door::not_null(dev_ptr, "devPtr")?;
+        if !matches!(kind, abi::ACL_HOST_REGISTER_MAPPED | abi::ACL_HOST_REGISTER_IOMEMORY | abi::ACL_HOST_REGISTER_READONLY) {
+            return Err(Error::refused(format!("register type {kind}: it takes 0 (mapped), 4 (io memory) or 8 (read only)")));
+        }
+        register(ptr, size)?;
+        // SAFETY: not null; a place for the address.
+        unsafe { write(dev_ptr, "devPtr", ptr) }
+    }
+
+    /// Registers host memory of the user.
+    fn aclrtHostRegisterV2(ptr: Handle, size: u64, flags: u32) {
+        let known = abi::ACL_HOST_REG_MAPPED | abi::ACL_HOST_REG_IOMEMORY | abi::ACL_HOST_REG_READONLY | abi::ACL_HOST_REG_PINNED;
+        if flags == 0 || flags & !known != 0 {
+            return Err(Error::refused(format!("register flag {flags:#x}: it takes a combination of {known:#x}")));
+        }
+        register(ptr, size)
+    }
+
+    /// Ends a registration after the work that was queued before.
+    fn aclrtHostUnregister(ptr: Handle) {
+        door::not_null(ptr, "ptr")?;
+        let runtime = runtime()?;
+        if runtime.shared.memory.registered().find(ptr as usize).is_some_and(|(start, _)| start == ptr as usize) {
+            runtime.drain(None);
+        }
+        runtime.shared.memory.registered().remove(ptr as usize)
+    }
+
+    /// Where devices see registered or pinned host memory: at the same address.
+    fn aclrtHostGetDevicePointer(host: Handle, device: *mut Handle, flag: u32) {
+        door::not_null(host, "pHost")?;
+        door::not_null(device, "pDevice")?;
+        if flag != 0 {
+            return Err(Error::refused(format!("flag {flag}: it must be 0")));
+        }
+        match runtime()?.shared.memory.locate(host as usize) {
+            Located::Registered(_) => {}
+            Located::Pinned(Some(inside)) if inside.live => {}
+            other => return Err(Error::refused(format!(
+                "{host:p} is not registered: it is {}", describe(host as usize, &other)
+            ))),
+        }
+        // SAFETY: not null; a place for the address.
+        unsafe { write(device, "pDevice", host) }
+    }
+
+    /// Sets bytes, at once.
+    fn aclrtMemset(ptr: Handle, max: usize, value: i32, count: usize) {
+        if let Some(task) = fill("aclrtMemset", ptr, max, value, count)? {
+            let runtime = runtime()?;
+            runtime.current_context()?;
+            runtime.shared.memory.perform(&task)?;
+        }
+        Ok(())
+    }
+
+    /// Sets bytes in stream order.
+    fn aclrtMemsetAsync(ptr: Handle, max: usize, value: i32, count: usize, stream: Handle) {
+        let runtime = runtime()?;
+        let stream = runtime.stream(stream as usize)?;
+        if let Some(task) = fill("aclrtMemsetAsync", ptr, max, value, count)? {
+            stream.submit(task)?;
+        }
+        Ok(())
+    }
+
+    /// Copies, at once.
+    fn aclrtMemcpy(dst: Handle, max: usize, src: *const c_void, count: usize, kind: abi::aclrtMemcpyKind) {
+        if !checked_copy(dst, max, src, count, kind, abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE)? {
+            return Ok(());
+        }
+        let runtime = runtime()?;
+        let place = match kind {
+            abi::ACL_MEMCPY_HOST_TO_HOST => Place::Any,
+            _ => { runtime.current_context()?; Place::Any }
+        };
+        let (from, to) = spans(dst, src, count, (place, place));
+        refuse_overlap(&from, &to)?;
+        let reach = |span: &Span| match runtime.shared.memory.locate(span.address) {
+            Located::Device(id, _) => Some(id),
+            _ => None,
+        };
+        if let (Some(a), Some(b)) = (reach(&from), reach(&to)) {
+            let memory = &runtime.shared.memory;
+            if !memory.is_peer(a, b) && !memory.is_peer(b, a) {
+                return Err(Error::refused(format!(
+                    "device {a} and device {b} have no access to each other: call aclrtDeviceEnablePeerAccess"
+                )));
+            }
+        }
+        runtime.shared.memory.perform(&Task::copy("aclrtMemcpy", from, to))
+    }
+
+    /// Copies in stream order. With pageable host memory the copy is done on return.
+    fn aclrtMemcpyAsync(dst: Handle, max: usize, src: *const c_void, count: usize, kind: abi::aclrtMemcpyKind, stream: Handle) {
+        let runtime = runtime()?;
+        let stream = runtime.stream(stream as usize)?;
+        if !checked_copy(dst, max, src, count, kind, abi::ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)? {
+            return Ok(());
+        }
+        let memory = &runtime.shared.memory;
+        let on = Place::Device(stream.spec.device);
+        let places = match kind {
+            abi::ACL_MEMCPY_HOST_TO_HOST => (Place::Host, Place::Host),
+            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Place::Host, on),
+            abi::ACL_MEMCPY_DEVICE_TO_HOST => (on, Place::Host),
+            abi::ACL_MEMCPY_DEFAULT => (Place::Any, Place::Any),
+            _ => (on, on),
+        };
+        let (from, to) = spans(dst, src, count, places);
+        refuse_overlap(&from, &to)?;
+        let (src_at, dst_at) = (memory.locate(from.address), memory.locate(to.address));
+        for (argument, span, at) in [("src", &from, &src_at), ("dst", &to, &dst_at)] {
+            refuse_wrong_side(kind, argument, span, at)?;
+        }
+        let pageable = src_at == Located::Foreign || dst_at == Located::Foreign;
+        stream.submit(Task::copy("aclrtMemcpyAsync", from, to))?;
+        if pageable { runtime.synchronize(&stream, None) } else { Ok(()) }
+    }
+
+    /// What an address is.
+    fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: *mut abi::aclrtPtrAttributes) {
+        door::not_null(ptr, "ptr")?;
+        let (id, kind, page) = match runtime()?.shared.memory.locate(ptr as usize) {
+            Located::Device(id, Some(inside)) if inside.live => {
+                (id, abi::ACL_MEM_LOCATION_TYPE_DEVICE, if inside.huge { 2 << 20 } else { 4096 })
+            }
+            Located::Pinned(Some(inside)) if inside.live => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
+            Located::Registered(_) => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
+            _ => (0, abi::ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0),
+        };
+        let answer = abi::aclrtPtrAttributes {
+            location: abi::aclrtMemLocation { id, type_: kind },
+            pageSize: page,
+            rsv: [0; 4],
+        };
+        // SAFETY: null or a place for the attributes.
+        unsafe { write(attributes, "attributes", answer) }
+    }
+}
+
+fn register(ptr: Handle, size: u64) -> Result<()> {
+    door::not_null(ptr, "ptr")?;
+    if size == 0 {
+        return Err(Error::invalid("size 0: it must be positive"));
+    }
+    let runtime = runtime()?;
+    match runtime.shared.memory.locate(ptr as usize) {
+        Located::Foreign | Located::Registered(_) => {
+            runtime.shared.memory.registered().insert(ptr as usize, size as usize)
+        }
+        other => Err(Error::refused(format!(
+            "{ptr:p} cannot be registered: it is {}",
+            describe(ptr as usize, &other)
+        ))),
+    }
+}
+
+fn fill(
+    name: &'static str,
+    ptr: Handle,
+    max: usize,
+    value: i32,
+    count: usize,
+) -> Result<Option<Task>> {
+    if count == 0 {
+        return Ok(None);
+    }
+    door::not_null(ptr, "devPtr")?;
+    if count > max {
+        return Err(Error::refused(format!("count {count} is more than maxCount {max}")));
+    }
+    let to = Span { address: ptr as usize, bytes: count, place: Place::Any };
+    Ok(Some(Task::fill(name, to, value as u8)))
+}
+
+/// Checks the numbers of a copy; false when there is nothing to do.
+fn checked_copy(
+    dst: Handle,
+    max: usize,
+    src: *const c_void,
+    count: usize,
+    kind: u32,
+    last: u32,
+) -> Result<bool> {
+    if count == 0 {
+        return Ok(false);
+    }
+    door::not_null(dst, "dst")?;
+    door::not_null(src, "src")?;
+    if kind > last {
+        return Err(Error::invalid(format!("copy kind {kind}: it takes 0 to {last}")));
+    }
+    if count > max {
+        return Err(Error::refused(format!("count {count} is more than destMax {max}")));
+    }
+    Ok(dst.cast_const() != src)
+}
+
+fn spans(
+    dst: Handle,
+    src: *const c_void,
+    count: usize,
+    (from, to): (Place, Place),
+) -> (Span, Span) {
+    (
+        Span { address: src as usize, bytes: count, place: from },
+        Span { address: dst as usize, bytes: count, place: to },
+    )
+}
+
+fn refuse_overlap(from: &Span, to: &Span) -> Result<()> {
+    let apart = from.address.abs_diff(to.address) >= from.bytes;
+    match apart {
+        true => Ok(()),
+        false => Err(Error::refused(format!("source {from} and destination {to} overlap"))),
+    }
+}
+
+fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &Located) -> Result<()> {
+    let wrong = match (span.place, at) {
+        (Place::Host, Located::Device(..)) => "device memory, and the copy kind says host",
+        (Place::Device(_), Located::Pinned(_) | Located::Foreign) => {
+            "host memory, and the copy kind says device"
+        }
+        _ => return Ok(()),
+    };
+    Err(Error::new(
+        Code::RtParamInvalid,
+        format!("{argument} {:#x} is {wrong} (kind {kind})", span.address),
+    ))
+}

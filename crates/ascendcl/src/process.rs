@@ -1,0 +1,88 @@
+//! The one runtime of this process, and what happens to it at fork and exit.
+
+use crate::abi::Entry;
+use crate::door::COUNTS;
+use crate::unsupported;
+use cairn_runtime::Runtime;
+use cairn_runtime::config::Config;
+use cairn_runtime::error::Result;
+use cairn_runtime::logs;
+use std::fmt::Write;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static RUNTIME: OnceLock<Result<Runtime>> = OnceLock::new();
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+/// The runtime, started on first use. Settings that cannot be used fail every call with their text.
+pub fn runtime() -> Result<&'static Runtime> {
+    let started = RUNTIME.get_or_init(|| {
+        logs::install();
+        let runtime = Config::from_env().and_then(Runtime::start)?;
+        // SAFETY: the handler only stores to an atomic, which is allowed in a forked child.
+        unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        // SAFETY: the handler is a plain function of a library that is never unloaded.
+        unsafe { libc::atexit(at_exit) };
+        Ok(runtime)
+    });
+    started.as_ref().map_err(Clone::clone)
+}
+
+/// True in a child of a process that had started the runtime: nothing here works any more.
+pub fn forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
+extern "C" fn in_child() {
+    FORKED.store(true, Ordering::Relaxed);
+}
+
+extern "C" fn at_exit() {
+    if forked() {
+        return;
+    }
+    if let Some(Ok(runtime)) = RUNTIME.get() {
+        runtime.shared.set_exiting();
+        runtime.shared.memory.leave();
+    }
+}
+
+/// Writes the counters of the entry points at exit, when `CAIRN_COVERAGE` names a folder.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = {
+    extern "C" fn at_load() {
+        if std::env::var_os("CAIRN_COVERAGE").is_some() {
+            // SAFETY: the handler is a plain function of a library that is never unloaded.
+            unsafe { libc::atexit(write_coverage) };
+        }
+    }
+    at_load
+};
+
+extern "C" fn write_coverage() {
+    let Some(folder) = std::env::var_os("CAIRN_COVERAGE") else { return };
+    let mut text = String::new();
+    for (name, [ok, failed]) in Entry::NAMES.iter().zip(&COUNTS) {
+        let kind = match () {
+            _ if unsupported::is_listed(name) => "unsupported",
+            _ if CANNOT_FAIL.contains(name) => "cannot-fail",
+            _ => "works",
+        };
+        let (ok, failed) = (ok.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));
+        let _ = writeln!(text, "{name} {kind} {ok} {failed}");
+    }
+    let file = std::path::Path::new(&folder).join(format!("{}.txt", std::process::id()));
+    let _ = std::fs::write(file, text);
+}
+
+/// Functions without a way to fail.
+const CANNOT_FAIL: [&str; 7] = [
+    "aclAppLog",
+    "aclDataTypeSize",
+    "aclFloat16ToFloat",
+    "aclFloatToFloat16",
+    "aclGetRecentErrMsg",
+    "aclrtCreateStreamConfigHandle",
+    "aclrtPeekAtLastError",
+];

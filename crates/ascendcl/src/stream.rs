@@ -1,0 +1,243 @@
+//! Streams.
+
+use crate::abi::{self, aclrtStreamConfigHandle};
+use crate::device::limit;
+use crate::door::{self, Handle, entry, runtime, value_entry, write};
+use crate::trampoline::cairn_call_stream_state;
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::stream::Stream;
+use std::collections::BTreeSet;
+use std::ffi::{c_char, c_void};
+use std::sync::{Arc, Mutex};
+
+fn create(out: *mut Handle, priority: u32, flags: u32) -> Result<()> {
+    door::not_null(out, "stream")?;
+    let made = runtime()?.create_stream(priority, flags);
+    // SAFETY: not null; a place for the handle, which is null after a failure.
+    unsafe { write(out, "stream", *made.as_ref().unwrap_or(&0) as Handle)? };
+    made.map(drop)
+}
+
+/// A stream of any context; null is not taken.
+fn explicit(stream: Handle) -> Result<Arc<Stream>> {
+    door::not_null(stream, "stream")?;
+    runtime()?.handles.get::<Stream>(stream as usize)
+}
+
+/// A stream of any context; null is the default stream.
+fn any(stream: Handle) -> Result<Arc<Stream>> {
+    match stream.is_null() {
+        true => runtime()?.stream(0),
+        false => explicit(stream),
+    }
+}
+
+entry! {
+    /// A new stream.
+    fn aclrtCreateStream(stream: *mut Handle) {
+        create(stream, 0, 0)
+    }
+
+    /// A new stream with flags. CANN ignores the priority here, and so do we.
+    fn aclrtCreateStreamWithConfig(stream: *mut Handle, _priority: u32, flag: u32) {
+        create(stream, 0, flag)
+    }
+
+    /// A new stream as the configuration says.
+    fn aclrtCreateStreamV2(stream: *mut Handle, config: *const aclrtStreamConfigHandle) {
+        let config = read(config)?;
+        let flags = u32::try_from(config.flag).map_err(|_| Error::refused(format!("stream flag {:#x}", config.flag)))?;
+        create(stream, config.priority, flags)
+    }
+
+    /// Ends a configuration made by `aclrtCreateStreamConfigHandle`.
+    fn aclrtDestroyStreamConfigHandle(config: *mut aclrtStreamConfigHandle) {
+        door::not_null(config, "handle")?;
+        if !configs().remove(&(config as usize)) {
+            return Err(Error::new(Code::InvalidHandle, format!("{config:p} is no stream configuration, or was destroyed before")));
+        }
+        // SAFETY: it was in the list, so it is a box of ours that was not freed yet.
+        drop(unsafe { Box::from_raw(config) });
+        Ok(())
+    }
+
+    /// Sets a part of a configuration.
+    fn aclrtSetStreamConfigOpt(config: *mut aclrtStreamConfigHandle, attr: abi::aclrtStreamConfigAttr, value: *const c_void, size: usize) {
+        let mut changed = read(config)?;
+        door::not_null(value, "attrValue")?;
+        let wanted = match attr {
+            abi::ACL_RT_STREAM_PRIORITY | abi::ACL_RT_STREAM_FLAG => 4,
+            abi::ACL_RT_STREAM_WORK_ADDR_PTR | abi::ACL_RT_STREAM_WORK_SIZE => 8,
+            other => return Err(Error::invalid(format!("stream attribute {other}: it takes 0 to 3"))),
+        };
+        if size != wanted && !(wanted == 4 && size == 8) {
+            return Err(Error::invalid(format!("valueSize {size} for stream attribute {attr}: it takes {wanted}")));
+        }
+        let mut bytes = [0u8; 8];
+        // SAFETY: the user says that `size` (4 or 8, checked above) bytes are at `value`.
+        unsafe { value.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), size) };
+        let number = u64::from_le_bytes(bytes);
+        match attr {
+            abi::ACL_RT_STREAM_PRIORITY => changed.priority = number as u32,
+            abi::ACL_RT_STREAM_FLAG => changed.flag = number as usize,
+            abi::ACL_RT_STREAM_WORK_SIZE => changed.workSize = number as usize,
+            _ => changed.workptr = number as usize as *mut c_void,
+        }
+        // SAFETY: `read` found it readable as this struct, and it is the user's to write.
+        unsafe { write(config, "handle", changed) }
+    }
+
+    /// Ends a stream after its work.
+    fn aclrtDestroyStream(stream: Handle) {
+        door::not_null(stream, "stream")?;
+        runtime()?.destroy_stream(stream as usize, true)
+    }
+
+    /// Ends a stream and drops its work.
+    fn aclrtDestroyStreamForce(stream: Handle) {
+        door::not_null(stream, "stream")?;
+        runtime()?.destroy_stream(stream as usize, false)
+    }
+
+    /// Whether a stream is done.
+    fn aclrtStreamQuery(stream: Handle, status: *mut abi::aclrtStreamStatus) {
+        door::not_null(status, "status")?;
+        let idle = runtime()?.stream(stream as usize)?.is_idle();
+        let answer = if idle { abi::ACL_STREAM_STATUS_COMPLETE } else { abi::ACL_STREAM_STATUS_NOT_READY };
+        // SAFETY: not null; a place for the status.
+        unsafe { write(status, "status", answer) }
+    }
+
+    /// Waits for a stream.
+    fn aclrtSynchronizeStream(stream: Handle) {
+        let runtime = runtime()?;
+        runtime.synchronize(&runtime.stream(stream as usize)?, None)
+    }
+
+    /// Waits for a stream, not longer than the limit.
+    fn aclrtSynchronizeStreamWithTimeout(stream: Handle, timeout: i32) {
+        let (runtime, limit) = (runtime()?, limit(timeout)?);
+        runtime.synchronize(&runtime.stream(stream as usize)?, limit)
+    }
+
+    /// The flags a stream was made with.
+    fn aclrtStreamGetFlags(stream: Handle, flags: *mut u32) {
+        // SAFETY: null or a place for the flags.
+        unsafe { write(flags, "flags", any(stream)?.spec.flags) }
+    }
+
+    /// The priority of a stream.
+    fn aclrtStreamGetPriority(stream: Handle, priority: *mut u32) {
+        // SAFETY: null or a place for the priority.
+        unsafe { write(priority, "priority", any(stream)?.spec.priority) }
+    }
+
+    /// The number of a stream.
+    fn aclrtStreamGetId(stream: Handle, id: *mut i32) {
+        // SAFETY: null or a place for the id.
+        unsafe { write(id, "streamId", any(stream)?.index as i32) }
+    }
+
+    /// Sets what happens after a failed task; once.
+    fn aclrtSetStreamFailureMode(stream: Handle, mode: u64) {
+        runtime()?.set_failure_mode(&*explicit(stream)?, mode)
+    }
+
+    /// Sets an attribute of a stream. Only the failure mode can be changed.
+    fn aclrtSetStreamAttribute(stream: Handle, attr: abi::aclrtStreamAttr, value: *mut abi::aclrtStreamAttrValue) {
+        let stream = explicit(stream)?;
+        door::not_null(value, "value")?;
+        match attr {
+            // SAFETY: not null; the user passes a value of this kind.
+            abi::ACL_STREAM_ATTR_FAILURE_MODE => runtime()?.set_failure_mode(&stream, unsafe { (*value).failureMode }),
+            other => Err(unsettable(other)),
+        }
+    }
+
+    /// An attribute of a stream.
+    fn aclrtGetStreamAttribute(stream: Handle, attr: abi::aclrtStreamAttr, value: *mut abi::aclrtStreamAttrValue) {
+        let stream = any(stream)?;
+        let mut answer = abi::aclrtStreamAttrValue { reserve: [0; 4] };
+        match attr {
+            abi::ACL_STREAM_ATTR_FAILURE_MODE => answer.failureMode = stream.failure_mode() as u64,
+            abi::ACL_STREAM_ATTR_PRIORITY => answer.streamPriority = stream.spec.priority,
+            other => return Err(unsettable(other)),
+        }
+        // SAFETY: null or a place for the value.
+        unsafe { write(value, "value", answer) }
+    }
+
+    /// The range of priorities: 7 is served last, 0 first.
+    fn aclrtDeviceGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) {
+        door::not_null(greatest, "greatestPriority")?;
+        // SAFETY: null or places for the numbers.
+        unsafe {
+            write(least, "leastPriority", cairn_runtime::worker::PRIORITIES as i32 - 1)?;
+            write(greatest, "greatestPriority", 0)
+        }
+    }
+
+    /// How many more streams the calling thread's device takes.
+    fn aclrtGetStreamAvailableNum(count: *mut u32) {
+        door::not_null(count, "streamCount")?;
+        let runtime = runtime()?;
+        let left = runtime.device(i64::from(runtime.current_device()?))?.streams_left();
+        // SAFETY: not null; a place for the count.
+        unsafe { write(count, "streamCount", left as u32) }
+    }
+
+    /// Calls back when streams come and go; null takes the callback away.
+    fn aclrtRegStreamStateCallback(name: *const c_char, callback: abi::aclrtStreamStateCallback, args: *mut c_void) {
+        // SAFETY: null or a C string.
+        let name = unsafe { door::string(name, "regName") }?;
+        match callback {
+            None => runtime()?.stream_callbacks.unregister(&name),
+            Some(function) => runtime()?.stream_callbacks.register(&name, cairn_call_stream_state, function as *const c_void, args),
+        }
+    }
+
+    /// Drops what is queued on a stream.
+    fn aclrtStreamAbort(stream: Handle) {
+        explicit(stream)?.abort();
+        Ok(())
+    }
+}
+
+value_entry! {
+    /// A configuration with the defaults.
+    fn aclrtCreateStreamConfigHandle() -> *mut aclrtStreamConfigHandle, else std::ptr::null_mut(), {
+        let config = Box::into_raw(Box::new(aclrtStreamConfigHandle {
+            workptr: std::ptr::null_mut(), workSize: 0, flag: 0, priority: 0,
+        }));
+        configs().insert(config as usize);
+        Ok(config)
+    }
+}
+
+/// The configurations we made. A user may also fill in the struct on its own.
+static CONFIGS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn configs() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
+    CONFIGS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+fn read(config: *const aclrtStreamConfigHandle) -> Result<aclrtStreamConfigHandle> {
+    door::not_null(config, "handle")?;
+    if (config as usize) < 4096 || !config.is_aligned() {
+        return Err(Error::new(
+            Code::InvalidHandle,
+            format!("{config:p} is no stream configuration"),
+        ));
+    }
+    // SAFETY: an aligned address that the user passes as this struct.
+    Ok(unsafe { config.read() })
+}
+
+fn unsettable(attr: abi::aclrtStreamAttr) -> Error {
+    match attr {
+        1..=5 => {
+            Error::new(Code::FeatureNotSupport, format!("stream attribute {attr} is not supported"))
+        }
+        _ => Error::refused(format!("stream attribute {attr}: it takes 1 to 5")),
+    }
+}

@@ -1,0 +1,58 @@
+// Calls from Rust into functions of the user, with exceptions turned into a result: Rust cannot
+// catch them and must not be unwound through. And the one variadic function of ACL, which Rust
+// cannot define.
+
+#include <cstdarg>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+
+// Cancellation of a thread and its exit unwind too, and must pass.
+#include <cxxabi.h>
+
+template <typename Call>
+static bool guarded(Call call) {
+    try {
+        call();
+        return true;
+    } catch (abi::__forced_unwind &) {
+        throw;
+    } catch (...) {
+        return false;
+    }
+}
+
+extern "C" {
+
+void cairn_app_log(uint32_t level, const char *func, const char *file, uint32_t line, const char *text);
+bool cairn_app_log_enabled(uint32_t level);
+
+bool cairn_call_host_function(const void *function, void *argument) {
+    auto call = reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(function));
+    return guarded([&] { call(argument); });
+}
+
+bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument) {
+    auto call = reinterpret_cast<void (*)(void *, int, void *)>(reinterpret_cast<uintptr_t>(function));
+    return guarded([&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
+}
+
+bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument) {
+    auto call = reinterpret_cast<void (*)(int32_t, int, void *)>(reinterpret_cast<uintptr_t>(function));
+    return guarded([&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+}
+
+void cairn_app_log_variadic(uint32_t level, const char *func, const char *file, uint32_t line,
+                            const char *format, ...) {
+    if (format == nullptr || !cairn_app_log_enabled(level)) {
+        return;
+    }
+    char text[4096];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    cairn_app_log(level, func, file, line, text);
+}
+
+}  // extern "C"

@@ -1,0 +1,75 @@
+//! Functions that clients link but that Cairn does not have yet. Each answers with the code for
+//! "not supported", says so once in the log, and is listed in `docs/coverage.md`.
+
+use crate::message;
+use crate::process;
+use cairn_runtime::error::Code;
+use std::ffi::{c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+macro_rules! unsupported {
+    ($($returns:ty = $answer:expr; $($name:ident)*;)*) => {
+        $($(
+            /// Not supported yet. Arguments are not looked at, so none are declared.
+            #[unsafe(no_mangle)]
+            pub extern "C" fn $name() -> $returns {
+                static SAID: AtomicBool = AtomicBool::new(false);
+                say(stringify!($name), &SAID);
+                $answer
+            }
+        )*)*
+        /// Every function here, by name.
+        pub const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+    };
+}
+
+/// True if the function only says that it is not supported.
+pub fn is_listed(name: &str) -> bool {
+    NAMES.contains(&name)
+}
+
+fn say(name: &str, said: &AtomicBool) {
+    if process::forked() {
+        return;
+    }
+    let text = "Cairn does not support this function yet (docs/coverage.md lists what works)";
+    message::keep(name, Code::FeatureNotSupport as i32, text);
+    if !said.swap(true, Ordering::Relaxed) {
+        cairn_runtime::logs::install();
+        log::error!("{name}: {text}");
+    }
+}
+
+/// `HCCL_E_NOT_SUPPORT`.
+const HCCL: c_int = 5;
+/// CANN's code.
+const ACL: c_int = Code::FeatureNotSupport as c_int;
+
+unsupported! {
+    c_int = ACL;
+        aclGetViewShape aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute
+        aclopSetAttrBool aclopSetAttrDataType aclopSetAttrFloat aclopSetAttrInt
+        aclopSetAttrListBool aclopSetAttrListFloat aclopSetAttrListInt aclopSetAttrListListInt
+        aclopSetAttrString aclopStartDumpArgs aclopStopDumpArgs aclrtBinaryGetFunction
+        aclrtBinaryLoadFromData aclrtFreePhysical aclrtGetFunctionAddr aclrtMallocPhysical
+        aclrtMapMem aclrtMemExportToShareableHandle aclrtMemImportFromShareableHandle
+        aclrtMemSetPidToShareableHandle aclrtProcessReport aclrtReleaseMemAddress
+        aclrtReserveMemAddress aclrtUnmapMem acltdtDestroyChannel acltdtDestroyDataset
+        acltdtGetDimsFromItem acltdtReceiveTensor rtDevBinaryRegister rtFunctionRegister
+        rtGetC2cCtrlAddr rtKernelLaunch;
+    c_int = HCCL;
+        HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
+        HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend HcclSetConfig;
+    *mut c_void = std::ptr::null_mut();
+        aclCreateIntArray aclCreateScalar aclCreateTensor aclopCreateAttr
+        acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
+        acltdtGetDataItem;
+    u64 = 0;
+        MsprofGetHashId MsprofSysCycleTime acltdtGetDataSizeFromItem acltdtGetDatasetSize
+        acltdtGetDimNumFromItem;
+    c_int = -1;
+        MsprofRegisterCallback MsprofReportAdditionalInfo MsprofReportApi MsprofReportCompactInfo
+        acltdtGetDataTypeFromItem;
+    () = ();
+        aclopDestroyAttr;
+}

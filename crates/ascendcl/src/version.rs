@@ -1,0 +1,126 @@
+//! Versions, the name of the part, the run mode.
+
+use crate::abi::{self, aclCANNPackageVersion};
+use crate::door::{self, entry, runtime, value_entry, write};
+use cairn_runtime::error::{Error, Result};
+use std::ffi::{CString, c_char};
+use std::sync::OnceLock;
+
+/// The release of CANN that this stands in for, and of its driver.
+const CANN: &str = "9.0.0";
+const DRIVER: &str = "25.5.0";
+/// The release of ACL: `aclrtGetVersion`.
+const ACL: (i32, i32, i32) = (1, 17, 0);
+
+/// Names by which packages are asked for.
+const PACKAGES: [&str; 8] =
+    ["cann", "runtime", "compiler", "hccl", "toolkit", "opp", "opp_kernel", "driver"];
+
+fn version_of(package: usize) -> &'static str {
+    if package == abi::ACL_PKG_NAME_DRIVER as usize { DRIVER } else { CANN }
+}
+
+fn package(name: &str) -> Result<usize> {
+    let plain = name.to_ascii_lowercase();
+    PACKAGES.iter().position(|p| *p == plain).ok_or_else(|| {
+        Error::invalid(format!("no package is named {name}: there are {}", PACKAGES.join(", ")))
+    })
+}
+
+fn fill<const N: usize>(text: &str) -> [c_char; N] {
+    let mut field = [0; N];
+    for (place, byte) in field.iter_mut().zip(text.bytes().take(N - 1)) {
+        *place = byte as c_char;
+    }
+    field
+}
+
+entry! {
+    /// The version of ACL.
+    fn aclrtGetVersion(major: *mut i32, minor: *mut i32, patch: *mut i32) {
+        // SAFETY: null or places for the numbers, as the header asks.
+        unsafe {
+            door::not_null(minor, "minorVersion")?;
+            door::not_null(patch, "patchVersion")?;
+            write(major, "majorVersion", ACL.0)?;
+            write(minor, "minorVersion", ACL.1)?;
+            write(patch, "patchVersion", ACL.2)
+        }
+    }
+
+    /// The version of a package, in parts.
+    fn aclsysGetCANNVersion(name: abi::aclCANNPackageName, version: *mut aclCANNPackageVersion) {
+        if name as usize >= PACKAGES.len() {
+            return Err(Error::invalid(format!("package {name}: it takes 0 (CANN) to 7 (driver)")));
+        }
+        let text = version_of(name as usize);
+        let mut parts = text.split('.');
+        let filled = aclCANNPackageVersion {
+            version: fill(text),
+            majorVersion: fill(parts.next().unwrap_or("0")),
+            minorVersion: fill(parts.next().unwrap_or("0")),
+            releaseVersion: fill(parts.next().unwrap_or("0")),
+            patchVersion: fill("0"),
+            ..Default::default()
+        };
+        // SAFETY: null or a place for the struct, as the header asks.
+        unsafe { write(version, "version", filled) }
+    }
+
+    /// The version of a package as text, by name.
+    fn aclsysGetVersionStr(pkg_name: *mut c_char, version: *mut c_char) {
+        // SAFETY: null or a C string.
+        let at = package(&unsafe { door::string(pkg_name, "pkgName") }?)?;
+        door::not_null(version, "versionStr")?;
+        let text: [c_char; 16] = fill(version_of(at));
+        // SAFETY: the header asks for room for 128 bytes.
+        unsafe { version.copy_from_nonoverlapping(text.as_ptr(), text.len()) };
+        Ok(())
+    }
+
+    /// The version of a package as one number, by name: two digits a part.
+    fn aclsysGetVersionNum(pkg_name: *mut c_char, version: *mut i32) {
+        // SAFETY: null or a C string.
+        let at = package(&unsafe { door::string(pkg_name, "pkgName") }?)?;
+        let number = version_of(at).split('.').fold(0, |sum, part| sum * 100 + part.parse().unwrap_or(0)) * 100_000;
+        // SAFETY: null or a place for the number.
+        unsafe { write(version, "versionNum", number) }
+    }
+
+    /// Where the program runs: on the host.
+    fn aclrtGetRunMode(mode: *mut abi::aclrtRunMode) {
+        // SAFETY: null or a place for the mode.
+        unsafe { write(mode, "runMode", abi::ACL_HOST) }
+    }
+
+    /// Whether the part can do a thing.
+    fn aclGetCannAttribute(attribute: abi::aclCannAttr, value: *mut i32) {
+        if !ATTRIBUTES.contains(&attribute) {
+            return Err(Error::invalid(format!("attribute {attribute}: it takes 0 (INF_NAN) to 2 (JIT_COMPILE)")));
+        }
+        // SAFETY: null or a place for the value.
+        unsafe { write(value, "value", 1) }
+    }
+
+    /// The attributes that `aclGetCannAttribute` knows.
+    fn aclGetCannAttributeList(list: *mut *const abi::aclCannAttr, count: *mut usize) {
+        door::not_null(count, "num")?;
+        // SAFETY: null or places for list and count.
+        unsafe {
+            write(list, "cannAttrList", ATTRIBUTES.as_ptr())?;
+            write(count, "num", ATTRIBUTES.len())
+        }
+    }
+}
+
+static ATTRIBUTES: [abi::aclCannAttr; 3] =
+    [abi::ACL_CANN_ATTR_INF_NAN, abi::ACL_CANN_ATTR_BF16, abi::ACL_CANN_ATTR_JIT_COMPILE];
+
+value_entry! {
+    /// The name of the part.
+    fn aclrtGetSocName() -> *const c_char, else std::ptr::null(), {
+        static NAME: OnceLock<CString> = OnceLock::new();
+        let soc = &runtime()?.shared.config.soc;
+        Ok(NAME.get_or_init(|| CString::new(soc.replace('\0', "")).unwrap_or_default()).as_ptr())
+    }
+}
