@@ -39,11 +39,8 @@ pub fn ensure(root: &Path) -> Result<PathBuf> {
     };
     let name = format!("venv-{}", key(&read(&requirements)?, &read(&nodeps)?));
 
-    let cache = cache_dir(
-        env::var_os("CAIRN_CACHE"),
-        env::var_os("XDG_CACHE_HOME"),
-        env::var_os("HOME"),
-    )?;
+    let cache =
+        cache_dir(env::var_os("CAIRN_CACHE"), env::var_os("XDG_CACHE_HOME"), env::var_os("HOME"))?;
     let dir = cache.join(&name);
     let python = dir.join("bin/python");
     // `exists` follows the link to the base interpreter, so an environment whose Python is gone is built anew.
@@ -68,10 +65,7 @@ fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Resul
     if stamp.exists() {
         fs::remove_file(&stamp)?;
     }
-    eprintln!(
-        "venv: making {} (several GiB, a few minutes, once)",
-        dir.display()
-    );
+    eprintln!("venv: making {} (several GiB, a few minutes, once)", dir.display());
     must(Command::new(&base).args(["-m", "venv", "--clear"]).arg(dir))?;
 
     // Wheels only: nothing of a package runs while it is installed.
@@ -85,19 +79,9 @@ fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Resul
         "--only-binary=:all:",
     ];
     eprintln!("venv: installing torch and pytest");
-    must(
-        Command::new(python)
-            .args(install)
-            .arg("-r")
-            .arg(requirements),
-    )?;
+    must(Command::new(python).args(install).arg("-r").arg(requirements))?;
     eprintln!("venv: installing torch_npu");
-    must(
-        Command::new(python)
-            .args(install)
-            .args(["--no-deps", "-r"])
-            .arg(nodeps),
-    )?;
+    must(Command::new(python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
 
     fs::write(&stamp, "")?;
     eprintln!("venv: done");
@@ -106,10 +90,7 @@ fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Resul
 
 /// Runs a command to its end. Its stdout goes to our stderr, because ours carries the result of [`run`].
 fn must(command: &mut Command) -> Result<()> {
-    let status = command
-        .stdin(Stdio::null())
-        .stdout(std::io::stderr())
-        .status();
+    let status = command.stdin(Stdio::null()).stdout(std::io::stderr()).status();
     let status = status.with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
     Ok(())
@@ -120,11 +101,7 @@ fn find_python() -> Result<String> {
     let mut seen = Vec::new();
     for name in [format!("python{PYTHON}"), "python3".into(), "python".into()] {
         let probe = "import sys; print('%d.%d' % sys.version_info[:2])";
-        match Command::new(&name)
-            .args(["-c", probe])
-            .stderr(Stdio::null())
-            .output()
-        {
+        match Command::new(&name).args(["-c", probe]).stderr(Stdio::null()).output() {
             Ok(output) if output.status.success() => {
                 let version = String::from_utf8_lossy(&output.stdout).trim().to_owned();
                 if version == PYTHON {
@@ -136,22 +113,15 @@ fn find_python() -> Result<String> {
             Err(_) => seen.push(format!("no {name}")),
         }
     }
-    bail!(
-        "the torch tests need Python {PYTHON} on PATH ({})",
-        seen.join(", ")
-    )
+    bail!("the torch tests need Python {PYTHON} on PATH ({})", seen.join(", "))
 }
 
 /// Takes the lock, and says so if that means waiting. Dropping the file releases it.
 fn lock(path: &Path) -> Result<File> {
     let file = File::create(path).with_context(|| format!("cannot create {}", path.display()))?;
     if file.try_lock().is_err() {
-        eprintln!(
-            "venv: waiting for another run that holds {}",
-            path.display()
-        );
-        file.lock()
-            .with_context(|| format!("cannot lock {}", path.display()))?;
+        eprintln!("venv: waiting for another run that holds {}", path.display());
+        file.lock().with_context(|| format!("cannot lock {}", path.display()))?;
     }
     Ok(file)
 }
@@ -177,17 +147,12 @@ fn cache_dir(
 /// Names an environment after what is installed in it: 16 hex digits (FNV-1a) over the lines that are not comments.
 fn key(requirements: &str, nodeps: &str) -> String {
     let significant = |text: &str| {
-        let lines = text
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let lines =
+            text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.map(|line| format!("{line}\n")).collect::<String>()
     };
-    let text = format!(
-        "python {PYTHON}\n{}--no-deps\n{}",
-        significant(requirements),
-        significant(nodeps)
-    );
+    let text =
+        format!("python {PYTHON}\n{}--no-deps\n{}", significant(requirements), significant(nodeps));
     let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -202,13 +167,7 @@ mod tests {
     fn key_follows_what_is_installed() {
         let pinned = key("torch==2.9.0\nnumpy==1.26.4\n", "torch_npu==2.9.0\n");
         assert_eq!(pinned.len(), 16);
-        assert_eq!(
-            pinned,
-            key(
-                "# why\n  torch==2.9.0  \n\nnumpy==1.26.4",
-                "torch_npu==2.9.0"
-            )
-        );
+        assert_eq!(pinned, key("# why\n  torch==2.9.0  \n\nnumpy==1.26.4", "torch_npu==2.9.0"));
         for other in [
             key("torch==2.9.1\nnumpy==1.26.4\n", "torch_npu==2.9.0\n"),
             key("torch==2.9.0\nnumpy==1.26.4\n", "torch_npu==2.9.0.post9\n"),
@@ -234,12 +193,7 @@ mod tests {
         assert_eq!(dir("", "x", "/h").unwrap(), Path::new("/h/.cache/cairn"));
         assert_eq!(dir("", "", "/h").unwrap(), Path::new("/h/.cache/cairn"));
         assert!(dir("c", "", "/h").unwrap().is_absolute());
-        assert!(
-            cache_dir(None, None, None)
-                .unwrap_err()
-                .to_string()
-                .contains("CAIRN_CACHE")
-        );
+        assert!(cache_dir(None, None, None).unwrap_err().to_string().contains("CAIRN_CACHE"));
     }
 
     #[test]
@@ -247,10 +201,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/torch");
         for name in ["requirements.txt", "requirements-nodeps.txt"] {
             let text = fs::read_to_string(folder.join(name)).unwrap();
-            for line in text
-                .lines()
-                .filter(|line| !line.is_empty() && !line.starts_with('#'))
-            {
+            for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
                 assert!(line.contains("=="), "{name}: {line}");
             }
         }
