@@ -1,0 +1,138 @@
+/* Host memory of the program, registered with the runtime. */
+#include "gate.h"
+
+enum { SIZE = 1 << 16 };
+static unsigned char *bytes;
+static aclrtStream stream;
+
+static int location(const void *address)
+{
+    aclrtPtrAttributes attributes;
+    CHECK_OK(aclrtPointerGetAttributes(address, &attributes));
+    return (int)attributes.location.type;
+}
+
+static void registering(void)
+{
+    void *at = NULL;
+    GROUP("acl_3_2_60 registered memory is host memory of the runtime");
+    CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at));
+    CHECK(at == bytes);
+    CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_HOST);
+    CHECK_EQ(location(bytes + SIZE - 1), ACL_MEM_LOCATION_TYPE_HOST);
+    CHECK_EQ(location(bytes + SIZE), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    at = NULL;
+    CHECK_OK(aclrtHostGetDevicePointer(bytes, &at, 0));
+    CHECK(at == bytes);
+
+    GROUP("acl_3_2_60 what cannot be registered");
+    CHECK_FAIL(aclrtHostRegister(NULL, 64, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_INVALID_PARAM, "ptr");
+    CHECK_FAIL(aclrtHostRegister(bytes, 0, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_INVALID_PARAM, "size");
+    CHECK_FAIL(aclrtHostRegister(bytes, 64, ACL_HOST_REGISTER_MAPPED, NULL), ACL_ERROR_INVALID_PARAM, "devPtr");
+    CHECK_FAIL(
+        aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &at), ACL_ERROR_RT_PARAM_INVALID, "77");
+    CHECK_CODE(
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_FAIL(
+        aclrtHostRegister(bytes + SIZE - 1, 64, ACL_HOST_REGISTER_MAPPED, &at),
+        ACL_ERROR_RT_PARAM_INVALID, "registered");
+    CHECK_CODE(
+        aclrtHostRegister(bytes + SIZE, SIZE_MAX, ACL_HOST_REGISTER_MAPPED, &at),
+        ACL_ERROR_RT_PARAM_INVALID);
+    void *device = NULL;
+    CHECK_OK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_CODE(
+        aclrtHostRegister(device, 4096, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_OK(aclrtFree(device));
+
+    GROUP("acl_3_2_60 taking it back");
+    CHECK_FAIL(aclrtHostUnregister(NULL), ACL_ERROR_INVALID_PARAM, "ptr");
+    CHECK_CODE(aclrtHostUnregister(bytes + 1), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_FAIL(aclrtHostUnregister((void *)0x10), ACL_ERROR_RT_PARAM_INVALID, "0x10");
+    CHECK_OK(aclrtHostUnregister(bytes));
+    CHECK_CODE(aclrtHostUnregister(bytes), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
+    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, &at, 0), ACL_ERROR_RT_PARAM_INVALID, "registered");
+    CHECK_FAIL(aclrtHostGetDevicePointer(NULL, &at, 0), ACL_ERROR_INVALID_PARAM, "pHost");
+    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, NULL, 0), ACL_ERROR_INVALID_PARAM, "pDevice");
+}
+
+static void second_form(void)
+{
+    void *at = NULL;
+    GROUP("acl_3_2_60 registering with flags");
+    static const uint32_t flags[] = {
+        ACL_HOST_REG_MAPPED, ACL_HOST_REG_PINNED, ACL_HOST_REG_MAPPED | ACL_HOST_REG_READONLY,
+        ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        CHECK_OK(aclrtHostRegisterV2(bytes, SIZE, flags[i]));
+        CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_HOST);
+        CHECK_CODE(aclrtHostRegisterV2(bytes, SIZE, flags[i]), ACL_ERROR_RT_PARAM_INVALID);
+        CHECK_OK(aclrtHostGetDevicePointer(bytes, &at, 0));
+        CHECK(at == bytes);
+        CHECK_OK(aclrtHostUnregister(bytes));
+    }
+    CHECK_FAIL(aclrtHostRegisterV2(NULL, 64, ACL_HOST_REG_MAPPED), ACL_ERROR_INVALID_PARAM, "ptr");
+    CHECK_FAIL(aclrtHostRegisterV2(bytes, 0, ACL_HOST_REG_MAPPED), ACL_ERROR_INVALID_PARAM, "size");
+    CHECK_CODE(aclrtHostRegisterV2(bytes, 64, 0x40), ACL_ERROR_RT_PARAM_INVALID);
+}
+
+static void neighbours(void)
+{
+    void *at = NULL;
+    GROUP("acl_3_2_60 ranges side by side");
+    for (size_t i = 0; i < 16; i++)
+        CHECK_OK(aclrtHostRegister(bytes + i * 4096, 4096, ACL_HOST_REGISTER_MAPPED, &at));
+    for (size_t i = 0; i < 16; i += 2)
+        CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
+    CHECK_CODE(
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+    for (size_t i = 1; i < 16; i += 2)
+        CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
+}
+
+static void asynchronous(void)
+{
+    static Gate gate = GATE_CLOSED;
+    void *at = NULL, *device = NULL;
+    int flag = 0;
+    GROUP("acl_3_2_60 copies with registered memory are asynchronous");
+    CHECK_OK(aclrtMalloc(&device, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMemset(device, SIZE, 9, SIZE));
+    CHECK_OK(aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at));
+    memset(bytes, 1, SIZE);
+    gate_put(&gate, stream);
+    CHECK_OK(aclrtMemcpyAsync(bytes, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CHECK_EQ(*(volatile unsigned char *)bytes, 1);
+    gate_open(&gate);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_EQ(bytes[SIZE - 1], 9);
+
+    GROUP("acl_3_2_60 unregister waits for the tasks queued before it");
+    CHECK_OK(aclrtMemset(device, SIZE, 8, SIZE));
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag_late, &flag));
+    CHECK_OK(aclrtMemcpyAsync(bytes, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CHECK_OK(aclrtHostUnregister(bytes));
+    CHECK_EQ(raised(&flag), 1);
+    CHECK_EQ(bytes[SIZE - 1], 8);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtFree(device));
+}
+
+int main(void)
+{
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    if (posix_memalign((void **)&bytes, 4096, 2 * SIZE) != 0)
+        abort();
+    registering();
+    second_form();
+    neighbours();
+    asynchronous();
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclFinalize());
+    free(bytes);
+    return END();
+}

@@ -1,0 +1,94 @@
+// env: CAIRN_DEVICE_MEMORY=256mib
+// env: CAIRN_DEVICE_MEMORY=256mib CAIRN_QUARANTINE=64mib CAIRN_WORKERS=1
+/* A full device: the code, the figures in the text, and that everything goes on afterwards. */
+#include "gate.h"
+
+#define MIB ((size_t)1 << 20)
+
+static size_t free_bytes(void)
+{
+    size_t available = 0, total = 0;
+    CHECK_OK(aclrtGetMemInfo(ACL_HBM_MEM, &available, &total));
+    CHECK_EQ(total, 256 * MIB);
+    return available;
+}
+
+/* The text has the number, in bytes. */
+static int names(const char *text, size_t number)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%zu", number);
+    return strstr(text, digits) != NULL;
+}
+
+int main(void)
+{
+    enum { COUNT = 256 };
+    static void *blocks[COUNT];
+    int count = 0;
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtSetDevice(0));
+
+    GROUP("acl_3_2_51 more than the device has");
+    void *memory = &count;
+    CHECK_FAIL(
+        aclrtMalloc(&memory, 257 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "aclrtMalloc");
+    CHECK(memory == NULL);
+
+    GROUP("acl_3_2_51 a full device: asked, free, capacity and largest hole");
+    while (count < COUNT && aclrtMallocAlign32(&blocks[count], 4 * MIB, ACL_MEM_MALLOC_HUGE_ONLY) == 0)
+        count++;
+    (void)aclGetRecentErrMsg();
+    CHECK(count >= 60 && count <= 64);
+    size_t left = free_bytes();
+    CHECK(left < 16 * MIB);
+    memory = &count;
+    CHECK_CODE(
+        aclrtMallocAlign32(&memory, 20 * MIB, ACL_MEM_MALLOC_HUGE_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    CHECK(memory == NULL);
+    const char *text = aclGetRecentErrMsg();
+    CHECK(text && names(text, 20 * MIB) && names(text, left) && names(text, 256 * MIB));
+    CHECK(text && strstr(text, "largest"));
+    printf("  the text: %s\n", text ? text : "(none)");
+
+    GROUP("acl_3_2_51 holes: 40 MiB free in pieces of 4 do not give 8");
+    for (int i = 0; i < 20; i += 2) {
+        CHECK_OK(aclrtFree(blocks[i]));
+        blocks[i] = NULL;
+    }
+    CHECK_OK(aclrtSynchronizeDevice());
+    CHECK(free_bytes() >= 40 * MIB);
+    CHECK_CODE(
+        aclrtMallocAlign32(&memory, 24 * MIB, ACL_MEM_MALLOC_HUGE_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION);
+    text = aclGetRecentErrMsg();
+    printf("  the text: %s\n", text ? text : "(none)");
+    for (int i = 0; i < 20; i += 2)
+        CHECK_OK(aclrtMallocAlign32(&blocks[i], 4 * MIB, ACL_MEM_MALLOC_HUGE_ONLY));
+
+    GROUP("acl_3_2_51 work goes on after running out of memory");
+    for (int i = 0; i < count; i++)
+        CHECK_OK(aclrtMemsetAsync(blocks[i], 4 * MIB, i, 4 * MIB, NULL));
+    CHECK_OK(aclrtSynchronizeStream(NULL));
+    for (int i = 0; i < count; i++) {
+        unsigned char byte = 0xff;
+        CHECK_OK(aclrtMemcpy(&byte, 1, (char *)blocks[i] + 4 * MIB - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        CHECK_EQ(byte, i & 255);
+        CHECK_OK(aclrtFree(blocks[i]));
+    }
+    CHECK_OK(aclrtMalloc(&memory, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMemset(memory, 200 * MIB, 1, 200 * MIB));
+
+    GROUP("acl_3_2_51 the other device is not full");
+    void *far = NULL;
+    CHECK_OK(aclrtSetDevice(1));
+    CHECK_OK(aclrtMalloc(&far, 200 * MIB, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtFree(far));
+    CHECK_OK(aclrtFree(memory));
+    CHECK_OK(aclrtResetDevice(1));
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclFinalize());
+    return END();
+}
