@@ -10,14 +10,16 @@ for name in list(os.environ):
     if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE"):
         del os.environ[name]
 
-if not os.environ.get("ASCEND_HOME_PATH"):
-    pytest.exit(
-        "ASCEND_HOME_PATH is not set: run `cargo xtask test`, or `cargo xtask toolkit` and "
-        "`source target/toolkit/set_env.sh` first",
-        returncode=2,
-    )
-
 sys.dont_write_bytecode = True
+
+
+def pytest_configure():
+    if not os.environ.get("ASCEND_HOME_PATH"):
+        pytest.exit(
+            "ASCEND_HOME_PATH is not set: run `cargo xtask test`, or `cargo xtask toolkit` and "
+            "`source target/toolkit/set_env.sh` first",
+            returncode=2,
+        )
 
 
 @pytest.fixture(autouse=True)
