@@ -15,8 +15,16 @@ pub unsafe extern "C" fn aclAppLog() {
     std::arch::naked_asm!("b {}", sym crate::trampoline::cairn_app_log_variadic);
 }
 
-#[unsafe(no_mangle)]
-extern "C" fn cairn_app_log_enabled(level: u32) -> bool {
+/// Connects the C++ side. Called once, while the library is being loaded.
+pub fn connect() {
+    // SAFETY: no other thread can have entered the library yet.
+    unsafe {
+        crate::trampoline::cairn_app_log_enabled = Some(enabled);
+        crate::trampoline::cairn_app_log = Some(line);
+    }
+}
+
+extern "C" fn enabled(level: u32) -> bool {
     logs::install();
     door::count(Entry::aclAppLog, 0);
     !process::forked() && Level::from_number(i64::from(level)).is_some_and(logs::enabled)
@@ -24,12 +32,11 @@ extern "C" fn cairn_app_log_enabled(level: u32) -> bool {
 
 /// # Safety
 /// The strings are null or NUL-terminated.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cairn_app_log(
+unsafe extern "C" fn line(
     level: u32,
     func: *const c_char,
     file: *const c_char,
-    line: u32,
+    number: u32,
     text: *const c_char,
 ) {
     let read = |p: *const c_char| match p.is_null() {
@@ -40,6 +47,6 @@ unsafe extern "C" fn cairn_app_log(
     if let Some(level) = Level::from_number(i64::from(level)) {
         let file = read(file);
         let file = file.rsplit('/').next().unwrap_or("?");
-        logs::write(level, "APP", file, line, format_args!("{}: {}", read(func), read(text)));
+        logs::write(level, "APP", file, number, format_args!("{}: {}", read(func), read(text)));
     }
 }

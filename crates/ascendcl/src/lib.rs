@@ -22,6 +22,7 @@ mod context;
 mod data_buffer;
 mod device;
 mod event;
+mod hccl;
 mod host_func;
 mod init;
 mod memory;

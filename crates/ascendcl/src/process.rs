@@ -47,11 +47,13 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Writes the counters of the entry points at exit, when `CAIRN_COVERAGE` names a folder.
+/// Runs when the library is loaded. Counters of the entry points are written at exit when
+/// `CAIRN_COVERAGE` names a folder.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
+        crate::app_log::connect();
         if std::env::var_os("CAIRN_COVERAGE").is_some() {
             // SAFETY: the handler is a plain function of a library that is never unloaded.
             unsafe { libc::atexit(write_coverage) };

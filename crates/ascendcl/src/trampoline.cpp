@@ -24,8 +24,10 @@ static bool guarded(Call call) {
 
 extern "C" {
 
-void cairn_app_log(uint32_t level, const char *func, const char *file, uint32_t line, const char *text);
-bool cairn_app_log_enabled(uint32_t level);
+// Set from Rust when the library is loaded.
+__attribute__((visibility("hidden"))) bool (*cairn_app_log_enabled)(uint32_t level) = nullptr;
+__attribute__((visibility("hidden"))) void (*cairn_app_log)(uint32_t level, const char *func, const char *file,
+                                                            uint32_t line, const char *text) = nullptr;
 
 bool cairn_call_host_function(const void *function, void *argument) {
     auto call = reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(function));
@@ -44,7 +46,7 @@ bool cairn_call_device_state(const void *function, size_t device, uint32_t state
 
 void cairn_app_log_variadic(uint32_t level, const char *func, const char *file, uint32_t line,
                             const char *format, ...) {
-    if (format == nullptr || !cairn_app_log_enabled(level)) {
+    if (format == nullptr || cairn_app_log == nullptr || !cairn_app_log_enabled(level)) {
         return;
     }
     char text[4096];

@@ -1,6 +1,9 @@
 //! The C++ functions that call the user and stop exceptions.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
+
+/// Takes a formatted line: level, function, file, line, text.
+pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, *const c_char);
 
 unsafe extern "C" {
     /// Calls `void function(void *)`.
@@ -21,4 +24,8 @@ unsafe extern "C" {
     ) -> bool;
     /// The body of `aclAppLog`.
     pub fn cairn_app_log_variadic();
+    /// Whether `aclAppLog` has anything to do.
+    pub static mut cairn_app_log_enabled: Option<extern "C" fn(level: u32) -> bool>;
+    /// Where `aclAppLog` leaves the formatted text.
+    pub static mut cairn_app_log: Option<LogSink>;
 }

@@ -47,7 +47,7 @@ const ACL: c_int = Code::FeatureNotSupport as c_int;
 
 unsupported! {
     c_int = ACL;
-        aclGetViewShape aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute
+        aclGetViewShape aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute aclopCompileAndExecuteV2
         aclopSetAttrBool aclopSetAttrDataType aclopSetAttrFloat aclopSetAttrInt
         aclopSetAttrListBool aclopSetAttrListFloat aclopSetAttrListInt aclopSetAttrListListInt
         aclopSetAttrString aclopStartDumpArgs aclopStopDumpArgs aclrtBinaryGetFunction
@@ -59,7 +59,7 @@ unsupported! {
         rtGetC2cCtrlAddr rtKernelLaunch;
     c_int = HCCL;
         HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
-        HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend HcclSetConfig;
+        HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend;
     *mut c_void = std::ptr::null_mut();
         aclCreateIntArray aclCreateScalar aclCreateTensor aclopCreateAttr
         acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
