@@ -71,10 +71,9 @@ fn main() -> Result<()> {
             println!("{}", toolkit::assemble(&root, &dir)?.display());
             Ok(())
         }
-        Chore::Bench { name } => bail!(
-            "no benchmark yet (asked for {})",
-            name.as_deref().unwrap_or("all")
-        ),
+        Chore::Bench { name } => {
+            bail!("no benchmark yet (asked for {})", name.as_deref().unwrap_or("all"))
+        }
         Chore::Gen { check } => r#gen::run(&root, check),
         Chore::Lint => lint::run(&root),
         Chore::Venv => venv::run(&root),
@@ -82,12 +81,13 @@ fn main() -> Result<()> {
     }
 }
 
-/// The root of the repository: the folder above this package.
+/// The root of the repository: the folder above this package. Cargo tells it anew at every run; what
+/// was true when this program was compiled may be another checkout that shares the target folder.
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the repository")
-        .to_path_buf()
+    let compiled = || env!("CARGO_MANIFEST_DIR").into();
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(compiled);
+    let package = PathBuf::from(package);
+    package.parent().expect("xtask lies in the repository").to_path_buf()
 }
 
 /// Cargo's output folder: `CARGO_TARGET_DIR`, else `target`.
