@@ -83,6 +83,7 @@ impl Clock {
 /// that a submitting thread and the worker do not share one. Readers take no lock.
 pub struct Progress {
     lines: Box<[Line]>,
+    open: Box<[AtomicU64]>,
     highest: AtomicUsize,
     indexes: Mutex<Indexes>,
 }
@@ -107,6 +108,7 @@ impl Progress {
     pub fn new(streams: usize) -> Progress {
         Progress {
             lines: (0..streams).map(|_| Line::default()).collect(),
+            open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
             indexes: Mutex::new(Rank::Handles, Indexes { next: 0, free: Vec::new() }),
         }
@@ -115,21 +117,37 @@ impl Progress {
     /// An index for a new stream; `None` when the table is full.
     pub fn open(&self) -> Option<StreamIndex> {
         let mut indexes = self.indexes.lock();
-        if let Some(index) = indexes.free.pop() {
-            return Some(index);
-        }
-        if indexes.next as usize == self.lines.len() {
-            return None;
-        }
-        indexes.next += 1;
-        self.highest.store(indexes.next as usize, Ordering::Release);
-        Some(indexes.next - 1)
+        let index = match indexes.free.pop() {
+            Some(index) => index,
+            None if indexes.next as usize == self.lines.len() => return None,
+            None => {
+                indexes.next += 1;
+                self.highest.store(indexes.next as usize, Ordering::Release);
+                indexes.next - 1
+            }
+        };
+        self.open[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
+        Some(index)
     }
 
     /// Gives the index back. All its tasks are finished.
     pub fn close(&self, index: StreamIndex) {
         debug_assert_eq!(self.submitted(index), self.finished(index));
+        self.open[index as usize / 64].fetch_and(!(1 << (index % 64)), Ordering::SeqCst);
         self.indexes.lock().free.push(index);
+    }
+
+    /// The indexes in use.
+    fn opened(&self) -> impl Iterator<Item = StreamIndex> {
+        let words = self.highest.load(Ordering::Acquire).div_ceil(64);
+        (0..words).flat_map(|word| {
+            let mut bits = self.open[word].load(Ordering::SeqCst);
+            std::iter::from_fn(move || {
+                let bit = (bits != 0).then(|| bits.trailing_zeros())?;
+                bits &= bits - 1;
+                Some(word as u32 * 64 + bit)
+            })
+        })
     }
 
     /// The last task submitted to the stream.
@@ -163,7 +181,7 @@ impl Progress {
     /// The last submitted task of every stream that is not done: what a free must wait for.
     pub fn tails(&self) -> Clock {
         let mut clock = Clock::new();
-        for index in 0..self.highest.load(Ordering::Acquire) as u32 {
+        for index in self.opened() {
             let finished = self.finished(index);
             let seq = self.submitted(index);
             if finished < seq {

@@ -146,6 +146,12 @@ impl Arena {
         }
     }
 
+    /// Live and waiting bytes.
+    pub fn held(&self) -> (u64, u64) {
+        let inner = self.inner.lock();
+        (inner.live, inner.quarantine.bytes())
+    }
+
     /// Bytes an allocation may still get, quarantined ones counted as free.
     pub fn free_bytes(&self) -> u64 {
         let inner = self.inner.lock();

@@ -110,9 +110,9 @@ impl Memory {
 
     fn show(&self, device: u32) {
         if let Some(live) = &self.live {
-            let usage = self.usage(device);
-            live.set_used(self.physical[device as usize], usage.live);
-            live.set_waiting(self.physical[device as usize], usage.waiting);
+            let (used, waiting) = self.devices[device as usize].held();
+            live.set_used(self.physical[device as usize], used);
+            live.set_waiting(self.physical[device as usize], waiting);
         }
     }
 
@@ -136,31 +136,29 @@ impl Memory {
     }
 
     fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
-        let began = Instant::now();
-        let mut watch = Watch::new(&self.progress);
+        let mut watch = None;
         let mut patient = true;
         loop {
             let attempt = arena.attempt(&ask, patient);
-            let relieved = match attempt {
+            match attempt {
                 Attempt::Taken(address) => return Ok(address),
                 Attempt::Exhausted => return Err(out_of_memory(arena, ask.bytes, None)),
                 Attempt::Refused(reason) => {
                     return Err(out_of_memory(arena, ask.bytes, Some(reason)));
                 }
-                Attempt::QuarantineFull | Attempt::Waiting => match watch.verdict(began) {
-                    Verdict::Moving => true,
-                    Verdict::Quiet => match attempt {
-                        Attempt::Waiting => self.relieve_all(ask.bytes),
-                        _ => arena.relieve(0),
-                    },
-                    Verdict::Stalled => false,
-                },
+                Attempt::QuarantineFull | Attempt::Waiting => {}
+            }
+            let full = matches!(attempt, Attempt::QuarantineFull);
+            let relieved = match watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict() {
+                Verdict::Moving => true,
+                Verdict::Quiet if full => arena.relieve(0),
+                Verdict::Quiet => self.relieve_all(ask.bytes),
+                Verdict::Stalled => false,
             };
-            if !relieved {
-                match attempt {
-                    Attempt::QuarantineFull => patient = false,
-                    _ => return Err(out_of_memory(arena, ask.bytes, None)),
-                }
+            match (relieved, full) {
+                (true, _) => {}
+                (false, true) => patient = false,
+                (false, false) => return Err(out_of_memory(arena, ask.bytes, None)),
             }
         }
     }
@@ -397,17 +395,19 @@ enum Verdict {
 /// Watches whether anything is submitted or finished anywhere.
 struct Watch<'a> {
     progress: &'a Progress,
+    began: Instant,
     totals: (u64, u64),
     since: Instant,
 }
 
 impl<'a> Watch<'a> {
     fn new(progress: &'a Progress) -> Watch<'a> {
-        Watch { progress, totals: progress.totals(), since: Instant::now() }
+        let now = Instant::now();
+        Watch { progress, began: now, totals: progress.totals(), since: now }
     }
 
     /// Waits a moment and says how things stand.
-    fn verdict(&mut self, began: Instant) -> Verdict {
+    fn verdict(&mut self) -> Verdict {
         if sync::REAL_TIME {
             thread::sleep(Duration::from_millis(1));
         } else {
@@ -415,14 +415,15 @@ impl<'a> Watch<'a> {
         }
         let totals = self.progress.totals();
         if totals != self.totals {
-            *self = Watch { progress: self.progress, totals, since: Instant::now() };
+            self.totals = totals;
+            self.since = Instant::now();
         }
         let (idle, still) = (totals.0 == totals.1, self.since.elapsed());
         if idle && (still >= QUIET || !sync::REAL_TIME) {
             Verdict::Quiet
         } else if !idle && still >= STALLED {
             Verdict::Stalled
-        } else if began.elapsed() >= PATIENCE {
+        } else if self.began.elapsed() >= PATIENCE {
             Verdict::Quiet
         } else {
             Verdict::Moving

@@ -1,0 +1,226 @@
+//! `cargo xtask bench runtime`: the runtime beside its peers, in one run.
+
+#![allow(missing_docs)]
+
+mod acl;
+mod measure;
+
+use acl::Acl;
+use cairn_runtime::Runtime;
+use cairn_runtime::config::Config;
+use cairn_runtime::event::{Kind, flag};
+use cairn_runtime::task::{Body, Task};
+use measure::{Figure, Report, slices};
+use std::ffi::c_void;
+use std::path::PathBuf;
+use std::ptr::null_mut;
+
+fn main() -> std::io::Result<()> {
+    let toolkit =
+        PathBuf::from(std::env::var_os("CAIRN_TOOLKIT").expect("CAIRN_TOOLKIT names the toolkit"));
+    let out =
+        PathBuf::from(std::env::var_os("CAIRN_BENCH_OUT").unwrap_or_else(|| "target/bench".into()));
+    let mut report = Report::new();
+    engine(&mut report);
+    door(&mut report, &Acl::load(&toolkit));
+    report.write(&out.join("runtime.json"))
+}
+
+/// What has no function of its own in C: empty tasks, straight at the engine.
+fn engine(report: &mut Report) {
+    let runtime = Runtime::start(Config::from_env().expect("settings")).expect("a runtime");
+    runtime.set_device(0).expect("device 0");
+    let stream =
+        || runtime.stream(runtime.create_stream(0, 0).expect("a stream")).expect("a stream");
+    let (a, b) = (stream(), stream());
+    let empty = || Task::bare("empty", Body::Nothing);
+
+    let submit = slices(
+        400,
+        200,
+        || {
+            a.synchronize(None).expect("done");
+            a.submit(empty()).expect("submitted");
+        },
+        || {
+            (0..200).for_each(|_| {
+                a.submit(empty()).expect("submitted");
+            })
+        },
+    );
+    report.alone("submit an empty task, worker awake", submit, "at most 100 ns");
+
+    a.synchronize(None).expect("done");
+    let round = slices(
+        400,
+        100,
+        || (),
+        || {
+            for _ in 0..100 {
+                a.submit(empty()).expect("submitted");
+                a.synchronize(None).expect("done");
+            }
+        },
+    );
+    report.beside(
+        "submit to complete, caller waits",
+        round,
+        "crossbeam round trip",
+        crossbeam_round_trip(),
+        "at most 1.5x",
+    );
+
+    let event = runtime
+        .event(runtime.create_event(Kind::Ex, flag::SYNC).expect("an event"))
+        .expect("an event");
+    let hand_over = slices(
+        200,
+        100,
+        || (),
+        || {
+            for _ in 0..100 {
+                event.record(&a).expect("recorded");
+                event.wait(&b, std::time::Duration::ZERO).expect("submitted");
+            }
+            b.synchronize(None).expect("done");
+        },
+    );
+    report.alone("record on one stream, wait on another", hand_over, "-");
+    runtime.shared.scheduler.stop();
+}
+
+fn crossbeam_round_trip() -> Figure {
+    let (to, at) = crossbeam_channel::bounded::<u64>(64);
+    let (back, from) = crossbeam_channel::bounded::<u64>(64);
+    let echo = std::thread::spawn(move || {
+        for value in at {
+            back.send(value).expect("heard");
+        }
+    });
+    let figure = slices(
+        400,
+        100,
+        || (),
+        || {
+            for value in 0..100 {
+                to.send(value).expect("heard");
+                from.recv().expect("answered");
+            }
+        },
+    );
+    drop(to);
+    echo.join().expect("the echo ends");
+    figure
+}
+
+/// What C programs call.
+fn door(report: &mut Report, acl: &Acl) {
+    let ok = |code: i32| assert_eq!(code, 0);
+    // SAFETY: calls of the C interface with valid arguments, throughout this function.
+    unsafe {
+        ok((acl.set_device)(0));
+        let mut made: Vec<*mut c_void> = vec![null_mut(); 1000];
+        let mut created = Vec::new();
+        for _ in 0..10 {
+            let start = std::time::Instant::now();
+            made.iter_mut().for_each(|s| ok((acl.create_stream)(s)));
+            created.push(start.elapsed().as_nanos() as f64);
+            made.iter().for_each(|s| ok((acl.destroy_stream)(*s)));
+        }
+        created.sort_by(f64::total_cmp);
+        report.alone(
+            "1,000 streams created",
+            Figure { best: created[0], median: created[5] },
+            "at most 10 ms",
+        );
+
+        let mut stream = null_mut();
+        ok((acl.create_stream)(&mut stream));
+        copies(report, acl, stream);
+
+        for size in [512usize, 64 << 10, 1 << 20, 32 << 20] {
+            let pairs = if size > 1 << 20 { 8 } else { 64 };
+            let ours = slices(
+                100,
+                pairs,
+                || ok((acl.synchronize)(stream)),
+                || {
+                    for _ in 0..pairs {
+                        let mut p = null_mut();
+                        ok((acl.malloc)(&mut p, size, 2));
+                        ok((acl.free)(p));
+                    }
+                },
+            );
+            let theirs = slices(
+                100,
+                pairs,
+                || (),
+                || {
+                    for _ in 0..pairs {
+                        let p = libc::malloc(size);
+                        std::hint::black_box(p);
+                        libc::free(p);
+                    }
+                },
+            );
+            report.beside(&format!("malloc + free, {}", bytes(size)), ours, "glibc", theirs, "");
+        }
+    }
+}
+
+/// # Safety
+/// `stream` is live.
+unsafe fn copies(report: &mut Report, acl: &Acl, stream: *mut c_void) {
+    let ok = |code: i32| assert_eq!(code, 0);
+    const MOST: usize = 256 << 20;
+    // SAFETY: calls of the C interface on memory that it gave out; memcpy within the same bounds.
+    unsafe {
+        let (mut device, mut host, mut plain) = (null_mut(), null_mut(), null_mut());
+        ok((acl.malloc)(&mut device, MOST, 0));
+        ok((acl.malloc_host)(&mut host, MOST));
+        ok((acl.malloc)(&mut plain, MOST, 0));
+        for p in [device, host, plain] {
+            ok((acl.memset_async)(p, MOST, 1, MOST, stream));
+        }
+        ok((acl.synchronize)(stream));
+        for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20] {
+            let rounds = ((64 << 20) / size).clamp(1, 64);
+            let count = if size > 64 << 20 { 12 } else { 60 };
+            let ours = slices(
+                count,
+                rounds,
+                || (),
+                || {
+                    for _ in 0..rounds {
+                        ok((acl.memcpy_async)(device, size, host, size, 1, stream));
+                    }
+                    ok((acl.synchronize)(stream));
+                },
+            );
+            let theirs = slices(
+                count,
+                rounds,
+                || (),
+                || {
+                    for _ in 0..rounds {
+                        libc::memcpy(plain, host, size);
+                        std::hint::black_box(plain);
+                    }
+                },
+            );
+            let goal = if size >= 1 << 20 { "at most 1.05x (0.95 of the speed)" } else { "" };
+            report.beside(&format!("async copy, {}", bytes(size)), ours, "memcpy", theirs, goal);
+        }
+        ok((acl.free)(device));
+        ok((acl.free)(plain));
+    }
+}
+
+fn bytes(n: usize) -> String {
+    match n {
+        n if n >= 1 << 20 => format!("{} MiB", n >> 20),
+        n if n >= 1 << 10 => format!("{} KiB", n >> 10),
+        n => format!("{n} B"),
+    }
+}

@@ -1,0 +1,606 @@
+//! Streams, events, workers and the quarantine under a scheduler that tries many interleavings.
+//!
+//! `cargo test -p cairn-runtime --features shuttle --test models`; `CAIRN_SHUTTLE_ITERATIONS` sets
+//! how many interleavings each model gets. A hang is a deadlock to shuttle, hence a failure.
+
+#![cfg(feature = "shuttle")]
+
+use cairn_runtime::clock::Epoch;
+use cairn_runtime::config::Config;
+use cairn_runtime::error::Code;
+use cairn_runtime::event::{Event, Kind};
+use cairn_runtime::host;
+use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
+use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::shared::Shared;
+use cairn_runtime::stream::{FailureMode, Fate, Stream, StreamSpec};
+use cairn_runtime::sync::{Arc, thread};
+use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use shuttle::sync::Barrier;
+use std::ffi::c_void;
+use std::sync::Mutex;
+use std::time::Duration;
+
+const FOREVER: Duration = Duration::ZERO;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = asked.unwrap_or(1000);
+    let model = std::sync::Arc::new(model);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    let (random, pct) = (model.clone(), model);
+    shuttle::Runner::new(RandomScheduler::new(iterations), config.clone()).run(move || random());
+    shuttle::Runner::new(PctScheduler::new(3, iterations), config).run(move || pct());
+}
+
+/// One runtime inside one execution.
+struct World {
+    shared: Arc<Shared>,
+    fate: Arc<Fate>,
+}
+
+impl World {
+    fn new(workers: usize) -> World {
+        let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
+        config.visible = vec![0];
+        config.device_memory = 2 << 20;
+        config.budget = 16 << 20;
+        config.quarantine = 2 << 20;
+        let shared = Shared::new(config, 8).unwrap();
+        shared.scheduler.start(workers).unwrap();
+        World { shared, fate: Arc::default() }
+    }
+
+    fn stream(&self) -> Arc<Stream> {
+        let fate = self.fate.clone();
+        let spec = StreamSpec { device: 0, context: 1, fate, priority: 0, flags: 0 };
+        Stream::new(&self.shared, spec).unwrap()
+    }
+
+    fn assert_done(&self, stream: &Stream, tasks: u64) {
+        assert_eq!(self.shared.progress.submitted(stream.index), tasks);
+        assert_eq!(self.shared.progress.finished(stream.index), tasks);
+    }
+
+    /// Every thread of the runtime ends when it is told to.
+    fn end(self) {
+        self.shared.scheduler.stop();
+        self.shared.host_threads.stop();
+        while Arc::strong_count(&self.shared.scheduler) > 1
+            || Arc::strong_count(&self.shared.host_threads) > 1
+        {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Waits for a stream without running its tasks: the workers have to.
+fn only_wait(stream: &Arc<Stream>) {
+    assert!(host::in_callback(|| stream.synchronize(None)).unwrap());
+}
+
+/// A byte that tasks write. Modelled threads take turns, so plain memory is enough.
+fn cell() -> Span {
+    Span { address: Box::leak(Box::new(0u8)) as *mut u8 as usize, bytes: 1, place: Place::Any }
+}
+
+fn read(span: Span) -> u8 {
+    // SAFETY: a leaked box of one byte, or memory of an arena that the test holds.
+    unsafe { *(span.address as *const u8) }
+}
+
+fn fill(to: Span, value: u8) -> Task {
+    Task::fill("fill", to, value)
+}
+
+fn copy(from: Span, to: Span) -> Task {
+    Task::copy("copy", from, to)
+}
+
+type Job = Box<dyn Fn() -> bool + Send + Sync>;
+
+unsafe extern "C" fn call(_: *const c_void, argument: *mut c_void) -> bool {
+    // SAFETY: `host_task` leaked it.
+    unsafe { (*(argument as *const Job))() }
+}
+
+fn host_task(job: impl Fn() -> bool + Send + Sync + 'static) -> Task {
+    let job: Job = Box::new(job);
+    let argument = Box::into_raw(Box::new(job)).cast();
+    Task::bare("host", Body::Host(HostCall { call, function: std::ptr::null(), argument }))
+}
+
+/// What ran, in order.
+#[derive(Clone, Default)]
+struct Journal(std::sync::Arc<Mutex<Vec<u32>>>);
+
+impl Journal {
+    fn entry(&self, value: u32) -> Task {
+        let journal = self.clone();
+        host_task(move || {
+            journal.0.lock().unwrap().push(value);
+            true
+        })
+    }
+
+    fn seen(&self) -> Vec<u32> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn plain() -> Arc<Event> {
+    Arc::new(Event::new(1, Kind::Plain, 9).unwrap())
+}
+
+#[test]
+fn stream_runs_every_task_once_in_order() {
+    explore(|| {
+        let world = World::new(1);
+        let stream = world.stream();
+        let submitters: Vec<_> = [10u8, 20]
+            .into_iter()
+            .map(|value| {
+                let stream = stream.clone();
+                thread::spawn(move || {
+                    let cells = [cell(), cell(), cell()];
+                    stream.submit(fill(cells[0], value)).unwrap();
+                    stream.submit(copy(cells[0], cells[1])).unwrap();
+                    stream.submit(copy(cells[1], cells[2])).unwrap();
+                    cells[2]
+                })
+            })
+            .collect();
+        assert!(stream.synchronize(None).unwrap());
+        let ends: Vec<_> = submitters.into_iter().map(|t| t.join().unwrap()).collect();
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!((read(ends[0]), read(ends[1])), (10, 20));
+        assert!(stream.is_idle());
+        world.assert_done(&stream, 6);
+        world.end();
+    });
+}
+
+#[test]
+fn stream_with_two_helpers_and_no_worker() {
+    explore(|| {
+        let world = World::new(0);
+        let stream = world.stream();
+        let cells = [cell(), cell()];
+        stream.submit(fill(cells[0], 7)).unwrap();
+        let helper = {
+            let stream = stream.clone();
+            thread::spawn(move || assert!(stream.synchronize(None).unwrap()))
+        };
+        stream.submit(copy(cells[0], cells[1])).unwrap();
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!(read(cells[1]), 7);
+        helper.join().unwrap();
+        world.assert_done(&stream, 2);
+        world.end();
+    });
+}
+
+#[test]
+fn stream_hands_host_functions_off_and_back() {
+    explore(|| {
+        let world = World::new(1);
+        let (stream, journal) = (world.stream(), Journal::default());
+        let cells = [cell(), cell()];
+        let second = {
+            let (stream, journal) = (stream.clone(), journal.clone());
+            thread::spawn(move || {
+                for value in [11, 12] {
+                    stream.submit(journal.entry(value)).unwrap();
+                }
+            })
+        };
+        stream.submit(journal.entry(1)).unwrap();
+        stream.submit(fill(cells[0], 5)).unwrap();
+        let seen = journal.clone();
+        stream
+            .submit(host_task(move || {
+                assert_eq!(read(cells[0]), 5);
+                seen.0.lock().unwrap().push(2);
+                true
+            }))
+            .unwrap();
+        stream.submit(copy(cells[0], cells[1])).unwrap();
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!(read(cells[1]), 5);
+        second.join().unwrap();
+        only_wait(&stream);
+        let seen = journal.seen();
+        let of = |low: u32| seen.iter().copied().filter(|v| v / 10 == low).collect::<Vec<_>>();
+        assert_eq!((of(0), of(1)), (vec![1, 2], vec![11, 12]));
+        world.assert_done(&stream, 6);
+        world.end();
+    });
+}
+
+#[test]
+fn event_waits_keep_their_capture() {
+    explore(|| {
+        let world = World::new(1);
+        let (a, b, c) = (world.stream(), world.stream(), world.stream());
+        let (event, gate) = (plain(), plain());
+        let cells = [cell(), cell()];
+        a.submit(fill(cells[0], 1)).unwrap();
+        event.record(&a).unwrap();
+        event.wait(&b, FOREVER).unwrap();
+        b.submit(copy(cells[0], cells[1])).unwrap();
+        gate.wait(&c, FOREVER).unwrap();
+        event.record(&c).unwrap();
+        only_wait(&b);
+        assert_eq!(read(cells[1]), 1);
+        assert!(!event.is_complete());
+        let epoch = Epoch { stream: a.index, seq: 2 };
+        assert!(b.ordered().covers(epoch) && !c.ordered().covers(epoch));
+        gate.record(&b).unwrap();
+        assert!(event.synchronize(None).unwrap());
+        assert!(event.is_complete() && gate.is_complete());
+        assert!(event.waits_passed());
+        world.end();
+    });
+}
+
+#[test]
+fn event_park_and_unpark_race() {
+    explore(|| {
+        let world = World::new(1);
+        let (a, b, c) = (world.stream(), world.stream(), world.stream());
+        let event = plain();
+        let cells = [cell(), cell(), cell()];
+        let recorder = {
+            let (a, event) = (a.clone(), event.clone());
+            thread::spawn(move || {
+                a.submit(fill(cells[0], 3)).unwrap();
+                event.record(&a).unwrap();
+            })
+        };
+        let other = {
+            let (c, event) = (c.clone(), event.clone());
+            thread::spawn(move || {
+                event.wait(&c, FOREVER).unwrap();
+                c.submit(copy(cells[0], cells[2])).unwrap();
+                assert!(c.synchronize(None).unwrap());
+            })
+        };
+        event.wait(&b, FOREVER).unwrap();
+        b.submit(copy(cells[0], cells[1])).unwrap();
+        only_wait(&b);
+        other.join().unwrap();
+        recorder.join().unwrap();
+        assert_eq!((read(cells[1]), read(cells[2])), (3, 3));
+        assert!(event.waits_passed());
+        world.end();
+    });
+}
+
+#[test]
+fn abort_frees_a_parked_stream() {
+    explore(|| {
+        let world = World::new(1);
+        let stream = world.stream();
+        let never = plain();
+        let cells = [cell(), cell()];
+        never.wait(&stream, FOREVER).unwrap();
+        stream.submit(fill(cells[0], 1)).unwrap();
+        let aborter = {
+            let stream = stream.clone();
+            thread::spawn(move || stream.abort())
+        };
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!(read(cells[0]), 0, "what was queued is dropped");
+        aborter.join().unwrap();
+        assert_eq!(stream.take_failure().unwrap().code, Code::StreamAbort);
+        assert!(never.waits_passed());
+        stream.submit(fill(cells[1], 2)).unwrap();
+        only_wait(&stream);
+        assert_eq!(read(cells[1]), 2, "later work runs");
+        assert!(stream.take_failure().is_none());
+        world.end();
+    });
+}
+
+#[test]
+fn abort_races_with_the_record() {
+    explore(|| {
+        let world = World::new(2);
+        let (a, b) = (world.stream(), world.stream());
+        let event = plain();
+        event.wait(&b, FOREVER).unwrap();
+        let aborter = {
+            let b = b.clone();
+            thread::spawn(move || b.abort())
+        };
+        event.record(&a).unwrap();
+        only_wait(&b);
+        aborter.join().unwrap();
+        event.wait(&b, FOREVER).unwrap();
+        only_wait(&b);
+        world.assert_done(&b, 2);
+        assert!(event.waits_passed());
+        world.end();
+    });
+}
+
+#[test]
+fn a_forced_close_ends_a_parked_stream() {
+    explore(|| {
+        let world = World::new(1);
+        let (stream, other) = (world.stream(), world.stream());
+        let (never, last) = (plain(), plain());
+        never.wait(&stream, FOREVER).unwrap();
+        last.record(&stream).unwrap();
+        last.wait(&other, FOREVER).unwrap();
+        let closer = {
+            let stream = stream.clone();
+            thread::spawn(move || stream.close(false).unwrap())
+        };
+        only_wait(&other);
+        closer.join().unwrap();
+        let refused = stream.submit(Task::bare("late", Body::Nothing)).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidHandle);
+        let index = stream.index;
+        drop(stream);
+        while world.shared.progress.open() != Some(index) {
+            thread::yield_now();
+        }
+        world.end();
+    });
+}
+
+#[test]
+fn a_wait_that_expires_fails_alone() {
+    explore(|| {
+        let world = World::new(1);
+        let (stream, other) = (world.stream(), world.stream());
+        let (never, done) = (plain(), plain());
+        done.record(&other).unwrap();
+        only_wait(&other);
+        never.wait(&stream, Duration::from_millis(1)).unwrap();
+        done.wait(&stream, FOREVER).unwrap();
+        only_wait(&stream);
+        assert_eq!(stream.take_failure().unwrap().code, Code::WaitTimeout);
+        assert!(stream.take_failure().is_none());
+        assert!(never.waits_passed() && done.waits_passed());
+        world.end();
+    });
+}
+
+#[test]
+fn an_aborted_wait_leaves_no_timeout_behind() {
+    explore(|| {
+        let world = World::new(1);
+        let (stream, other) = (world.stream(), world.stream());
+        let event = plain();
+        event.wait(&stream, Duration::from_millis(1)).unwrap();
+        let aborter = {
+            let stream = stream.clone();
+            thread::spawn(move || stream.abort())
+        };
+        only_wait(&stream);
+        aborter.join().unwrap();
+        assert!(stream.take_failure().is_some());
+        event.wait(&stream, FOREVER).unwrap();
+        event.record(&other).unwrap();
+        only_wait(&stream);
+        assert_eq!(stream.take_failure(), None, "neither a late mark nor a late timer");
+        world.end();
+    });
+}
+
+fn no_wake_up_is_lost(workers: usize) {
+    explore(move || {
+        let world = World::new(workers);
+        let streams = [world.stream(), world.stream()];
+        let cells = [cell(), cell()];
+        for round in 1..=2 {
+            let other = {
+                let stream = streams[1].clone();
+                thread::spawn(move || {
+                    stream.submit(fill(cells[1], round)).unwrap();
+                    only_wait(&stream);
+                })
+            };
+            streams[0].submit(fill(cells[0], round)).unwrap();
+            only_wait(&streams[0]);
+            other.join().unwrap();
+            assert_eq!((read(cells[0]), read(cells[1])), (round, round));
+        }
+        world.end();
+    });
+}
+
+#[test]
+fn one_worker_loses_no_wake_up() {
+    no_wake_up_is_lost(1);
+}
+
+#[test]
+fn two_workers_lose_no_wake_up() {
+    no_wake_up_is_lost(2);
+}
+
+#[test]
+fn two_host_functions_wait_for_each_other() {
+    explore(|| {
+        let world = World::new(1);
+        let streams = [world.stream(), world.stream()];
+        let meet = Arc::new(Barrier::new(2));
+        for stream in &streams {
+            let meet = meet.clone();
+            stream
+                .submit(host_task(move || {
+                    meet.wait();
+                    true
+                }))
+                .unwrap();
+        }
+        for stream in &streams {
+            assert!(stream.synchronize(None).unwrap());
+            assert!(stream.take_failure().is_none());
+        }
+        world.end();
+    });
+}
+
+#[test]
+fn workers_finish_what_is_ready_when_they_are_stopped() {
+    explore(|| {
+        let world = World::new(2);
+        let (a, b) = (world.stream(), world.stream());
+        let cells = [cell(), cell()];
+        a.submit(fill(cells[0], 1)).unwrap();
+        b.submit(fill(cells[1], 2)).unwrap();
+        world.end();
+        assert_eq!((read(cells[0]), read(cells[1])), (1, 2));
+    });
+}
+
+fn ask(bytes: u64) -> Ask {
+    Ask { bytes, align: 512, huge: Huge::No }
+}
+
+/// The allocating call of the runtime waits for the work that was queued at the free.
+#[test]
+fn quarantine_keeps_what_queued_work_reads() {
+    explore(|| {
+        let world = World::new(1);
+        let (stream, gate) = (world.stream(), plain());
+        let all = world.shared.config.device_memory;
+        let out = cell();
+        let address = world.shared.memory.allocate(0, ask(all)).unwrap();
+        let block = Span { address, bytes: 1, place: Place::Device(0) };
+        stream.submit(fill(block, 1)).unwrap();
+        gate.wait(&stream, FOREVER).unwrap();
+        stream.submit(copy(block, out)).unwrap();
+        world.shared.memory.free(address).unwrap();
+        let opener = {
+            let (gate, other) = (gate.clone(), world.stream());
+            thread::spawn(move || gate.record(&other).unwrap())
+        };
+        let again = world.shared.memory.allocate(0, ask(all)).unwrap();
+        assert_eq!(again, address, "there is no other room");
+        world.shared.memory.perform(&fill(block, 9)).unwrap();
+        only_wait(&stream);
+        assert_eq!(read(out), 1);
+        opener.join().unwrap();
+        world.end();
+    });
+}
+
+/// torch_npu's way: the kernel waits in a queue of the user's while its memory is freed; the freeing
+/// thread's synchronize first drains that queue. Another thread must not get the memory before.
+#[test]
+fn quarantine_keeps_what_a_foreign_queue_reads() {
+    explore(|| {
+        let world = World::new(1);
+        let stream = world.stream();
+        let budget = Arc::new(Budget::new(2 << 20));
+        let progress = world.shared.progress.clone();
+        let arena =
+            Arc::new(Arena::new("model".into(), 2 << 20, 4 << 20, progress, budget).unwrap());
+        let Attempt::Taken(address) = arena.attempt(&ask(2 << 20), true) else { panic!() };
+        let block = Span { address, bytes: 1, place: Place::Any };
+        let out = cell();
+        world.shared.memory.perform(&fill(block, 1)).unwrap();
+
+        let taker = {
+            let (arena, shared) = (arena.clone(), world.shared.clone());
+            thread::spawn(move || {
+                loop {
+                    if let Attempt::Taken(again) = arena.attempt(&ask(2 << 20), true) {
+                        assert_eq!(again, address);
+                        shared.memory.perform(&fill(block, 9)).unwrap();
+                        return;
+                    }
+                    thread::yield_now();
+                }
+            })
+        };
+        stream.synchronize(None).unwrap();
+        let foreign_queue = {
+            let stream = stream.clone();
+            thread::spawn(move || {
+                stream.submit(copy(block, out)).unwrap();
+            })
+        };
+        assert!(arena.free(arena.offset(address).unwrap()));
+        assert!(!arena.free(arena.offset(address).unwrap()), "a second free finds nothing");
+        foreign_queue.join().unwrap();
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!(read(out), 1);
+        taker.join().unwrap();
+        world.end();
+    });
+}
+
+/// Two threads free the same block: one of them does it.
+#[test]
+fn a_block_is_freed_once() {
+    explore(|| {
+        let world = World::new(0);
+        let shared = world.shared.clone();
+        let address = shared.memory.allocate(0, ask(512)).unwrap();
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || shared.memory.free(address).is_ok())
+        };
+        let mine = shared.memory.free(address).is_ok();
+        assert!(mine != other.join().unwrap());
+        assert_eq!(shared.memory.usage(0).live, 0);
+        drop(shared);
+        world.end();
+    });
+}
+
+#[test]
+fn stop_drops_the_rest_and_refuses_later_work() {
+    explore(|| {
+        let world = World::new(1);
+        let (a, b) = (world.stream(), world.stream());
+        let cells = [cell(), cell()];
+        assert!(a.set_failure_mode(FailureMode::Stop));
+        a.submit(fill(cells[0], 1)).unwrap();
+        a.submit(host_task(|| false)).unwrap();
+        a.submit(fill(cells[0], 2)).ok();
+        let other = {
+            let b = b.clone();
+            thread::spawn(move || {
+                let given = b.submit(fill(cells[1], 3)).is_ok();
+                assert!(b.synchronize(None).unwrap());
+                given
+            })
+        };
+        assert!(a.synchronize(None).unwrap());
+        assert_eq!(read(cells[0]), 1, "the rest is dropped");
+        for stream in [&a, &b] {
+            assert_eq!(stream.take_failure().unwrap().code, Code::Internal);
+            let late = stream.submit(Task::bare("late", Body::Nothing)).unwrap_err();
+            assert_eq!(late.code, Code::Internal);
+        }
+        let given = other.join().unwrap();
+        assert!(given || read(cells[1]) == 0);
+        assert!(a.is_idle() && b.is_idle());
+        world.end();
+    });
+}
+
+#[test]
+fn stop_frees_the_parked_streams_of_the_context() {
+    explore(|| {
+        let world = World::new(1);
+        let (a, b) = (world.stream(), world.stream());
+        let never = plain();
+        assert!(a.set_failure_mode(FailureMode::Stop));
+        never.wait(&b, FOREVER).unwrap();
+        a.submit(host_task(|| false)).unwrap();
+        assert!(b.synchronize(None).unwrap());
+        assert_eq!(b.take_failure().unwrap().code, Code::Internal);
+        assert!(never.waits_passed());
+        world.end();
+    });
+}
