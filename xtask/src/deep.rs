@@ -22,10 +22,7 @@ pub fn run(root: &Path) -> Result<()> {
     let mut add = |result: Result<Counts>| {
         total += result.unwrap_or_else(|error| {
             println!("{error:#}");
-            Counts {
-                passed: 0,
-                failed: 1,
-            }
+            Counts { passed: 0, failed: 1 }
         });
     };
 
@@ -40,33 +37,19 @@ pub fn run(root: &Path) -> Result<()> {
     }
 
     announce("thread sanitizer");
-    let rebuilt = sysroot().is_some_and(|path| {
-        path.join("lib/rustlib/src/rust/library/Cargo.lock")
-            .exists()
-    });
+    let rebuilt =
+        sysroot().is_some_and(|path| path.join("lib/rustlib/src/rust/library/Cargo.lock").exists());
     if !rebuilt {
-        skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without)");
+        skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without; its reports are hints)");
     }
     add(counted(&mut sanitizer(root, rebuilt)));
 
     announce("miri");
     if answers(cargo(root, &["miri", "--version"])) {
-        let mut miri = cargo(
-            root,
-            &[
-                "miri",
-                "test",
-                "-p",
-                "cairn-runtime",
-                "-p",
-                "cairn-tensor",
-                "--lib",
-            ],
-        );
+        let mut miri =
+            cargo(root, &["miri", "test", "-p", "cairn-runtime", "-p", "cairn-tensor", "--lib"]);
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-        add(counted(
-            miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri")),
-        ));
+        add(counted(miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri"))));
     } else {
         skipped.push("miri: this toolchain has none (it comes with nightly)");
     }
@@ -84,36 +67,28 @@ pub fn run(root: &Path) -> Result<()> {
 }
 
 /// The runtime's tests under the thread sanitizer. Without a rebuilt std, what std does inside is
-/// invisible to it: races may go unseen, and a report about std's own locks is to be doubted.
+/// invisible to it: it then reports std's own locks and threads as races, so reports are shown and
+/// fail nothing. Tests that limit the address space cannot run: the sanitizer needs all of it.
 fn sanitizer(root: &Path, rebuilt: bool) -> Command {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
-    let mut command = cargo(
-        root,
-        &[
-            "test",
-            "-p",
-            "cairn-runtime",
-            "--lib",
-            "--tests",
-            "--target",
-            &target,
-        ],
-    );
+    let mut command =
+        cargo(root, &["test", "-p", "cairn-runtime", "--lib", "--tests", "--no-fail-fast"]);
+    command.args(["--target", &target]);
     let mut flags = "-Zsanitizer=thread".to_string();
-    match rebuilt {
-        true => drop(command.arg("-Zbuild-std")),
-        false => flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer"),
+    if rebuilt {
+        command.arg("-Zbuild-std");
+    } else {
+        flags.push_str(" -Cunsafe-allow-abi-mismatch=sanitizer");
+        command.env("TSAN_OPTIONS", "exitcode=0");
     }
+    command.args(["--", "--skip", "under_a_limit"]);
     command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", flags);
     command.env("CARGO_TARGET_DIR", target_dir(root).join("tsan"));
     command
 }
 
 fn sysroot() -> Option<std::path::PathBuf> {
-    let output = Command::new("rustc")
-        .args(["--print", "sysroot"])
-        .output()
-        .ok()?;
+    let output = Command::new("rustc").args(["--print", "sysroot"]).output().ok()?;
     Some(String::from_utf8(output.stdout).ok()?.trim().into())
 }
 
