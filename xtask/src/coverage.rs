@@ -58,10 +58,8 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
     let path = root.join(PAGE);
     let old = fs::read_to_string(&path).unwrap_or_default();
     let before = states_in(&old);
-    let mut states: BTreeMap<&str, &str> = counters
-        .iter()
-        .map(|(name, counter)| (name.as_str(), counter.state()))
-        .collect();
+    let mut states: BTreeMap<&str, &str> =
+        counters.iter().map(|(name, counter)| (name.as_str(), counter.state())).collect();
     if run == Run::Part {
         for (name, state) in &mut states {
             if *state != UNSUPPORTED && before.get(name) == Some(&WORKS) {
@@ -87,11 +85,8 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
         };
         let (was, is) = (working(&before), working(&states));
         for name in was.symmetric_difference(&is) {
-            let change = if is.contains(name) {
-                "works now"
-            } else {
-                "no longer counts as working"
-            };
+            let change =
+                if is.contains(name) { "works now" } else { "no longer counts as working" };
             println!("warning: {name} {change}, which {PAGE} does not say");
         }
     }
@@ -112,8 +107,7 @@ fn read_counters(folder: &Path) -> Result<BTreeMap<String, Counter>> {
                 bail!("{}: '{line}' is not `name kind ok fail`", path.display());
             };
             let number = |text: &str| {
-                text.parse::<u64>()
-                    .with_context(|| format!("{}: '{line}'", path.display()))
+                text.parse::<u64>().with_context(|| format!("{}: '{line}'", path.display()))
             };
             let counter = sum.entry(name.into()).or_default();
             counter.kind = kind.into();
@@ -126,11 +120,9 @@ fn read_counters(folder: &Path) -> Result<BTreeMap<String, Counter>> {
 
 /// The states that a page states.
 fn states_in(page: &str) -> BTreeMap<&str, &str> {
-    let rows = page.lines().filter_map(|line| {
-        line.strip_prefix("| `")?
-            .strip_suffix(" |")?
-            .split_once("` | ")
-    });
+    let rows = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.strip_suffix(" |")?.split_once("` | "));
     rows.collect()
 }
 
@@ -164,23 +156,15 @@ fn declared(text: &str) -> Vec<String> {
     let before_brackets = text.split('(').map(str::trim_end);
     let word = |part: &str| {
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        part.rsplit(|c: char| !letter(c))
-            .next()
-            .unwrap_or_default()
-            .to_string()
+        part.rsplit(|c: char| !letter(c)).next().unwrap_or_default().to_string()
     };
-    before_brackets
-        .map(word)
-        .filter(|name| !name.is_empty())
-        .collect()
+    before_brackets.map(word).filter(|name| !name.is_empty()).collect()
 }
 
 fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> String {
     let mut groups = BTreeMap::<&str, Vec<(&str, &str)>>::new();
     for (name, state) in states {
-        let header = headers
-            .get(*name)
-            .map_or("declared in no header", String::as_str);
+        let header = headers.get(*name).map_or("declared in no header", String::as_str);
         groups.entry(header).or_default().push((name, state));
     }
     let count = |wanted: &str| states.values().filter(|state| **state == wanted).count();

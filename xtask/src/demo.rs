@@ -24,10 +24,7 @@ pub fn run(root: &Path) -> Result<()> {
 
     announce(&format!("gcc {SOURCE} -lascendcl"));
     let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "gcc".into()));
-    compiler
-        .args(["-O2", "-Wall", SOURCE, "-o"])
-        .arg(&program)
-        .current_dir(root);
+    compiler.args(["-O2", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
     compiler
         .arg("-I")
         .arg(toolkit.join("include"))
@@ -38,12 +35,7 @@ pub fn run(root: &Path) -> Result<()> {
 
     announce("cairn run -- timeline");
     let mut demo = Command::new(toolkit.join("bin/cairn"));
-    step::run(
-        demo.args(["run", "--"])
-            .arg(&program)
-            .env("CAIRN_TRACE", &trace)
-            .current_dir(root),
-    )?;
+    step::run(demo.args(["run", "--"]).arg(&program).env("CAIRN_TRACE", &trace).current_dir(root))?;
 
     announce("what ran when");
     let text = fs::read_to_string(&trace)

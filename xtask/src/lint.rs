@@ -22,23 +22,13 @@ pub fn run(root: &Path) -> Result<()> {
         }
     };
     announce("format");
-    check(
-        "fmt",
-        step::run(&mut cargo(root, &["fmt", "--all", "--check"])),
-    );
+    check("fmt", step::run(&mut cargo(root, &["fmt", "--all", "--check"])));
     announce("clippy");
     check(
         "clippy",
         step::run(&mut cargo(
             root,
-            &[
-                "clippy",
-                "--workspace",
-                "--all-targets",
-                "--",
-                "-D",
-                "warnings",
-            ],
+            &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         )),
     );
     announce("dependencies");
@@ -58,22 +48,14 @@ fn shell(root: &Path) -> Result<()> {
             println!("{name} is not installed: skipped");
             continue;
         }
-        step::run(
-            Command::new(name)
-                .arg("-n")
-                .arg(root.join("toolkit/set_env.sh")),
-        )?;
+        step::run(Command::new(name).arg("-n").arg(root.join("toolkit/set_env.sh")))?;
     }
     Ok(())
 }
 
 fn deny(root: &Path) -> Result<()> {
     let mut command = Command::new(deny_program(root)?);
-    step::run(
-        command
-            .args(["check", "bans", "licenses", "sources"])
-            .current_dir(root),
-    )
+    step::run(command.args(["check", "bans", "licenses", "sources"]).current_dir(root))
 }
 
 /// The pinned cargo-deny, installed on first use into the user's cache folder.
@@ -90,11 +72,7 @@ fn deny_program(root: &Path) -> Result<PathBuf> {
 
 /// Where downloaded tools are kept between runs and worktrees.
 fn cache() -> PathBuf {
-    let folder = |name| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let shared = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
     let cairn = || shared().unwrap_or_else(std::env::temp_dir).join("cairn");
     folder("CAIRN_CACHE").unwrap_or_else(cairn)

@@ -45,9 +45,7 @@ pub fn cargo(root: &Path, arguments: &[&str]) -> Command {
 
 /// Runs the command and fails when it does, naming it.
 pub fn run(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot start {}", shown(command)))?;
+    let status = command.status().with_context(|| format!("cannot start {}", shown(command)))?;
     if !status.success() {
         bail!("{} failed: {status}", shown(command));
     }
@@ -113,10 +111,7 @@ fn reported(line: &str) -> Option<Counts> {
 /// The command as a person would type it, without its environment.
 fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
-    words
-        .map(|word| word.to_string_lossy())
-        .collect::<Vec<_>>()
-        .join(" ")
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -128,18 +123,9 @@ mod tests {
         let counts = |passed, failed| Some(Counts { passed, failed });
         let libtest = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s";
         assert_eq!(reported(libtest), counts(3, 1));
-        assert_eq!(
-            reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"),
-            counts(7, 0)
-        );
-        assert_eq!(
-            reported("1 failed, 30 passed, 2 skipped in 0.42s"),
-            counts(30, 1)
-        );
-        assert_eq!(
-            reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="),
-            counts(5, 1)
-        );
+        assert_eq!(reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"), counts(7, 0));
+        assert_eq!(reported("1 failed, 30 passed, 2 skipped in 0.42s"), counts(30, 1));
+        assert_eq!(reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="), counts(5, 1));
         assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0));
         assert_eq!(reported("test streams::order ... ok"), None);
         assert_eq!(reported("copied 5 passed in time"), None);
@@ -147,17 +133,8 @@ mod tests {
 
     #[test]
     fn a_silent_failure_counts() {
-        assert_eq!(
-            counted(&mut Command::new("false")).unwrap(),
-            Counts {
-                passed: 0,
-                failed: 1
-            }
-        );
-        assert_eq!(
-            counted(&mut Command::new("true")).unwrap(),
-            Counts::default()
-        );
+        assert_eq!(counted(&mut Command::new("false")).unwrap(), Counts { passed: 0, failed: 1 });
+        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts::default());
         assert!(counted(&mut Command::new("/nonexistent/program")).is_err());
     }
 }

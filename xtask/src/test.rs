@@ -24,10 +24,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     let mut add = |result: Result<Counts>| {
         total += result.unwrap_or_else(|error| {
             println!("{error:#}");
-            Counts {
-                passed: 0,
-                failed: 1,
-            }
+            Counts { passed: 0, failed: 1 }
         });
     };
     let with_counters = |mut command: Command| {
@@ -36,16 +33,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     };
 
     announce("unit tests");
-    let units = cargo(
-        root,
-        &[
-            "test",
-            "--workspace",
-            "--exclude",
-            "cairn-tests",
-            "--no-fail-fast",
-        ],
-    );
+    let units = cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
     add(counted(&mut with_counters(units)));
     if let Some(mut models) = models(root) {
         announce("models of concurrency");
@@ -64,11 +52,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
         }
     }
     announce("coverage");
-    let whole = if torch {
-        coverage::Run::Whole
-    } else {
-        coverage::Run::Part
-    };
+    let whole = if torch { coverage::Run::Whole } else { coverage::Run::Part };
     if let Err(error) = coverage::update(root, &counters, whole) {
         add(Err(error));
     }
@@ -82,24 +66,14 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
 /// The shuttle models, when there are any, in a target folder of their own: the feature changes
 /// every lock, and sharing the folder would rebuild the world twice a run.
 pub fn models(root: &Path) -> Option<Command> {
-    root.join("crates/runtime/tests/models.rs")
-        .exists()
-        .then(|| {
-            let mut command = cargo(
-                root,
-                &[
-                    "test",
-                    "-p",
-                    "cairn-runtime",
-                    "--features",
-                    "shuttle",
-                    "--test",
-                    "models",
-                ],
-            );
-            command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
-            command
-        })
+    root.join("crates/runtime/tests/models.rs").exists().then(|| {
+        let mut command = cargo(
+            root,
+            &["test", "-p", "cairn-runtime", "--features", "shuttle", "--test", "models"],
+        );
+        command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
+        command
+    })
 }
 
 /// The C and C++ programs, which find the toolkit by `CAIRN_TOOLKIT`.
@@ -112,10 +86,7 @@ pub fn programs(root: &Path, toolkit: &Path) -> Command {
 fn pytest(root: &Path, toolkit: &Path) -> Result<Command> {
     let python: PathBuf = crate::venv::ensure(root)?;
     let mut command = Command::new(toolkit.join("bin/cairn"));
-    command
-        .args(["run", "--"])
-        .arg(python)
-        .args(["-m", "pytest", "tests/torch", "-q"]);
+    command.args(["run", "--"]).arg(python).args(["-m", "pytest", "tests/torch", "-q"]);
     command.current_dir(root).env("CAIRN_TOOLKIT", toolkit);
     Ok(command)
 }

@@ -23,9 +23,7 @@ pub struct Task {
 /// Reads a trace. A name may contain blanks: it is what stands between the first five fields and
 /// the last two.
 pub fn parse(trace: &str) -> Result<Vec<Task>> {
-    let lines = trace
-        .lines()
-        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let lines = trace.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#'));
     lines
         .map(|line| parse_line(line).with_context(|| format!("'{line}' is no line of a trace")))
         .collect()
@@ -33,17 +31,7 @@ pub fn parse(trace: &str) -> Result<Vec<Task>> {
 
 fn parse_line(line: &str) -> Option<Task> {
     let fields: Vec<_> = line.split_ascii_whitespace().collect();
-    let [
-        start,
-        end,
-        device,
-        stream,
-        _sequence,
-        name @ ..,
-        _reads,
-        _writes,
-    ] = &fields[..]
-    else {
+    let [start, end, device, stream, _sequence, name @ .., _reads, _writes] = &fields[..] else {
         return None;
     };
     let (start, end) = (start.parse().ok()?, end.parse().ok()?);
@@ -92,41 +80,20 @@ pub fn render(tasks: &[Task], width: usize) -> String {
     let Some(first) = tasks.iter().map(|task| task.start).min() else {
         return "(no task ran)\n".into();
     };
-    let last = tasks
-        .iter()
-        .map(|task| task.end)
-        .max()
-        .unwrap_or(first)
-        .max(first + 1);
-    let scale = Scale {
-        first,
-        length: last - first,
-        width: width.max(10),
-    };
+    let last = tasks.iter().map(|task| task.end).max().unwrap_or(first).max(first + 1);
+    let scale = Scale { first, length: last - first, width: width.max(10) };
     let letters = letters(tasks);
     let mut lanes = BTreeMap::<(u32, u64), Vec<&Task>>::new();
     for task in tasks {
-        lanes
-            .entry((task.device, task.stream))
-            .or_default()
-            .push(task);
+        lanes.entry((task.device, task.stream)).or_default().push(task);
     }
     let label = |(device, stream): &(u32, u64)| format!("device {device}  stream {stream}");
-    let margin = lanes
-        .keys()
-        .map(|lane| label(lane).len())
-        .max()
-        .unwrap_or(0)
-        + 3;
+    let margin = lanes.keys().map(|lane| label(lane).len()).max().unwrap_or(0) + 3;
     let mut out = format!("{:margin$}{}\n", "", scale.axis());
     for (lane, mut tasks) in lanes {
         tasks.sort_by_key(|task| (task.start, task.end));
-        let _ = writeln!(
-            out,
-            "{:margin$}{}",
-            label(&lane),
-            draw(&tasks, &scale, &letters).trim_end()
-        );
+        let _ =
+            writeln!(out, "{:margin$}{}", label(&lane), draw(&tasks, &scale, &letters).trim_end());
     }
     out.push('\n');
     out.push_str(&legend(tasks, &letters));
@@ -185,13 +152,11 @@ fn letters(tasks: &[Task]) -> BTreeMap<&str, char> {
     let mut ordered: Vec<_> = tasks.iter().collect();
     ordered.sort_by_key(|task| task.start);
     for task in ordered {
-        letters
-            .entry(task.name.as_str())
-            .or_insert_with(|| match Shape::of(&task.name) {
-                Shape::Work => capitals.next().unwrap_or('?'),
-                Shape::Wait => 'w',
-                Shape::Record => 'r',
-            });
+        letters.entry(task.name.as_str()).or_insert_with(|| match Shape::of(&task.name) {
+            Shape::Work => capitals.next().unwrap_or('?'),
+            Shape::Wait => 'w',
+            Shape::Record => 'r',
+        });
     }
     letters
 }
@@ -221,24 +186,15 @@ fn draw(tasks: &[&Task], scale: &Scale, letters: &BTreeMap<&str, char>) -> Strin
 }
 
 fn legend(tasks: &[Task], letters: &BTreeMap<&str, char>) -> String {
-    let mut rows: Vec<_> = letters
-        .iter()
-        .map(|(name, letter)| (*letter, *name))
-        .collect();
+    let mut rows: Vec<_> = letters.iter().map(|(name, letter)| (*letter, *name)).collect();
     rows.sort_by_key(|(letter, name)| (Shape::of(name) != Shape::Work, *letter, *name));
     let widest = rows.iter().map(|(_, name)| name.len()).max().unwrap_or(0);
     let mut out = String::new();
     for (letter, name) in rows {
         let same = || tasks.iter().filter(|task| task.name == name);
-        let (count, time) = (
-            same().count(),
-            same().map(|task| task.end - task.start).sum::<u64>(),
-        );
-        let _ = writeln!(
-            out,
-            "{letter}  {name:widest$}  {count:>5} x  {:>10.3} ms",
-            time as f64 / 1e6
-        );
+        let (count, time) = (same().count(), same().map(|task| task.end - task.start).sum::<u64>());
+        let _ =
+            writeln!(out, "{letter}  {name:widest$}  {count:>5} x  {:>10.3} ms", time as f64 / 1e6);
     }
     out
 }

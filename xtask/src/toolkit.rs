@@ -88,21 +88,11 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     check_ours(&dir)?;
     step::run(&mut cargo(
         root,
-        &[
-            "build",
-            "--release",
-            "-p",
-            "cairn-ascendcl",
-            "-p",
-            "cairn-cli",
-        ],
+        &["build", "--release", "-p", "cairn-ascendcl", "-p", "cairn-cli"],
     ))?;
     let built = target_dir(root).join("release");
     let templates = root.join("toolkit");
-    let mut folder = Folder {
-        dir: dir.clone(),
-        placed: BTreeSet::new(),
-    };
+    let mut folder = Folder { dir: dir.clone(), placed: BTreeSet::new() };
 
     folder.copy(&templates.join(MARK), MARK)?;
     for name in FOLDERS {
@@ -117,18 +107,12 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
         }
     }
     for name in ["CairnConfig.cmake", "CairnConfigVersion.cmake"] {
-        folder.copy(
-            &templates.join("cmake").join(name),
-            &format!("lib64/cmake/Cairn/{name}"),
-        )?;
+        folder.copy(&templates.join("cmake").join(name), &format!("lib64/cmake/Cairn/{name}"))?;
     }
     folder.link("../lib64/cmake", "share/cmake")?;
     let include = root.join("include");
     for header in files_under(&include)? {
-        let name = header
-            .strip_prefix(&include)?
-            .to_string_lossy()
-            .into_owned();
+        let name = header.strip_prefix(&include)?.to_string_lossy().into_owned();
         folder.copy(&header, &format!("include/{name}"))?;
     }
     folder.copy(&built.join("cairn"), "bin/cairn")?;
@@ -178,19 +162,9 @@ fn build_ge_runner(root: &Path, lib64: &Path) -> Result<PathBuf> {
         "-shared",
         "-D_GLIBCXX_USE_CXX11_ABI=0",
     ]);
-    command
-        .arg("-I")
-        .arg(root.join("include"))
-        .args(sources)
-        .arg("-o")
-        .arg(&library);
+    command.arg("-I").arg(root.join("include")).args(sources).arg("-o").arg(&library);
     command.arg("-L").arg(lib64);
-    command.args([
-        "-Wl,--no-as-needed",
-        "-lascendcl",
-        "-Wl,-z,nodelete",
-        "-Wl,-rpath,$ORIGIN",
-    ]);
+    command.args(["-Wl,--no-as-needed", "-lascendcl", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN"]);
     step::run(&mut command)?;
     Ok(library)
 }
@@ -225,11 +199,7 @@ struct Folder {
 impl Folder {
     fn copy(&mut self, from: &Path, name: &str) -> Result<()> {
         let context = || format!("cannot read {}", from.display());
-        let mode = fs::metadata(from)
-            .with_context(context)?
-            .permissions()
-            .mode()
-            & 0o777;
+        let mode = fs::metadata(from).with_context(context)?.permissions().mode() & 0o777;
         self.write(name, &fs::read(from).with_context(context)?, mode)
     }
 
@@ -298,10 +268,7 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("cairn-toolkit-{}-{name}", std::process::id()));
         let _ = fs::remove_dir_all(&dir);
         fs::create_dir(&dir).unwrap();
-        Folder {
-            dir,
-            placed: BTreeSet::new(),
-        }
+        Folder { dir, placed: BTreeSet::new() }
     }
 
     #[test]
@@ -332,10 +299,7 @@ mod tests {
         folder.prune().unwrap();
         assert!(!folder.dir.join("lib64/old.so").exists());
         assert!(folder.dir.join("opp/mine").exists());
-        assert_eq!(
-            fs::read_link(folder.dir.join("lib64/b.so")).unwrap(),
-            Path::new("a.so")
-        );
+        assert_eq!(fs::read_link(folder.dir.join("lib64/b.so")).unwrap(), Path::new("a.so"));
         fs::remove_dir_all(folder.dir).unwrap();
     }
 
@@ -345,12 +309,7 @@ mod tests {
         assert!(check_ours(&folder.dir).is_ok());
         assert!(check_ours(&folder.dir.join("new")).is_ok());
         folder.write("precious", b"", 0o644).unwrap();
-        assert!(
-            check_ours(&folder.dir)
-                .unwrap_err()
-                .to_string()
-                .contains("no toolkit")
-        );
+        assert!(check_ours(&folder.dir).unwrap_err().to_string().contains("no toolkit"));
         folder.write(MARK, b"package_name=Cairn\n", 0o644).unwrap();
         assert!(check_ours(&folder.dir).is_ok());
         fs::remove_dir_all(folder.dir).unwrap();
