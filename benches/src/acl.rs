@@ -31,6 +31,7 @@ impl Acl {
                 unsafe {
                     let found = libc::dlsym(library, concat!($name, "\0").as_ptr().cast());
                     assert!(!found.is_null(), "{} is missing", $name);
+                    #[allow(clippy::missing_transmute_annotations)]
                     std::mem::transmute(found)
                 }
             }};

@@ -27,16 +27,7 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo
         .current_dir(root)
-        .args([
-            "run",
-            "--quiet",
-            "--package",
-            "xtask",
-            "--features",
-            "gen",
-            "--",
-            "gen",
-        ])
+        .args(["run", "--quiet", "--package", "xtask", "--features", "gen", "--", "gen"])
         .args(check.then_some("--check"))
         .env(libclang::VARIABLE, libclang::folder()?);
     libclang::succeed(&mut cargo)
@@ -53,10 +44,7 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     let headers = abi::Headers::read(root)?;
     let files = [
         ("crates/ascendcl/src/abi.rs", headers.rust()?),
-        (
-            "tests/golden/abi/values.csv",
-            golden::values(&headers.items),
-        ),
+        ("tests/golden/abi/values.csv", golden::values(&headers.items)),
         ("tests/golden/abi/sizes.csv", golden::sizes(&headers.items)),
     ];
     for (name, text) in files {

@@ -1,5 +1,6 @@
 //! The project's chores: `cargo xtask` lists them.
 
+mod bench;
 mod coverage;
 mod deep;
 mod demo;
@@ -13,7 +14,7 @@ mod venv;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 /// The chores of Cairn.
@@ -71,9 +72,7 @@ fn main() -> Result<()> {
             println!("{}", toolkit::assemble(&root, &dir)?.display());
             Ok(())
         }
-        Chore::Bench { name } => {
-            bail!("no benchmark yet (asked for {})", name.as_deref().unwrap_or("all"))
-        }
+        Chore::Bench { name } => bench::run(&root, name.as_deref()),
         Chore::Gen { check } => r#gen::run(&root, check),
         Chore::Lint => lint::run(&root),
         Chore::Venv => venv::run(&root),

@@ -25,9 +25,12 @@ pub fn connect() {
 }
 
 extern "C" fn enabled(level: u32) -> bool {
+    if process::forked() {
+        return false;
+    }
     logs::install();
     door::count(Entry::aclAppLog, 0);
-    !process::forked() && Level::from_number(i64::from(level)).is_some_and(logs::enabled)
+    Level::from_number(i64::from(level)).is_some_and(logs::enabled)
 }
 
 /// # Safety

@@ -205,7 +205,12 @@ impl Event {
             return stream.submit(Task::bare("aclrtStreamWaitEvent", Body::Nothing)).map(|_| ());
         };
         self.waits.0.fetch_add(1, Ordering::AcqRel);
-        let wait = Wait { capture, limit_ns: limit.as_nanos() as u64, waits: self.waits.clone() };
+        let wait = Wait {
+            capture,
+            limit_ns: limit.as_nanos() as u64,
+            waits: self.waits.clone(),
+            reached_ns: AtomicU64::new(0),
+        };
         stream.submit_wait(wait).inspect_err(|_| self.waits.passed())
     }
 

@@ -33,9 +33,11 @@ pub struct Table {
     base: usize,
     slots: usize,
     generations: usize,
-    chunks: Box<[OnceLock<Box<[Mutex<Slot>]>>]>,
+    chunks: Box<[OnceLock<Chunk>]>,
     free: Mutex<Free>,
 }
+
+type Chunk = Box<[Mutex<Slot>]>;
 
 #[derive(Default)]
 struct Slot {

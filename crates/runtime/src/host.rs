@@ -92,12 +92,14 @@ impl HostThread {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Runs a synchronize, counted as begun and finished.
-    pub fn synchronize<T>(&self, wait: impl FnOnce() -> T) -> T {
+    /// Runs a synchronize. Counted as begun, and as finished if `wait` says that it waited for all.
+    pub fn synchronize(&self, wait: impl FnOnce() -> bool) -> bool {
         let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-        let result = wait();
-        self.done.store(number, Ordering::Release);
-        result
+        let all = wait();
+        if all {
+            self.done.fetch_max(number, Ordering::AcqRel);
+        }
+        all
     }
 
     /// A ticket that the thread's next synchronize honours.
@@ -129,10 +131,13 @@ pub fn may_help() -> bool {
     IN_CALLBACK.with(Cell::get) == 0
 }
 
-/// Marks the calling thread as running a host function of the stream with this key.
-pub fn in_host_function<T>(stream: u64, call: impl FnOnce() -> T) -> T {
+/// Marks the calling thread as running a host function of the stream with this key, in the stream's
+/// context.
+pub fn in_host_function<T>(stream: u64, context: usize, call: impl FnOnce() -> T) -> T {
     let outer = HOST_FUNCTION_OF.with(|c| c.replace(stream));
+    set_context(context);
     let result = call();
+    set_context(0);
     HOST_FUNCTION_OF.with(|c| c.set(outer));
     result
 }
@@ -203,9 +208,16 @@ mod tests {
     #[test]
     fn a_ticket_wants_a_synchronize_that_began_after_it() {
         let thread = HostThread::current();
-        let ticket = thread.synchronize(|| thread.ticket());
+        let mut drawn = None;
+        thread.synchronize(|| {
+            drawn = Some(thread.ticket());
+            true
+        });
+        let ticket = drawn.unwrap();
         assert!(!ticket.honoured(), "drawn inside a synchronize that had begun before");
-        thread.synchronize(|| ());
+        thread.synchronize(|| false);
+        assert!(!ticket.honoured(), "that one ran out of time");
+        thread.synchronize(|| true);
         assert!(ticket.honoured());
     }
 

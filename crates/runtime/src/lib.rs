@@ -221,11 +221,11 @@ impl Runtime {
     }
 
     /// Waits until every task queued before the call, on any device, is done. A host function skips
-    /// the stream that runs it.
+    /// the stream that runs it. False if the limit passed.
     pub fn drain(&self, limit: Option<Duration>) -> bool {
         let deadline = limit.map(|l| Instant::now() + l);
-        let mut all = true;
         HostThread::current().synchronize(|| {
+            let mut all = true;
             for stream in self.devices.iter().flat_map(Device::streams) {
                 let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
                 let seq = self.shared.progress.submitted(stream.index);
@@ -234,8 +234,8 @@ impl Runtime {
                     all = false;
                 }
             }
-        });
-        all
+            all
+        })
     }
 
     /// The end of ACL's use: waits a bounded time for pending work, then lets freed memory go.

@@ -113,6 +113,8 @@ struct Submit {
 }
 
 const MODE_UNSET: u8 = 255;
+/// The longest wait once `main` has returned: nothing waits without bound then.
+const PATIENCE_AT_EXIT: Duration = Duration::from_secs(2);
 
 impl Stream {
     /// A new, idle stream; fails when the process has no index left.
@@ -284,7 +286,7 @@ impl Stream {
 
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
-        let start = now_ns_if(self.shared.trace.is_some());
+        let mut start = now_ns_if(self.shared.trace.is_some());
         let skipped =
             seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some();
         let front = batch.front().expect("the caller saw a task");
@@ -299,6 +301,10 @@ impl Stream {
             }
             _ if skipped => Ok(()),
             Body::Wait(wait) => {
+                match wait.reached_ns.load(Ordering::Relaxed) {
+                    0 => wait.reached_ns.store(start, Ordering::Relaxed),
+                    reached => start = reached,
+                }
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     wait.waits.passed();
                     Err(self.wait_timeout(wait))
@@ -306,6 +312,10 @@ impl Stream {
                     if wait.limit_ns > 0 {
                         let at = now_ns() + wait.limit_ns;
                         self.shared.scheduler.at(at, self.clone(), wait.capture.clone());
+                    }
+                    // Whoever drops the queue either sees us parked, or we see what it dropped.
+                    if seq <= self.dropped_to.load(Ordering::SeqCst) && wait.capture.forget(self) {
+                        self.clone().unpark();
                     }
                     return false;
                 } else {
@@ -337,7 +347,7 @@ impl Stream {
         if self.shared.exiting() {
             return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
         }
-        host::in_host_function(self.key(), || call.run(name))
+        host::in_host_function(self.key(), self.spec.context as usize, || call.run(name))
     }
 
     fn finish(
@@ -424,6 +434,7 @@ impl Stream {
     pub(crate) fn wait_finished(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
         let progress = &self.shared.progress;
         let finished = || progress.finished(self.index) >= seq;
+        let limit = limit.or(self.shared.exiting().then_some(PATIENCE_AT_EXIT));
         let help = limit.is_none() && host::may_help();
         let deadline = limit.map(|l| Instant::now() + l);
         loop {

@@ -3,6 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::event::{Capture, Waits};
 use crate::sync::Arc;
+use crate::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::fmt;
@@ -74,6 +75,8 @@ pub struct Wait {
     pub limit_ns: u64,
     /// Counts this wait among those of its event.
     pub waits: Arc<Waits>,
+    /// When the stream reached it, for the trace; 0 until then.
+    pub reached_ns: AtomicU64,
 }
 
 /// A function of the user and its argument. `call` invokes it and turns an exception into `false`:

@@ -44,9 +44,7 @@ impl Headers {
     /// Reads `root/include` with bindgen. It reads them as C++, where the codes are typed.
     pub fn read(root: &Path) -> Result<Self> {
         let include = root.join("include");
-        let text = HEADERS
-            .map(|name| format!("#include \"{name}\"\n"))
-            .concat();
+        let text = HEADERS.map(|name| format!("#include \"{name}\"\n")).concat();
         let bindings = bindgen::Builder::default()
             .header_contents("headers.hpp", &text)
             .clang_args(["-x", "c++", "-std=c++11"])
@@ -63,10 +61,7 @@ impl Headers {
             .ctypes_prefix("core::ffi")
             .parse_callbacks(Box::new(Wide))
             .generate()?;
-        let mut headers = Headers {
-            items: Vec::new(),
-            functions: Vec::new(),
-        };
+        let mut headers = Headers { items: Vec::new(), functions: Vec::new() };
         for item in syn::parse_file(&bindings.to_string())?.items {
             let Item::ForeignMod(module) = item else {
                 headers.items.push(signed(item));
@@ -79,13 +74,8 @@ impl Headers {
                 }
             }
         }
-        headers
-            .functions
-            .sort_by(|a, b| a.sig.ident.cmp(&b.sig.ident));
-        ensure!(
-            !headers.functions.is_empty(),
-            "the headers declare no function"
-        );
+        headers.functions.sort_by(|a, b| a.sig.ident.cmp(&b.sig.ident));
+        ensure!(!headers.functions.is_empty(), "the headers declare no function");
         Ok(headers)
     }
 
@@ -93,11 +83,8 @@ impl Headers {
     pub fn rust(&self) -> Result<String> {
         let items = &self.items;
         let signatures = self.functions.iter().map(signature);
-        let names: Vec<&Ident> = self
-            .functions
-            .iter()
-            .map(|function| &function.sig.ident)
-            .collect();
+        let names: Vec<&Ident> =
+            self.functions.iter().map(|function| &function.sig.ident).collect();
         let strings = names.iter().map(|name| name.to_string());
         let count = names.len();
         let file = syn::parse2(quote! {
@@ -142,17 +129,8 @@ fn signed(mut item: Item) -> Item {
 }
 
 fn signature(function: &ForeignItemFn) -> proc_macro2::TokenStream {
-    let docs = function
-        .attrs
-        .iter()
-        .filter(|attribute| attribute.path().is_ident("doc"));
-    let syn::Signature {
-        ident,
-        inputs,
-        output,
-        variadic,
-        ..
-    } = &function.sig;
+    let docs = function.attrs.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let syn::Signature { ident, inputs, output, variadic, .. } = &function.sig;
     let comma = (variadic.is_some() && !inputs.trailing_punct()).then(|| quote!(,));
     quote! {
         #(#docs)*

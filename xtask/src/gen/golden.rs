@@ -31,10 +31,7 @@ pub fn sizes(items: &[Item]) -> String {
         };
         let rest = &source[at + START.len()..];
         let name = rest.split('"').next().unwrap_or_default();
-        let size = rest
-            .split("usize")
-            .next()
-            .and_then(|head| head.rsplit(' ').next());
+        let size = rest.split("usize").next().and_then(|head| head.rsplit(' ').next());
         writeln!(text, "{name},{}", size.unwrap_or_default()).expect("a string takes any text");
     }
     text

@@ -28,13 +28,7 @@ pub fn folder() -> Result<PathBuf> {
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&fresh))?;
         succeed(
             Command::new(fresh.join("bin/python"))
-                .args([
-                    "-m",
-                    "pip",
-                    "install",
-                    "--quiet",
-                    "--disable-pip-version-check",
-                ])
+                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
                 .arg(format!("libclang=={VERSION}")),
         )?;
         if std::fs::rename(&fresh, &home).is_err() {
@@ -74,9 +68,7 @@ fn find(folder: &Path) -> Result<Option<PathBuf>> {
 /// Runs a command and fails when it does.
 #[cfg(not(feature = "gen"))]
 pub fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .status()
-        .with_context(|| format!("cannot run {command:?}"))?;
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
     Ok(())
 }
@@ -84,13 +76,8 @@ pub fn succeed(command: &mut Command) -> Result<()> {
 /// The folder of the compiler's own headers (`stddef.h`), which the wheel does not have.
 #[cfg(feature = "gen")]
 pub fn gcc_headers() -> Result<PathBuf> {
-    let output = Command::new("gcc")
-        .arg("-print-file-name=include")
-        .output()?;
+    let output = Command::new("gcc").arg("-print-file-name=include").output()?;
     let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    ensure!(
-        folder.join("stddef.h").exists(),
-        "gcc does not tell where its headers are"
-    );
+    ensure!(folder.join("stddef.h").exists(), "gcc does not tell where its headers are");
     Ok(folder)
 }
