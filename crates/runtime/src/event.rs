@@ -57,7 +57,7 @@ struct Bound {
     clock: Clock,
 }
 
-struct Parked(Mutex<Vec<Arc<Stream>>>);
+struct Parked(Mutex<Vec<(Arc<Stream>, u64)>>);
 
 impl Default for Parked {
     fn default() -> Parked {
@@ -95,27 +95,27 @@ impl Capture {
             self.done.store(true, Ordering::SeqCst);
             std::mem::take(&mut *parked)
         };
-        for stream in parked {
+        for (stream, _) in parked {
             stream.unpark();
         }
     }
 
-    /// Parks a stream that its caller owns, unless the capture is complete. After `true` the stream
-    /// belongs to whoever unparks it.
-    pub(crate) fn park(&self, stream: &Arc<Stream>) -> bool {
+    /// Parks a stream that its caller owns at its wait `seq`, unless the capture is complete. After
+    /// `true` the stream belongs to whoever unparks it.
+    pub(crate) fn park(&self, stream: &Arc<Stream>, seq: u64) -> bool {
         let mut parked = self.parked.0.lock();
         if self.is_done() {
             return false;
         }
         stream.set_parked();
-        parked.push(stream.clone());
+        parked.push((stream.clone(), seq));
         true
     }
 
-    /// Takes a parked stream out again; false if it was not parked here.
-    pub(crate) fn forget(&self, stream: &Arc<Stream>) -> bool {
+    /// Takes a stream out again; false if it is not parked here at its wait `seq`.
+    pub(crate) fn forget(&self, stream: &Arc<Stream>, seq: u64) -> bool {
         let mut parked = self.parked.0.lock();
-        match parked.iter().position(|s| Arc::ptr_eq(s, stream)) {
+        match parked.iter().position(|(s, at)| Arc::ptr_eq(s, stream) && *at == seq) {
             Some(at) => {
                 parked.swap_remove(at);
                 true

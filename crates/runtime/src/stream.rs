@@ -10,15 +10,16 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::clock::{Clock, Epoch, Progress, StreamIndex};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{self, Arc, now_ns};
+use crate::sync::{self, Arc, Weak, now_ns};
 use crate::task::{Body, Task, Wait};
+use crate::worker::Scheduler;
 use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -50,13 +51,52 @@ pub mod flag {
 
 /// The shared fate of the streams of one context: a failure in a stream with failure mode STOP ends
 /// them all.
-#[derive(Default)]
-pub struct Fate(OnceLock<Error>);
+pub struct Fate {
+    failure: OnceLock<Error>,
+    parked: Mutex<Vec<Parked>>,
+}
+
+/// A wait of a stream that is, or was, parked in a capture.
+struct Parked {
+    stream: Weak<Stream>,
+    epoch: Epoch,
+    capture: Arc<Capture>,
+}
+
+impl Default for Fate {
+    fn default() -> Fate {
+        Fate { failure: OnceLock::new(), parked: Mutex::new(Rank::Failure, Vec::new()) }
+    }
+}
 
 impl Fate {
     /// The failure that ended the context, if any.
     pub fn failure(&self) -> Option<&Error> {
-        self.0.get()
+        self.failure.get()
+    }
+
+    /// Keeps a parked wait in mind, which the end of the context would have to free.
+    fn keep(&self, parked: Parked, progress: &Progress) {
+        let mut all = self.parked.lock();
+        if all.len() == all.capacity() {
+            all.retain(|p| !progress.covers(p.epoch));
+        }
+        all.push(parked);
+    }
+
+    /// Ends the context: its parked streams go on, to drop what they have.
+    fn end(&self, failure: Error, scheduler: &Scheduler) {
+        if self.failure.set(failure).is_err() {
+            return;
+        }
+        let parked = std::mem::take(&mut *self.parked.lock());
+        for Parked { stream, epoch, capture } in parked {
+            match stream.upgrade() {
+                Some(stream) if capture.forget(&stream, epoch.seq) => stream.unpark(),
+                Some(stream) => scheduler.push(stream),
+                None => {}
+            }
+        }
     }
 }
 
@@ -287,8 +327,7 @@ impl Stream {
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
         let mut start = now_ns_if(self.shared.trace.is_some());
-        let skipped =
-            seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some();
+        let skipped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
         let result = match &front.body {
             Body::Record(capture) => {
@@ -296,6 +335,7 @@ impl Stream {
                 Ok(())
             }
             Body::Wait(wait) if skipped => {
+                self.timed_out.store(false, Ordering::SeqCst);
                 wait.waits.passed();
                 Ok(())
             }
@@ -308,15 +348,8 @@ impl Stream {
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     wait.waits.passed();
                     Err(self.wait_timeout(wait))
-                } else if wait.capture.park(self) {
-                    if wait.limit_ns > 0 {
-                        let at = now_ns() + wait.limit_ns;
-                        self.shared.scheduler.at(at, self.clone(), wait.capture.clone());
-                    }
-                    // Whoever drops the queue either sees us parked, or we see what it dropped.
-                    if seq <= self.dropped_to.load(Ordering::SeqCst) && wait.capture.forget(self) {
-                        self.clone().unpark();
-                    }
+                } else if wait.capture.park(self, seq) {
+                    self.mind_parked(wait, seq);
                     return false;
                 } else {
                     wait.waits.passed();
@@ -341,6 +374,26 @@ impl Stream {
         let task = batch.pop_front().expect("the caller saw a task");
         self.finish(seq, task.name, Some(&task), start, result);
         true
+    }
+
+    fn is_dropped(&self, seq: u64) -> bool {
+        seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some()
+    }
+
+    /// Sees to it that a wait that has just been parked ends with its time, with an abort, and with
+    /// its context. The caller still holds the batch.
+    fn mind_parked(self: &Arc<Stream>, wait: &Wait, seq: u64) {
+        let capture = wait.capture.clone();
+        if wait.limit_ns > 0 {
+            let at = now_ns() + wait.limit_ns;
+            self.shared.scheduler.at(at, self.clone(), seq, capture.clone());
+        }
+        let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
+        self.spec.fate.keep(Parked { stream, epoch, capture }, &self.shared.progress);
+        // Whoever drops the queue either sees us parked, or we see what it dropped.
+        if self.is_dropped(seq) && wait.capture.forget(self, seq) {
+            self.clone().unpark();
+        }
     }
 
     fn call_host(&self, name: &'static str, call: crate::task::HostCall) -> Result<()> {
@@ -374,7 +427,7 @@ impl Stream {
     fn fail(&self, error: Error) {
         log::error!("stream {}: {}", self.index, error.text);
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
-            let _ = self.spec.fate.0.set(error.clone());
+            self.spec.fate.end(error.clone(), &self.shared.scheduler);
         }
         let mut failure = self.failure.lock();
         if failure.is_none() {
@@ -523,18 +576,18 @@ impl Stream {
         let seq = self.shared.progress.submitted(self.index);
         self.dropped_to.fetch_max(seq, Ordering::SeqCst);
         if self.state.load(Ordering::SeqCst) == PARKED {
-            let waits_for = match self.batch.lock().front().map(|t| &t.body) {
-                Some(Body::Wait(wait)) => Some(wait.capture.clone()),
-                _ => None,
-            };
-            if waits_for.is_some_and(|capture| capture.forget(self)) {
+            let batch = self.batch.lock();
+            let seq = self.shared.progress.finished(self.index) + 1;
+            if let Some(Body::Wait(wait)) = batch.front().map(|t| &t.body)
+                && wait.capture.forget(self, seq)
+            {
                 self.clone().unpark();
             }
         }
     }
 
-    pub(crate) fn wait_expired(self: Arc<Stream>, capture: &Capture) {
-        if capture.forget(&self) {
+    pub(crate) fn wait_expired(self: Arc<Stream>, seq: u64, capture: &Capture) {
+        if capture.forget(&self, seq) {
             self.timed_out.store(true, Ordering::SeqCst);
             self.unpark();
         }

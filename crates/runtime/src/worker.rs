@@ -38,6 +38,7 @@ struct RunQueue {
 struct Timer {
     at: u64,
     stream: Arc<Stream>,
+    seq: u64,
     capture: Arc<Capture>,
 }
 
@@ -103,9 +104,9 @@ impl Scheduler {
         }
     }
 
-    /// Ends the stream's wait for the capture at this time.
-    pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, capture: Arc<Capture>) {
-        self.queue.lock().timers.push(Reverse(Timer { at, stream, capture }));
+    /// Ends the stream's wait `seq` for the capture at this time.
+    pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
+        self.queue.lock().timers.push(Reverse(Timer { at, stream, seq, capture }));
         self.wake.notify_one();
     }
 
@@ -163,7 +164,7 @@ impl Scheduler {
             loop {
                 if let Some(timer) = queue.due() {
                     drop(queue);
-                    timer.stream.wait_expired(&timer.capture);
+                    timer.stream.wait_expired(timer.seq, &timer.capture);
                     break;
                 }
                 if let Some(stream) = queue.pop() {

@@ -163,9 +163,9 @@ fn stream_runs_every_task_once_in_order() {
 }
 
 #[test]
-fn stream_with_two_helpers_and_no_worker() {
+fn stream_with_two_helpers() {
     explore(|| {
-        let world = World::new(0);
+        let world = World::new(1);
         let stream = world.stream();
         let cells = [cell(), cell()];
         stream.submit(fill(cells[0], 7)).unwrap();
