@@ -419,7 +419,10 @@ impl<'a> Watch<'a> {
             self.since = Instant::now();
         }
         let (idle, still) = (totals.0 == totals.1, self.since.elapsed());
-        if idle && (still >= QUIET || !sync::REAL_TIME) {
+        if !sync::REAL_TIME {
+            return if idle { Verdict::Quiet } else { Verdict::Moving };
+        }
+        if idle && still >= QUIET {
             Verdict::Quiet
         } else if !idle && still >= STALLED {
             Verdict::Stalled
