@@ -179,9 +179,9 @@ static void use_default_device(void *unused)
     (void)unused;
     int32_t device = -1;
     void *memory = NULL;
+    CHECK_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtGetDevice(&device));
     CHECK_EQ(device, 1);
-    CHECK_OK(aclrtMalloc(&memory, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_OK(aclrtFree(memory));
 }
 
@@ -189,7 +189,7 @@ static void default_device(void)
 {
     GROUP("acl_3_2_7 defaultDevice gives every thread a device");
     CHECK_OK(aclInit(config("{\"defaultDevice\":{\"default_device\":\"1\"}}")));
-    use_default_device(NULL);
+    on_thread(use_default_device, NULL);
     on_thread(use_default_device, NULL);
     CHECK_OK(aclFinalize());
 }
@@ -209,6 +209,7 @@ static void handles_survive(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_EQ(raised(&flag), 1);
     CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtResetDeviceForce(0));
     CHECK_OK(aclFinalize());
 }
 

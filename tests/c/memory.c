@@ -176,9 +176,9 @@ static void freeing(void)
     snprintf(where, sizeof where, "%p", (void *)(memory + 100));
     CHECK_FAIL(aclrtFree(memory + 100), ACL_ERROR_RT_PARAM_INVALID, where);
     CHECK_FAIL(aclrtFree(memory + 100), ACL_ERROR_RT_PARAM_INVALID, "100");
-    CHECK_FAIL(aclrtFreeWithDevSync(memory + 100), ACL_ERROR_RT_PARAM_INVALID, "inside");
-    CHECK_FAIL(aclrtFreeHost(pinned + 100), ACL_ERROR_RT_PARAM_INVALID, "inside");
-    CHECK_FAIL(aclrtFreeHostWithDevSync(pinned + 1), ACL_ERROR_RT_PARAM_INVALID, "inside");
+    CHECK_FAIL(aclrtFreeWithDevSync(memory + 100), ACL_ERROR_RT_PARAM_INVALID, "offset");
+    CHECK_FAIL(aclrtFreeHost(pinned + 100), ACL_ERROR_RT_PARAM_INVALID, "offset");
+    CHECK_FAIL(aclrtFreeHostWithDevSync(pinned + 1), ACL_ERROR_RT_PARAM_INVALID, "offset");
     CHECK_FAIL(aclrtFree(pinned), ACL_ERROR_RT_PARAM_INVALID, "host memory");
     CHECK_FAIL(aclrtFreeHost(memory), ACL_ERROR_RT_PARAM_INVALID, "device");
     CHECK_CODE(aclrtFree(local), ACL_ERROR_RT_PARAM_INVALID);

@@ -46,7 +46,7 @@ static void streams(void)
     GROUP("acl_3_2_37 a callback after a stream was made and before it is destroyed");
     CHECK_FAIL(aclrtRegStreamStateCallback(NULL, on_stream, NULL), ACL_ERROR_INVALID_PARAM, "regName");
     CHECK_OK(aclrtRegStreamStateCallback("first", on_stream, &a));
-    CHECK_FAIL(aclrtRegStreamStateCallback("first", on_stream, &b), ACL_ERROR_RT_PARAM_INVALID, "first");
+    CHECK_FAIL(aclrtRegStreamStateCallback("first", on_stream, &b), ACL_ERROR_INVALID_PARAM, "first");
     count = 0;
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_EQ(count, 1);
@@ -68,7 +68,7 @@ static void streams(void)
     CHECK_EQ(count, 2);
     CHECK(notes[0].args != notes[1].args);
     CHECK_OK(aclrtRegStreamStateCallback("first", NULL, NULL));
-    CHECK_FAIL(aclrtRegStreamStateCallback("first", NULL, NULL), ACL_ERROR_RT_PARAM_INVALID, "first");
+    CHECK_FAIL(aclrtRegStreamStateCallback("first", NULL, NULL), ACL_ERROR_INVALID_PARAM, "first");
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_EQ(count, 3);
     is_stream(2, stream, ACL_RT_STREAM_STATE_DESTROY_PRE, &b);
@@ -86,7 +86,7 @@ static void devices(void)
     GROUP("acl_3_2_38 callbacks around setting and resetting a device");
     CHECK_FAIL(aclrtRegDeviceStateCallback(NULL, on_device, NULL), ACL_ERROR_INVALID_PARAM, "regName");
     CHECK_OK(aclrtRegDeviceStateCallback("watch", on_device, &a));
-    CHECK_FAIL(aclrtRegDeviceStateCallback("watch", on_device, &b), ACL_ERROR_RT_PARAM_INVALID, "watch");
+    CHECK_FAIL(aclrtRegDeviceStateCallback("watch", on_device, &b), ACL_ERROR_INVALID_PARAM, "watch");
     count = 0;
     CHECK_OK(aclrtSetDevice(1));
     CHECK_EQ(count, 2);
@@ -102,7 +102,7 @@ static void devices(void)
     CHECK_EQ(count, 8);
     is_device(7, 1, ACL_RT_DEVICE_STATE_RESET_POST, &a);
     CHECK_OK(aclrtRegDeviceStateCallback("watch", NULL, NULL));
-    CHECK_FAIL(aclrtRegDeviceStateCallback("watch", NULL, NULL), ACL_ERROR_RT_PARAM_INVALID, "watch");
+    CHECK_FAIL(aclrtRegDeviceStateCallback("watch", NULL, NULL), ACL_ERROR_INVALID_PARAM, "watch");
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtResetDevice(1));
     CHECK_EQ(count, 8);
