@@ -19,6 +19,7 @@ mod door;
 mod app_log;
 mod compile_option;
 mod context;
+mod copies;
 mod data_buffer;
 mod device;
 mod event;

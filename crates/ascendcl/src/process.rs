@@ -18,6 +18,7 @@ static FORKED: AtomicBool = AtomicBool::new(false);
 pub fn runtime() -> Result<&'static Runtime> {
     let started = RUNTIME.get_or_init(|| {
         logs::install();
+        crate::copies::warn();
         let runtime = Config::from_env().and_then(Runtime::start)?;
         // SAFETY: the handler only stores to an atomic, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };

@@ -430,6 +430,8 @@ fn two_host_functions_wait_for_each_other() {
         let world = World::new(1);
         let streams = [world.stream(), world.stream()];
         let meet = Arc::new(Barrier::new(2));
+        streams[0].submit(host_task(|| true)).unwrap();
+        only_wait(&streams[0]);
         for stream in &streams {
             let meet = meet.clone();
             stream
