@@ -466,7 +466,8 @@ fn ask(bytes: u64) -> Ask {
     Ask { bytes, align: 512, huge: Huge::No }
 }
 
-/// The allocating call of the runtime waits for the work that was queued at the free.
+/// The allocating call waits for the work that was queued at the free, also when the freeing thread
+/// has synchronized another stream since.
 #[test]
 fn quarantine_keeps_what_queued_work_reads() {
     explore(|| {
@@ -480,6 +481,7 @@ fn quarantine_keeps_what_queued_work_reads() {
         gate.wait(&stream, FOREVER).unwrap();
         stream.submit(copy(block, out)).unwrap();
         world.shared.memory.free(address).unwrap();
+        world.stream().synchronize(None).unwrap();
         let opener = {
             let (gate, other) = (gate.clone(), world.stream());
             thread::spawn(move || gate.record(&other).unwrap())

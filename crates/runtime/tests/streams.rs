@@ -1,0 +1,605 @@
+//! Streams, events, clocks and freed memory, with real threads.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use cairn_runtime::clock::Epoch;
+use cairn_runtime::error::Code;
+use cairn_runtime::event::{Event, Kind};
+use cairn_runtime::host;
+use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
+use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Place, Span, Task};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+use support::*;
+
+const FOREVER: Duration = Duration::ZERO;
+const SHORT: Duration = Duration::from_millis(3);
+
+fn plain() -> Event {
+    Event::new(1, Kind::Plain, 9).unwrap()
+}
+
+fn ex() -> Event {
+    Event::new(2, Kind::Ex, 9).unwrap()
+}
+
+fn nothing(stream: &Arc<Stream>) -> Epoch {
+    let seq = stream.submit(Task::bare("nothing", Body::Nothing)).unwrap();
+    Epoch { stream: stream.index, seq }
+}
+
+#[test]
+fn host_functions_of_two_streams_meet_with_one_worker() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let meet = Arc::new(Barrier::new(2));
+    let streams = [rig.new_stream(), rig.new_stream()];
+    for stream in &streams {
+        let meet = meet.clone();
+        stream
+            .submit(host_task(move || {
+                meet.wait();
+                true
+            }))
+            .unwrap();
+    }
+    for stream in &streams {
+        rig.synchronize(stream, None).unwrap();
+    }
+}
+
+#[test]
+fn a_blocked_stream_stops_no_other() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (blocked, free, gate) = (rig.new_stream(), rig.new_stream(), Gate::default());
+    let block = rig.alloc(0, 64);
+    blocked.submit(gate.task()).unwrap();
+    blocked.submit(fill(block, 1)).unwrap();
+    free.submit(fill(block, 2)).unwrap();
+    rig.synchronize(&free, None).unwrap();
+    assert_eq!(bytes(block), [2; 64]);
+    assert!(!blocked.is_idle());
+    gate.open();
+    rig.synchronize(&blocked, None).unwrap();
+    assert_eq!(bytes(block), [1; 64]);
+}
+
+#[test]
+fn work_completes_without_a_host_wait() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, event) = (rig.new_stream(), ex());
+    let block = rig.alloc(0, 4096);
+    for value in 1..=200 {
+        stream.submit(fill(block, value)).unwrap();
+    }
+    event.record(&stream).unwrap();
+    let began = Instant::now();
+    while !(stream.is_idle() && event.is_complete()) {
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody runs the stream");
+        std::thread::yield_now();
+    }
+    assert_eq!(bytes(block), [200; 4096]);
+}
+
+#[test]
+fn many_streams_keep_their_own_order() {
+    let rig = rig(3, |_| ());
+    rig.set_device(0).unwrap();
+    let streams: Vec<_> = (0..32).map(|_| rig.new_stream()).collect();
+    let cells: Vec<_> = (0..32).map(|_| (rig.alloc(0, 8), rig.alloc(0, 8))).collect();
+    for round in 0..100u8 {
+        for (stream, &(a, b)) in streams.iter().zip(&cells) {
+            stream.submit(fill(a, round)).unwrap();
+            stream.submit(copy(a, b)).unwrap();
+            stream.submit(fill(a, 255)).unwrap();
+        }
+    }
+    rig.synchronize_device(rig.device(0).unwrap(), None).unwrap();
+    for &(a, b) in &cells {
+        assert_eq!((bytes(a), bytes(b)), (vec![255; 8], vec![99; 8]));
+    }
+}
+
+#[test]
+fn an_event_orders_streams_of_two_devices() {
+    let rig = rig(2, |_| ());
+    rig.set_device(0).unwrap();
+    let first = rig.new_stream();
+    let from = rig.alloc(0, 256);
+    rig.set_device(1).unwrap();
+    let second = rig.new_stream();
+    let to = rig.alloc(1, 256);
+    rig.shared.memory.set_peer(1, 0, true);
+    for (round, event) in (1..=50).map(|r| (r, plain())) {
+        let gate = Gate::default();
+        first.submit(gate.task()).unwrap();
+        first.submit(fill(from, round)).unwrap();
+        event.record(&first).unwrap();
+        event.wait(&second, FOREVER).unwrap();
+        second.submit(copy(from, to)).unwrap();
+        assert!(!event.is_complete() && !event.waits_passed());
+        gate.open();
+        rig.synchronize(&second, None).unwrap();
+        assert_eq!(bytes(to), [round; 256]);
+        assert!(event.is_complete() && event.waits_passed());
+    }
+    rig.synchronize(&first, None).unwrap();
+}
+
+#[test]
+fn a_stream_waits_for_an_event_as_long_as_it_was_told() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, other, event) = (rig.new_stream(), rig.new_stream(), plain());
+    let block = rig.alloc(0, 8);
+    let began = Instant::now();
+    event.wait(&stream, SHORT).unwrap();
+    stream.submit(fill(block, 7)).unwrap();
+    let error = rig.synchronize(&stream, None).unwrap_err();
+    assert_eq!(error.code, Code::WaitTimeout);
+    assert!(error.text.contains("0.003 s"), "{}", error.text);
+    assert!(began.elapsed() >= SHORT);
+    assert_eq!(bytes(block), [7; 8], "the stream goes on");
+    assert!(event.waits_passed());
+
+    event.wait(&stream, Duration::from_secs(60)).unwrap();
+    event.record(&other).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    for limit in [SHORT, FOREVER] {
+        event.wait(&stream, limit).unwrap();
+        rig.synchronize(&stream, None).unwrap();
+    }
+}
+
+#[test]
+fn timers_expire_in_order_of_their_time() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (slow, quick, event) = (rig.new_stream(), rig.new_stream(), plain());
+    event.wait(&slow, Duration::from_secs(60)).unwrap();
+    event.wait(&quick, SHORT).unwrap();
+    assert_eq!(rig.synchronize(&quick, None).unwrap_err().code, Code::WaitTimeout);
+    assert!(!slow.is_idle());
+    event.record(&quick).unwrap();
+    rig.synchronize(&slow, None).unwrap();
+}
+
+#[test]
+fn a_host_wait_ends_with_its_limit() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, event, gate) = (rig.new_stream(), plain(), Gate::default());
+    stream.submit(gate.task()).unwrap();
+    event.record(&stream).unwrap();
+    assert_eq!(rig.synchronize(&stream, Some(SHORT)).unwrap_err().code, Code::StreamSyncTimeout);
+    assert!(!event.synchronize(Some(SHORT)).unwrap());
+    let device = rig.device(0).unwrap();
+    assert_eq!(
+        rig.synchronize_device(device, Some(SHORT)).unwrap_err().code,
+        Code::StreamSyncTimeout
+    );
+    assert!(!rig.drain(Some(SHORT)));
+    gate.open();
+    assert!(event.synchronize(Some(Duration::from_secs(60))).unwrap());
+    rig.synchronize(&stream, Some(Duration::from_secs(60))).unwrap();
+    assert!(rig.drain(Some(Duration::from_secs(60))));
+}
+
+#[test]
+fn an_unrecorded_event_means_what_its_kind_says() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, other) = (rig.new_stream(), rig.new_stream());
+    let (plain, ex) = (plain(), ex());
+    assert!(!plain.is_complete() && ex.is_complete());
+    assert_eq!(plain.synchronize(None).unwrap_err().code, Code::RtInternal);
+    assert!(ex.synchronize(None).unwrap());
+    ex.wait(&stream, FOREVER).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    plain.wait(&stream, FOREVER).unwrap();
+    assert!(!stream.synchronize(Some(SHORT)).unwrap());
+    plain.record(&other).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    plain.reset(&other).unwrap();
+    assert!(!plain.is_complete());
+    assert_eq!(ex.reset(&other).unwrap_err().code, Code::RtParamInvalid);
+}
+
+#[test]
+fn abort_drops_what_is_queued() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let (block, event) = (rig.alloc(0, 8), plain());
+    stream.submit(gate.task()).unwrap();
+    stream.submit(fill(block, 1)).unwrap();
+    event.record(&stream).unwrap();
+    stream.abort();
+    gate.open();
+    assert_eq!(rig.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
+    assert_eq!(bytes(block), [0; 8]);
+    assert!(event.is_complete(), "whoever waits for the record goes on");
+    rig.synchronize(&stream, None).unwrap();
+    stream.submit(fill(block, 2)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    assert_eq!(bytes(block), [2; 8]);
+}
+
+#[test]
+fn abort_and_force_reach_a_parked_stream() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let never = plain();
+    for _ in 0..200 {
+        let stream = rig.new_stream();
+        never.wait(&stream, FOREVER).unwrap();
+        stream.abort();
+        assert_eq!(rig.synchronize(&stream, None).unwrap_err().code, Code::StreamAbort);
+        never.wait(&stream, Duration::from_secs(3600)).unwrap();
+        stream.close(false).unwrap();
+        assert!(stream.synchronize(None).unwrap());
+        assert_eq!(stream.submit(fill(rig.alloc(0, 8), 1)).unwrap_err().code, Code::InvalidHandle);
+    }
+    assert!(never.waits_passed());
+}
+
+#[test]
+fn continue_reports_the_first_failure_once() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, block) = (rig.new_stream(), rig.alloc(0, 8));
+    stream.submit(host_task(|| false)).unwrap();
+    stream.submit(copy(Span { address: 0x10, ..block }, block)).unwrap();
+    stream.submit(fill(block, 3)).unwrap();
+    let error = rig.synchronize(&stream, None).unwrap_err();
+    assert_eq!(error.code, Code::Internal);
+    assert!(error.text.contains("aclrtLaunchHostFunc"), "{}", error.text);
+    assert_eq!(bytes(block), [3; 8]);
+    rig.synchronize(&stream, None).unwrap();
+}
+
+#[test]
+fn stop_ends_the_context() {
+    let rig = rig(2, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, parked, never) = (rig.new_stream(), rig.new_stream(), plain());
+    let (block, gate) = (rig.alloc(0, 8), Gate::default());
+    rig.set_failure_mode(&stream, 1).unwrap();
+    assert_eq!(rig.set_failure_mode(&stream, 0).unwrap_err().code, Code::RtParamInvalid);
+    assert_eq!(rig.set_failure_mode(&parked, 2).unwrap_err().code, Code::RtParamInvalid);
+    never.wait(&parked, FOREVER).unwrap();
+    stream.submit(gate.task()).unwrap();
+    stream.submit(copy(Span { address: 0x10, ..block }, block)).unwrap();
+    stream.submit(fill(block, 9)).unwrap();
+    let waiter = {
+        let parked = parked.clone();
+        std::thread::spawn(move || {
+            parked.synchronize(None).unwrap();
+            parked.take_failure().unwrap().code
+        })
+    };
+    gate.open();
+    for stream in [&stream, &parked] {
+        for _ in 0..2 {
+            assert_eq!(rig.synchronize(stream, None).unwrap_err().code, Code::RtParamInvalid);
+            assert_eq!(stream.submit(fill(block, 9)).unwrap_err().code, Code::RtParamInvalid);
+        }
+    }
+    assert_eq!(waiter.join().unwrap(), Code::RtParamInvalid);
+    assert_eq!(bytes(block), [0; 8]);
+    let context = rig.create_context(0).unwrap();
+    let fresh = rig.new_stream();
+    fresh.submit(fill(block, 4)).unwrap();
+    rig.synchronize(&fresh, None).unwrap();
+    rig.destroy_context(context.handle()).unwrap();
+    rig.reset_device(0, false).unwrap();
+    rig.set_device(0).unwrap();
+    nothing(&rig.new_stream());
+}
+
+#[test]
+fn a_waiting_host_thread_helps_only_where_it_may() {
+    let rig = rig(0, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, block) = (rig.new_stream(), rig.alloc(0, 8));
+    stream.submit(fill(block, 1)).unwrap();
+    assert!(!stream.synchronize(Some(SHORT)).unwrap(), "no help in a timed wait");
+    let inside = {
+        let stream = stream.clone();
+        std::thread::spawn(move || only_wait(&stream))
+    };
+    std::thread::sleep(SHORT);
+    assert_eq!(bytes(block), [0; 8], "no help inside a callback");
+    assert!(stream.synchronize(None).unwrap());
+    assert_eq!(bytes(block), [1; 8]);
+    inside.join().unwrap();
+
+    let ran_on = Arc::new(Mutex::new(None));
+    let slot = ran_on.clone();
+    stream
+        .submit(host_task(move || {
+            *slot.lock().unwrap() = Some(std::thread::current().id());
+            true
+        }))
+        .unwrap();
+    assert!(stream.synchronize(None).unwrap());
+    assert_ne!(ran_on.lock().unwrap().unwrap(), std::thread::current().id());
+}
+
+#[test]
+fn a_host_function_may_not_wait_for_its_own_stream() {
+    let rig = Arc::new(rig(1, |_| ()));
+    rig.set_device(0).unwrap();
+    let (handle, other) = (rig.create_stream(0, 0).unwrap(), rig.new_stream());
+    let stream = rig.stream(handle).unwrap();
+    let codes = Arc::new(Mutex::new(Vec::new()));
+    let (inner, seen, own, block) = (rig.clone(), codes.clone(), stream.clone(), rig.alloc(0, 8));
+    stream
+        .submit(host_task(move || {
+            let mut seen = seen.lock().unwrap();
+            seen.push(own.synchronize(None).unwrap_err().code);
+            seen.push(inner.destroy_stream(handle, true).unwrap_err().code);
+            seen.push(inner.reset_device(0, false).unwrap_err().code);
+            other.submit(fill(block, 5)).unwrap();
+            assert!(other.synchronize(None).unwrap());
+            assert!(inner.drain(None));
+            true
+        }))
+        .unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    assert_eq!(*codes.lock().unwrap(), [Code::RtParamInvalid; 3]);
+    assert_eq!(bytes(block), [5; 8]);
+    drop(stream);
+}
+
+#[test]
+fn one_worker_serves_the_first_priority_first() {
+    for (late_priority, expected) in [(0, 1), (7, 0)] {
+        let rig = rig(0, |_| ());
+        rig.set_device(0).unwrap();
+        let early = rig.stream(rig.create_stream(7, 0).unwrap()).unwrap();
+        let late = rig.stream(rig.create_stream(late_priority, 0).unwrap()).unwrap();
+        let (from, to) = (rig.alloc(0, 8), rig.alloc(0, 8));
+        early.submit(copy(from, to)).unwrap();
+        late.submit(fill(from, 1)).unwrap();
+        rig.shared.scheduler.start(1).unwrap();
+        only_wait(&early);
+        only_wait(&late);
+        assert_eq!(bytes(to), [expected; 8], "priority {late_priority} against 7");
+    }
+}
+
+#[test]
+fn ordered_moves_by_record_wait_and_synchronize_only() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let [a, b, c, d] = std::array::from_fn(|_| rig.new_stream());
+    let (event, epoch) = (ex(), nothing(&a));
+    while !a.is_idle() {
+        std::thread::yield_now();
+    }
+    nothing(&b);
+    assert!(rig.shared.progress.covers(epoch), "it is finished,");
+    assert!(!b.ordered().covers(epoch), "but nothing ordered it");
+    event.record(&a).unwrap();
+    let after = nothing(&a);
+    event.wait(&b, FOREVER).unwrap();
+    assert!(b.ordered().covers(epoch));
+    assert!(!b.ordered().covers(after), "submitted after the record");
+
+    let second = ex();
+    second.record(&b).unwrap();
+    second.wait(&c, FOREVER).unwrap();
+    assert!(c.ordered().covers(epoch), "by way of b");
+    nothing(&d);
+    assert!(!d.ordered().covers(epoch));
+
+    assert!(event.synchronize(None).unwrap());
+    assert!(!d.ordered().covers(epoch), "a host thread's knowledge comes with its submits");
+    nothing(&d);
+    assert!(d.ordered().covers(epoch) && !d.ordered().covers(after));
+    rig.synchronize(&a, None).unwrap();
+    nothing(&d);
+    assert!(d.ordered().covers(after));
+
+    let e = rig.new_stream();
+    let late = nothing(&a);
+    let stranger = {
+        let (a, e) = (a.clone(), e.clone());
+        std::thread::spawn(move || {
+            nothing(&e);
+            let before = e.ordered().covers(epoch);
+            assert!(a.synchronize(None).unwrap());
+            nothing(&e);
+            (before, e.ordered().covers(late))
+        })
+    };
+    assert_eq!(stranger.join().unwrap(), (false, true));
+    nothing(&d);
+    assert!(!d.ordered().covers(late), "that was another thread's synchronize");
+}
+
+#[test]
+fn freed_memory_is_intact_until_the_freeing_thread_synchronizes() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, block) = (rig.new_stream(), rig.alloc(0, MIB));
+    stream.submit(fill(block, 6)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    rig.shared.memory.free(block.address).unwrap();
+    assert_eq!((rig.shared.memory.usage(0).live, rig.shared.memory.usage(0).waiting), (0, MIB));
+    assert_eq!(rig.shared.memory.info(0), (64 * MIB, 64 * MIB));
+    let error = rig.shared.memory.free(block.address).unwrap_err();
+    assert_eq!(error.code, Code::RtParamInvalid);
+    assert!(error.text.contains("already freed"), "{}", error.text);
+    let other = rig.alloc(0, MIB);
+    assert_ne!(other.address, block.address);
+    let late = rig.alloc(0, MIB);
+    stream.submit(copy(block, late)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    assert_eq!(bytes(late)[..8], [6; 8], "a freed block still serves a late task");
+    rig.alloc(0, 512);
+    assert_eq!(rig.shared.memory.usage(0).waiting, 0);
+}
+
+#[test]
+fn an_allocation_waits_for_freed_memory() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let out = rig.shared.memory.allocate_host(64).unwrap();
+    let out = Span { address: out, bytes: 64, place: Place::Host };
+    for value in 1..=20 {
+        let all = rig.alloc(0, 64 * MIB);
+        let head = Span { bytes: 64, ..all };
+        stream.submit(fill(head, value)).unwrap();
+        if value % 4 == 0 {
+            stream.submit(gate.task()).unwrap();
+            let gate = gate.clone();
+            std::thread::spawn(move || {
+                std::thread::sleep(SHORT);
+                gate.open();
+            });
+        }
+        stream.submit(copy(head, out)).unwrap();
+        rig.shared.memory.free(all.address).unwrap();
+        let again = rig.alloc(0, 64 * MIB);
+        assert_eq!(again.address, all.address);
+        rig.shared.memory.perform(&fill(Span { bytes: 64, ..again }, 99)).unwrap();
+        only_wait(&stream);
+        assert_eq!(bytes(out), [value; 64]);
+        rig.shared.memory.free(again.address).unwrap();
+    }
+    let _held = rig.alloc(0, 32 * MIB);
+    let ask = Ask { bytes: 33 * MIB, align: 512, huge: Huge::No };
+    let error = rig.shared.memory.allocate(0, ask).unwrap_err();
+    assert_eq!(error.code, Code::MemoryAllocation);
+    for part in ["asked 34603008", "free 33554432", "capacity 67108864", "largest hole"] {
+        assert!(error.text.contains(part), "{}", error.text);
+    }
+}
+
+#[test]
+fn a_full_quarantine_is_relieved_when_all_is_quiet() {
+    let rig = rig(1, |c| c.quarantine = 4 * MIB);
+    rig.set_device(0).unwrap();
+    for _ in 0..64 {
+        let block = rig.alloc(0, MIB);
+        rig.shared.memory.free(block.address).unwrap();
+        assert!(rig.shared.memory.usage(0).waiting <= 5 * MIB);
+    }
+    assert_eq!(rig.shared.memory.usage(0).live, 0);
+}
+
+#[test]
+fn an_arena_says_what_it_waits_for() {
+    let rig = rig(1, |_| ());
+    let budget = Arc::new(Budget::new(8 * MIB));
+    let progress = rig.shared.progress.clone();
+    let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, progress, budget.clone()).unwrap();
+    let ask = |bytes| Ask { bytes, align: 512, huge: Huge::No };
+    let take = |bytes| match arena.attempt(&ask(bytes), true) {
+        Attempt::Taken(address) => arena.offset(address).unwrap(),
+        _ => panic!("{bytes} bytes should fit"),
+    };
+    let (a, b, c) = (take(3 * MIB), take(3 * MIB), take(2 * MIB));
+    assert!(matches!(arena.attempt(&ask(512), true), Attempt::Exhausted));
+    assert!(arena.free(a) && arena.free(b) && !arena.free(b));
+    assert_eq!(arena.usage().waiting, 6 * MIB);
+    assert!(matches!(arena.attempt(&ask(512), true), Attempt::QuarantineFull));
+    assert!(matches!(arena.attempt(&ask(512), false), Attempt::Waiting));
+    assert!(matches!(arena.attempt(&ask(7 * MIB), false), Attempt::Exhausted));
+    assert!(arena.relieve(0));
+    assert_eq!(arena.usage().waiting, 0, "two blocks, to get below half of the limit");
+    assert_eq!(take(6 * MIB), a);
+    assert!(arena.free(c));
+    assert_eq!(budget.left(), 0);
+    arena.empty_quarantine();
+    assert_eq!(budget.left(), 2 * MIB);
+    assert_eq!(arena.clear(), 1);
+    assert_eq!(budget.left(), 8 * MIB);
+}
+
+#[test]
+fn devices_share_one_budget() {
+    let rig = rig(1, |c| c.budget = 72 * MIB);
+    rig.set_device(0).unwrap();
+    let first = rig.alloc(0, 60 * MIB);
+    let ask = Ask { bytes: 20 * MIB, align: 512, huge: Huge::No };
+    assert_eq!(rig.shared.memory.allocate(1, ask).unwrap_err().code, Code::MemoryAllocation);
+    rig.shared.memory.free(first.address).unwrap();
+    rig.shared.memory.allocate(1, ask).unwrap();
+}
+
+#[test]
+fn a_copy_between_devices_wants_peer_access() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let stream = rig.new_stream();
+    let (here, there) = (rig.alloc(0, 64), rig.alloc(1, 64));
+    let seen_from_0 = Span { place: Place::Device(0), ..there };
+    stream.submit(copy(here, seen_from_0)).unwrap();
+    let error = rig.synchronize(&stream, None).unwrap_err();
+    assert_eq!(error.code, Code::RtParamInvalid);
+    assert!(error.text.contains("aclrtDeviceEnablePeerAccess"), "{}", error.text);
+    for (from, to) in [(0, 1), (1, 0)] {
+        assert!(rig.shared.memory.set_peer(from, to, true));
+        assert!(!rig.shared.memory.set_peer(from, to, true), "it was so already");
+        stream.submit(fill(here, 8)).unwrap();
+        stream.submit(copy(here, seen_from_0)).unwrap();
+        rig.synchronize(&stream, None).unwrap();
+        assert_eq!(bytes(there), [8; 64]);
+        assert!(rig.shared.memory.set_peer(from, to, false));
+    }
+    stream.submit(copy(here, seen_from_0)).unwrap();
+    rig.synchronize(&stream, None).unwrap_err();
+}
+
+#[test]
+fn a_wrong_address_is_named_at_synchronize() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, block) = (rig.new_stream(), rig.alloc(0, 1000));
+    let local = [0u8; 64];
+    let on_device = |address: usize, bytes| Span { address, bytes, place: Place::Device(0) };
+    let small = |span: Span| Span { bytes: 64, ..span };
+    let hole = on_device(block.address + 60 * MIB as usize, 64);
+    let host = Span { place: Place::Host, ..small(block) };
+    let pageable = on_device(local.as_ptr() as usize, 64);
+    let inner = on_device(block.address + 990, 64);
+    let cases = [
+        (copy(pageable, small(block)), "source", pageable, "host memory that ACL does not know"),
+        (copy(small(block), pageable), "destination", pageable, "device memory is wanted"),
+        (copy(host, small(block)), "source", host, "host memory is wanted"),
+        (fill(inner, 1), "destination", inner, "it leaves"),
+        (fill(hole, 1), "destination", hole, "no allocation"),
+        (fill(on_device(block.address, 1001), 1), "destination", block, "of 1001 bytes"),
+    ];
+    for (task, argument, span, reason) in cases {
+        let name = task.name;
+        stream.submit(task).unwrap();
+        let error = rig.synchronize(&stream, None).unwrap_err();
+        assert_eq!(error.code, Code::RtParamInvalid);
+        for part in [name, argument, &format!("{:#x}", span.address), reason] {
+            assert!(error.text.contains(part), "'{part}' is not in: {}", error.text);
+        }
+    }
+    assert_eq!(bytes(block), vec![0; 1000]);
+    assert_eq!(local, [0; 64]);
+}
+
+#[test]
+fn a_callback_does_not_help_but_its_end_restores_it() {
+    assert!(host::may_help());
+    host::in_callback(|| {
+        host::in_callback(|| assert!(!host::may_help()));
+        assert!(!host::may_help());
+    });
+    assert!(host::may_help());
+}

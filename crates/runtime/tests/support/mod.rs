@@ -1,0 +1,117 @@
+//! A runtime of its own for a test, host functions from closures, and gates.
+
+#![allow(dead_code)]
+
+use cairn_runtime::Runtime;
+use cairn_runtime::config::Config;
+use cairn_runtime::host;
+use cairn_runtime::memory::arena::{Ask, Huge};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
+use std::ffi::c_void;
+use std::ops::Deref;
+use std::sync::{Arc, Condvar, Mutex};
+
+pub const MIB: u64 = 1 << 20;
+
+/// A runtime whose threads end with the test.
+pub struct Rig(Runtime);
+
+impl Deref for Rig {
+    type Target = Runtime;
+    fn deref(&self) -> &Runtime {
+        &self.0
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        self.shared.scheduler.stop();
+        self.shared.host_threads.stop();
+        host::set_context(0);
+    }
+}
+
+/// Two devices of 64 MiB.
+pub fn rig(workers: usize, change: impl FnOnce(&mut Config)) -> Rig {
+    let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
+    config.device_memory = 64 * MIB;
+    config.quarantine = 8 * MIB;
+    config.workers = workers;
+    change(&mut config);
+    host::set_context(0);
+    Rig(Runtime::start(config).unwrap())
+}
+
+impl Rig {
+    pub fn new_stream(&self) -> Arc<Stream> {
+        let handle = self.create_stream(0, 0).unwrap();
+        self.stream(handle).unwrap()
+    }
+
+    pub fn alloc(&self, device: u32, bytes: u64) -> Span {
+        let ask = Ask { bytes, align: 512, huge: Huge::No };
+        let address = self.shared.memory.allocate(device, ask).unwrap();
+        Span { address, bytes: bytes as usize, place: Place::Device(device) }
+    }
+}
+
+pub fn fill(to: Span, value: u8) -> Task {
+    Task::fill("fill", to, value)
+}
+
+pub fn copy(from: Span, to: Span) -> Task {
+    Task::copy("copy", from, to)
+}
+
+/// The bytes there now.
+pub fn bytes(span: Span) -> Vec<u8> {
+    // SAFETY: the test holds the allocation; device memory is plain memory here.
+    unsafe { std::slice::from_raw_parts(span.address as *const u8, span.bytes) }.to_vec()
+}
+
+/// Waits for a stream while its tasks run elsewhere.
+pub fn only_wait(stream: &Arc<Stream>) {
+    assert!(host::in_callback(|| stream.synchronize(None)).unwrap());
+}
+
+type Job = Box<dyn FnOnce() -> bool + Send>;
+
+unsafe extern "C" fn call(_: *const c_void, argument: *mut c_void) -> bool {
+    // SAFETY: `host_task` made it, and a host function runs once.
+    unsafe { Box::from_raw(argument as *mut Job)() }
+}
+
+/// A host function; false is an exception.
+pub fn host_task(job: impl FnOnce() -> bool + Send + 'static) -> Task {
+    let job: Job = Box::new(job);
+    let argument = Box::into_raw(Box::new(job)).cast();
+    Task::bare(
+        "aclrtLaunchHostFunc",
+        Body::Host(HostCall { call, function: std::ptr::null(), argument }),
+    )
+}
+
+/// Keeps a stream busy until it is opened.
+#[derive(Clone, Default)]
+pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
+
+impl Gate {
+    pub fn open(&self) {
+        *self.0.0.lock().unwrap() = true;
+        self.0.1.notify_all();
+    }
+
+    pub fn wait(&self) {
+        let guard = self.0.0.lock().unwrap();
+        drop(self.0.1.wait_while(guard, |open| !*open).unwrap());
+    }
+
+    pub fn task(&self) -> Task {
+        let gate = self.clone();
+        host_task(move || {
+            gate.wait();
+            true
+        })
+    }
+}
