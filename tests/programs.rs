@@ -1,2 +1,117 @@
-//! Runs the C and C++ programs under `tests/`.
-fn main() {}
+//! Compiles and runs the C and C++ programs under `tests/` on a toolkit, and tests the toolkit's
+//! scripts and commands. `CAIRN_TOOLKIT` names the toolkit (`cargo xtask toolkit` makes one);
+//! without it, what needs one is ignored.
+
+use std::path::Path;
+
+use anyhow::Result;
+use cairn_tests::{
+    abi, commands, headers, ids, program, shell, symbols,
+    toolkit::{self, Toolkit},
+};
+use libtest_mimic::{Arguments, Failed, Trial};
+
+fn main() {
+    let arguments = Arguments::from_args();
+    let root = toolkit::root();
+    let found = Toolkit::from_env();
+    if found.is_none() {
+        eprintln!(
+            "CAIRN_TOOLKIT is not set: what needs a toolkit is ignored. `cargo xtask test --no-torch` sets it."
+        );
+    }
+    let trials = of_sources(&root).and_then(|mut trials| {
+        trials.extend(of_toolkit(&root, found)?);
+        Ok(trials)
+    });
+    match trials {
+        Ok(trials) => libtest_mimic::run(&arguments, trials).exit(),
+        Err(error) => {
+            eprintln!("the programs cannot be listed: {error:#}");
+            std::process::exit(1);
+        }
+    }
+}
+
+/// What needs only the repository and a compiler.
+fn of_sources(root: &Path) -> Result<Vec<Trial>> {
+    let here = root.to_path_buf();
+    let mut trials = vec![
+        trial("headers::tables", {
+            let root = here.clone();
+            move || headers::agree_with_tables(&root)
+        }),
+        trial("headers::facts", {
+            let root = here.clone();
+            move || headers::agree_with_facts(&root)
+        })
+        .with_ignored_flag(abi::facts(root).is_none()),
+        trial("ids", {
+            let root = here.clone();
+            move || ids::check(&root)
+        }),
+    ];
+    for header in headers::all(root)? {
+        let root = here.clone();
+        let name = format!("headers::{}", header.display());
+        trials.push(trial(&name, move || headers::stands_alone(&root, &header)));
+    }
+    Ok(trials)
+}
+
+/// Collects trials that need the toolkit.
+struct OnToolkit {
+    found: Option<Toolkit>,
+    trials: Vec<Trial>,
+}
+
+impl OnToolkit {
+    fn add(&mut self, name: &str, body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static) {
+        self.add_if(true, name, body);
+    }
+
+    /// Ignored when the toolkit, or something else that it needs, is not there.
+    fn add_if(
+        &mut self,
+        possible: bool,
+        name: &str,
+        body: impl FnOnce(&Toolkit) -> Result<()> + Send + 'static,
+    ) {
+        let toolkit = self.found.clone();
+        let made = trial(name, move || body(&toolkit.expect("ignored without a toolkit")));
+        self.trials.push(made.with_ignored_flag(self.found.is_none() || !possible));
+    }
+}
+
+fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
+    let mut on = OnToolkit { found, trials: Vec::new() };
+    for program in program::all(root)? {
+        for index in 0..program.environments.len() {
+            let name = program.trial(&program.environments[index]);
+            let program = program.clone();
+            on.add(&name, move |toolkit| program.test(toolkit, index));
+        }
+    }
+    for list in symbols::lists(root)? {
+        let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
+        on.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
+    }
+    on.add("symbols::names", symbols::names);
+    for shell in shell::SHELLS {
+        let here = shell::is_installed(shell);
+        on.add_if(here, &format!("shell::{shell}"), move |toolkit| shell::set_env(toolkit, shell));
+        let name = format!("shell::{shell}_gcc");
+        on.add_if(here, &name, move |toolkit| shell::gcc_line(toolkit, shell));
+    }
+    on.add("shell::moved", shell::moved);
+    on.add_if(shell::is_installed("cmake"), "shell::cmake", shell::cmake);
+    on.add("commands::cairn_run", commands::cairn_run);
+    on.add("commands::doctor", commands::doctor);
+    on.add("commands::npu_smi_list", commands::smi_list);
+    on.add("commands::npu_smi_live", commands::smi_live);
+    Ok(on.trials)
+}
+
+fn trial(name: &str, body: impl FnOnce() -> Result<()> + Send + 'static) -> Trial {
+    Trial::test(name, move || body().map_err(|error| Failed::from(format!("{error:#}"))))
+}

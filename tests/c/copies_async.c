@@ -160,14 +160,17 @@ static void refused_late(void)
         aclrtMemcpyAsync(second + 512, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
         "aclrtMemcpyAsync", "destination", second + 512, "262144");
     fails_late(
-        aclrtMemcpyAsync(second, SIZE_MAX, device, SIZE_MAX - 8, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
-        "aclrtMemcpyAsync", "source", device, "18446744073709551607");
-    fails_late(
         aclrtMemsetAsync(device, SIZE_MAX, 1, SIZE_MAX, stream), "aclrtMemsetAsync", "destination", device,
         "18446744073709551615");
     fails_late(
+        aclrtMemcpyAsync(pinned, SIZE_MAX, device, SIZE_MAX / 2, ACL_MEMCPY_DEVICE_TO_HOST, stream),
+        "aclrtMemcpyAsync", "source", device, "9223372036854775807");
+    CHECK_FAIL(
         aclrtMemcpyAsync(device + 10, SIZE, device, 20, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
-        "aclrtMemcpyAsync", "overlap", device, "20");
+        ACL_ERROR_RT_PARAM_INVALID, "overlap");
+    CHECK_CODE(
+        aclrtMemcpyAsync(second, SIZE_MAX, device, SIZE_MAX - 8, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
+        ACL_ERROR_RT_PARAM_INVALID);
 
     GROUP("acl_3_2_58 a failed copy changes nothing and later ones run");
     CHECK_OK(aclrtMemset(device, SIZE, 1, SIZE));

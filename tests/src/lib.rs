@@ -1,1 +1,11 @@
 //! Shared pieces of the program tests.
+
+pub mod abi;
+pub mod commands;
+pub mod headers;
+pub mod ids;
+pub mod program;
+pub mod run;
+pub mod shell;
+pub mod symbols;
+pub mod toolkit;

@@ -1,0 +1,141 @@
+//! `cairn run`, `cairn doctor` and `npu-smi` on a toolkit.
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::process::CommandExt,
+    path::{Path, PathBuf},
+    process::Stdio,
+};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::{
+    program::Program,
+    run::{Outcome, run, wait},
+    toolkit::{Toolkit, limit, root},
+};
+
+fn call(toolkit: &Toolkit, name: &str, arguments: &[&str]) -> Result<Outcome> {
+    fs::create_dir_all(&toolkit.scratch)?;
+    let mut command = toolkit.bare(toolkit.dir.join("bin").join(name));
+    command.args(arguments);
+    let log = format!("{name}-{}.log", arguments.join("-").replace(['/', ' '], "_"));
+    run(&mut command, &toolkit.scratch.join(log.chars().take(200).collect::<String>()), limit())
+}
+
+fn support(name: &str) -> Result<Program> {
+    Program::read("support", root().join("tests/c/support").join(name))
+}
+
+/// `cairn run` gives a program the toolkit, its arguments and its exit status.
+pub fn cairn_run(toolkit: &Toolkit) -> Result<()> {
+    let program = support("first.c")?.build(toolkit)?;
+    let output = call(toolkit, "cairn", &["run", "--", &program.display().to_string()])?;
+    let output = output.expect(0)?;
+    ensure!(output.contains("2 devices"), "{output}");
+    let script = "echo \"home=$ASCEND_HOME_PATH 1=$1\"; exit 7";
+    let output = call(toolkit, "cairn", &["run", "--", "sh", "-c", script, "sh", "--flag"])?;
+    let output = output.expect(7)?;
+    let wanted = format!("home={} 1=--flag", toolkit.dir.display());
+    ensure!(output.contains(&wanted), "wanted {wanted}\n{output}");
+    let output = call(toolkit, "cairn", &["run", "--", "/no/such/program"])?;
+    ensure!(output.status.is_some_and(|status| !status.success()), "it ran?\n{}", output.output);
+    ensure!(output.output.contains("/no/such/program"), "{}", output.output);
+    Ok(())
+}
+
+/// `npu-smi info -l` lists the devices, `-t board` describes one, a wrong id is refused.
+pub fn smi_list(toolkit: &Toolkit) -> Result<()> {
+    let list = call(toolkit, "npu-smi", &["info", "-l"])?.expect(0)?;
+    let count = list.lines().find(|line| line.contains("Total Count")).unwrap_or_default();
+    ensure!(count.trim_end().ends_with(": 2"), "{list}");
+    ensure!(list.matches("NPU ID").count() == 2, "{list}");
+    let board = call(toolkit, "npu-smi", &["info", "-t", "board", "-i", "1"])?.expect(0)?;
+    ensure!(board.contains("NPU ID") && board.contains(": 1"), "{board}");
+    call(toolkit, "npu-smi", &["info", "-t", "board", "-i", "9"])?.expect(1)?;
+    Ok(())
+}
+
+/// A program that holds 1 GiB on device 1 is in the table of processes while it runs.
+pub fn smi_live(toolkit: &Toolkit) -> Result<()> {
+    let program = support("hold.c")?.build(toolkit)?;
+    let mut command = toolkit.clean(&program);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .context("cannot start the program that holds memory")?;
+    let pid = child.id().to_string();
+    let mut line = String::new();
+    let output = child.stdout.take().context("the program has an output")?;
+    BufReader::new(output).read_line(&mut line)?;
+    let table = call(toolkit, "npu-smi", &["info"]).and_then(|outcome| outcome.expect(0));
+    drop(child.stdin.take());
+    let status = wait(&mut child, limit())?;
+    ensure!(line.trim() == "READY", "the program said: {line}");
+    ensure!(status.is_some_and(|status| status.success()), "the program ended with {status:?}");
+
+    let table = table?;
+    let rows = process_rows(&table, &pid);
+    ensure!(!rows.is_empty(), "no row for process {pid}\n{table}");
+    let held: Vec<_> = rows.iter().filter(|(npu, _)| *npu == 1).map(|(_, mib)| *mib).collect();
+    ensure!(held.len() == 1, "process {pid} is not on device 1\n{table}");
+    ensure!((1024..1100).contains(&held[0]), "process {pid} holds {} MB\n{table}", held[0]);
+    let after = call(toolkit, "npu-smi", &["info"])?.expect(0)?;
+    ensure!(process_rows(&after, &pid).is_empty(), "process {pid} is still there\n{after}");
+    Ok(())
+}
+
+/// Device and megabytes of each row of the process table that names the process.
+fn process_rows(table: &str, pid: &str) -> Vec<(u32, u64)> {
+    let cells = |line: &str| -> Vec<String> {
+        line.trim_matches('|').split('|').map(|cell| cell.trim().to_owned()).collect()
+    };
+    let rows = table.lines().map(cells).filter(|row| row.len() == 4 && row[1] == pid);
+    rows.filter_map(|row| {
+        Some((row[0].split_whitespace().next()?.parse().ok()?, row[3].parse().ok()?))
+    })
+    .collect()
+}
+
+/// `cairn doctor` says which symbols a library lacks, and does not load it.
+pub fn doctor(toolkit: &Toolkit) -> Result<()> {
+    let mark = toolkit.scratch.join("doctor-loaded");
+    let _ = fs::remove_file(&mark);
+    let good = "extern int aclInit(const char *);\nint f(void) { return aclInit(0); }\n";
+    let good = library(toolkit, "doctor_good", &mark, good)?;
+    let bad = "extern int aclInit(const char *), aclFoo(void), mine(void);\n\
+               int f(void) { return aclInit(0) + aclFoo() + mine(); }\n";
+    let bad = library(toolkit, "doctor_bad", &mark, bad)?;
+    let good = good.display().to_string();
+    let text = call(toolkit, "cairn", &["doctor", &good])?.output;
+    let line = text.lines().find(|line| line.contains("doctor_good")).unwrap_or_default();
+    ensure!(line.contains("all 1 symbols"), "{text}");
+    let text = call(toolkit, "cairn", &["doctor", &bad.display().to_string()])?.expect(1)?;
+    ensure!(text.contains("1 of 2 symbols") && text.contains("aclFoo"), "{text}");
+    ensure!(!text.contains("mine") && !text.contains("aclInit"), "{text}");
+    let text = call(toolkit, "cairn", &["doctor", "/no/such.so"])?.expect(1)?;
+    ensure!(text.contains("/no/such.so"), "{text}");
+    ensure!(!mark.exists(), "the doctor loaded a library");
+    Ok(())
+}
+
+/// A shared library that leaves a mark when it is loaded.
+fn library(toolkit: &Toolkit, name: &str, mark: &Path, body: &str) -> Result<PathBuf> {
+    fs::create_dir_all(&toolkit.scratch)?;
+    let source = toolkit.scratch.join(format!("{name}.c"));
+    let path = toolkit.scratch.join(format!("{name}.so"));
+    let text = format!(
+        "#include <stdio.h>\n__attribute__((constructor)) static void mark(void)\n{{\n    \
+         FILE *file = fopen(\"{}\", \"w\");\n    if (file)\n        fclose(file);\n}}\n{body}",
+        mark.display()
+    );
+    fs::write(&source, text)?;
+    let mut command = toolkit.bare("gcc");
+    command.args(["-shared", "-fPIC"]).arg(&source).arg("-o").arg(&path);
+    run(&mut command, &source.with_extension("log"), limit())?.expect(0)?;
+    Ok(path)
+}

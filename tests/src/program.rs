@@ -1,0 +1,159 @@
+//! Programs in `c/` and `cpp/`, each compiled once and run once per environment.
+//!
+//! The lines at the top of a program may give directives:
+//!
+//! ```text
+//! // env: A=B C=D        one run with these variables; without any such line, one run as it is
+//! // exit: N             the status that the program must end with, 0 when not given
+//! // links: -ldl -lm     more for the linker
+//! // nolink              without -lascendcl
+//! // cxx                 compile a .c file as C++
+//! ```
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{Arc, OnceLock},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{
+    run::run,
+    toolkit::{Toolkit, limit},
+};
+
+/// One source file.
+#[derive(Debug)]
+pub struct Program {
+    /// The folder and the name without its ending: `c::memory`.
+    pub name: String,
+    /// One entry per run.
+    pub environments: Vec<Vec<(String, String)>>,
+    source: PathBuf,
+    exit: i32,
+    links: Vec<String>,
+    linked: bool,
+    cxx: bool,
+    built: OnceLock<Result<PathBuf, String>>,
+}
+
+/// Every program of the repository, by name.
+pub fn all(root: &Path) -> Result<Vec<Arc<Program>>> {
+    let mut programs = Vec::new();
+    for (folder, ending) in [("c", "c"), ("cpp", "cc")] {
+        for entry in fs::read_dir(root.join("tests").join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == ending) {
+                programs.push(Arc::new(Program::read(folder, path)?));
+            }
+        }
+    }
+    programs.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(programs)
+}
+
+impl Program {
+    /// Reads a program and its directives.
+    pub fn read(folder: &str, source: PathBuf) -> Result<Program> {
+        let text = fs::read_to_string(&source)
+            .with_context(|| format!("cannot read {}", source.display()))?;
+        let stem = source.file_stem().unwrap_or_default().to_string_lossy();
+        let mut program = Program {
+            name: format!("{folder}::{stem}"),
+            environments: Vec::new(),
+            cxx: source.extension().is_some_and(|extension| extension == "cc"),
+            source,
+            exit: 0,
+            links: Vec::new(),
+            linked: true,
+            built: OnceLock::new(),
+        };
+        for line in text.lines().map_while(|line| line.strip_prefix("//")) {
+            program
+                .directive(line.trim())
+                .with_context(|| format!("in {}: // {}", program.source.display(), line.trim()))?;
+        }
+        if program.environments.is_empty() {
+            program.environments.push(Vec::new());
+        }
+        Ok(program)
+    }
+
+    fn directive(&mut self, line: &str) -> Result<()> {
+        let (key, value) = line.split_once(':').unwrap_or((line, ""));
+        let words = value.split_whitespace();
+        match key {
+            "env" => {
+                let pairs = words.map(|word| {
+                    let (name, value) = word.split_once('=').context("a variable takes a value")?;
+                    Ok((name.to_owned(), value.to_owned()))
+                });
+                self.environments.push(pairs.collect::<Result<_>>()?);
+            }
+            "exit" => self.exit = value.trim().parse()?,
+            "links" => self.links.extend(words.map(str::to_owned)),
+            "nolink" => self.linked = false,
+            "cxx" => self.cxx = true,
+            _ => bail!("no such directive"),
+        }
+        Ok(())
+    }
+
+    /// The file that the program is compiled from.
+    pub fn source(&self) -> &Path {
+        &self.source
+    }
+
+    /// The name of one run.
+    pub fn trial(&self, environment: &[(String, String)]) -> String {
+        if environment.is_empty() {
+            return self.name.clone();
+        }
+        let pairs: Vec<_> =
+            environment.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{} [{}]", self.name, pairs.join(" "))
+    }
+
+    /// Compiles the program against a toolkit, once.
+    pub fn build(&self, toolkit: &Toolkit) -> Result<PathBuf> {
+        let built = self.built.get_or_init(|| self.compile(toolkit).map_err(|e| format!("{e:#}")));
+        built.clone().map_err(anyhow::Error::msg)
+    }
+
+    fn compile(&self, toolkit: &Toolkit) -> Result<PathBuf> {
+        fs::create_dir_all(&toolkit.scratch)?;
+        let program = toolkit.scratch.join(self.name.replace("::", "-"));
+        let mut command = toolkit.bare(if self.cxx { "g++" } else { "gcc" });
+        command.arg(if self.cxx { "-std=c++17" } else { "-std=c11" });
+        command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
+        command.arg("-I").arg(toolkit.include());
+        command.arg("-I").arg(crate::toolkit::root().join("tests/c"));
+        if self.cxx && self.source.extension().is_some_and(|extension| extension == "c") {
+            command.args(["-x", "c++"]);
+        }
+        command.arg(&self.source).arg("-o").arg(&program);
+        if self.linked {
+            command.arg("-L").arg(toolkit.lib64()).arg("-lascendcl");
+        }
+        command.args(&self.links);
+        run(&mut command, &program.with_extension("compile"), limit())?
+            .expect(0)
+            .context("it does not compile")?;
+        Ok(program)
+    }
+
+    /// Compiles the program if that was not done, runs it in one of its environments and judges.
+    pub fn test(&self, toolkit: &Toolkit, run_index: usize) -> Result<()> {
+        let program = self.build(toolkit)?;
+        let mut command = toolkit.clean(&program);
+        command.current_dir(&toolkit.scratch);
+        command.envs(self.environments[run_index].iter().cloned());
+        let log = program.with_extension(format!("{run_index}.log"));
+        let output = run(&mut command, &log, limit())?.expect(self.exit)?;
+        let mut lines = output.lines();
+        ensure!(lines.any(|line| line.starts_with("ok ")), "it checked nothing\n{output}");
+        ensure!(!output.lines().any(|line| line.starts_with("FAILED ")), "it failed\n{output}");
+        Ok(())
+    }
+}

@@ -1,0 +1,115 @@
+//! What the libraries of the toolkit export.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context, Result, ensure};
+use object::{Object, ObjectSymbol};
+
+use crate::toolkit::Toolkit;
+
+/// The libraries that the wheels and common programs name.
+const NAMES: [&str; 13] = [
+    "libacl_op_compiler.so",
+    "libacl_rt.so",
+    "libacl_tdt_channel.so",
+    "libascend_hal.so",
+    "libascendcl.so",
+    "libge_compiler.so",
+    "libge_runner.so",
+    "libgraph.so",
+    "libhccl.so",
+    "libmsprofiler.so",
+    "libnnopbase.so",
+    "libopapi.so",
+    "libruntime.so",
+];
+
+/// Symbols of CANN's safe string functions, which come later.
+const SECUREC: [&str; 8] = [
+    "memcpy_s",
+    "memset_s",
+    "snprintf_s",
+    "sprintf_s",
+    "strcat_s",
+    "strcpy_s",
+    "strncpy_s",
+    "vsnprintf_s",
+];
+
+/// The text lists of the symbols that releases of torch_npu leave to CANN.
+pub fn lists(root: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(root.join("tests/golden/symbols"))?;
+    let mut lists = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+    lists.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
+    lists.sort();
+    Ok(lists)
+}
+
+/// Every symbol of a list that is not of another library is defined in `libascendcl.so`.
+pub fn resolves(toolkit: &Toolkit, list: &Path) -> Result<()> {
+    let defined = defined(&toolkit.lib64().join("libascendcl.so"))?;
+    let text = fs::read_to_string(list)?;
+    let wanted: Vec<_> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty() && !line.starts_with('#') && !is_elsewhere(line))
+        .collect();
+    ensure!(wanted.len() > 30, "only {} symbols in the list", wanted.len());
+    let missing: Vec<_> = wanted.iter().filter(|name| !defined.contains(**name)).collect();
+    ensure!(missing.is_empty(), "{} symbols are missing: {missing:?}", missing.len());
+    Ok(())
+}
+
+/// `ge::` and `atb::` names, the C++ run time, and securec.
+fn is_elsewhere(symbol: &str) -> bool {
+    symbol.starts_with("_Z") || SECUREC.contains(&symbol)
+}
+
+/// Every name is there and leads to one of the two bodies; neither has a SONAME.
+pub fn names(toolkit: &Toolkit) -> Result<()> {
+    let lib64 = toolkit.lib64();
+    for name in NAMES {
+        let path = lib64.join(name);
+        let body =
+            path.canonicalize().with_context(|| format!("{} is not there", path.display()))?;
+        let body = body.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let known = ["libascendcl.so", "libge_runner.so"].contains(&body.as_str());
+        ensure!(known, "{name} leads to {body}");
+    }
+    for body in ["libascendcl.so", "libge_runner.so"] {
+        let bytes = fs::read(lib64.join(body))?;
+        let soname = elf_soname(&bytes)?;
+        ensure!(soname.is_none(), "{body} has the SONAME {}", soname.unwrap_or_default());
+    }
+    Ok(())
+}
+
+/// The names that a library defines for others.
+pub fn defined(library: &Path) -> Result<BTreeSet<String>> {
+    let bytes = fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
+    symbols.map(|symbol| Ok(symbol.name()?.to_owned())).collect()
+}
+
+fn elf_soname(bytes: &[u8]) -> Result<Option<String>> {
+    use object::{
+        Endianness, elf,
+        read::elf::{Dyn, FileHeader, SectionHeader},
+    };
+    let header = elf::FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else { return Ok(None) };
+    let strings = sections.section(strings)?.data(endian, bytes)?;
+    let entry = entries.iter().find(|entry| entry.d_tag(endian) == elf::DT_SONAME);
+    Ok(entry.map(|entry| {
+        let rest = &strings[entry.d_val(endian) as usize..];
+        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+        String::from_utf8_lossy(&rest[..end]).into_owned()
+    }))
+}
