@@ -373,7 +373,7 @@ fn a_wait_that_expires_fails_alone() {
 #[test]
 fn an_aborted_wait_leaves_no_timeout_behind() {
     explore(|| {
-        let world = World::new(1);
+        let world = World::new(2);
         let (stream, other) = (world.stream(), world.stream());
         let event = plain();
         event.wait(&stream, Duration::from_millis(1)).unwrap();
@@ -387,7 +387,27 @@ fn an_aborted_wait_leaves_no_timeout_behind() {
         event.wait(&stream, FOREVER).unwrap();
         event.record(&other).unwrap();
         only_wait(&stream);
-        assert_eq!(stream.take_failure(), None, "neither a late mark nor a late timer");
+        assert_eq!(stream.take_failure(), None, "no mark of the first wait");
+        world.end();
+    });
+}
+
+#[test]
+fn a_late_timer_ends_no_other_wait() {
+    explore(|| {
+        let world = World::new(2);
+        let (stream, event) = (world.stream(), plain());
+        event.wait(&stream, Duration::from_millis(1)).unwrap();
+        stream.abort();
+        only_wait(&stream);
+        assert!(stream.take_failure().is_some());
+        event.wait(&stream, FOREVER).unwrap();
+        for _ in 0..3 {
+            thread::yield_now();
+        }
+        event.record(&world.stream()).unwrap();
+        only_wait(&stream);
+        assert_eq!(stream.take_failure(), None);
         world.end();
     });
 }
