@@ -23,7 +23,7 @@ def run_script(code, *, arguments=(), check=True, timeout=240, **env):
     """
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": os.path.dirname(__file__)} | env,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | env,
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -25,7 +25,9 @@ def test_first_use_and_exit_are_silent():
         # The end of the process finds a live tensor, a stream and perhaps a copy on its way.
         """
     )
-    assert (result.stdout, result.stderr) == ("", "")
+    # torch_npu says this on the hardware too, at the first allocation.
+    lines = [line for line in result.stderr.splitlines() if "processing for 32 padding size" not in line]
+    assert (result.stdout, lines) == ("", [])
 
 
 def test_import_needs_no_torch_npu_line():
@@ -94,13 +96,23 @@ def test_current_device_belongs_to_the_thread():
 
 
 def test_memory_info_of_each_device():
-    before = [torch.npu.mem_get_info(device) for device in range(2)]
-    kept = torch.empty(64 * support.MIB, dtype=torch.uint8, device="npu:1")
-    after = [torch.npu.mem_get_info(device) for device in range(2)]
-    assert after[0] == before[0]
-    assert 64 * support.MIB <= before[1][0] - after[1][0] < 96 * support.MIB
-    assert after[1][1] == before[1][1]
-    del kept
+    """With sizes that the machine can back for both devices at once: otherwise they share what there is."""
+    support.run_script(
+        """
+        import torch
+        MIB = 1 << 20
+        # Without this torch_npu, which sets devices late, answers for device 0 with what it was busy with last.
+        torch.npu.set_device(0)
+        assert [torch.npu.mem_get_info(device) for device in range(2)] == [(256 * MIB, 256 * MIB)] * 2
+        kept = torch.empty(64 * MIB, dtype=torch.uint8, device="npu:1")
+        assert torch.npu.mem_get_info(0) == (256 * MIB, 256 * MIB)
+        free, total = torch.npu.mem_get_info(1)
+        assert 160 * MIB < free <= 192 * MIB, free
+        assert total == 256 * MIB
+        assert torch.npu.get_device_properties(1).total_memory == 256 * MIB
+        """,
+        CAIRN_DEVICE_MEMORY="256mib",
+    )
 
 
 def test_peer_access_is_possible():

@@ -108,7 +108,10 @@ for count in (1, 10, 1000, 1 << 20):
     del there
 """,
     )
-    assert result.stdout.count("alloc ptr") == result.stdout.count("free ptr") >= 5
+    # torch_npu asks for empty tensors too.
+    allocated = re.findall(r"^alloc ptr = (\w+), size = [1-9]", result.stdout, re.M)
+    freed = re.findall(r"^free ptr = (\w+)$", result.stdout, re.M)
+    assert sorted(allocated) == sorted(freed) and len(freed) >= 5
     assert "size = 8388608\n" in result.stdout
 
 
@@ -254,19 +257,7 @@ def test_torch_6_null_when_memory_is_out(toolkit):
     assert result.returncode in (0, 1)
 
 
-# On the two older families torch_npu asks for a function that comes with a later issue.
-OVERFLOW_SWITCH = pytest.mark.xfail(reason="no aclrtSetStreamOverflowSwitch yet", strict=True)
-
-
-@pytest.mark.parametrize(
-    "soc",
-    [
-        "Ascend910B3",
-        "Ascend910_9382",
-        pytest.param("Ascend910ProB", marks=OVERFLOW_SWITCH),
-        pytest.param("Ascend310P3", marks=OVERFLOW_SWITCH),
-    ],
-)
+@pytest.mark.parametrize("soc", ["Ascend910ProB", "Ascend910B3", "Ascend910_9382", "Ascend310P3"])
 def test_torch_7_product_families(toolkit, soc):
     result = run_with(toolkit, EXAMPLE + "assert npu_tensor.cpu().shape == (10,)", CAIRN_SOC=soc)
     assert "size = 40\n" in result.stdout
