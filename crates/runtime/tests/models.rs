@@ -26,7 +26,7 @@ const FOREVER: Duration = Duration::ZERO;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(1000);
+    let iterations = asked.unwrap_or(600);
     let model = std::sync::Arc::new(model);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
@@ -398,6 +398,7 @@ fn a_late_timer_ends_no_other_wait() {
         let world = World::new(2);
         let (stream, event) = (world.stream(), plain());
         event.wait(&stream, Duration::from_millis(1)).unwrap();
+        thread::yield_now();
         stream.abort();
         only_wait(&stream);
         assert!(stream.take_failure().is_some());
