@@ -15,6 +15,9 @@ import torch_npu
 HOST_FUNC = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 MIB = 1 << 20
 
+ACL = ctypes.CDLL("libascendcl.so")
+ACL.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
+
 
 def run_script(code, *, arguments=(), check=True, timeout=240, **env):
     """Runs Python code in a process of its own, with `env` added to our environment; returns the finished process.
@@ -38,11 +41,9 @@ def held(stream):
     """Keeps `stream` from going on, by a host function that waits: what is queued inside runs after the block."""
     let_go = threading.Event()
     function = HOST_FUNC(lambda _: let_go.wait())
-    acl = ctypes.CDLL("libascendcl.so")
-    acl.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
     with torch.npu.device(stream.device):
         torch.npu.current_stream().synchronize()
-        assert acl.aclrtLaunchHostFunc(stream.npu_stream, function, None) == 0
+        assert ACL.aclrtLaunchHostFunc(stream.npu_stream, function, None) == 0
     try:
         yield let_go
     finally:
