@@ -109,10 +109,15 @@ fn report(entry: Entry, error: Error) -> AclError {
     count(entry, 1);
     let name = Entry::NAMES[entry as usize];
     let code = AclError::from(error.code);
-    LAST_CODE.with(|c| c.set(code.number()));
+    set_last_code(code.number());
     log::error!("{name}: {} ({})", error.text, code.number());
     crate::message::keep(name, code.number(), &error.text);
     code
+}
+
+/// Keeps the code of a failure for this thread.
+pub fn set_last_code(code: i32) {
+    LAST_CODE.with(|c| c.set(code));
 }
 
 /// The code of this thread's last failure; `take` clears it.

@@ -4,7 +4,7 @@ use crate::abi;
 use crate::device::limit;
 use crate::door::{self, Handle, entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::event::{Event, Kind, flag};
+use cairn_runtime::event::{Kind, flag};
 use std::time::Duration;
 
 fn create(out: *mut Handle, kind: Kind, flags: u32) -> Result<()> {
@@ -45,7 +45,7 @@ entry! {
     /// Ends an event; what was submitted with it goes on.
     fn aclrtDestroyEvent(event: Handle) {
         door::not_null(event, "event")?;
-        runtime()?.handles.remove::<Event>(event as usize).map(drop)
+        runtime()?.destroy_event(event as usize)
     }
 
     /// Records an event at the end of a stream.
@@ -70,7 +70,7 @@ entry! {
             _ => return Err(Error::refused(format!("timeout {timeout}: it takes seconds, or -1 for ever"))),
         };
         let event = runtime.event(event as usize)?;
-        runtime.wait_event(&runtime.stream(stream as usize)?, &event, Some(Duration::from_secs(seconds)))
+        event.wait_as("aclrtStreamWaitEventWithTimeout", &runtime.stream(stream as usize)?, Duration::from_secs(seconds))
     }
 
     /// Makes an event unrecorded.
@@ -124,8 +124,8 @@ entry! {
     fn aclrtEventElapsedTime(ms: *mut f32, start: Handle, end: Handle) {
         door::not_null(ms, "ms")?;
         let runtime = runtime()?;
-        let start = runtime.event(start as usize)?.time_ns()?;
-        let end = runtime.event(end as usize)?.time_ns()?;
+        let start = runtime.event_named("startEvent", start as usize)?.time_ns()?;
+        let end = runtime.event_named("endEvent", end as usize)?.time_ns()?;
         if end < start {
             return Err(Error::new(
                 Code::EventTimestampReversal,
@@ -150,11 +150,12 @@ entry! {
         unsafe { write(id, "eventId", runtime()?.event(event as usize)?.id) }
     }
 
-    /// How many more events there may be: plenty.
+    /// How many more events there may be.
     fn aclrtGetEventAvailNum(count: *mut u32) {
         door::not_null(count, "eventCount")?;
-        runtime()?.current_context()?;
+        let runtime = runtime()?;
+        runtime.current_context()?;
         // SAFETY: not null; a place for the count.
-        unsafe { write(count, "eventCount", 65536) }
+        unsafe { write(count, "eventCount", runtime.events_left()) }
     }
 }

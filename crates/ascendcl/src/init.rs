@@ -111,12 +111,13 @@ fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclErro
 }
 
 fn apply(path: &str) -> Result<()> {
-    let text = std::fs::read_to_string(path).map_err(|e| {
+    let text = std::fs::read(path).map_err(|e| {
         Error::new(Code::InvalidFile, format!("the configuration file {path} cannot be read: {e}"))
     })?;
     let unparsable = |why: String| {
         Error::new(Code::ParseFile, format!("the configuration file {path} is not usable: {why}"))
     };
+    let text = String::from_utf8(text).map_err(|_| unparsable("it is not UTF-8 text".into()))?;
     check_depth(&text).map_err(unparsable)?;
     let config: Value = serde_json::from_str(&text).map_err(|e| unparsable(e.to_string()))?;
     let Value::Object(config) = config else {

@@ -10,6 +10,10 @@ use std::ffi::c_void;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+/// Bits of a policy that choose a kind of memory; there is one kind here.
+const KIND_BITS: u32 = abi::ACL_MEM_TYPE_LOW_BAND_WIDTH
+    | abi::ACL_MEM_TYPE_HIGH_BAND_WIDTH
+    | abi::ACL_MEM_ACCESS_USER_SPACE_READONLY;
 
 /// How an allocation function pads what the user asks.
 #[derive(Clone, Copy, PartialEq)]
@@ -24,6 +28,7 @@ enum Padding {
 
 /// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST.
 fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
+    let policy = policy & !KIND_BITS;
     let to32 = || size.checked_next_multiple_of(32);
     let padded = match padding {
         Padding::Full if !is_1g(policy) => to32()?.checked_add(32)?,
@@ -68,8 +73,15 @@ fn give(
     taken.map(drop)
 }
 
-fn allocate(out: *mut Handle, size: usize, policy: u32, padding: Padding) -> Result<()> {
+fn allocate(
+    out: *mut Handle,
+    size: usize,
+    policy: u32,
+    padding: Padding,
+    config: *const abi::aclrtMallocConfig,
+) -> Result<()> {
     give(out, "devPtr", size as u64, || {
+        check_config(config)?;
         let runtime = runtime()?;
         let device = runtime.current_device()?;
         // A size that overflows asks for more than there is.
@@ -78,29 +90,61 @@ fn allocate(out: *mut Handle, size: usize, policy: u32, padding: Padding) -> Res
     })
 }
 
-fn allocate_host(out: *mut Handle, name: &str, size: u64) -> Result<()> {
-    give(out, name, size, || runtime()?.shared.memory.allocate_host(size))
+/// Checks the attributes of an allocation. They steer placement and statistics of a real part and
+/// mean nothing here.
+fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
+    if config.is_null() {
+        return Ok(());
+    }
+    // SAFETY: not null; the user passes this struct.
+    let config = unsafe { config.read() };
+    if config.numAttrs > 0 && config.attrs.is_null() {
+        return Err(Error::invalid(format!(
+            "cfg has {} attributes at a null address",
+            config.numAttrs
+        )));
+    }
+    for at in 0..config.numAttrs {
+        // SAFETY: the user says that so many attributes are there.
+        let kind = unsafe { config.attrs.add(at).read() }.attr;
+        if kind > abi::ACL_RT_MEM_ATTR_VA_FLAG {
+            return Err(Error::invalid(format!("attribute {kind} in cfg: it takes 0 to 3")));
+        }
+    }
+    Ok(())
+}
+
+fn allocate_host(
+    out: *mut Handle,
+    name: &str,
+    size: u64,
+    config: *const abi::aclrtMallocConfig,
+) -> Result<()> {
+    give(out, name, size, || {
+        check_config(config)?;
+        runtime()?.shared.memory.allocate_host(size)
+    })
 }
 
 entry! {
     /// Device memory.
     fn aclrtMalloc(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::Full)
+        allocate(dev_ptr, size, policy, Padding::Full, std::ptr::null())
     }
 
     /// Device memory, padded to 32 bytes only.
     fn aclrtMallocAlign32(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::To32)
+        allocate(dev_ptr, size, policy, Padding::To32, std::ptr::null())
     }
 
     /// Device memory that is cached; all of it is here.
     fn aclrtMallocCached(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::Full)
+        allocate(dev_ptr, size, policy, Padding::Full, std::ptr::null())
     }
 
     /// Device memory, not padded.
-    fn aclrtMallocWithCfg(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy, _cfg: *mut abi::aclrtMallocConfig) {
-        allocate(dev_ptr, size, policy, Padding::Exact)
+    fn aclrtMallocWithCfg(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy, cfg: *mut abi::aclrtMallocConfig) {
+        allocate(dev_ptr, size, policy, Padding::Exact, cfg)
     }
 
     /// Frees device memory. Does not wait.
@@ -121,12 +165,12 @@ entry! {
 
     /// Pinned host memory.
     fn aclrtMallocHost(host_ptr: *mut Handle, size: usize) {
-        allocate_host(host_ptr, "hostPtr", size as u64)
+        allocate_host(host_ptr, "hostPtr", size as u64, std::ptr::null())
     }
 
     /// Pinned host memory.
-    fn aclrtMallocHostWithCfg(ptr: *mut Handle, size: u64, _cfg: *mut abi::aclrtMallocConfig) {
-        allocate_host(ptr, "ptr", size)
+    fn aclrtMallocHostWithCfg(ptr: *mut Handle, size: u64, cfg: *mut abi::aclrtMallocConfig) {
+        allocate_host(ptr, "ptr", size, cfg)
     }
 
     /// Frees pinned host memory. Does not wait.

@@ -83,7 +83,7 @@ entry! {
             abi::ACL_RT_STREAM_WORK_SIZE => changed.workSize = number as usize,
             _ => changed.workptr = number as usize as *mut c_void,
         }
-        // SAFETY: `read` found it readable as this struct, and it is the user's to write.
+        // SAFETY: `read` found it to be a box of ours.
         unsafe { write(config, "handle", changed) }
     }
 
@@ -214,7 +214,7 @@ value_entry! {
     }
 }
 
-/// The configurations we made. A user may also fill in the struct on its own.
+/// The configurations we made, and only they are taken.
 static CONFIGS: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn configs() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
@@ -223,13 +223,13 @@ fn configs() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
 
 fn read(config: *const aclrtStreamConfigHandle) -> Result<aclrtStreamConfigHandle> {
     door::not_null(config, "handle")?;
-    if (config as usize) < 4096 || !config.is_aligned() {
+    if !configs().contains(&(config as usize)) {
         return Err(Error::new(
             Code::InvalidHandle,
-            format!("{config:p} is no stream configuration"),
+            format!("{config:p} is no stream configuration, or was destroyed"),
         ));
     }
-    // SAFETY: an aligned address that the user passes as this struct.
+    // SAFETY: it was in the list, so it is a box of ours.
     Ok(unsafe { config.read() })
 }
 

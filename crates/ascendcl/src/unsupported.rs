@@ -1,6 +1,7 @@
 //! Functions that clients link but that Cairn does not have yet. Each answers with the code for
 //! "not supported", says so once in the log, and is listed in `docs/coverage.md`.
 
+use crate::door;
 use crate::message;
 use crate::process;
 use cairn_runtime::error::Code;
@@ -33,6 +34,7 @@ fn say(name: &str, said: &AtomicBool) {
         return;
     }
     let text = "Cairn does not support this function yet (docs/coverage.md lists what works)";
+    door::set_last_code(Code::FeatureNotSupport as i32);
     message::keep(name, Code::FeatureNotSupport as i32, text);
     if !said.swap(true, Ordering::Relaxed) {
         cairn_runtime::logs::install();

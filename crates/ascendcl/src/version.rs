@@ -78,11 +78,12 @@ entry! {
         Ok(())
     }
 
-    /// The version of a package as one number, by name: two digits a part.
+    /// The version of a package as one number, by name: 90000000 is 9.0.0.
     fn aclsysGetVersionNum(pkg_name: *mut c_char, version: *mut i32) {
         // SAFETY: null or a C string.
         let at = package(&unsafe { door::string(pkg_name, "pkgName") }?)?;
-        let number = version_of(at).split('.').fold(0, |sum, part| sum * 100 + part.parse().unwrap_or(0)) * 100_000;
+        let parts = version_of(at).split('.').map(|part| part.parse().unwrap_or(0));
+        let number = parts.zip([10_000_000, 100_000, 1000]).map(|(part, weight): (i32, i32)| part * weight).sum();
         // SAFETY: null or a place for the number.
         unsafe { write(version, "versionNum", number) }
     }

@@ -85,6 +85,7 @@ pub struct Progress {
     lines: Box<[Line]>,
     open: Box<[AtomicU64]>,
     highest: AtomicUsize,
+    running: AtomicUsize,
     indexes: Mutex<Indexes>,
 }
 
@@ -110,6 +111,7 @@ impl Progress {
             lines: (0..streams).map(|_| Line::default()).collect(),
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
+            running: AtomicUsize::new(0),
             indexes: Mutex::new(Rank::Handles, Indexes { next: 0, free: Vec::new() }),
         }
     }
@@ -166,6 +168,19 @@ impl Progress {
 
     pub(crate) fn set_finished(&self, index: StreamIndex, seq: u64) {
         self.lines[index as usize].finished.0.store(seq, Ordering::SeqCst);
+    }
+
+    /// Counts a thread that runs tasks while `run` runs.
+    pub(crate) fn while_running<T>(&self, run: impl FnOnce() -> T) -> T {
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let result = run();
+        self.running.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// True if a task, other than a function of the user, is being run somewhere.
+    pub fn is_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed) > 0
     }
 
     /// True if the point has completed.

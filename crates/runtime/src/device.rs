@@ -119,7 +119,11 @@ impl Runtime {
     pub fn reset_device(&self, id: i64, force: bool) -> Result<()> {
         let device = self.device(id)?;
         let call = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
-        if let Some(primary) = device.state.lock().primary.clone() {
+        let ends = {
+            let state = device.state.lock();
+            state.primary.clone().filter(|_| force || state.references == 1)
+        };
+        if let Some(primary) = ends {
             self.refuse_from_inside(&primary, call)?;
         }
         self.device_callbacks.call(device.id, DeviceState::ResetPre);

@@ -66,6 +66,8 @@ codes! {
     FeatureNotSupport = 207000,
     /// Out of memory.
     MemoryAllocation = 207001,
+    /// Too many events.
+    NoEventResource = 207007,
     /// Too many streams on the device.
     NoStreamResource = 207008,
     /// Something inside failed; the text says what.

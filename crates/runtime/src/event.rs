@@ -14,7 +14,7 @@
 
 use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
-use crate::host::HostThread;
+use crate::host::{self, HostThread};
 use crate::lock::{Mutex, Rank};
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -53,6 +53,7 @@ pub struct Capture {
 
 struct Bound {
     stream: Weak<Stream>,
+    key: u64,
     seq: u64,
     clock: Clock,
 }
@@ -68,7 +69,7 @@ impl Default for Parked {
 impl Capture {
     /// Fills in where the record task stands. Called once, under the stream's submission lock.
     pub(crate) fn bind(&self, stream: &Arc<Stream>, seq: u64, clock: Clock) {
-        let bound = Bound { stream: Arc::downgrade(stream), seq, clock };
+        let bound = Bound { stream: Arc::downgrade(stream), key: stream.key(), seq, clock };
         assert!(self.bound.set(bound).is_ok(), "a capture is recorded once");
     }
 
@@ -195,6 +196,11 @@ impl Event {
 
     /// Lets the stream wait for the current capture; `limit` zero is for ever.
     pub fn wait(&self, stream: &Arc<Stream>, limit: Duration) -> Result<()> {
+        self.wait_as("aclrtStreamWaitEvent", stream, limit)
+    }
+
+    /// The same under another name of the task.
+    pub fn wait_as(&self, name: &'static str, stream: &Arc<Stream>, limit: Duration) -> Result<()> {
         if self.kind == Kind::Plain && self.flags & flag::SYNC == 0 {
             return Err(Error::refused(format!(
                 "event {} was made with flag {:#x}, without SYNC (1): a stream cannot wait for it",
@@ -202,7 +208,7 @@ impl Event {
             )));
         }
         let Some(capture) = self.current.lock().clone() else {
-            return stream.submit(Task::bare("aclrtStreamWaitEvent", Body::Nothing)).map(|_| ());
+            return stream.submit(Task::bare(name, Body::Nothing)).map(|_| ());
         };
         self.waits.0.fetch_add(1, Ordering::AcqRel);
         let wait = Wait {
@@ -211,7 +217,7 @@ impl Event {
             waits: self.waits.clone(),
             reached_ns: AtomicU64::new(0),
         };
-        stream.submit_wait(wait).inspect_err(|_| self.waits.passed())
+        stream.submit_wait(name, wait).inspect_err(|_| self.waits.passed())
     }
 
     /// Makes the event unrecorded. Waits submitted before keep what they bound to.
@@ -256,6 +262,12 @@ impl Event {
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<bool> {
         let Some(capture) = self.current.lock().clone() else { return Ok(true) };
         let Some(bound) = capture.bound.get() else { return Err(self.never_recorded()) };
+        if !capture.is_done() && bound.key == host::host_function_of() {
+            return Err(Error::refused(format!(
+                "event {} lies behind the host function that was asked to wait for it, in the same stream",
+                self.id
+            )));
+        }
         let host = HostThread::current();
         let done = host.synchronize(|| {
             capture.is_done()

@@ -41,6 +41,9 @@ use sync::atomic::{AtomicI32, AtomicU32, Ordering};
 /// Streams a device has room for, as on A2 and A3 parts.
 pub const STREAMS_PER_DEVICE: usize = 1984;
 
+/// Events a process has room for.
+pub const EVENTS: u32 = 65536;
+
 impl Handled for Stream {
     const KIND: &'static str = "stream";
 }
@@ -64,6 +67,7 @@ pub struct Runtime {
     devices: Vec<Device>,
     default_device: AtomicI32,
     next_event: AtomicU32,
+    live_events: AtomicU32,
     wait_limit_s: AtomicU32,
 }
 
@@ -89,6 +93,7 @@ impl Runtime {
             device_callbacks: Default::default(),
             default_device: AtomicI32::new(-1),
             next_event: AtomicU32::new(0),
+            live_events: AtomicU32::new(0),
             wait_limit_s: AtomicU32::new(0),
         })
     }
@@ -166,14 +171,39 @@ impl Runtime {
     /// A new event of the calling thread's context.
     pub fn create_event(&self, kind: Kind, flags: u32) -> Result<usize> {
         self.current_context()?;
+        if self.events_left() == 0 {
+            return Err(Error::new(
+                Code::NoEventResource,
+                format!("there are {EVENTS} events already: destroy some"),
+            ));
+        }
         let id = self.next_event.fetch_add(1, Ordering::Relaxed);
-        self.handles.insert(Arc::new(Event::new(id, kind, flags)?))
+        let handle = self.handles.insert(Arc::new(Event::new(id, kind, flags)?))?;
+        self.live_events.fetch_add(1, Ordering::Relaxed);
+        Ok(handle)
+    }
+
+    /// Ends an event; what was submitted with it goes on.
+    pub fn destroy_event(&self, handle: usize) -> Result<()> {
+        self.handles.remove::<Event>(handle)?;
+        self.live_events.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// How many more events there may be.
+    pub fn events_left(&self) -> u32 {
+        EVENTS.saturating_sub(self.live_events.load(Ordering::Relaxed))
     }
 
     /// The event behind a handle.
     pub fn event(&self, handle: usize) -> Result<Arc<Event>> {
+        self.event_named("event", handle)
+    }
+
+    /// The same for an argument with another name.
+    pub fn event_named(&self, argument: &str, handle: usize) -> Result<Arc<Event>> {
         match handle {
-            0 => Err(Error::null("event")),
+            0 => Err(Error::null(argument)),
             handle => self.handles.get(handle),
         }
     }
@@ -185,10 +215,8 @@ impl Runtime {
         event: &Event,
         limit: Option<Duration>,
     ) -> Result<()> {
-        let limit = limit.unwrap_or_else(|| {
-            Duration::from_secs(u64::from(self.wait_limit_s.load(Ordering::Acquire)))
-        });
-        event.wait(stream, limit)
+        let of_process = || u64::from(self.wait_limit_s.load(Ordering::Acquire));
+        event.wait(stream, limit.unwrap_or_else(|| Duration::from_secs(of_process())))
     }
 
     /// Waits for a stream and reports what failed in it.

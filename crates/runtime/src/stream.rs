@@ -212,12 +212,12 @@ impl Stream {
     }
 
     /// Adds the wait for an event.
-    pub(crate) fn submit_wait(self: &Arc<Stream>, wait: Wait) -> Result<()> {
+    pub(crate) fn submit_wait(self: &Arc<Stream>, name: &'static str, wait: Wait) -> Result<()> {
         self.push(|_, ordered| {
             if let Some(clock) = wait.capture.clock() {
                 ordered.join(clock);
             }
-            Task::bare("aclrtStreamWaitEvent", Body::Wait(wait))
+            Task::bare(name, Body::Wait(wait))
         })
         .map(|_| ())
     }
@@ -272,6 +272,10 @@ impl Stream {
     /// Runs tasks of a claimed stream until it is empty, parks, has finished `until`, or has had its
     /// share while others are ready.
     pub(crate) fn run(self: &Arc<Stream>, until: Option<u64>) {
+        self.shared.progress.while_running(|| self.run_tasks(until));
+    }
+
+    fn run_tasks(self: &Arc<Stream>, until: Option<u64>) {
         let began = now_ns();
         let mut batch = self.batch.lock();
         let mut ran = 0u32;

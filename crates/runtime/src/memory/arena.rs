@@ -75,6 +75,22 @@ struct Inner {
     dirty: u64,
 }
 
+impl Inner {
+    /// Where blocks begin, live or quarantined.
+    fn blocks(&self) -> Vec<u64> {
+        let mut blocks = Vec::new();
+        let mut at = 0;
+        for (hole, bytes) in self.tlsf.holes().chain([(self.tlsf.len(), 0)]) {
+            while at < hole {
+                blocks.push(at);
+                at += self.tlsf.size_of(at).expect("what is no hole is a block");
+            }
+            at = hole + bytes;
+        }
+        blocks
+    }
+}
+
 /// Figures of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -275,29 +291,27 @@ impl Arena {
         inner.dirty = 0;
     }
 
-    /// Ends every allocation, live or quarantined: the device is closed. Returns how many were live.
+    /// Ends every allocation: the device is closed. At once if nothing is queued anywhere; what other
+    /// devices still have queued may reach into it, so then it goes by way of the quarantine.
+    /// Returns how many were live.
     pub fn clear(&self) -> usize {
+        let tails = self.progress.tails();
+        let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        while let Some(entry) = inner.quarantine.take_oldest() {
-            self.let_go(&mut inner, entry);
-        }
-        let mut live = Vec::new();
-        let mut at = 0;
-        let holes: Vec<_> = inner.tlsf.holes().chain([(inner.tlsf.len(), 0)]).collect();
-        for (hole, bytes) in holes {
-            while at < hole {
-                live.push(at);
-                at += inner.tlsf.size_of(at).expect("what is no hole is a block");
-            }
-            at = hole + bytes;
-        }
+        let mut live = inner.blocks();
+        live.retain(|&at| self.ranges.find(at).is_some_and(|f| f.state == State::Live));
         for &offset in &live {
-            self.ranges.remove(offset);
-            let bytes = inner.tlsf.free(offset).expect("collected above");
-            self.budget.give(bytes);
+            let bytes = inner.tlsf.size_of(offset).expect("collected above");
+            self.ranges.set_state(offset, State::Quarantined);
+            inner.live -= bytes;
+            inner.quarantine.push(Entry { offset, bytes, tails: tails.clone(), ticket });
         }
-        inner.live = 0;
-        self.release_holes(&mut inner);
+        if tails.marks().is_empty() {
+            while let Some(entry) = inner.quarantine.take_oldest() {
+                self.let_go(&mut inner, entry);
+            }
+            self.release_holes(&mut inner);
+        }
         live.len()
     }
 

@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub mod budget;
+mod pressure;
 pub mod quarantine;
 pub mod ranges;
 pub mod raw;
@@ -15,21 +16,14 @@ use crate::config::Config;
 use crate::error::{Code, Error, Result};
 use crate::live::LivePage;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{self, Arc, thread};
+use crate::sync::{self, Arc};
 use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
+use pressure::{Verdict, Watch};
 use ranges::State;
 use raw::Bytes;
 use registered::Registered;
-use std::time::{Duration, Instant};
-
-/// Nothing submitted and every stream idle for this long: foreign queues are empty.
-const QUIET: Duration = Duration::from_millis(4);
-/// Streams busy but nothing moving for this long: waiting longer does not help.
-const STALLED: Duration = Duration::from_secs(1);
-/// Streams busy and moving: after this long, what was queued at a free has long passed.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 /// All memory of the process that came from ACL.
 pub struct Memory {
@@ -149,13 +143,14 @@ impl Memory {
                 Attempt::QuarantineFull | Attempt::Waiting => {}
             }
             let full = matches!(attempt, Attempt::QuarantineFull);
-            let relieved = match watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict() {
-                Verdict::Moving => true,
-                Verdict::Quiet if full => arena.relieve(0),
-                Verdict::Quiet => self.relieve_all(ask.bytes),
-                Verdict::Stalled => false,
+            let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
+            let relieved = match verdict {
+                Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
+                Verdict::Quiet | Verdict::Late => self.relieve_all(ask.bytes),
+                Verdict::Moving | Verdict::Stalled => false,
             };
-            match (relieved, full) {
+            let hope = relieved || matches!(verdict, Verdict::Moving | Verdict::Late);
+            match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
                 (false, false) => return Err(out_of_memory(arena, ask.bytes, None)),
@@ -261,7 +256,7 @@ impl Memory {
     pub fn clear(&self, device: u32) {
         let live = self.devices[device as usize].clear();
         if live > 0 {
-            log::info!("device {device} was reset with {live} allocations, which are gone now");
+            log::info!("device {device} was reset with {live} allocations, which end with it");
         }
         self.show(device);
     }
@@ -294,7 +289,8 @@ impl Memory {
             (Located::Pinned(_) | Located::Foreign, Place::Device(_)) => {
                 format!("that is {}, device memory is wanted", describe(span.address, &located))
             }
-            (Located::Foreign, _) => return Ok(()),
+            (Located::Foreign, _) if raw::reachable(span.address, span.bytes) => return Ok(()),
+            (Located::Foreign, _) => "no memory is there".into(),
             (Located::Device(_, None) | Located::Pinned(None), _) => {
                 "no allocation is there".into()
             }
@@ -305,7 +301,7 @@ impl Memory {
                 _,
             ) => {
                 let end = inside.start as u64 + inside.bytes;
-                if span.address as u64 + span.bytes as u64 <= end {
+                if span.bytes as u64 <= end - span.address as u64 {
                     if !inside.live {
                         log::debug!("{task}: {argument} {span} was freed before it was used");
                     }
@@ -384,52 +380,4 @@ fn out_of_memory(arena: &Arena, asked: u64, reason: Option<String>) -> Error {
             arena.name, arena.capacity, usage.live, usage.largest_hole
         ),
     )
-}
-
-enum Verdict {
-    Moving,
-    Quiet,
-    Stalled,
-}
-
-/// Watches whether anything is submitted or finished anywhere.
-struct Watch<'a> {
-    progress: &'a Progress,
-    began: Instant,
-    totals: (u64, u64),
-    since: Instant,
-}
-
-impl<'a> Watch<'a> {
-    fn new(progress: &'a Progress) -> Watch<'a> {
-        let now = Instant::now();
-        Watch { progress, began: now, totals: progress.totals(), since: now }
-    }
-
-    /// Waits a moment and says how things stand.
-    fn verdict(&mut self) -> Verdict {
-        if sync::REAL_TIME {
-            thread::sleep(Duration::from_millis(1));
-        } else {
-            thread::yield_now();
-        }
-        let totals = self.progress.totals();
-        if totals != self.totals {
-            self.totals = totals;
-            self.since = Instant::now();
-        }
-        let (idle, still) = (totals.0 == totals.1, self.since.elapsed());
-        if !sync::REAL_TIME {
-            return if idle { Verdict::Quiet } else { Verdict::Moving };
-        }
-        if idle && still >= QUIET {
-            Verdict::Quiet
-        } else if !idle && still >= STALLED {
-            Verdict::Stalled
-        } else if self.began.elapsed() >= PATIENCE {
-            Verdict::Quiet
-        } else {
-            Verdict::Moving
-        }
-    }
 }

@@ -1,0 +1,68 @@
+//! What to do when an allocation finds only freed memory that still waits in a quarantine.
+
+use crate::clock::Progress;
+use crate::sync::{self, thread};
+use std::time::{Duration, Instant};
+
+/// Nothing submitted and every stream idle for this long: foreign queues are empty.
+const QUIET: Duration = Duration::from_millis(4);
+/// Work is queued, nothing runs and nothing moves for this long: a function of the user holds it up.
+const STALLED: Duration = Duration::from_secs(1);
+/// After this long, what waited in a foreign queue at a free has reached us.
+const LATE: Duration = Duration::from_secs(2);
+/// Nobody waits longer.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How things stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Work goes on: wait.
+    Moving,
+    /// All is idle: the weaker proof holds, and nothing more will come by waiting.
+    Quiet,
+    /// Work goes on, and has for so long that the weaker proof holds: use it, and wait.
+    Late,
+    /// Waiting does not help.
+    Stalled,
+}
+
+/// Watches whether anything is submitted or finished anywhere.
+pub struct Watch<'a> {
+    progress: &'a Progress,
+    began: Instant,
+    totals: (u64, u64),
+    since: Instant,
+}
+
+impl<'a> Watch<'a> {
+    /// Begins now.
+    pub fn new(progress: &'a Progress) -> Watch<'a> {
+        let now = Instant::now();
+        Watch { progress, began: now, totals: progress.totals(), since: now }
+    }
+
+    /// Waits a moment and says how things stand.
+    pub fn verdict(&mut self) -> Verdict {
+        if sync::REAL_TIME {
+            thread::sleep(Duration::from_millis(1));
+        } else {
+            thread::yield_now();
+        }
+        let totals = self.progress.totals();
+        if totals != self.totals || self.progress.is_running() {
+            self.totals = totals;
+            self.since = Instant::now();
+        }
+        let (idle, still) = (totals.0 == totals.1, self.since.elapsed());
+        if !sync::REAL_TIME {
+            return if idle { Verdict::Quiet } else { Verdict::Moving };
+        }
+        match self.began.elapsed() {
+            _ if idle && still >= QUIET => Verdict::Quiet,
+            _ if !idle && still >= STALLED => Verdict::Stalled,
+            waited if waited >= LONGEST => Verdict::Stalled,
+            waited if waited >= LATE => Verdict::Late,
+            _ => Verdict::Moving,
+        }
+    }
+}
