@@ -10,120 +10,29 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, Progress, StreamIndex};
+use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{self, Arc, Weak, now_ns};
+use crate::sync::{self, Arc, now_ns};
 use crate::task::{Body, Task, Wait};
-use crate::worker::Scheduler;
 use std::collections::VecDeque;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
+
+mod fate;
+mod spec;
+
+pub use fate::Fate;
+use fate::Parked;
+pub use spec::{FailureMode, StreamSpec, flag};
 
 const IDLE: u8 = 0;
 const READY: u8 = 1;
 const RUNNING: u8 = 2;
 const PARKED: u8 = 3;
-
-/// Stream flags of CANN.
-pub mod flag {
-    /// Accepted; every stream here launches fast.
-    pub const FAST_LAUNCH: u32 = 1;
-    /// Accepted; every stream here synchronizes fast.
-    pub const FAST_SYNC: u32 = 2;
-    /// Not waited for by synchronize.
-    pub const PERSISTENT: u32 = 4;
-    /// Accepted.
-    pub const HUGE: u32 = 8;
-    /// Not waited for by synchronize.
-    pub const CPU_SCHEDULE: u32 = 16;
-    /// Not waited for by synchronize.
-    pub const DEVICE_USE_ONLY: u32 = 32;
-    /// Every flag there is.
-    pub const ALL: u32 = 63;
-    /// The ones whose synchronize returns at once.
-    pub const UNWAITED: u32 = PERSISTENT | CPU_SCHEDULE | DEVICE_USE_ONLY;
-}
-
-/// The shared fate of the streams of one context: a failure in a stream with failure mode STOP ends
-/// them all.
-pub struct Fate {
-    failure: OnceLock<Error>,
-    parked: Mutex<Vec<Parked>>,
-}
-
-/// A wait of a stream that is, or was, parked in a capture.
-struct Parked {
-    stream: Weak<Stream>,
-    epoch: Epoch,
-    capture: Arc<Capture>,
-}
-
-impl Default for Fate {
-    fn default() -> Fate {
-        Fate { failure: OnceLock::new(), parked: Mutex::new(Rank::Failure, Vec::new()) }
-    }
-}
-
-impl Fate {
-    /// The failure that ended the context, if any.
-    pub fn failure(&self) -> Option<&Error> {
-        self.failure.get()
-    }
-
-    /// Keeps a parked wait in mind, which the end of the context would have to free.
-    fn keep(&self, parked: Parked, progress: &Progress) {
-        let mut all = self.parked.lock();
-        if all.len() == all.capacity() {
-            all.retain(|p| !progress.covers(p.epoch));
-        }
-        all.push(parked);
-    }
-
-    /// Ends the context: its parked streams go on, to drop what they have.
-    fn end(&self, failure: Error, scheduler: &Scheduler) {
-        if self.failure.set(failure).is_err() {
-            return;
-        }
-        let parked = std::mem::take(&mut *self.parked.lock());
-        for Parked { stream, epoch, capture } in parked {
-            match stream.upgrade() {
-                Some(stream) if capture.forget(&stream, epoch.seq) => stream.unpark(),
-                Some(stream) => scheduler.push(stream),
-                None => {}
-            }
-        }
-    }
-}
-
-/// What happens to later tasks when one fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum FailureMode {
-    /// They run; the next synchronize reports the first failure.
-    Continue = 0,
-    /// They are dropped, and so is everything in the context.
-    Stop = 1,
-}
-
-/// How a stream is made.
-#[derive(Clone)]
-pub struct StreamSpec {
-    /// The device it runs on.
-    pub device: u32,
-    /// Names its context; the handle of the context in practice.
-    pub context: u64,
-    /// What it shares with the other streams of its context.
-    pub fate: Arc<Fate>,
-    /// 0 is served first, 7 last.
-    pub priority: u32,
-    /// CANN's flags.
-    pub flags: u32,
-}
 
 /// A stream. Shared by handles, queues and waiters; its index is released with the last of them.
 pub struct Stream {

@@ -1,0 +1,63 @@
+//! What the streams of one context share: their end.
+
+use super::Stream;
+use crate::clock::{Epoch, Progress};
+use crate::error::Error;
+use crate::event::Capture;
+use crate::lock::{Mutex, Rank};
+use crate::sync::{Arc, Weak};
+use crate::worker::Scheduler;
+use std::sync::OnceLock;
+
+/// The shared fate of the streams of one context: a failure in a stream with failure mode STOP ends
+/// them all.
+pub struct Fate {
+    failure: OnceLock<Error>,
+    parked: Mutex<Vec<Parked>>,
+}
+
+/// A wait of a stream that is, or was, parked in a capture.
+pub(super) struct Parked {
+    pub stream: Weak<Stream>,
+    pub epoch: Epoch,
+    pub capture: Arc<Capture>,
+}
+
+impl Default for Fate {
+    fn default() -> Fate {
+        Fate { failure: OnceLock::new(), parked: Mutex::new(Rank::Failure, Vec::new()) }
+    }
+}
+
+impl Fate {
+    /// The failure that ended the context, if any.
+    pub fn failure(&self) -> Option<&Error> {
+        self.failure.get()
+    }
+
+    /// Keeps a parked wait in mind, which the end of the context would have to free.
+    pub(super) fn keep(&self, parked: Parked, progress: &Progress) {
+        let mut all = self.parked.lock();
+        if all.len() == all.capacity() {
+            all.retain(|p| !progress.covers(p.epoch));
+        }
+        all.push(parked);
+    }
+
+    /// Ends the context: its parked streams go on, to drop what they have.
+    pub(super) fn end(&self, failure: Error, scheduler: &Scheduler) {
+        if self.failure.set(failure).is_err() {
+            return;
+        }
+        let parked = std::mem::take(&mut *self.parked.lock());
+        for Parked { stream, epoch, capture } in parked {
+            match stream.upgrade() {
+                Some(stream) if capture.forget(&stream, epoch.seq) => stream.unpark(),
+                // Not parked any more. If this is the last to hold it, it must not end here, where
+                // the failing stream's batch is locked.
+                Some(stream) => scheduler.push(stream),
+                None => {}
+            }
+        }
+    }
+}
