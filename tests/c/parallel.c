@@ -127,12 +127,12 @@ static void sleepers(void)
     CHECK_OK(aclrtCreateStream(&stream));
     unsigned char *pinned = NULL;
     CHECK_OK(aclrtMallocHost((void **)&pinned, 64));
-    for (int i = 0; i < 3000; i++) {
-        int pause = i % 7 * 20;
+    for (int i = 0; i < 1000; i++) {
+        volatile int pause = i % 7 * 20000;
         CHECK_OK(aclrtMemsetAsync(pinned, 64, i, 64, stream));
         SPIN_UNTIL(__atomic_load_n(&pinned[63], __ATOMIC_SEQ_CST) == (unsigned char)i);
-        while (pause-- > 0)
-            sched_yield();
+        while (pause > 0)
+            pause = pause - 1;
     }
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFreeHost(pinned));
