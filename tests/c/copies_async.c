@@ -163,8 +163,8 @@ static void refused_late(void)
         aclrtMemsetAsync(device, SIZE_MAX, 1, SIZE_MAX, stream), "aclrtMemsetAsync", "destination", device,
         "18446744073709551615");
     fails_late(
-        aclrtMemcpyAsync(pinned, SIZE_MAX, device, SIZE_MAX / 2, ACL_MEMCPY_DEVICE_TO_HOST, stream),
-        "aclrtMemcpyAsync", "source", device, "9223372036854775807");
+        aclrtMemcpyAsync(pinned, SIZE_MAX, device, (size_t)1 << 36, ACL_MEMCPY_DEVICE_TO_HOST, stream),
+        "aclrtMemcpyAsync", "source", device, "68719476736");
     CHECK_FAIL(
         aclrtMemcpyAsync(device + 10, SIZE, device, 20, ACL_MEMCPY_DEVICE_TO_DEVICE, stream),
         ACL_ERROR_RT_PARAM_INVALID, "overlap");
