@@ -107,6 +107,23 @@ static void checks(void)
     CHECK_OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
 }
 
+static void nowhere(void)
+{
+    void *const wild = (void *)0x10010;
+    GROUP("acl_3_2_58 addresses where nothing is");
+    CHECK_FAIL(
+        aclrtMemcpy(pageable, 64, wild, 64, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID, "0x10010");
+    CHECK_CODE(aclrtMemcpy(wild, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_CODE(aclrtMemcpy(device, 64, wild, 64, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_CODE(aclrtMemcpy(wild, 64, pageable, 64, ACL_MEMCPY_HOST_TO_HOST), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_CODE(aclrtMemset(wild, 64, 1, 64), ACL_ERROR_RT_PARAM_INVALID);
+    void *freed = NULL;
+    CHECK_OK(aclrtMalloc(&freed, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtFree(freed));
+    CHECK_OK(aclrtMemcpyAsync(pinned, 64, freed, 64, ACL_MEMCPY_DEVICE_TO_HOST, NULL));
+    CHECK_OK(aclrtSynchronizeStream(NULL));
+}
+
 static void fills(void)
 {
     unsigned char bytes[8] = {1, 1, 1, 1, 1, 1, 1, 1};
@@ -158,6 +175,7 @@ int main(void)
     expected = malloc(SIZE);
     kinds();
     checks();
+    nowhere();
     fills();
     freed();
     CHECK_OK(aclrtFree(device));

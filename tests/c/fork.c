@@ -62,6 +62,7 @@ static void dead_devices(void)
     DEAD(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     DEAD(aclrtCtxSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     DEAD(aclSetCompileopt(ACL_PRECISION_MODE, "x"));
+    DEAD(aclrtProcessReport(1));
     DEAD(aclrtPeekAtLastError(ACL_RT_THREAD_LEVEL));
     DEAD(aclrtGetLastError(ACL_RT_THREAD_LEVEL));
 }

@@ -40,6 +40,9 @@ static void registering(void)
     CHECK_CODE(
         aclrtHostRegister(bytes + SIZE, SIZE_MAX, ACL_HOST_REGISTER_MAPPED, &at),
         ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_FAIL(
+        aclrtHostRegister((void *)0x10000, 4096, ACL_HOST_REGISTER_MAPPED, &at),
+        ACL_ERROR_RT_PARAM_INVALID, "0x10000");
     void *device = NULL;
     CHECK_OK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     CHECK_CODE(
