@@ -19,16 +19,9 @@ pub fn c_source(root: &Path) -> String {
         "#include \"acl/acl.h\"\n#include \"acl/acl_op_compiler.h\"\n#include \"aclnn/acl_meta.h\"\n\n",
     );
     let mut assert = |left: &str, right: &str, name: &str| {
-        let suffix = if right.parse::<i64>().is_ok() {
-            ""
-        } else {
-            "ULL"
-        };
-        writeln!(
-            source,
-            "_Static_assert({left} == {right}{suffix}, \"{name}\");"
-        )
-        .expect("a string takes any text");
+        let suffix = if right.parse::<i64>().is_ok() { "" } else { "ULL" };
+        writeln!(source, "_Static_assert({left} == {right}{suffix}, \"{name}\");")
+            .expect("a string takes any text");
     };
     for row in golden(root, VALUES) {
         assert(&row[0], &row[1], &row[0]);
@@ -73,8 +66,7 @@ impl Comparison {
     fn compare(&mut self, name: &str, ours: &str, theirs: &str) {
         self.count += 1;
         if ours != theirs {
-            self.differences
-                .push(format!("{name}: the header has {ours}, the table {theirs}"));
+            self.differences.push(format!("{name}: the header has {ours}, the table {theirs}"));
         }
     }
 
@@ -87,9 +79,7 @@ impl Comparison {
         for row in golden(root, VALUES) {
             match table.get(&row[0]) {
                 Some(value) => self.compare(&row[0], &row[1], value),
-                None => self
-                    .differences
-                    .push(format!("{}: not in the table", row[0])),
+                None => self.differences.push(format!("{}: not in the table", row[0])),
             }
         }
     }
@@ -97,9 +87,7 @@ impl Comparison {
     fn sizes(&mut self, root: &Path, facts: &Path) {
         let notes = read(&facts.join("acl.md"));
         let Some(line) = notes.lines().find(|line| line.starts_with("Struct sizes")) else {
-            return self
-                .differences
-                .push("acl.md has no line of struct sizes".to_owned());
+            return self.differences.push("acl.md has no line of struct sizes".to_owned());
         };
         let words: Vec<&str> = line.split_whitespace().collect();
         for row in golden(root, SIZES) {
@@ -157,9 +145,7 @@ fn statements(text: &str) -> Vec<String> {
     let mut rest = text;
     while let Some(start) = rest.find("/*") {
         code.push_str(&rest[..start]);
-        rest = rest[start..]
-            .split_once("*/")
-            .map_or("", |(_, after)| after);
+        rest = rest[start..].split_once("*/").map_or("", |(_, after)| after);
     }
     code.push_str(rest);
     let code: Vec<&str> = code.lines().filter(|line| !line.starts_with('#')).collect();
