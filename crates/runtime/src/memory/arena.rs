@@ -105,11 +105,13 @@ pub struct Usage {
 }
 
 impl Arena {
-    /// Reserves addresses for it; bytes come with use.
+    /// Reserves addresses for it; bytes come with use. The first `skew` bytes stay unused: blocks of
+    /// two arenas whose addresses agree in their lower bits slow each other down in the cache.
     pub fn new(
         name: String,
         capacity: u64,
         quarantine_limit: u64,
+        skew: u64,
         progress: Arc<Progress>,
         budget: Arc<Budget>,
     ) -> Result<Arena> {
@@ -122,6 +124,12 @@ impl Arena {
         };
         let source = Source::reserve(range).map_err(failed)?;
         let ranges = Ranges::new(source.reserved()).map_err(failed)?;
+        let mut inner = Inner::default();
+        if skew > 0 {
+            source.grow_to(skew).map_err(failed)?;
+            inner.tlsf.grow(source.committed());
+            inner.tlsf.alloc(skew, GRANULE);
+        }
         Ok(Arena {
             name,
             capacity,
@@ -130,7 +138,7 @@ impl Arena {
             quarantine_limit,
             progress,
             budget,
-            inner: Mutex::new(Rank::Arena, Inner::default()),
+            inner: Mutex::new(Rank::Arena, inner),
         })
     }
 

@@ -25,6 +25,11 @@ use ranges::State;
 use raw::Bytes;
 use registered::Registered;
 
+/// How far the arenas of devices are shifted against each other, in whole huge pages.
+const DEVICE_SKEW: u64 = 10 << 20;
+/// How far pinned host memory is shifted against all of them.
+const HOST_SKEW: u64 = 340 << 10;
+
 /// All memory of the process that came from ACL.
 pub struct Memory {
     devices: Vec<Arena>,
@@ -66,17 +71,18 @@ impl Memory {
     /// Reserves the address ranges. Without any byte in use yet.
     pub fn new(config: &Config, progress: Arc<Progress>) -> Result<Memory> {
         let budget = Arc::new(Budget::new(config.budget));
-        let arena = |name: String, capacity: u64| {
-            Arena::new(name, capacity, config.quarantine, progress.clone(), budget.clone())
+        let arena = |name: String, capacity: u64, skew: u64| {
+            let (progress, budget) = (progress.clone(), budget.clone());
+            Arena::new(name, capacity, config.quarantine, skew, progress, budget)
         };
         let devices = (0..config.visible.len())
-            .map(|id| arena(format!("device {id}"), config.device_memory))
+            .map(|id| arena(format!("device {id}"), config.device_memory, id as u64 * DEVICE_SKEW))
             .collect::<Result<Vec<_>>>()?;
         let live = sync::REAL_TIME.then(|| LivePage::create(config.devices)).flatten();
         Ok(Memory {
             peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
             devices,
-            host: arena("pinned host memory".into(), config.budget)?,
+            host: arena("pinned host memory".into(), config.budget, HOST_SKEW)?,
             registered: Registered::default(),
             progress,
             live,
@@ -121,11 +127,7 @@ impl Memory {
     pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
         self.allocate_in(
             &self.host,
-            Ask {
-                bytes,
-                align: 4096.min(bytes.next_power_of_two()).max(512),
-                huge: arena::Huge::No,
-            },
+            Ask { bytes, align: if bytes < 4096 { 512 } else { 4096 }, huge: arena::Huge::No },
         )
     }
 
