@@ -105,6 +105,16 @@ static void checks(void)
         aclrtMemcpy(pageable, SIZE_MAX, expected, SIZE_MAX, ACL_MEMCPY_HOST_TO_HOST),
         ACL_ERROR_RT_PARAM_INVALID);
     CHECK_OK(aclrtMemcpy(&byte, 1, device, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+
+    GROUP("acl_3_2_58 a destination that is read-only");
+    static const unsigned char fixed[8192] = {7};
+    CHECK_FAIL(
+        aclrtMemcpy((void *)(uintptr_t)fixed, sizeof fixed, device, sizeof fixed, ACL_MEMCPY_DEVICE_TO_HOST),
+        ACL_ERROR_RT_PARAM_INVALID, "read-only");
+    CHECK_FAIL(
+        aclrtMemset((void *)(uintptr_t)fixed, sizeof fixed, 0, sizeof fixed), ACL_ERROR_RT_PARAM_INVALID,
+        "read-only");
+    CHECK_EQ(fixed[0], 7);
 }
 
 static void nowhere(void)

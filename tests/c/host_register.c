@@ -33,10 +33,10 @@ static void registering(void)
     CHECK_FAIL(
         aclrtHostRegister(bytes + SIZE, 64, (aclrtHostRegisterType)77, &at), ACL_ERROR_RT_PARAM_INVALID, "77");
     CHECK_CODE(
-        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     CHECK_FAIL(
         aclrtHostRegister(bytes + SIZE - 1, 64, ACL_HOST_REGISTER_MAPPED, &at),
-        ACL_ERROR_RT_PARAM_INVALID, "registered");
+        ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered");
     CHECK_CODE(
         aclrtHostRegister(bytes + SIZE, SIZE_MAX, ACL_HOST_REGISTER_MAPPED, &at),
         ACL_ERROR_RT_PARAM_INVALID);
@@ -51,12 +51,12 @@ static void registering(void)
 
     GROUP("acl_3_2_60 taking it back");
     CHECK_FAIL(aclrtHostUnregister(NULL), ACL_ERROR_INVALID_PARAM, "ptr");
-    CHECK_CODE(aclrtHostUnregister(bytes + 1), ACL_ERROR_RT_PARAM_INVALID);
-    CHECK_FAIL(aclrtHostUnregister((void *)0x10), ACL_ERROR_RT_PARAM_INVALID, "0x10");
+    CHECK_CODE(aclrtHostUnregister(bytes + 1), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
+    CHECK_FAIL(aclrtHostUnregister((void *)0x10), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "0x10");
     CHECK_OK(aclrtHostUnregister(bytes));
-    CHECK_CODE(aclrtHostUnregister(bytes), ACL_ERROR_RT_PARAM_INVALID);
+    CHECK_CODE(aclrtHostUnregister(bytes), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED);
     CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_UNREGISTERED);
-    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, &at, 0), ACL_ERROR_RT_PARAM_INVALID, "registered");
+    CHECK_FAIL(aclrtHostGetDevicePointer(bytes, &at, 0), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, "registered");
     CHECK_FAIL(aclrtHostGetDevicePointer(NULL, &at, 0), ACL_ERROR_INVALID_PARAM, "pHost");
     CHECK_FAIL(aclrtHostGetDevicePointer(bytes, NULL, 0), ACL_ERROR_INVALID_PARAM, "pDevice");
 }
@@ -71,7 +71,8 @@ static void second_form(void)
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         CHECK_OK(aclrtHostRegisterV2(bytes, SIZE, flags[i]));
         CHECK_EQ(location(bytes), ACL_MEM_LOCATION_TYPE_HOST);
-        CHECK_CODE(aclrtHostRegisterV2(bytes, SIZE, flags[i]), ACL_ERROR_RT_PARAM_INVALID);
+        CHECK_CODE(
+            aclrtHostRegisterV2(bytes, SIZE, flags[i]), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
         CHECK_OK(aclrtHostGetDevicePointer(bytes, &at, 0));
         CHECK(at == bytes);
         CHECK_OK(aclrtHostUnregister(bytes));
@@ -90,7 +91,7 @@ static void neighbours(void)
     for (size_t i = 0; i < 16; i += 2)
         CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
     CHECK_CODE(
-        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_RT_PARAM_INVALID);
+        aclrtHostRegister(bytes, SIZE, ACL_HOST_REGISTER_MAPPED, &at), ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED);
     for (size_t i = 1; i < 16; i += 2)
         CHECK_OK(aclrtHostUnregister(bytes + i * 4096));
 }

@@ -163,7 +163,7 @@ static void keys(void)
     accepts("{\"simt_printf_fifo_size\":1048576,\"simd_printf_fifo_size_per_core\":1048576}");
 
     GROUP("acl_3_2_7 known keys with bad values");
-    refuses("{\"max_opqueue_num\":\"many\"}", ACL_ERROR_FILE_ATTR_INVALID);
+    refuses("{\"max_opqueue_num\":\"many\"}", ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG);
     refuses("{\"err_msg_mode\":\"2\"}", ACL_ERROR_FILE_ATTR_INVALID);
     refuses("{\"defaultDevice\":{\"default_device\":\"first\"}}", ACL_ERROR_FILE_ATTR_INVALID);
     refuses("{\"StackSize\":{\"aicore_stack_size\":1000}}", ACL_ERROR_FILE_ATTR_INVALID);

@@ -23,7 +23,9 @@ static const int none[] = {0};
 static const int gone[] = {ACL_ERROR_RT_INVALID_HANDLE, 0};
 static const int lost[] = {
     ACL_ERROR_RT_INVALID_HANDLE, ACL_ERROR_RT_CONTEXT_NULL, ACL_ERROR_RT_STREAM_CONTEXT, 0};
-static const int refused[] = {ACL_ERROR_RT_PARAM_INVALID, 0};
+static const int refused[] = {
+    ACL_ERROR_RT_PARAM_INVALID, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
+    ACL_ERROR_HOST_MEMORY_NOT_REGISTERED, 0};
 
 /* Runs both at the same time on device 0. */
 typedef struct Pair {

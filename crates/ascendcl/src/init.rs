@@ -126,10 +126,11 @@ fn apply(path: &str) -> Result<()> {
     let bad = |key: &str, value: &Value, wanted: &str| {
         Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {wanted}"))
     };
-    if let Some(value) = config.get("max_opqueue_num") {
-        number(value)
-            .filter(|&n| n > 0)
-            .ok_or_else(|| bad("max_opqueue_num", value, "a positive number such as \"10000\""))?;
+    if let Some(value) = config.get("max_opqueue_num")
+        && number(value).is_none_or(|n| n == 0)
+    {
+        let text = format!("{path}: max_opqueue_num is {value}, it takes a positive number");
+        return Err(Error::new(Code::InvalidMaxOpqueue, text));
     }
     let mode = match config.get("err_msg_mode") {
         None => 0,

@@ -4,6 +4,7 @@ use crate::abi;
 use crate::door::{self, Handle, entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::arena::{Ask, Huge};
+use cairn_runtime::memory::raw::{Use, reachable};
 use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::task::{Place, Span, Task};
 use std::ffi::c_void;
@@ -227,9 +228,7 @@ entry! {
         match runtime()?.shared.memory.locate(host as usize) {
             Located::Registered(_) => {}
             Located::Pinned(Some(inside)) if inside.live => {}
-            other => return Err(Error::refused(format!(
-                "{host:p} is not registered: it is {}", describe(host as usize, &other)
-            ))),
+            other => return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {}", describe(host as usize, &other)))),
         }
         // SAFETY: not null; a place for the address.
         unsafe { write(device, "pDevice", host) }
@@ -337,6 +336,11 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
     }
     let runtime = runtime()?;
     match runtime.shared.memory.locate(ptr as usize) {
+        Located::Foreign if !reachable(ptr as usize, size as usize, Use::Read) => {
+            Err(Error::refused(format!(
+                "the range {ptr:p} of {size} bytes cannot be registered: no memory is there"
+            )))
+        }
         Located::Foreign | Located::Registered(_) => {
             runtime.shared.memory.registered().insert(ptr as usize, size as usize)
         }

@@ -9,12 +9,16 @@ use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 macro_rules! unsupported {
-    ($($returns:ty = $answer:expr; $($name:ident)*;)*) => {
+    ($($returns:ty = $answer:expr, forked $forked:expr; $($name:ident)*;)*) => {
         $($(
             /// Not supported yet. Arguments are not looked at, so none are declared.
             #[unsafe(no_mangle)]
+            #[allow(clippy::unused_unit)]
             pub extern "C" fn $name() -> $returns {
                 static SAID: AtomicBool = AtomicBool::new(false);
+                if process::forked() {
+                    return $forked;
+                }
                 say(stringify!($name), &SAID);
                 $answer
             }
@@ -30,9 +34,6 @@ pub fn is_listed(name: &str) -> bool {
 }
 
 fn say(name: &str, said: &AtomicBool) {
-    if process::forked() {
-        return;
-    }
     let text = "Cairn does not support this function yet (docs/coverage.md lists what works)";
     door::set_last_code(Code::FeatureNotSupport as i32);
     message::keep(name, Code::FeatureNotSupport as i32, text);
@@ -48,7 +49,7 @@ const HCCL: c_int = 5;
 const ACL: c_int = Code::FeatureNotSupport as c_int;
 
 unsupported! {
-    c_int = ACL;
+    c_int = ACL, forked Code::RtInternal as c_int;
         aclGetViewShape aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute aclopCompileAndExecuteV2
         aclopSetAttrBool aclopSetAttrDataType aclopSetAttrFloat aclopSetAttrInt
         aclopSetAttrListBool aclopSetAttrListFloat aclopSetAttrListInt aclopSetAttrListListInt
@@ -59,19 +60,19 @@ unsupported! {
         aclrtReserveMemAddress aclrtUnmapMem acltdtDestroyChannel acltdtDestroyDataset
         acltdtGetDimsFromItem acltdtReceiveTensor rtDevBinaryRegister rtFunctionRegister
         rtGetC2cCtrlAddr rtKernelLaunch;
-    c_int = HCCL;
+    c_int = HCCL, forked HCCL;
         HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
         HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend;
-    *mut c_void = std::ptr::null_mut();
+    *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
         aclCreateIntArray aclCreateScalar aclCreateTensor aclopCreateAttr
         acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
         acltdtGetDataItem;
-    u64 = 0;
+    u64 = 0, forked 0;
         MsprofGetHashId MsprofSysCycleTime acltdtGetDataSizeFromItem acltdtGetDatasetSize
         acltdtGetDimNumFromItem;
-    c_int = -1;
+    c_int = -1, forked -1;
         MsprofRegisterCallback MsprofReportAdditionalInfo MsprofReportApi MsprofReportCompactInfo
         acltdtGetDataTypeFromItem;
-    () = ();
+    () = (), forked ();
         aclopDestroyAttr;
 }

@@ -15,7 +15,9 @@
 
 use crate::lock::{Mutex, Rank};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Arc, Weak};
 use smallvec::SmallVec;
+use std::ops::Range;
 
 /// Process-wide number of a stream. The index of a dead stream is reused, its sequence goes on.
 pub type StreamIndex = u32;
@@ -92,6 +94,13 @@ pub struct Progress {
 struct Indexes {
     next: StreamIndex,
     free: Vec<StreamIndex>,
+    queues: Vec<Weak<dyn Queued>>,
+}
+
+/// A queue of tasks, as far as memory has to know.
+pub trait Queued: Send + Sync {
+    /// True if a queued task touches the range, or it cannot be told without waiting.
+    fn touches(&self, range: &Range<usize>) -> bool;
 }
 
 #[derive(Default)]
@@ -112,7 +121,10 @@ impl Progress {
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
-            indexes: Mutex::new(Rank::Handles, Indexes { next: 0, free: Vec::new() }),
+            indexes: Mutex::new(
+                Rank::Handles,
+                Indexes { next: 0, free: Vec::new(), queues: Vec::new() },
+            ),
         }
     }
 
@@ -130,6 +142,20 @@ impl Progress {
         };
         self.open[index as usize / 64].fetch_or(1 << (index % 64), Ordering::SeqCst);
         Some(index)
+    }
+
+    /// Makes a queue known to [`Progress::queues`].
+    pub fn attach(&self, queue: Weak<dyn Queued>) {
+        let mut indexes = self.indexes.lock();
+        if indexes.queues.len() == indexes.queues.capacity() {
+            indexes.queues.retain(|q| q.strong_count() > 0);
+        }
+        indexes.queues.push(queue);
+    }
+
+    /// The queues of all streams. Hold no lock when letting them go: one may be the last of its stream.
+    pub fn queues(&self) -> Vec<Arc<dyn Queued>> {
+        self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Gives the index back. All its tasks are finished.

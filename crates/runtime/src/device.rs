@@ -119,8 +119,15 @@ impl Runtime {
     pub fn reset_device(&self, id: i64, force: bool) -> Result<()> {
         let device = self.device(id)?;
         let call = if force { "aclrtResetDeviceForce" } else { "aclrtResetDevice" };
+        let unset = || {
+            let text = format!("device {id} is not set: {call} has no aclrtSetDevice to undo");
+            Error::new(Code::ContextNull, text)
+        };
         let ends = {
             let state = device.state.lock();
+            if state.references == 0 {
+                return Err(unset());
+            }
             state.primary.clone().filter(|_| force || state.references == 1)
         };
         if let Some(primary) = ends {
@@ -130,10 +137,7 @@ impl Runtime {
         let last = {
             let mut state = device.state.lock();
             if state.references == 0 {
-                return Err(Error::new(
-                    Code::ContextNull,
-                    format!("device {id} is not set: {call} has no aclrtSetDevice to undo"),
-                ));
+                return Err(unset());
             }
             state.references = if force { 0 } else { state.references - 1 };
             if state.references == 0 { state.primary.take() } else { None }

@@ -70,6 +70,12 @@ codes! {
     NoEventResource = 207007,
     /// Too many streams on the device.
     NoStreamResource = 207008,
+    /// A host range is registered already.
+    HostAlreadyRegistered = 507910,
+    /// A host range is not registered.
+    HostNotRegistered = 507911,
+    /// `max_opqueue_num` of the configuration file is no number.
+    InvalidMaxOpqueue = 148048,
     /// Something inside failed; the text says what.
     Internal = 500000,
     /// The runtime cannot serve this process or object any more.

@@ -56,7 +56,7 @@ pub struct Mutex<T> {
 
 /// Holds a [`Mutex`] until dropped.
 pub struct MutexGuard<'a, T> {
-    rank: Rank,
+    rank: Option<Rank>,
     inner: Option<imp::MutexGuard<'a, T>>,
 }
 
@@ -73,7 +73,12 @@ impl<T> Mutex<T> {
     /// Waits for the mutex.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         held::enter(self.rank);
-        MutexGuard { rank: self.rank, inner: Some(imp::lock(&self.inner)) }
+        MutexGuard { rank: Some(self.rank), inner: Some(imp::lock(&self.inner)) }
+    }
+
+    /// The mutex if nobody holds it. It waits for nobody, so no rank stands in its way.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        Some(MutexGuard { rank: None, inner: Some(imp::try_lock(&self.inner)?) })
     }
 }
 
@@ -93,7 +98,9 @@ impl<T> DerefMut for MutexGuard<'_, T> {
 impl<T> Drop for MutexGuard<'_, T> {
     fn drop(&mut self) {
         self.inner = None;
-        held::leave(self.rank);
+        if let Some(rank) = self.rank {
+            held::leave(rank);
+        }
     }
 }
 
@@ -140,6 +147,9 @@ mod imp {
     pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
         m.lock()
     }
+    pub fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        m.try_lock()
+    }
     pub const fn condvar() -> Condvar {
         Condvar::new()
     }
@@ -168,6 +178,9 @@ mod imp {
     }
     pub fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
         m.lock().expect("no panics under a lock")
+    }
+    pub fn try_lock<T>(m: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+        m.try_lock().ok()
     }
     pub const fn condvar() -> Condvar {
         Condvar::new()

@@ -10,7 +10,7 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::clock::{Clock, Epoch, Queued, StreamIndex};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
@@ -20,6 +20,8 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering
 use crate::sync::{self, Arc, now_ns};
 use crate::task::{Body, Task, Wait};
 use std::collections::VecDeque;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 mod fate;
@@ -74,7 +76,7 @@ impl Stream {
                 "this process has no stream index left: destroy some streams",
             )
         })?;
-        Ok(Arc::new(Stream {
+        let stream = Arc::new(Stream {
             index,
             spec,
             shared: shared.clone(),
@@ -97,7 +99,10 @@ impl Stream {
             sleepers: AtomicUsize::new(0),
             done_lock: Mutex::new(Rank::Done, ()),
             done: Condvar::new(),
-        }))
+        });
+        let weak = Arc::downgrade(&stream);
+        shared.progress.attach(weak);
+        Ok(stream)
     }
 
     /// Tells this stream from every other of the process, also for thread-local marks.
@@ -282,11 +287,22 @@ impl Stream {
                 return false;
             }
             Body::Nothing => Ok(()),
-            Body::Copy | Body::Fill(_) => self.shared.memory.perform(front),
+            Body::Copy | Body::Fill(_) => self.perform(front),
         };
         let task = batch.pop_front().expect("the caller saw a task");
         self.finish(seq, task.name, Some(&task), start, result);
         true
+    }
+
+    /// Runs a copy or fill; a defect in it becomes a failed task.
+    fn perform(&self, task: &Task) -> Result<()> {
+        let run = AssertUnwindSafe(|| self.shared.memory.perform(task));
+        catch_unwind(run).unwrap_or_else(|_| {
+            Err(Error::new(
+                Code::Internal,
+                format!("{}: a defect of Cairn ended the task, please report it", task.name),
+            ))
+        })
     }
 
     fn is_dropped(&self, seq: u64) -> bool {
@@ -519,6 +535,19 @@ impl Stream {
 
     fn closed(&self) -> Error {
         Error::new(Code::InvalidHandle, format!("stream {} has been destroyed", self.index))
+    }
+}
+
+impl Queued for Stream {
+    fn touches(&self, range: &Range<usize>) -> bool {
+        let touches = |task: &Task| {
+            let spans = task.reads.iter().chain(&task.writes);
+            spans.into_iter().any(|s| s.address < range.end && range.start < s.address + s.bytes)
+        };
+        match (self.batch.try_lock(), self.submit.try_lock()) {
+            (Some(batch), Some(submit)) => batch.iter().chain(&submit.pending).any(touches),
+            _ => true,
+        }
     }
 }
 

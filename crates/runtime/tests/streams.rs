@@ -10,6 +10,7 @@ use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
 use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::memory::quarantine::Proof;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
 use std::sync::{Arc, Barrier, Mutex};
@@ -502,7 +503,7 @@ fn an_arena_says_what_it_waits_for() {
     let rig = rig(1, |_| ());
     let budget = Arc::new(Budget::new(8 * MIB));
     let progress = rig.shared.progress.clone();
-    let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, progress, budget.clone()).unwrap();
+    let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, 0, progress, budget.clone()).unwrap();
     let ask = |bytes| Ask { bytes, align: 512, huge: Huge::No };
     let take = |bytes| match arena.attempt(&ask(bytes), true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),
@@ -515,7 +516,7 @@ fn an_arena_says_what_it_waits_for() {
     assert!(matches!(arena.attempt(&ask(512), true), Attempt::QuarantineFull));
     assert!(matches!(arena.attempt(&ask(512), false), Attempt::Waiting));
     assert!(matches!(arena.attempt(&ask(7 * MIB), false), Attempt::Exhausted));
-    assert!(arena.relieve(0));
+    assert!(arena.relieve(0, Proof::Quiet));
     assert_eq!(arena.usage().waiting, 0, "two blocks, to get below half of the limit");
     assert_eq!(take(6 * MIB), a);
     assert!(arena.free(c));

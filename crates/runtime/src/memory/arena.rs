@@ -259,18 +259,18 @@ impl Arena {
         true
     }
 
-    /// Lets quarantined blocks go on the weaker proof until half of the limit, and `need` bytes, are
+    /// Lets quarantined blocks go on a weaker proof until half of the limit, and `need` bytes, are
     /// there. True if anything left.
-    pub fn relieve(&self, need: u64) -> bool {
+    pub fn relieve(&self, need: u64, proof: Proof<'_>) -> bool {
         let mut inner = self.inner.lock();
         let over = inner.quarantine.bytes().saturating_sub(self.quarantine_limit / 2);
-        self.settle(&mut inner, Proof::Quiet, over.max(need)) > 0
+        self.settle(&mut inner, proof, over.max(need)) > 0
     }
 
-    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof, enough: u64) -> u64 {
+    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof<'_>, enough: u64) -> u64 {
         let mut left = 0;
         while left < enough
-            && let Some(entry) = inner.quarantine.pop(&self.progress, proof)
+            && let Some(entry) = inner.quarantine.pop(&self.progress, proof, self.source.base())
         {
             left += entry.bytes;
             self.let_go(inner, entry);

@@ -21,8 +21,9 @@ use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
 use pressure::{Verdict, Watch};
+use quarantine::Proof;
 use ranges::State;
-use raw::Bytes;
+use raw::{Bytes, Use};
 use registered::Registered;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
@@ -146,12 +147,16 @@ impl Memory {
             }
             let full = matches!(attempt, Attempt::QuarantineFull);
             let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
+            let relieve = |proof| match full {
+                true => arena.relieve(0, proof),
+                false => self.relieve_all(ask.bytes, proof),
+            };
             let relieved = match verdict {
-                Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
-                Verdict::Quiet | Verdict::Late => self.relieve_all(ask.bytes),
+                Verdict::Quiet | Verdict::Late => relieve(Proof::Quiet),
+                Verdict::Blocked => relieve(Proof::Unreferenced(&self.progress.queues())),
                 Verdict::Moving | Verdict::Stalled => false,
             };
-            let hope = relieved || matches!(verdict, Verdict::Moving | Verdict::Late);
+            let hope = relieved || !matches!(verdict, Verdict::Quiet | Verdict::Stalled);
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
@@ -160,10 +165,10 @@ impl Memory {
         }
     }
 
-    fn relieve_all(&self, need: u64) -> bool {
+    fn relieve_all(&self, need: u64, proof: Proof<'_>) -> bool {
         let mut any = false;
         for arena in self.devices.iter().chain([&self.host]) {
-            any |= arena.relieve(need);
+            any |= arena.relieve(need, proof);
         }
         any
     }
@@ -272,7 +277,7 @@ impl Memory {
 
     /// Checks that a task may touch a range; the error names task, argument, address and what is
     /// there.
-    pub fn check(&self, task: &str, argument: &str, span: &Span) -> Result<()> {
+    pub fn check(&self, task: &str, argument: &str, span: &Span, purpose: Use) -> Result<()> {
         if span.bytes == 0 {
             return Ok(());
         }
@@ -291,8 +296,13 @@ impl Memory {
             (Located::Pinned(_) | Located::Foreign, Place::Device(_)) => {
                 format!("that is {}, device memory is wanted", describe(span.address, &located))
             }
-            (Located::Foreign, _) if raw::reachable(span.address, span.bytes) => return Ok(()),
-            (Located::Foreign, _) => "no memory is there".into(),
+            (Located::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
+                return Ok(());
+            }
+            (Located::Foreign, _) => match purpose {
+                Use::Read => "no memory is there".into(),
+                Use::Overwrite => "no memory is there, or it is read-only".into(),
+            },
             (Located::Device(_, None) | Located::Pinned(None), _) => {
                 "no allocation is there".into()
             }
@@ -321,10 +331,10 @@ impl Memory {
     /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
     pub fn perform(&self, task: &Task) -> Result<()> {
         for span in &task.reads {
-            self.check(task.name, "source", span)?;
+            self.check(task.name, "source", span, Use::Read)?;
         }
         for span in &task.writes {
-            self.check(task.name, "destination", span)?;
+            self.check(task.name, "destination", span, Use::Overwrite)?;
         }
         // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
         // the process; a foreign one is the user's word, as in any copy.
@@ -378,8 +388,8 @@ fn out_of_memory(arena: &Arena, asked: u64, reason: Option<String>) -> Error {
     Error::new(
         Code::MemoryAllocation,
         format!(
-            "out of memory on {}: asked {asked} bytes, free {free}, capacity {}, live {}, largest hole {}{reason}",
-            arena.name, arena.capacity, usage.live, usage.largest_hole
+            "out of memory on {}: asked {asked} bytes, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}{reason}",
+            arena.name, arena.capacity, usage.live, usage.waiting, usage.largest_hole
         ),
     )
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Nothing submitted and every stream idle for this long: foreign queues are empty.
 const QUIET: Duration = Duration::from_millis(4);
-/// Work is queued, nothing runs and nothing moves for this long: a function of the user holds it up.
+/// A function of the user has held all work up for this long: waiting does not help.
 const STALLED: Duration = Duration::from_secs(1);
 /// After this long, what waited in a foreign queue at a free has reached us.
 const LATE: Duration = Duration::from_secs(2);
@@ -22,6 +22,9 @@ pub enum Verdict {
     Quiet,
     /// Work goes on, and has for so long that the weaker proof holds: use it, and wait.
     Late,
+    /// Work is queued, but nothing runs and nothing moves: a function of the user holds it up. What no
+    /// queued task touches may go.
+    Blocked,
     /// Waiting does not help.
     Stalled,
 }
@@ -60,6 +63,7 @@ impl<'a> Watch<'a> {
         match self.began.elapsed() {
             _ if idle && still >= QUIET => Verdict::Quiet,
             _ if !idle && still >= STALLED => Verdict::Stalled,
+            _ if !idle && still >= QUIET => Verdict::Blocked,
             waited if waited >= LONGEST => Verdict::Stalled,
             waited if waited >= LATE => Verdict::Late,
             _ => Verdict::Moving,

@@ -5,8 +5,9 @@
 //! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
 //! a weaker proof counts: see [`Proof`].
 
-use crate::clock::{Clock, Progress};
+use crate::clock::{Clock, Progress, Queued};
 use crate::host::Ticket;
+use crate::sync::Arc;
 use std::collections::VecDeque;
 
 /// A freed block, and what has to happen before it may be reused.
@@ -22,13 +23,16 @@ pub struct Entry {
 }
 
 /// How sure we are that nobody still counts on a freed block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+#[derive(Clone, Copy)]
+pub enum Proof<'a> {
     /// Work queued at the free is done, and the freeing thread has synchronized since.
     Synchronized,
     /// Work queued at the free is done, and nothing has reached us for a while: whatever waited in
     /// somebody else's queue would have.
     Quiet,
+    /// No task in these queues, which are all, touches the block, and nothing has reached us for a
+    /// while. For when a function of the user holds a stream up.
+    Unreferenced(&'a [Arc<dyn Queued>]),
 }
 
 /// Freed blocks of one arena, oldest first.
@@ -50,11 +54,19 @@ impl Quarantine {
         self.entries.push_back(entry);
     }
 
-    /// Takes the oldest block if the proof holds for it.
-    pub fn pop(&mut self, progress: &Progress, proof: Proof) -> Option<Entry> {
+    /// Takes the oldest block if the proof holds for it. `base` is where the arena begins.
+    pub fn pop(&mut self, progress: &Progress, proof: Proof<'_>, base: usize) -> Option<Entry> {
         let oldest = self.entries.front()?;
-        let proven = progress.covers_all(&oldest.tails)
-            && (proof == Proof::Quiet || oldest.ticket.honoured());
+        let passed = || progress.covers_all(&oldest.tails);
+        let proven = match proof {
+            Proof::Synchronized => oldest.ticket.honoured() && passed(),
+            Proof::Quiet => passed(),
+            Proof::Unreferenced(queues) => {
+                let start = base + oldest.offset as usize;
+                let range = start..start + oldest.bytes as usize;
+                passed() || !queues.iter().any(|queue| queue.touches(&range))
+            }
+        };
         proven.then(|| self.take_oldest()).flatten()
     }
 

@@ -32,20 +32,30 @@ impl Bytes {
     }
 }
 
-/// True if foreign host memory can be touched: mapped throughout, and readable at both ends. Costs a
-/// system call or two; where the kernel forbids them, the user's word is taken.
-pub fn reachable(address: usize, len: usize) -> bool {
+/// What a task does with a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// It only reads it.
+    Read,
+    /// It overwrites all of it.
+    Overwrite,
+}
+
+/// True if foreign host memory can be used so: mapped throughout, and readable or writable at both
+/// ends. Costs a few system calls; where the kernel forbids them, the user's word is taken. A range
+/// to be overwritten gets its first and last byte written, which comes to the same.
+pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
     const PAGE: usize = 4096;
     if len == 0 {
         return true;
     }
     let Some(last) = address.checked_add(len - 1) else { return false };
-    if address < PAGE || !both_ends_readable(address, last) {
+    if address < PAGE || !both_ends(address, last, purpose) {
         return false;
     }
     let (mut at, end) = (address & !(PAGE - 1), (last & !(PAGE - 1)) + PAGE);
     let mut pages = [0u8; 4096];
-    while at < end {
+    while end - at > 2 * PAGE {
         let bytes = (end - at).min(pages.len() * PAGE);
         // SAFETY: mincore reads no user memory, and has room for a byte a page.
         if unsafe { libc::mincore(at as *mut c_void, bytes, pages.as_mut_ptr()) } != 0 {
@@ -56,14 +66,24 @@ pub fn reachable(address: usize, len: usize) -> bool {
     true
 }
 
-fn both_ends_readable(first: usize, last: usize) -> bool {
+fn both_ends(first: usize, last: usize, purpose: Use) -> bool {
     let mut bytes = [0u8; 2];
-    let into = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 2 };
+    let ours = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: 2 };
     let byte = |at: usize| libc::iovec { iov_base: at as *mut c_void, iov_len: 1 };
-    let from = [byte(first), byte(last)];
+    let theirs = [byte(first), byte(last)];
+    let forbidden =
+        || !matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT));
     // SAFETY: the kernel copies two bytes into our array, and answers EFAULT where there are none.
-    let got = unsafe { libc::process_vm_readv(libc::getpid(), &into, 1, from.as_ptr(), 2, 0) };
-    got == 2
-        || (got < 0
-            && !matches!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EFAULT)))
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &ours, 1, theirs.as_ptr(), 2, 0) };
+    if read != 2 {
+        return read < 0 && forbidden();
+    }
+    if purpose == Use::Read {
+        return true;
+    }
+    // SAFETY: the kernel copies the two bytes back to where they came from, into a range that the
+    // caller is about to overwrite, and answers EFAULT where it may not.
+    let written =
+        unsafe { libc::process_vm_writev(libc::getpid(), &ours, 1, theirs.as_ptr(), 2, 0) };
+    written == 2 || (written < 0 && forbidden())
 }

@@ -1,6 +1,6 @@
 //! Ranges of ordinary host memory that the user registered.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
@@ -32,9 +32,12 @@ impl Registered {
         if let Some((&other, &len)) = ranges.range(..end).next_back()
             && other + len > start
         {
-            return Err(Error::refused(format!(
-                "the range {start:#x} of {bytes} bytes overlaps {other:#x} of {len} bytes, which is registered"
-            )));
+            return Err(Error::new(
+                Code::HostAlreadyRegistered,
+                format!(
+                    "the range {start:#x} of {bytes} bytes overlaps {other:#x} of {len} bytes, which is registered"
+                ),
+            ));
         }
         ranges.insert(start, bytes);
         self.count.store(ranges.len(), Ordering::Release);
@@ -45,7 +48,10 @@ impl Registered {
     pub fn remove(&self, start: usize) -> Result<()> {
         let mut ranges = self.ranges.lock();
         ranges.remove(&start).ok_or_else(|| {
-            Error::refused(format!("{start:#x} is not the start of a registered host range"))
+            Error::new(
+                Code::HostNotRegistered,
+                format!("{start:#x} is not the start of a registered host range"),
+            )
         })?;
         self.count.store(ranges.len(), Ordering::Release);
         Ok(())
