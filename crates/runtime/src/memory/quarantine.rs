@@ -54,20 +54,26 @@ impl Quarantine {
         self.entries.push_back(entry);
     }
 
-    /// Takes the oldest block if the proof holds for it. `base` is where the arena begins.
+    /// Takes the oldest block if the proof holds for it; where queued tasks hold blocks back, the
+    /// oldest that none of them touches. `base` is where the arena begins.
     pub fn pop(&mut self, progress: &Progress, proof: Proof<'_>, base: usize) -> Option<Entry> {
-        let oldest = self.entries.front()?;
-        let passed = || progress.covers_all(&oldest.tails);
-        let proven = match proof {
-            Proof::Synchronized => oldest.ticket.honoured() && passed(),
-            Proof::Quiet => passed(),
+        let proven = |entry: &Entry| match proof {
+            Proof::Synchronized => entry.ticket.honoured() && progress.covers_all(&entry.tails),
+            Proof::Quiet => progress.covers_all(&entry.tails),
             Proof::Unreferenced(queues) => {
-                let start = base + oldest.offset as usize;
-                let range = start..start + oldest.bytes as usize;
-                passed() || !queues.iter().any(|queue| queue.touches(&range))
+                let start = base + entry.offset as usize;
+                let range = start..start + entry.bytes as usize;
+                !queues.iter().any(|queue| queue.touches(&range))
             }
         };
-        proven.then(|| self.take_oldest()).flatten()
+        let candidates = match proof {
+            Proof::Unreferenced(_) => self.entries.len(),
+            _ => self.entries.len().min(1),
+        };
+        let at = self.entries.iter().take(candidates).position(proven)?;
+        let entry = self.entries.remove(at)?;
+        self.bytes -= entry.bytes;
+        Some(entry)
     }
 
     /// Takes the oldest block without any proof: the device is being closed.
