@@ -156,7 +156,12 @@ impl Memory {
                 Verdict::Blocked => relieve(Proof::Unreferenced(&self.progress.queues())),
                 Verdict::Moving | Verdict::Stalled => false,
             };
-            let hope = relieved || !matches!(verdict, Verdict::Quiet | Verdict::Stalled);
+            let hope = relieved
+                || match verdict {
+                    Verdict::Moving | Verdict::Late => true,
+                    Verdict::Blocked => !full,
+                    Verdict::Quiet | Verdict::Stalled => false,
+                };
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
