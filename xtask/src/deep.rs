@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// How many schedules shuttle tries per model here.
-const SCHEDULES: &str = "20000";
+const SCHEDULES: &str = "5000";
 
 /// Runs long stress, many schedules, the thread sanitizer and miri; exits with 1 when one failed.
 pub fn run(root: &Path) -> Result<()> {

@@ -55,7 +55,7 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// Runs the command, shows its standard output, and counts the tests that it reports.
 ///
 /// A command that fails without having reported a failed test counts as one failure: something
-/// else went wrong, such as a build.
+/// else went wrong, such as a build. So does one that reports no test at all.
 pub fn counted(command: &mut Command) -> Result<Counts> {
     let mut child = command
         .stdin(Stdio::null())
@@ -73,6 +73,10 @@ pub fn counted(command: &mut Command) -> Result<Counts> {
     let status = child.wait()?;
     if !status.success() && counts.failed == 0 {
         println!("{} failed: {status}", shown(command));
+        counts.failed = 1;
+    }
+    if counts == Counts::default() {
+        println!("{} ran no test", shown(command));
         counts.failed = 1;
     }
     Ok(counts)
@@ -134,7 +138,7 @@ mod tests {
     #[test]
     fn a_silent_failure_counts() {
         assert_eq!(counted(&mut Command::new("false")).unwrap(), Counts { passed: 0, failed: 1 });
-        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts::default());
+        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts { passed: 0, failed: 1 });
         assert!(counted(&mut Command::new("/nonexistent/program")).is_err());
     }
 }

@@ -527,7 +527,7 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         let budget = Arc::new(Budget::new(2 << 20));
         let progress = world.shared.progress.clone();
         let arena =
-            Arc::new(Arena::new("model".into(), 2 << 20, 4 << 20, progress, budget).unwrap());
+            Arc::new(Arena::new("model".into(), 2 << 20, 4 << 20, 0, progress, budget).unwrap());
         let Attempt::Taken(address) = arena.attempt(&ask(2 << 20), true) else { panic!() };
         let block = Span { address, bytes: 1, place: Place::Any };
         let out = cell();
