@@ -22,6 +22,7 @@ thread_local! {
 
 /// A thread that calls the runtime. Lives as long as the process; reused after its thread ended.
 pub struct HostThread {
+    #[cfg_attr(feature = "shuttle", allow(dead_code))]
     tid: AtomicU64,
     version: AtomicU64,
     ordered: Mutex<Clock>,
@@ -67,6 +68,7 @@ impl HostThread {
         }
     }
 
+    #[cfg_attr(feature = "shuttle", allow(dead_code))]
     fn renew(&self, tid: u64) {
         self.tid.store(tid, Ordering::Release);
         *self.ordered.lock() = Clock::new();

@@ -18,6 +18,7 @@ pub mod logs;
 pub mod memory;
 pub mod record;
 pub mod shared;
+#[cfg(not(feature = "shuttle"))]
 mod signals;
 pub mod soc;
 pub mod stream;

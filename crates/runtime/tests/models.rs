@@ -26,7 +26,7 @@ const FOREVER: Duration = Duration::ZERO;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
-    let iterations = asked.unwrap_or(600);
+    let iterations = asked.unwrap_or(2000);
     let model = std::sync::Arc::new(model);
     let mut config = shuttle::Config::new();
     config.stack_size = 1 << 18;
