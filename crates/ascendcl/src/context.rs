@@ -1,7 +1,7 @@
 //! Contexts and system parameters.
 
 use crate::abi;
-use crate::door::{self, Handle, entry, runtime, write};
+use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -18,15 +18,14 @@ fn option(opt: abi::aclSysParamOpt) -> Result<usize> {
     }
 }
 
-entry! {
+out_entry! {
     /// A new context on a device, current in the calling thread.
-    fn aclrtCreateContext(context: *mut Handle, device: i32) {
-        door::not_null(context, "context")?;
-        let made = runtime()?.create_context(i64::from(device))?;
-        // SAFETY: not null; a place for the handle.
-        unsafe { write(context, "context", made.handle() as Handle) }
+    fn aclrtCreateContext(context = "context", device: i32) {
+        Ok(runtime()?.create_context(i64::from(device))?.handle())
     }
+}
 
+entry! {
     /// Ends a context made by `aclrtCreateContext`.
     fn aclrtDestroyContext(context: Handle) {
         door::not_null(context, "context")?;

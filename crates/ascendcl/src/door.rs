@@ -23,6 +23,23 @@ macro_rules! entry {
     )*};
 }
 
+/// Defines functions that return `aclError` and give a handle or address through their first argument,
+/// which is named in the headers as the text says. The body gives `Result<usize>`; after any failure
+/// the user's place holds null.
+macro_rules! out_entry {
+    ($($(#[$meta:meta])* fn $name:ident($out:ident = $text:literal $(, $arg:ident: $ty:ty)* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($out: *mut $crate::door::Handle $(, $arg: $ty)*) -> $crate::code::aclError {
+            // SAFETY: the user passes null or a place for the handle.
+            unsafe {
+                $crate::door::give($crate::abi::Entry::$name, $out, $text, || -> cairn_runtime::error::Result<usize> { $body })
+            }
+        }
+        const _: $crate::abi::signature::$name = $name;
+    )*};
+}
+
 /// Defines functions that return a value. The body gives `Result<T>`; an error leaves its text and
 /// returns the value after `else`.
 macro_rules! value_entry {
@@ -39,7 +56,7 @@ macro_rules! value_entry {
     )*};
 }
 
-pub(crate) use {entry, value_entry};
+pub(crate) use {entry, out_entry, value_entry};
 
 /// How often each entry point succeeded and failed; written out when `CAIRN_COVERAGE` asks for it.
 pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
@@ -70,6 +87,28 @@ pub fn status(entry: Entry, body: impl FnOnce() -> Result<()>) -> aclError {
         }
         Err(error) => Err(report(entry, error)),
     }
+}
+
+/// Runs the body of a function that gives a handle or address.
+///
+/// # Safety
+/// `out` is null or points to writable memory for a handle.
+pub unsafe fn give(
+    entry: Entry,
+    out: *mut Handle,
+    name: &str,
+    body: impl FnOnce() -> Result<usize>,
+) -> aclError {
+    if !out.is_null() {
+        // SAFETY: not null, and the caller vouches for the rest.
+        unsafe { out.write_unaligned(std::ptr::null_mut()) };
+    }
+    status(entry, || {
+        not_null(out, name)?;
+        let given = body()?;
+        // SAFETY: not null, and the caller vouches for the rest.
+        unsafe { write(out, name, given as Handle) }
+    })
 }
 
 /// Runs the body of a function that returns a value; `None` after a failure.

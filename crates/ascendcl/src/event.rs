@@ -2,18 +2,10 @@
 
 use crate::abi;
 use crate::device::limit;
-use crate::door::{self, Handle, entry, runtime, write};
+use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::event::{Kind, flag};
 use std::time::Duration;
-
-fn create(out: *mut Handle, kind: Kind, flags: u32) -> Result<()> {
-    door::not_null(out, "event")?;
-    let made = runtime()?.create_event(kind, flags);
-    // SAFETY: not null; a place for the handle, which is null after a failure.
-    unsafe { write(out, "event", *made.as_ref().unwrap_or(&0) as Handle)? };
-    made.map(drop)
-}
 
 fn synchronize(event: Handle, limit: Option<Duration>) -> Result<()> {
     let event = runtime()?.event(event as usize)?;
@@ -26,22 +18,24 @@ fn synchronize(event: Handle, limit: Option<Duration>) -> Result<()> {
     }
 }
 
-entry! {
+out_entry! {
     /// A new event that carries a time and can be waited for.
-    fn aclrtCreateEvent(event: *mut Handle) {
-        create(event, Kind::Plain, flag::TIME_LINE | flag::SYNC)
+    fn aclrtCreateEvent(event = "event") {
+        runtime()?.create_event(Kind::Plain, flag::TIME_LINE | flag::SYNC)
     }
 
     /// A new event with flags.
-    fn aclrtCreateEventWithFlag(event: *mut Handle, flags: u32) {
-        create(event, Kind::Plain, flags)
+    fn aclrtCreateEventWithFlag(event = "event", flags: u32) {
+        runtime()?.create_event(Kind::Plain, flags)
     }
 
     /// A new event with flags, of the kind that is complete until it is recorded.
-    fn aclrtCreateEventExWithFlag(event: *mut Handle, flags: u32) {
-        create(event, Kind::Ex, flags)
+    fn aclrtCreateEventExWithFlag(event = "event", flags: u32) {
+        runtime()?.create_event(Kind::Ex, flags)
     }
+}
 
+entry! {
     /// Ends an event; what was submitted with it goes on.
     fn aclrtDestroyEvent(event: Handle) {
         door::not_null(event, "event")?;

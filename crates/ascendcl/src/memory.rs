@@ -1,7 +1,7 @@
 //! Memory: allocate, free, copy, fill, ask.
 
 use crate::abi;
-use crate::door::{self, Handle, entry, runtime, write};
+use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::arena::{Ask, Huge};
 use cairn_runtime::memory::raw::{Use, reachable};
@@ -11,6 +11,8 @@ use std::ffi::c_void;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+/// One of each kind.
+const MOST_ATTRIBUTES: usize = 4;
 /// Bits of a policy that choose a kind of memory; there is one kind here.
 const KIND_BITS: u32 = abi::ACL_MEM_TYPE_LOW_BAND_WIDTH
     | abi::ACL_MEM_TYPE_HIGH_BAND_WIDTH
@@ -57,38 +59,32 @@ fn is_1g(policy: u32) -> bool {
     matches!(policy, abi::ACL_MEM_MALLOC_HUGE1G_ONLY | abi::ACL_MEM_MALLOC_HUGE1G_ONLY_P2P)
 }
 
-/// Calls `allocate` and writes its address, or null after a failure.
-fn give(
-    out: *mut Handle,
-    name: &str,
-    size: u64,
-    allocate: impl FnOnce() -> Result<usize>,
-) -> Result<()> {
-    door::not_null(out, name)?;
-    let taken = match size {
-        0 => Err(Error::invalid("size 0: it must be positive")),
-        _ => allocate(),
-    };
-    // SAFETY: not null; a place for the address.
-    unsafe { write(out, name, *taken.as_ref().unwrap_or(&0) as Handle)? };
-    taken.map(drop)
-}
-
 fn allocate(
-    out: *mut Handle,
     size: usize,
     policy: u32,
     padding: Padding,
     config: *const abi::aclrtMallocConfig,
-) -> Result<()> {
-    give(out, "devPtr", size as u64, || {
-        check_config(config)?;
-        let runtime = runtime()?;
-        let device = runtime.current_device()?;
-        // A size that overflows asks for more than there is.
-        let most = Ask { bytes: u64::MAX, align: 512, huge: Huge::No };
-        runtime.shared.memory.allocate(device, ask(size as u64, policy, padding).unwrap_or(most))
-    })
+) -> Result<usize> {
+    refuse_empty(size as u64)?;
+    check_config(config)?;
+    let runtime = runtime()?;
+    let device = runtime.current_device()?;
+    // A size that overflows asks for more than there is.
+    let most = Ask { bytes: u64::MAX, align: 512, huge: Huge::No };
+    runtime.shared.memory.allocate(device, ask(size as u64, policy, padding).unwrap_or(most))
+}
+
+fn allocate_host(size: u64, config: *const abi::aclrtMallocConfig) -> Result<usize> {
+    refuse_empty(size)?;
+    check_config(config)?;
+    runtime()?.shared.memory.allocate_host(size)
+}
+
+fn refuse_empty(size: u64) -> Result<()> {
+    match size {
+        0 => Err(Error::invalid("size 0: it must be positive")),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the attributes of an allocation. They steer placement and statistics of a real part and
@@ -99,6 +95,12 @@ fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
     }
     // SAFETY: not null; the user passes this struct.
     let config = unsafe { config.read() };
+    if config.numAttrs > MOST_ATTRIBUTES {
+        return Err(Error::invalid(format!(
+            "cfg has {} attributes: there are {MOST_ATTRIBUTES} kinds",
+            config.numAttrs
+        )));
+    }
     if config.numAttrs > 0 && config.attrs.is_null() {
         return Err(Error::invalid(format!(
             "cfg has {} attributes at a null address",
@@ -115,39 +117,41 @@ fn check_config(config: *const abi::aclrtMallocConfig) -> Result<()> {
     Ok(())
 }
 
-fn allocate_host(
-    out: *mut Handle,
-    name: &str,
-    size: u64,
-    config: *const abi::aclrtMallocConfig,
-) -> Result<()> {
-    give(out, name, size, || {
-        check_config(config)?;
-        runtime()?.shared.memory.allocate_host(size)
-    })
-}
-
-entry! {
+out_entry! {
     /// Device memory.
-    fn aclrtMalloc(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::Full, std::ptr::null())
+    fn aclrtMalloc(dev_ptr = "devPtr", size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(size, policy, Padding::Full, std::ptr::null())
     }
 
     /// Device memory, padded to 32 bytes only.
-    fn aclrtMallocAlign32(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::To32, std::ptr::null())
+    fn aclrtMallocAlign32(dev_ptr = "devPtr", size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(size, policy, Padding::To32, std::ptr::null())
     }
 
     /// Device memory that is cached; all of it is here.
-    fn aclrtMallocCached(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy) {
-        allocate(dev_ptr, size, policy, Padding::Full, std::ptr::null())
+    fn aclrtMallocCached(dev_ptr = "devPtr", size: usize, policy: abi::aclrtMemMallocPolicy) {
+        allocate(size, policy, Padding::Full, std::ptr::null())
     }
 
     /// Device memory, not padded.
-    fn aclrtMallocWithCfg(dev_ptr: *mut Handle, size: usize, policy: abi::aclrtMemMallocPolicy, cfg: *mut abi::aclrtMallocConfig) {
-        allocate(dev_ptr, size, policy, Padding::Exact, cfg)
+    fn aclrtMallocWithCfg(
+        dev_ptr = "devPtr", size: usize, policy: abi::aclrtMemMallocPolicy, cfg: *mut abi::aclrtMallocConfig,
+    ) {
+        allocate(size, policy, Padding::Exact, cfg)
     }
 
+    /// Pinned host memory.
+    fn aclrtMallocHost(host_ptr = "hostPtr", size: usize) {
+        allocate_host(size as u64, std::ptr::null())
+    }
+
+    /// Pinned host memory.
+    fn aclrtMallocHostWithCfg(ptr = "ptr", size: u64, cfg: *mut abi::aclrtMallocConfig) {
+        allocate_host(size, cfg)
+    }
+}
+
+entry! {
     /// Frees device memory. Does not wait.
     fn aclrtFree(dev_ptr: Handle) {
         door::not_null(dev_ptr, "devPtr")?;
@@ -162,16 +166,6 @@ entry! {
             runtime.synchronize_device(runtime.device(i64::from(id))?, None)?;
         }
         runtime.shared.memory.free(dev_ptr as usize)
-    }
-
-    /// Pinned host memory.
-    fn aclrtMallocHost(host_ptr: *mut Handle, size: usize) {
-        allocate_host(host_ptr, "hostPtr", size as u64, std::ptr::null())
-    }
-
-    /// Pinned host memory.
-    fn aclrtMallocHostWithCfg(ptr: *mut Handle, size: u64, cfg: *mut abi::aclrtMallocConfig) {
-        allocate_host(ptr, "ptr", size, cfg)
     }
 
     /// Frees pinned host memory. Does not wait.
@@ -190,7 +184,8 @@ entry! {
 
     /// Registers host memory of the user; devices see it at the same address.
     fn aclrtHostRegister(ptr: Handle, size: u64, kind: abi::aclrtHostRegisterType, dev_ptr: *mut Handle) {
-        door::not_null(dev_ptr, "devPtr")?;
+        // SAFETY: null or a place for the address.
+        unsafe { write(dev_ptr, "devPtr", std::ptr::null_mut())? };
         if !matches!(kind, abi::ACL_HOST_REGISTER_MAPPED | abi::ACL_HOST_REGISTER_IOMEMORY | abi::ACL_HOST_REGISTER_READONLY) {
             return Err(Error::refused(format!("register type {kind}: it takes 0 (mapped), 4 (io memory) or 8 (read only)")));
         }
@@ -260,24 +255,11 @@ entry! {
             return Ok(());
         }
         let runtime = runtime()?;
-        let place = match kind {
-            abi::ACL_MEMCPY_HOST_TO_HOST => Place::Any,
-            _ => { runtime.current_context()?; Place::Any }
-        };
-        let (from, to) = spans(dst, src, count, (place, place));
-        refuse_overlap(&from, &to)?;
-        let reach = |span: &Span| match runtime.shared.memory.locate(span.address) {
-            Located::Device(id, _) => Some(id),
-            _ => None,
-        };
-        if let (Some(a), Some(b)) = (reach(&from), reach(&to)) {
-            let memory = &runtime.shared.memory;
-            if !memory.is_peer(a, b) && !memory.is_peer(b, a) {
-                return Err(Error::refused(format!(
-                    "device {a} and device {b} have no access to each other: call aclrtDeviceEnablePeerAccess"
-                )));
-            }
+        if kind != abi::ACL_MEMCPY_HOST_TO_HOST {
+            runtime.current_context()?;
         }
+        let (from, to) = spans(dst, src, count, (Place::Any, Place::Any));
+        refuse_overlap(&from, &to)?;
         runtime.shared.memory.perform(&Task::copy("aclrtMemcpy", from, to))
     }
 
@@ -292,8 +274,8 @@ entry! {
         let on = Place::Device(stream.spec.device);
         let places = match kind {
             abi::ACL_MEMCPY_HOST_TO_HOST => (Place::Host, Place::Host),
-            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Place::Host, on),
-            abi::ACL_MEMCPY_DEVICE_TO_HOST => (on, Place::Host),
+            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Place::Host, Place::AnyDevice),
+            abi::ACL_MEMCPY_DEVICE_TO_HOST => (Place::AnyDevice, Place::Host),
             abi::ACL_MEMCPY_DEFAULT => (Place::Any, Place::Any),
             _ => (on, on),
         };
@@ -304,8 +286,8 @@ entry! {
             refuse_wrong_side(kind, argument, span, at)?;
         }
         let pageable = src_at == Located::Foreign || dst_at == Located::Foreign;
-        stream.submit(Task::copy("aclrtMemcpyAsync", from, to))?;
-        if pageable { runtime.synchronize(&stream, None) } else { Ok(()) }
+        let task = Task::copy("aclrtMemcpyAsync", from, to);
+        if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
     }
 
     /// What an address is.
@@ -415,7 +397,7 @@ fn refuse_overlap(from: &Span, to: &Span) -> Result<()> {
 fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &Located) -> Result<()> {
     let wrong = match (span.place, at) {
         (Place::Host, Located::Device(..)) => "device memory, and the copy kind says host",
-        (Place::Device(_), Located::Pinned(_) | Located::Foreign) => {
+        (Place::Device(_) | Place::AnyDevice, Located::Pinned(_) | Located::Foreign) => {
             "host memory, and the copy kind says device"
         }
         _ => return Ok(()),

@@ -2,21 +2,13 @@
 
 use crate::abi::{self, aclrtStreamConfigHandle};
 use crate::device::limit;
-use crate::door::{self, Handle, entry, runtime, value_entry, write};
+use crate::door::{self, Handle, entry, out_entry, runtime, value_entry, write};
 use crate::trampoline::cairn_call_stream_state;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::stream::Stream;
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
 use std::sync::{Arc, Mutex};
-
-fn create(out: *mut Handle, priority: u32, flags: u32) -> Result<()> {
-    door::not_null(out, "stream")?;
-    let made = runtime()?.create_stream(priority, flags);
-    // SAFETY: not null; a place for the handle, which is null after a failure.
-    unsafe { write(out, "stream", *made.as_ref().unwrap_or(&0) as Handle)? };
-    made.map(drop)
-}
 
 /// A stream of any context; null is not taken.
 fn explicit(stream: Handle) -> Result<Arc<Stream>> {
@@ -32,24 +24,26 @@ fn any(stream: Handle) -> Result<Arc<Stream>> {
     }
 }
 
-entry! {
+out_entry! {
     /// A new stream.
-    fn aclrtCreateStream(stream: *mut Handle) {
-        create(stream, 0, 0)
+    fn aclrtCreateStream(stream = "stream") {
+        runtime()?.create_stream(0, 0)
     }
 
     /// A new stream with flags. CANN ignores the priority here, and so do we.
-    fn aclrtCreateStreamWithConfig(stream: *mut Handle, _priority: u32, flag: u32) {
-        create(stream, 0, flag)
+    fn aclrtCreateStreamWithConfig(stream = "stream", _priority: u32, flag: u32) {
+        runtime()?.create_stream(0, flag)
     }
 
     /// A new stream as the configuration says.
-    fn aclrtCreateStreamV2(stream: *mut Handle, config: *const aclrtStreamConfigHandle) {
-        let config = read(config)?;
-        let flags = u32::try_from(config.flag).map_err(|_| Error::refused(format!("stream flag {:#x}", config.flag)))?;
-        create(stream, config.priority, flags)
+    fn aclrtCreateStreamV2(stream = "stream", config: *const aclrtStreamConfigHandle) {
+        let (flag, priority) = with_config(config, |config| Ok((config.flag, config.priority)))?;
+        let flags = u32::try_from(flag).map_err(|_| Error::refused(format!("stream flag {flag:#x}")))?;
+        runtime()?.create_stream(priority, flags)
     }
+}
 
+entry! {
     /// Ends a configuration made by `aclrtCreateStreamConfigHandle`.
     fn aclrtDestroyStreamConfigHandle(config: *mut aclrtStreamConfigHandle) {
         door::not_null(config, "handle")?;
@@ -62,29 +56,36 @@ entry! {
     }
 
     /// Sets a part of a configuration.
-    fn aclrtSetStreamConfigOpt(config: *mut aclrtStreamConfigHandle, attr: abi::aclrtStreamConfigAttr, value: *const c_void, size: usize) {
-        let mut changed = read(config)?;
-        door::not_null(value, "attrValue")?;
-        let wanted = match attr {
-            abi::ACL_RT_STREAM_PRIORITY | abi::ACL_RT_STREAM_FLAG => 4,
-            abi::ACL_RT_STREAM_WORK_ADDR_PTR | abi::ACL_RT_STREAM_WORK_SIZE => 8,
-            other => return Err(Error::invalid(format!("stream attribute {other}: it takes 0 to 3"))),
-        };
-        if size != wanted && !(wanted == 4 && size == 8) {
-            return Err(Error::invalid(format!("valueSize {size} for stream attribute {attr}: it takes {wanted}")));
-        }
-        let mut bytes = [0u8; 8];
-        // SAFETY: the user says that `size` (4 or 8, checked above) bytes are at `value`.
-        unsafe { value.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), size) };
-        let number = u64::from_le_bytes(bytes);
-        match attr {
-            abi::ACL_RT_STREAM_PRIORITY => changed.priority = number as u32,
-            abi::ACL_RT_STREAM_FLAG => changed.flag = number as usize,
-            abi::ACL_RT_STREAM_WORK_SIZE => changed.workSize = number as usize,
-            _ => changed.workptr = number as usize as *mut c_void,
-        }
-        // SAFETY: `read` found it to be a box of ours.
-        unsafe { write(config, "handle", changed) }
+    fn aclrtSetStreamConfigOpt(
+        config: *mut aclrtStreamConfigHandle,
+        attr: abi::aclrtStreamConfigAttr,
+        value: *const c_void,
+        size: usize,
+    ) {
+        with_config(config, |config| {
+            door::not_null(value, "attrValue")?;
+            let wanted = match attr {
+                abi::ACL_RT_STREAM_PRIORITY | abi::ACL_RT_STREAM_FLAG => 4,
+                abi::ACL_RT_STREAM_WORK_ADDR_PTR | abi::ACL_RT_STREAM_WORK_SIZE => 8,
+                other => return Err(Error::invalid(format!("stream attribute {other}: it takes 0 to 3"))),
+            };
+            if size != wanted && !(wanted == 4 && size == 8) {
+                return Err(Error::invalid(format!(
+                    "valueSize {size} for stream attribute {attr}: it takes {wanted}"
+                )));
+            }
+            let mut bytes = [0u8; 8];
+            // SAFETY: the user says that `size` (4 or 8, checked above) bytes are at `value`.
+            unsafe { value.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), size) };
+            let number = u64::from_le_bytes(bytes);
+            match attr {
+                abi::ACL_RT_STREAM_PRIORITY => config.priority = number as u32,
+                abi::ACL_RT_STREAM_FLAG => config.flag = number as usize,
+                abi::ACL_RT_STREAM_WORK_SIZE => config.workSize = number as usize,
+                _ => config.workptr = number as usize as *mut c_void,
+            }
+            Ok(())
+        })
     }
 
     /// Ends a stream after its work.
@@ -221,16 +222,21 @@ fn configs() -> std::sync::MutexGuard<'static, BTreeSet<usize>> {
     CONFIGS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-fn read(config: *const aclrtStreamConfigHandle) -> Result<aclrtStreamConfigHandle> {
+/// Looks at or changes a configuration of ours; nobody destroys it meanwhile.
+fn with_config<T>(
+    config: *const aclrtStreamConfigHandle,
+    body: impl FnOnce(&mut aclrtStreamConfigHandle) -> Result<T>,
+) -> Result<T> {
     door::not_null(config, "handle")?;
-    if !configs().contains(&(config as usize)) {
+    let configs = configs();
+    if !configs.contains(&(config as usize)) {
         return Err(Error::new(
             Code::InvalidHandle,
             format!("{config:p} is no stream configuration, or was destroyed"),
         ));
     }
-    // SAFETY: it was in the list, so it is a box of ours.
-    Ok(unsafe { config.read() })
+    // SAFETY: it is in the list, so it is a box of ours, and the list is locked.
+    body(unsafe { &mut *config.cast_mut() })
 }
 
 fn unsettable(attr: abi::aclrtStreamAttr) -> Error {

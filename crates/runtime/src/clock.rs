@@ -14,10 +14,9 @@
 //! `e`; an access that `ordered` does not cover is a race even if `finished` happens to.
 
 use crate::lock::{Mutex, Rank};
+use crate::sync::Weak;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use crate::sync::{Arc, Weak};
 use smallvec::SmallVec;
-use std::ops::Range;
 
 /// Process-wide number of a stream. The index of a dead stream is reused, its sequence goes on.
 pub type StreamIndex = u32;
@@ -99,8 +98,39 @@ struct Indexes {
 
 /// A queue of tasks, as far as memory has to know.
 pub trait Queued: Send + Sync {
-    /// True if a queued task touches the range, or it cannot be told without waiting.
-    fn touches(&self, range: &Range<usize>) -> bool;
+    /// Adds what its queued tasks hold.
+    fn collect(&self, held: &mut Held);
+}
+
+/// The memory that queued tasks hold.
+#[derive(Default)]
+pub struct Held {
+    /// First and one past the last address, in any order, until [`Held::settle`] sorts and joins them.
+    pub ranges: Vec<(usize, usize)>,
+    /// A function of the user is queued or running: it may read any host memory.
+    pub host_function: bool,
+    /// A queue could not be looked at without waiting.
+    pub unknown: bool,
+}
+
+impl Held {
+    fn settle(&mut self) {
+        self.ranges.sort_unstable();
+        let mut joined: Vec<(usize, usize)> = Vec::new();
+        for &(start, end) in &self.ranges {
+            match joined.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => joined.push((start, end)),
+            }
+        }
+        self.ranges = joined;
+    }
+
+    /// True if a queued task may touch the range.
+    pub fn touches(&self, start: usize, end: usize) -> bool {
+        let after = self.ranges.partition_point(|&(_, e)| e <= start);
+        self.unknown || self.ranges.get(after).is_some_and(|&(s, _)| s < end)
+    }
 }
 
 #[derive(Default)]
@@ -144,7 +174,7 @@ impl Progress {
         Some(index)
     }
 
-    /// Makes a queue known to [`Progress::queues`].
+    /// Makes a queue known to [`Progress::held`].
     pub fn attach(&self, queue: Weak<dyn Queued>) {
         let mut indexes = self.indexes.lock();
         if indexes.queues.len() == indexes.queues.capacity() {
@@ -153,9 +183,14 @@ impl Progress {
         indexes.queues.push(queue);
     }
 
-    /// The queues of all streams. Hold no lock when letting them go: one may be the last of its stream.
-    pub fn queues(&self) -> Vec<Arc<dyn Queued>> {
-        self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect()
+    /// What the queued tasks of all streams hold. Slow: looks at every one. Hold no lock: the last
+    /// reference to a stream may end here.
+    pub fn held(&self) -> Held {
+        let queues: Vec<_> = self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect();
+        let mut held = Held::default();
+        queues.iter().for_each(|queue| queue.collect(&mut held));
+        held.settle();
+        held
     }
 
     /// Gives the index back. All its tasks are finished.
@@ -282,6 +317,18 @@ mod tests {
             }
             prop_assert!(ca.marks().windows(2).all(|w| w[0].stream < w[1].stream));
         }
+    }
+
+    #[test]
+    fn held_ranges_are_found_whatever_their_order() {
+        let mut held =
+            Held { ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)], ..Held::default() };
+        held.settle();
+        for at in 0..70 {
+            let inside = (10..31).contains(&at) || (50..60).contains(&at);
+            assert_eq!(held.touches(at, at + 1), inside, "{at}");
+        }
+        assert!(held.touches(0, 11) && !held.touches(0, 10) && held.touches(31, 51));
     }
 
     #[test]

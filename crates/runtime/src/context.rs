@@ -22,9 +22,13 @@ pub struct Context {
     handle: usize,
     default_handle: OnceLock<usize>,
     fate: Arc<Fate>,
-    streams: Mutex<Vec<(usize, Arc<Stream>)>>,
+    /// `None` once the context ends: no stream may join it then.
+    streams: Mutex<Option<Streams>>,
     params: Mutex<[Option<i64>; 4]>,
 }
+
+/// The streams that the user made, with their handles.
+type Streams = Vec<(usize, Arc<Stream>)>;
 
 impl Context {
     /// The user's handle.
@@ -40,13 +44,13 @@ impl Context {
     /// Its streams, the default one first.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
         let mut all = vec![self.default_stream.clone()];
-        all.extend(self.streams.lock().iter().map(|(_, s)| s.clone()));
+        all.extend(self.streams.lock().iter().flatten().map(|(_, s)| s.clone()));
         all
     }
 
     /// How many streams the user made in it.
     pub fn stream_count(&self) -> usize {
-        self.streams.lock().len()
+        self.streams.lock().as_ref().map_or(0, Vec::len)
     }
 
     /// A system parameter of this context.
@@ -79,7 +83,7 @@ impl Runtime {
                 handle,
                 default_handle: OnceLock::new(),
                 fate,
-                streams: Mutex::new(Rank::Context, Vec::new()),
+                streams: Mutex::new(Rank::Context, Some(Vec::new())),
                 params: Mutex::new(Rank::Context, [None; 4]),
             }))
         })?;
@@ -90,7 +94,7 @@ impl Runtime {
 
     /// Ends a context: waits for its streams and takes all its handles away.
     pub(crate) fn end_context(&self, context: &Context) {
-        let streams = std::mem::take(&mut *context.streams.lock());
+        let streams = context.streams.lock().take().unwrap_or_default();
         for (handle, stream) in &streams {
             self.stream_callbacks.call(*handle, StreamState::DestroyPre);
             if self.handles.remove::<Stream>(*handle).is_ok() {
@@ -185,7 +189,18 @@ impl Runtime {
         };
         let stream = Stream::new(&self.shared, spec)?;
         let handle = self.handles.insert(stream.clone())?;
-        context.streams.lock().push((handle, stream));
+        let count = match &mut *context.streams.lock() {
+            Some(streams) => {
+                streams.push((handle, stream));
+                streams.len()
+            }
+            None => 0,
+        };
+        if count == 0 {
+            self.handles.remove::<Stream>(handle)?;
+            return Err(Error::no_context());
+        }
+        self.shared.memory.show_streams(device.id, device.stream_count());
         self.stream_callbacks.call(handle, StreamState::CreatePost);
         Ok(handle)
     }
@@ -205,7 +220,11 @@ impl Runtime {
         self.stream_callbacks.call(handle, StreamState::DestroyPre);
         let stream = self.handles.remove::<Stream>(handle)?;
         if let Some(context) = context {
-            context.streams.lock().retain(|(h, _)| *h != handle);
+            if let Some(streams) = &mut *context.streams.lock() {
+                streams.retain(|(h, _)| *h != handle);
+            }
+            let device = &self.devices[context.device as usize];
+            self.shared.memory.show_streams(device.id, device.stream_count());
         }
         stream.close(wait)
     }

@@ -237,6 +237,13 @@ impl Event {
         Ok(())
     }
 
+    /// The user destroys it. Streams that wait for a record that can never come now go on.
+    pub(crate) fn end(&self) {
+        if let Some(capture) = self.current.lock().take_if(|c| !c.is_bound()) {
+            capture.complete();
+        }
+    }
+
     /// An error for functions that take only events of the old kind.
     pub fn refuse_ex(&self, function: &str) -> Result<()> {
         match self.kind {

@@ -69,8 +69,7 @@ impl HostThread {
     }
 
     #[cfg_attr(feature = "shuttle", allow(dead_code))]
-    fn renew(&self, tid: u64) {
-        self.tid.store(tid, Ordering::Release);
+    fn renew(&self) {
         *self.ordered.lock() = Clock::new();
         self.version.fetch_add(1, Ordering::Release);
         let generation = (self.begun.load(Ordering::Acquire) >> COUNT_BITS) + 1;
@@ -162,35 +161,36 @@ mod registry {
         sweep_at: usize,
     }
 
-    /// A record for a new thread: of one that ended, or fresh.
+    /// A record for a new thread: of one that ended, or fresh. It carries the new thread's number
+    /// before the lock is let go, so no other thread takes it for one that ended.
     pub fn take() -> &'static HostThread {
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u64;
-        let found = {
-            let mut threads = THREADS.lock();
-            if threads.free.is_empty() && threads.all.len() >= threads.sweep_at {
-                threads.free = threads
-                    .all
-                    .iter()
-                    .copied()
-                    .filter(|t| !alive(t.tid.load(Ordering::Acquire)))
-                    .collect();
-                threads.sweep_at = (threads.all.len() - threads.free.len()) * 2 + 64;
-            }
-            let found = threads.free.pop();
-            if found.is_none() {
-                let fresh: &'static HostThread = Box::leak(Box::new(HostThread::new(tid)));
-                threads.all.push(fresh);
-                return fresh;
-            }
-            found
+        let mut threads = THREADS.lock();
+        if threads.free.is_empty() && threads.all.len() >= threads.sweep_at {
+            let ended = |t: &&HostThread| !alive(t.tid.load(Ordering::Acquire));
+            threads.free = threads.all.iter().copied().filter(ended).collect();
+            threads.sweep_at = (threads.all.len() - threads.free.len()) * 2 + 64;
+        }
+        let Some(thread) = threads.free.pop() else {
+            let fresh: &'static HostThread = Box::leak(Box::new(HostThread::new(tid)));
+            threads.all.push(fresh);
+            return fresh;
         };
-        let thread = found.expect("checked above");
-        thread.renew(tid);
+        thread.tid.store(tid, Ordering::Release);
+        drop(threads);
+        thread.renew();
         thread
     }
 
+    /// True unless the kernel says that the thread is gone.
     fn alive(tid: u64) -> bool {
-        std::path::Path::new(&format!("/proc/self/task/{tid}")).exists()
+        match std::fs::metadata(format!("/proc/self/task/{tid}")) {
+            Ok(_) => true,
+            Err(error) => {
+                error.kind() != std::io::ErrorKind::NotFound
+                    || !std::path::Path::new("/proc/self/task").exists()
+            }
+        }
     }
 }
 

@@ -5,8 +5,9 @@ use crate::config::Config;
 use crate::memory::Memory;
 use crate::record::TaskTrace;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::worker::{HostThreads, Scheduler};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// The engine room: clocks, workers, memory. One per process; models and tests make their own.
 pub struct Shared {
@@ -22,7 +23,7 @@ pub struct Shared {
     pub memory: Memory,
     /// The task log, when `CAIRN_TRACE` asks for it.
     pub trace: Option<TaskTrace>,
-    exiting: AtomicBool,
+    exiting: OnceLock<Instant>,
 }
 
 impl Shared {
@@ -38,13 +39,13 @@ impl Shared {
             host_threads: Arc::default(),
             memory,
             trace,
-            exiting: AtomicBool::new(false),
+            exiting: OnceLock::new(),
         }))
     }
 
     /// From now on no callback of the user is made: `main` has returned.
     pub fn set_exiting(&self) {
-        self.exiting.store(true, Ordering::SeqCst);
+        let _ = self.exiting.set(Instant::now());
         if let Some(trace) = &self.trace {
             trace.flush();
         }
@@ -52,6 +53,11 @@ impl Shared {
 
     /// True once the process is on its way out.
     pub fn exiting(&self) -> bool {
-        self.exiting.load(Ordering::SeqCst)
+        self.exiting.get().is_some()
+    }
+
+    /// How long anybody may still wait once `main` has returned: two seconds in all.
+    pub fn patience_at_exit(&self) -> Option<Duration> {
+        self.exiting.get().map(|since| Duration::from_secs(2).saturating_sub(since.elapsed()))
     }
 }

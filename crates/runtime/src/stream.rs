@@ -10,7 +10,7 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, Queued, StreamIndex};
+use crate::clock::{Clock, Epoch, Held, Queued, StreamIndex};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
@@ -20,7 +20,6 @@ use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering
 use crate::sync::{self, Arc, now_ns};
 use crate::task::{Body, Task, Wait};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -44,6 +43,8 @@ pub struct Stream {
     pub spec: StreamSpec,
     shared: Arc<Shared>,
     state: AtomicU8,
+    /// True while it stands in the run queue; under that queue's lock.
+    pub(crate) queued: AtomicBool,
     submit: Mutex<Submit>,
     batch: Mutex<VecDeque<Task>>,
     dropped_to: AtomicU64,
@@ -64,8 +65,8 @@ struct Submit {
 }
 
 const MODE_UNSET: u8 = 255;
-/// The longest wait once `main` has returned: nothing waits without bound then.
-const PATIENCE_AT_EXIT: Duration = Duration::from_secs(2);
+/// How long a stream may keep a worker while others are ready.
+const SHARE_NS: u64 = 500_000;
 
 impl Stream {
     /// A new, idle stream; fails when the process has no index left.
@@ -81,6 +82,7 @@ impl Stream {
             spec,
             shared: shared.clone(),
             state: AtomicU8::new(IDLE),
+            queued: AtomicBool::new(false),
             submit: Mutex::new(
                 Rank::Submit,
                 Submit {
@@ -113,6 +115,20 @@ impl Stream {
     /// Adds a task at the end and returns at once.
     pub fn submit(self: &Arc<Stream>, task: Task) -> Result<u64> {
         self.push(|_, _| task)
+    }
+
+    /// Adds a task at the end and returns when it is done, also on streams that synchronize does not
+    /// wait for. What failed is left for synchronize.
+    pub fn submit_and_wait(self: &Arc<Stream>, task: Task) -> Result<()> {
+        if host::host_function_of() == self.key() {
+            return Err(Error::refused(format!(
+                "{}: stream {} was asked to finish it from its own host function, which it would wait for for ever",
+                task.name, self.index
+            )));
+        }
+        let seq = self.push(|_, _| task)?;
+        self.wait_ordered(seq, None);
+        Ok(())
     }
 
     /// Adds the record of an event.
@@ -192,10 +208,9 @@ impl Stream {
     fn run_tasks(self: &Arc<Stream>, until: Option<u64>) {
         let began = now_ns();
         let mut batch = self.batch.lock();
-        let mut ran = 0u32;
         loop {
             let finished = self.shared.progress.finished(self.index);
-            if until.is_some_and(|seq| finished >= seq) || self.has_had_its_share(&mut ran, began) {
+            if until.is_some_and(|seq| finished >= seq) || self.has_had_its_share(began) {
                 drop(batch);
                 self.yield_turn();
                 return;
@@ -212,19 +227,14 @@ impl Stream {
                 }
                 continue;
             }
-            ran += 1;
             if !self.step(&mut batch, finished + 1) {
                 return;
             }
         }
     }
 
-    fn has_had_its_share(&self, ran: &mut u32, began: u64) -> bool {
-        if *ran < 64 {
-            return false;
-        }
-        *ran = 0;
-        self.shared.scheduler.has_ready() && now_ns() - began > 500_000
+    fn has_had_its_share(&self, began: u64) -> bool {
+        self.shared.scheduler.has_ready() && now_ns() - began > SHARE_NS
     }
 
     fn yield_turn(self: &Arc<Stream>) {
@@ -279,8 +289,14 @@ impl Stream {
                 self.set_parked();
                 batch.pop_front();
                 let stream = self.clone();
-                self.shared.host_threads.run(move || {
-                    let result = stream.call_host(name, call);
+                self.shared.host_threads.run(move |on_a_thread| {
+                    let result = match on_a_thread {
+                        true => stream.call_host(name, call),
+                        false => Err(Error::new(
+                            Code::RtInternal,
+                            format!("{name}: no thread can be had for the host function; is `ulimit -u` reached?"),
+                        )),
+                    };
                     stream.finish(seq, name, None, start, result);
                     stream.unpark();
                 });
@@ -358,6 +374,11 @@ impl Stream {
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
             self.spec.fate.end(error.clone(), &self.shared.scheduler);
         }
+        self.note(error);
+    }
+
+    /// Keeps a failure for the next synchronize, unless there is an earlier one.
+    fn note(&self, error: Error) {
         let mut failure = self.failure.lock();
         if failure.is_none() {
             *failure = Some(error);
@@ -398,17 +419,19 @@ impl Stream {
         if self.spec.flags & flag::UNWAITED != 0 {
             return Ok(true);
         }
-        let (seq, mut clock) = {
-            let submit = self.submit.lock();
-            (self.shared.progress.submitted(self.index), submit.ordered.clone())
-        };
+        Ok(self.wait_ordered(self.shared.progress.submitted(self.index), limit))
+    }
+
+    /// Waits for a task; afterwards the calling thread is ordered after it.
+    fn wait_ordered(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        let mut clock = self.ordered();
         let host = HostThread::current();
         let done = host.synchronize(|| self.wait_finished(seq, limit));
         if done && seq > 0 {
             clock.raise(Epoch { stream: self.index, seq });
             host.learn(&clock);
         }
-        Ok(done)
+        done
     }
 
     /// Waits until task `seq` is done. The calling thread runs the stream's tasks itself where it
@@ -416,7 +439,7 @@ impl Stream {
     pub(crate) fn wait_finished(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
         let progress = &self.shared.progress;
         let finished = || progress.finished(self.index) >= seq;
-        let limit = limit.or(self.shared.exiting().then_some(PATIENCE_AT_EXIT));
+        let limit = limit.or_else(|| self.shared.patience_at_exit());
         let help = limit.is_none() && host::may_help();
         let deadline = limit.map(|l| Instant::now() + l);
         loop {
@@ -479,8 +502,8 @@ impl Stream {
 
     /// Drops what is queued; the task that runs goes on. Whoever waits gets the abort once.
     pub fn abort(self: &Arc<Stream>) {
+        self.note(Error::new(Code::StreamAbort, format!("stream {} was aborted", self.index)));
         self.drop_queued();
-        self.fail(Error::new(Code::StreamAbort, format!("stream {} was aborted", self.index)));
     }
 
     /// Refuses further tasks. With `wait`, returns when all are done; without, drops what is queued.
@@ -515,6 +538,11 @@ impl Stream {
         }
     }
 
+    /// True once task `seq` is done.
+    pub(crate) fn has_finished(&self, seq: u64) -> bool {
+        self.shared.progress.finished(self.index) >= seq
+    }
+
     pub(crate) fn wait_expired(self: Arc<Stream>, seq: u64, capture: &Capture) {
         if capture.forget(&self, seq) {
             self.timed_out.store(true, Ordering::SeqCst);
@@ -539,15 +567,19 @@ impl Stream {
 }
 
 impl Queued for Stream {
-    fn touches(&self, range: &Range<usize>) -> bool {
-        let touches = |task: &Task| {
-            let spans = task.reads.iter().chain(&task.writes);
-            spans.into_iter().any(|s| s.address < range.end && range.start < s.address + s.bytes)
+    fn collect(&self, held: &mut Held) {
+        let (Some(batch), Some(submit)) = (self.batch.try_lock(), self.submit.try_lock()) else {
+            held.unknown = true;
+            return;
         };
-        match (self.batch.try_lock(), self.submit.try_lock()) {
-            (Some(batch), Some(submit)) => batch.iter().chain(&submit.pending).any(touches),
-            _ => true,
+        for task in batch.iter().chain(&submit.pending) {
+            held.host_function |= matches!(task.body, Body::Host(_));
+            let spans = task.reads.iter().chain(&task.writes);
+            held.ranges.extend(spans.map(|s| (s.address, s.address.saturating_add(s.bytes))));
         }
+        // The one that runs now has left the queue.
+        held.host_function |= self.state.load(Ordering::SeqCst) == PARKED
+            && !matches!(batch.front().map(|t| &t.body), Some(Body::Wait(_)));
     }
 }
 

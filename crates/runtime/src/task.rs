@@ -13,6 +13,8 @@ use std::fmt;
 pub enum Place {
     /// Memory of this device, or of a peer it may reach.
     Device(u32),
+    /// Memory of whichever device.
+    AnyDevice,
     /// Pinned, registered or pageable memory of the host.
     Host,
     /// Wherever the address says.

@@ -7,7 +7,7 @@ use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use crate::sync::{self, Arc, now_ns, thread};
+use crate::sync::{self, Arc, Weak, now_ns, thread};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
@@ -37,9 +37,16 @@ struct RunQueue {
 
 struct Timer {
     at: u64,
-    stream: Arc<Stream>,
+    stream: Weak<Stream>,
     seq: u64,
-    capture: Arc<Capture>,
+    capture: Weak<Capture>,
+}
+
+impl Timer {
+    /// True if the wait has ended otherwise.
+    fn is_over(&self) -> bool {
+        self.stream.upgrade().is_none_or(|stream| stream.has_finished(self.seq))
+    }
 }
 
 impl PartialEq for Timer {
@@ -93,6 +100,11 @@ impl Scheduler {
     /// Queues a stream that has just become ready.
     pub(crate) fn push(&self, stream: Arc<Stream>) {
         let mut queue = self.queue.lock();
+        if stream.queued.swap(true, Ordering::Relaxed) {
+            // An entry from before a waiting thread took the stream is still there.
+            drop(queue);
+            return;
+        }
         let priority = (stream.spec.priority as usize).min(PRIORITIES - 1);
         queue.ready[priority].push_back(stream);
         queue.length += 1;
@@ -106,7 +118,16 @@ impl Scheduler {
 
     /// Ends the stream's wait `seq` for the capture at this time.
     pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
-        self.queue.lock().timers.push(Reverse(Timer { at, stream, seq, capture }));
+        let (stream, capture) = (Arc::downgrade(&stream), Arc::downgrade(&capture));
+        let over = {
+            let mut queue = self.queue.lock();
+            let full = queue.timers.len() == queue.timers.capacity();
+            let over = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
+            queue.timers.push(Reverse(Timer { at, stream, seq, capture }));
+            over
+        };
+        let left: Vec<_> = over.into_iter().filter(|t| !t.0.is_over()).collect();
+        self.queue.lock().timers.extend(left);
         self.wake.notify_one();
     }
 
@@ -164,11 +185,20 @@ impl Scheduler {
             loop {
                 if let Some(timer) = queue.due() {
                     drop(queue);
-                    timer.stream.wait_expired(timer.seq, &timer.capture);
+                    if let (Some(stream), Some(capture)) =
+                        (timer.stream.upgrade(), timer.capture.upgrade())
+                    {
+                        stream.wait_expired(timer.seq, &capture);
+                    }
                     break;
                 }
                 if let Some(stream) = queue.pop() {
                     self.ready.store(queue.length, Ordering::SeqCst);
+                    let watch_timers = queue.sleeping > 0 && !queue.timers.is_empty();
+                    drop(queue);
+                    if watch_timers {
+                        self.wake.notify_one();
+                    }
                     return Some(stream);
                 }
                 if self.stopping.load(Ordering::SeqCst) {
@@ -192,6 +222,7 @@ impl RunQueue {
     fn pop(&mut self) -> Option<Arc<Stream>> {
         let stream = self.ready.iter_mut().find_map(VecDeque::pop_front)?;
         self.length -= 1;
+        stream.queued.store(false, Ordering::Relaxed);
         Some(stream)
     }
 
@@ -207,12 +238,14 @@ pub struct HostThreads {
     wake: Condvar,
 }
 
-type Job = Box<dyn FnOnce() + Send>;
+/// Told whether it runs on a thread of its own, or nowhere because none can be had.
+type Job = Box<dyn FnOnce(bool) + Send>;
 
 #[derive(Default)]
 struct HostQueue {
     jobs: VecDeque<Job>,
     idle: usize,
+    threads: usize,
     stopping: bool,
 }
 
@@ -226,8 +259,9 @@ impl Default for HostThreads {
 }
 
 impl HostThreads {
-    /// Runs `job` on a thread of its own. When no thread can be had, the job waits for one.
-    pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce() + Send + 'static) {
+    /// Runs `job` on a thread of its own. When none can be started, the job waits for one that is
+    /// there; when none is there, it is told so at once.
+    pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce(bool) + Send + 'static) {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(Box::new(job));
         if queue.jobs.len() <= queue.idle {
@@ -235,10 +269,18 @@ impl HostThreads {
             self.wake.notify_one();
             return;
         }
+        queue.threads += 1;
         drop(queue);
         let threads = self.clone();
         if let Err(error) = spawn("cairn-host-func".into(), move || threads.serve()) {
-            log::error!("no thread for a host function, it waits for another to end: {error}");
+            log::error!("no thread for a host function: {error}");
+            let mut queue = self.queue.lock();
+            queue.threads -= 1;
+            let stranded = if queue.threads == 0 { queue.jobs.pop_back() } else { None };
+            drop(queue);
+            if let Some(job) = stranded {
+                job(false);
+            }
         }
     }
 
@@ -253,17 +295,19 @@ impl HostThreads {
         loop {
             if let Some(job) = queue.jobs.pop_front() {
                 drop(queue);
-                job();
+                job(true);
                 queue = self.queue.lock();
                 continue;
             }
             if queue.stopping {
+                queue.threads -= 1;
                 return;
             }
             queue.idle += 1;
             let in_time = self.wake.wait_for(&mut queue, Duration::from_secs(10));
             queue.idle -= 1;
             if !in_time && queue.jobs.is_empty() {
+                queue.threads -= 1;
                 return;
             }
         }

@@ -10,7 +10,6 @@ use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
 use cairn_runtime::memory::budget::Budget;
-use cairn_runtime::memory::quarantine::Proof;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
 use std::sync::{Arc, Barrier, Mutex};
@@ -516,7 +515,7 @@ fn an_arena_says_what_it_waits_for() {
     assert!(matches!(arena.attempt(&ask(512), true), Attempt::QuarantineFull));
     assert!(matches!(arena.attempt(&ask(512), false), Attempt::Waiting));
     assert!(matches!(arena.attempt(&ask(7 * MIB), false), Attempt::Exhausted));
-    assert!(arena.relieve(0, Proof::Quiet));
+    assert!(arena.relieve(0));
     assert_eq!(arena.usage().waiting, 0, "two blocks, to get below half of the limit");
     assert_eq!(take(6 * MIB), a);
     assert!(arena.free(c));

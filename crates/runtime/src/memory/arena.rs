@@ -5,7 +5,7 @@ use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
 use super::source::Source;
 use super::tlsf::{GRANULE, Tlsf};
-use crate::clock::Progress;
+use crate::clock::{Held, Progress};
 use crate::error::{Code, Error, Result};
 use crate::host::HostThread;
 use crate::lock::{Mutex, MutexGuard, Rank};
@@ -157,10 +157,7 @@ impl Arena {
     /// The figures now.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
-        let free = self
-            .capacity
-            .saturating_sub(inner.live)
-            .min(self.budget.left() + inner.quarantine.bytes());
+        let free = self.capacity.saturating_sub(inner.live).min(self.budget.left_and_waiting());
         let growth = self.source.reserved() - inner.tlsf.len();
         Usage {
             live: inner.live,
@@ -179,7 +176,7 @@ impl Arena {
     /// Bytes an allocation may still get, quarantined ones counted as free.
     pub fn free_bytes(&self) -> u64 {
         let inner = self.inner.lock();
-        (self.capacity - inner.live).min(self.budget.left() + inner.quarantine.bytes())
+        (self.capacity - inner.live).min(self.budget.left_and_waiting())
     }
 
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
@@ -189,7 +186,7 @@ impl Arena {
         let Some(need) = ask.bytes.checked_next_multiple_of(GRANULE) else {
             return Attempt::Exhausted;
         };
-        if need > self.capacity - inner.live {
+        if need > self.capacity - inner.live || need > self.budget.left_and_waiting() {
             return Attempt::Exhausted;
         }
         if patient && inner.quarantine.bytes() > self.quarantine_limit {
@@ -255,22 +252,39 @@ impl Arena {
         self.ranges.set_state(offset, State::Quarantined);
         inner.live -= bytes;
         inner.quarantine.push(Entry { offset, bytes, tails, ticket });
+        self.budget.wait(bytes);
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
         true
     }
 
-    /// Lets quarantined blocks go on a weaker proof until half of the limit, and `need` bytes, are
+    /// Lets quarantined blocks go on the weaker proof until half of the limit, and `need` bytes, are
     /// there. True if anything left.
-    pub fn relieve(&self, need: u64, proof: Proof<'_>) -> bool {
+    pub fn relieve(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
-        let over = inner.quarantine.bytes().saturating_sub(self.quarantine_limit / 2);
-        self.settle(&mut inner, proof, over.max(need)) > 0
+        let enough = need.max(self.excess(&inner));
+        self.settle(&mut inner, Proof::Quiet, enough) > 0
     }
 
-    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof<'_>, enough: u64) -> u64 {
+    /// The same for blocks that no queued task touches, whatever holds the streams up.
+    pub fn relieve_untouched(&self, need: u64, held: &Held) -> bool {
+        let mut inner = self.inner.lock();
+        let enough = need.max(self.excess(&inner));
+        let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);
+        let any = !taken.is_empty();
+        for entry in taken {
+            self.let_go(&mut inner, entry);
+        }
+        any
+    }
+
+    fn excess(&self, inner: &Inner) -> u64 {
+        inner.quarantine.bytes().saturating_sub(self.quarantine_limit / 2)
+    }
+
+    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof, enough: u64) -> u64 {
         let mut left = 0;
         while left < enough
-            && let Some(entry) = inner.quarantine.pop(&self.progress, proof, self.source.base())
+            && let Some(entry) = inner.quarantine.pop(&self.progress, proof)
         {
             left += entry.bytes;
             self.let_go(inner, entry);
@@ -281,7 +295,7 @@ impl Arena {
     fn let_go(&self, inner: &mut Inner, entry: Entry) {
         self.ranges.remove(entry.offset);
         inner.tlsf.free(entry.offset);
-        self.budget.give(entry.bytes);
+        self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
         if inner.dirty > DIRTY {
             self.release_holes(inner);
@@ -313,6 +327,7 @@ impl Arena {
             self.ranges.set_state(offset, State::Quarantined);
             inner.live -= bytes;
             inner.quarantine.push(Entry { offset, bytes, tails: tails.clone(), ticket });
+            self.budget.wait(bytes);
         }
         if tails.marks().is_empty() {
             while let Some(entry) = inner.quarantine.take_oldest() {

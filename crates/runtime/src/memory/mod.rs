@@ -21,7 +21,6 @@ use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
 use pressure::{Verdict, Watch};
-use quarantine::Proof;
 use ranges::State;
 use raw::{Bytes, Use};
 use registered::Registered;
@@ -102,6 +101,13 @@ impl Memory {
         }
     }
 
+    /// Shows how many streams a device has, for `npu-smi`.
+    pub fn show_streams(&self, device: u32, count: usize) {
+        if let Some(live) = &self.live {
+            live.set_streams(self.physical[device as usize], count as u64);
+        }
+    }
+
     /// Takes this process off the list that `npu-smi` shows: it ends.
     pub fn leave(&self) {
         if let Some(live) = &self.live {
@@ -147,13 +153,20 @@ impl Memory {
             }
             let full = matches!(attempt, Attempt::QuarantineFull);
             let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
-            let relieve = |proof| match full {
-                true => arena.relieve(0, proof),
-                false => self.relieve_all(ask.bytes, proof),
-            };
             let relieved = match verdict {
-                Verdict::Quiet | Verdict::Late => relieve(Proof::Quiet),
-                Verdict::Blocked => relieve(Proof::Unreferenced(&self.progress.queues())),
+                Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
+                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.relieve(ask.bytes)),
+                Verdict::Blocked => {
+                    let held = self.progress.held();
+                    let need = if full { 0 } else { ask.bytes };
+                    self.relieve_all(|a| {
+                        // A function of the user may read host memory that it does not declare.
+                        let hidden = held.host_function && std::ptr::eq(a, &self.host);
+                        (std::ptr::eq(a, arena) || !full)
+                            && !hidden
+                            && a.relieve_untouched(need, &held)
+                    })
+                }
                 Verdict::Moving | Verdict::Stalled => false,
             };
             let hope = relieved
@@ -170,12 +183,9 @@ impl Memory {
         }
     }
 
-    fn relieve_all(&self, need: u64, proof: Proof<'_>) -> bool {
-        let mut any = false;
-        for arena in self.devices.iter().chain([&self.host]) {
-            any |= arena.relieve(need, proof);
-        }
-        any
+    fn relieve_all(&self, relieve: impl Fn(&Arena) -> bool) -> bool {
+        let arenas = self.devices.iter().chain([&self.host]);
+        arenas.filter(|arena| relieve(arena)).count() > 0
     }
 
     /// Frees memory of a device that begins at `address`.
@@ -298,7 +308,7 @@ impl Memory {
             (Located::Device(..), Place::Host) => {
                 "that is device memory, host memory is wanted".into()
             }
-            (Located::Pinned(_) | Located::Foreign, Place::Device(_)) => {
+            (Located::Pinned(_) | Located::Foreign, Place::Device(_) | Place::AnyDevice) => {
                 format!("that is {}, device memory is wanted", describe(span.address, &located))
             }
             (Located::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
@@ -340,6 +350,17 @@ impl Memory {
         }
         for span in &task.writes {
             self.check(task.name, "destination", span, Use::Overwrite)?;
+        }
+        if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
+            && let (Located::Device(a, _), Located::Device(b, _)) =
+                (self.locate(from.address), self.locate(to.address))
+            && !self.is_peer(a, b)
+            && !self.is_peer(b, a)
+        {
+            return Err(Error::refused(format!(
+                "{}: device {a} and device {b} have no access to each other: call aclrtDeviceEnablePeerAccess",
+                task.name
+            )));
         }
         // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
         // the process; a foreign one is the user's word, as in any copy.

@@ -5,9 +5,8 @@
 //! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
 //! a weaker proof counts: see [`Proof`].
 
-use crate::clock::{Clock, Progress, Queued};
+use crate::clock::{Clock, Held, Progress};
 use crate::host::Ticket;
-use crate::sync::Arc;
 use std::collections::VecDeque;
 
 /// A freed block, and what has to happen before it may be reused.
@@ -23,16 +22,13 @@ pub struct Entry {
 }
 
 /// How sure we are that nobody still counts on a freed block.
-#[derive(Clone, Copy)]
-pub enum Proof<'a> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
     /// Work queued at the free is done, and the freeing thread has synchronized since.
     Synchronized,
     /// Work queued at the free is done, and nothing has reached us for a while: whatever waited in
     /// somebody else's queue would have.
     Quiet,
-    /// No task in these queues, which are all, touches the block, and nothing has reached us for a
-    /// while. For when a function of the user holds a stream up.
-    Unreferenced(&'a [Arc<dyn Queued>]),
 }
 
 /// Freed blocks of one arena, oldest first.
@@ -54,26 +50,31 @@ impl Quarantine {
         self.entries.push_back(entry);
     }
 
-    /// Takes the oldest block if the proof holds for it; where queued tasks hold blocks back, the
-    /// oldest that none of them touches. `base` is where the arena begins.
-    pub fn pop(&mut self, progress: &Progress, proof: Proof<'_>, base: usize) -> Option<Entry> {
-        let proven = |entry: &Entry| match proof {
-            Proof::Synchronized => entry.ticket.honoured() && progress.covers_all(&entry.tails),
-            Proof::Quiet => progress.covers_all(&entry.tails),
-            Proof::Unreferenced(queues) => {
-                let start = base + entry.offset as usize;
-                let range = start..start + entry.bytes as usize;
-                !queues.iter().any(|queue| queue.touches(&range))
+    /// Takes the oldest block if the proof holds for it.
+    pub fn pop(&mut self, progress: &Progress, proof: Proof) -> Option<Entry> {
+        let oldest = self.entries.front()?;
+        let proven = progress.covers_all(&oldest.tails)
+            && (proof == Proof::Quiet || oldest.ticket.honoured());
+        proven.then(|| self.take_oldest()).flatten()
+    }
+
+    /// Takes the oldest blocks that no queued task touches, until they are `enough` bytes. For when a
+    /// function of the user holds a stream up, and nothing has reached us for a while. `base` is where
+    /// the arena begins.
+    pub fn take_untouched(&mut self, held: &Held, base: usize, enough: u64) -> Vec<Entry> {
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        for _ in 0..self.entries.len() {
+            let Some(entry) = self.entries.pop_front() else { break };
+            let start = base + entry.offset as usize;
+            if bytes < enough && !held.touches(start, start + entry.bytes as usize) {
+                bytes += entry.bytes;
+                taken.push(entry);
+            } else {
+                self.entries.push_back(entry);
             }
-        };
-        let candidates = match proof {
-            Proof::Unreferenced(_) => self.entries.len(),
-            _ => self.entries.len().min(1),
-        };
-        let at = self.entries.iter().take(candidates).position(proven)?;
-        let entry = self.entries.remove(at)?;
-        self.bytes -= entry.bytes;
-        Some(entry)
+        }
+        self.bytes -= bytes;
+        taken
     }
 
     /// Takes the oldest block without any proof: the device is being closed.

@@ -45,18 +45,18 @@ pub enum Use {
 /// ends. Costs a few system calls; where the kernel forbids them, the user's word is taken. A range
 /// to be overwritten gets its first and last byte written, which comes to the same.
 pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
-    const PAGE: usize = 4096;
+    let page = rustix::param::page_size();
     if len == 0 {
         return true;
     }
     let Some(last) = address.checked_add(len - 1) else { return false };
-    if address < PAGE || !both_ends(address, last, purpose) {
+    if address < page || !both_ends(address, last, purpose) {
         return false;
     }
-    let (mut at, end) = (address & !(PAGE - 1), (last & !(PAGE - 1)) + PAGE);
+    let (mut at, end) = (address & !(page - 1), (last & !(page - 1)) + page);
     let mut pages = [0u8; 4096];
-    while end - at > 2 * PAGE {
-        let bytes = (end - at).min(pages.len() * PAGE);
+    while end - at > 2 * page {
+        let bytes = (end - at).min(pages.len() * page);
         // SAFETY: mincore reads no user memory, and has room for a byte a page.
         if unsafe { libc::mincore(at as *mut c_void, bytes, pages.as_mut_ptr()) } != 0 {
             return false;
