@@ -50,6 +50,37 @@ static void pinned_memory(void)
     CHECK(all(other, 4));
 }
 
+static aclError from_inside;
+
+/* A host function that asks its own stream to finish a copy. */
+static void copy_from_inside(void *argument)
+{
+    unsigned char local[64] = {0};
+    from_inside = aclrtMemcpyAsync(local, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, argument);
+}
+
+static void pageable_corners(void)
+{
+    GROUP("acl_3_2_60 pageable copies are complete on return on every kind of stream");
+    aclrtStream persistent = NULL;
+    CHECK_OK(aclrtCreateStreamWithConfig(&persistent, 0, ACL_STREAM_PERSISTENT));
+    CHECK_OK(aclrtMemset(device, SIZE, 9, SIZE));
+    memset(pageable, 1, SIZE);
+    CHECK_OK(aclrtMemcpyAsync(pageable, SIZE, device, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, persistent));
+    CHECK(all(pageable, 9));
+    CHECK_OK(aclrtDestroyStream(persistent));
+
+    GROUP("acl_3_2_60 a pageable copy from the stream's own host function is refused before it is queued");
+    CHECK_OK(aclrtLaunchHostFunc(stream, copy_from_inside, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_EQ(from_inside, ACL_ERROR_RT_PARAM_INVALID);
+
+    GROUP("acl_3_2_60 a pageable copy leaves an earlier failure to synchronize");
+    CHECK_OK(aclrtMemsetAsync(device + SIZE - 64, 4096, 0, 4096, stream));
+    CHECK_OK(aclrtMemcpyAsync(pageable, 64, device, 64, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "aclrtMemsetAsync");
+}
+
 static void pageable_memory(void)
 {
     int flag = 0;
@@ -195,6 +226,7 @@ int main(void)
     pageable = malloc(SIZE);
     pinned_memory();
     pageable_memory();
+    pageable_corners();
     on_the_device();
     refused_at_once();
     refused_late();

@@ -330,6 +330,22 @@ static void ids(void)
     CHECK_OK(aclrtDestroyEvent(second));
 }
 
+static void destroyed_unrecorded(void)
+{
+    aclrtStream waiting = NULL;
+    aclrtEvent never = NULL;
+    int ran = 0;
+    GROUP("acl_3_2_45 destroying an event that nobody can record any more frees who waits for it");
+    CHECK_OK(aclrtCreateStream(&waiting));
+    CHECK_OK(aclrtCreateEvent(&never));
+    CHECK_OK(aclrtStreamWaitEvent(waiting, never));
+    CHECK_OK(aclrtLaunchHostFunc(waiting, raise_flag, &ran));
+    CHECK_OK(aclrtDestroyEvent(never));
+    CHECK_OK(aclrtSynchronizeStream(waiting));
+    CHECK_EQ(raised(&ran), 1);
+    CHECK_OK(aclrtDestroyStream(waiting));
+}
+
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
@@ -348,6 +364,7 @@ int main(void)
     ids();
     CHECK_OK(aclrtDestroyStream(a));
     CHECK_OK(aclrtDestroyStream(b));
+    destroyed_unrecorded();
     CHECK_OK(aclrtResetDevice(0));
     CHECK_OK(aclFinalize());
     return END();

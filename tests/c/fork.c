@@ -55,7 +55,12 @@ static void dead_devices(void)
     DEAD(aclrtSynchronizeDevice());
     DEAD(aclrtSynchronizeDeviceWithTimeout(100));
     DEAD(aclrtDeviceGetBareTgid(&number));
+    made = (void *)&made;
     DEAD(aclrtCreateContext(&made, 0));
+    CHECK(made == NULL);
+    void *memory = (void *)&made;
+    DEAD(aclrtMalloc(&memory, 64, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK(memory == NULL);
     DEAD(aclrtDestroyContext(context));
     DEAD(aclrtSetCurrentContext(context));
     DEAD(aclrtGetCurrentContext(&made));

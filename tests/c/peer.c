@@ -87,6 +87,8 @@ static void copying(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(filled(there, 5));
     CHECK_OK(aclrtDeviceDisablePeerAccess(1));
+    CHECK_OK(aclrtMemcpyAsync(there, SIZE, here, SIZE, ACL_MEMCPY_DEFAULT, stream));
+    CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "aclrtDeviceEnablePeerAccess");
     CHECK_CODE(
         aclrtMemcpy(here, SIZE, there, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE), ACL_ERROR_RT_PARAM_INVALID);
 }
