@@ -3,8 +3,8 @@
 //! | file | content |
 //! |---|---|
 //! | `crates/ascendcl/src/abi.rs` | types, constants, a type per function, the list of functions |
-//! | `tests/golden/abi/values.csv` | every constant of the headers |
-//! | `tests/golden/abi/sizes.csv` | every struct and union of the headers |
+//! | `tests/golden/abi/values.csv` | every constant of the headers; rows that are there stay as they are |
+//! | `tests/golden/abi/sizes.csv` | every struct and union of the headers; likewise |
 //!
 //! The headers are read by bindgen, which needs libclang; the PyPI wheel of that name is put into
 //! the user's cache folder once. bindgen is large, so it is a dependency only with the feature
@@ -33,6 +33,11 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     libclang::succeed(&mut cargo)
 }
 
+#[cfg(feature = "gen")]
+const VALUES: &str = "tests/golden/abi/values.csv";
+#[cfg(feature = "gen")]
+const SIZES: &str = "tests/golden/abi/sizes.csv";
+
 /// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
 /// not what it would be.
 #[cfg(feature = "gen")]
@@ -44,8 +49,8 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     let headers = abi::Headers::read(root)?;
     let files = [
         ("crates/ascendcl/src/abi.rs", headers.rust()?),
-        ("tests/golden/abi/values.csv", golden::values(&headers.items)),
-        ("tests/golden/abi/sizes.csv", golden::sizes(&headers.items)),
+        (VALUES, golden::extended(root, VALUES, &golden::values(&headers.items))?),
+        (SIZES, golden::extended(root, SIZES, &golden::sizes(&headers.items))?),
     ];
     for (name, text) in files {
         let path = root.join(name);

@@ -60,7 +60,7 @@ fn deny(root: &Path) -> Result<()> {
 
 /// The pinned cargo-deny, installed on first use into the user's cache folder.
 fn deny_program(root: &Path) -> Result<PathBuf> {
-    let home = cache().join(format!("cargo-deny-{DENY}"));
+    let home = crate::cache::folder()?.join(format!("cargo-deny-{DENY}"));
     let program = home.join("bin/cargo-deny");
     if !program.exists() {
         println!("installing cargo-deny {DENY}");
@@ -68,12 +68,4 @@ fn deny_program(root: &Path) -> Result<PathBuf> {
         step::run(install.arg(&home).arg(format!("cargo-deny@{DENY}")))?;
     }
     Ok(program)
-}
-
-/// Where downloaded tools are kept between runs and worktrees.
-fn cache() -> PathBuf {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let shared = || folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
-    let cairn = || shared().unwrap_or_else(std::env::temp_dir).join("cairn");
-    folder("CAIRN_CACHE").unwrap_or_else(cairn)
 }

@@ -14,12 +14,25 @@ use anyhow::{Context, Result, bail};
 pub struct Counts {
     pub passed: u64,
     pub failed: u64,
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// One thing that went wrong outside of any test.
+    pub const FAILURE: Counts = Counts { passed: 0, failed: 1, skipped: 0 };
+}
+
+impl std::fmt::Display for Counts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Counts) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skipped += other.skipped;
     }
 }
 
@@ -106,6 +119,7 @@ fn reported(line: &str) -> Option<Counts> {
         match kind {
             "passed" => counts.passed += number,
             "failed" | "error" | "errors" => counts.failed += number,
+            "ignored" | "skipped" => counts.skipped += number,
             _ => {}
         }
     }
@@ -124,21 +138,21 @@ mod tests {
 
     #[test]
     fn summaries_are_read() {
-        let counts = |passed, failed| Some(Counts { passed, failed });
+        let counts = |passed, failed, skipped| Some(Counts { passed, failed, skipped });
         let libtest = "test result: FAILED. 3 passed; 1 failed; 2 ignored; 0 measured; 0 filtered out; finished in 0.00s";
-        assert_eq!(reported(libtest), counts(3, 1));
-        assert_eq!(reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"), counts(7, 0));
-        assert_eq!(reported("1 failed, 30 passed, 2 skipped in 0.42s"), counts(30, 1));
-        assert_eq!(reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="), counts(5, 1));
-        assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0));
+        assert_eq!(reported(libtest), counts(3, 1, 2));
+        assert_eq!(reported("test result: ok. 7 passed; 0 failed; 0 ignored\n"), counts(7, 0, 0));
+        assert_eq!(reported("1 failed, 30 passed, 2 skipped in 0.42s"), counts(30, 1, 2));
+        assert_eq!(reported("==== 5 passed, 1 error in 61.20s (0:01:01) ===="), counts(5, 1, 0));
+        assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0, 0));
         assert_eq!(reported("test streams::order ... ok"), None);
         assert_eq!(reported("copied 5 passed in time"), None);
     }
 
     #[test]
     fn a_silent_failure_counts() {
-        assert_eq!(counted(&mut Command::new("false")).unwrap(), Counts { passed: 0, failed: 1 });
-        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts { passed: 0, failed: 1 });
+        assert_eq!(counted(&mut Command::new("false")).unwrap(), Counts::FAILURE);
+        assert_eq!(counted(&mut Command::new("true")).unwrap(), Counts::FAILURE);
         assert!(counted(&mut Command::new("/nonexistent/program")).is_err());
     }
 }

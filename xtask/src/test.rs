@@ -14,7 +14,7 @@ use crate::{
     target_dir, toolkit,
 };
 
-/// Runs every step, also after a failed one, and ends with `N passed, N failed`. A step that cannot
+/// Runs every step, also after a failed one, and ends with `N passed, N failed, N skipped`. A step that cannot
 /// run at all counts as one failure. The process exits with 1 when anything failed.
 pub fn run(root: &Path, torch: bool) -> Result<()> {
     let counters = target_dir(root).join("coverage");
@@ -24,7 +24,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     let mut add = |result: Result<Counts>| {
         total += result.unwrap_or_else(|error| {
             println!("{error:#}");
-            Counts { passed: 0, failed: 1 }
+            Counts::FAILURE
         });
     };
     let with_counters = |mut command: Command| {
@@ -56,7 +56,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     if let Err(error) = coverage::update(root, &counters, whole) {
         add(Err(error));
     }
-    println!("\n{} passed, {} failed", total.passed, total.failed);
+    println!("\n{total}");
     if total.failed > 0 {
         std::process::exit(1);
     }
@@ -87,6 +87,6 @@ fn pytest(root: &Path, toolkit: &Path) -> Result<Command> {
     let python: PathBuf = crate::venv::ensure(root)?;
     let mut command = Command::new(toolkit.join("bin/cairn"));
     command.args(["run", "--"]).arg(python).args(["-m", "pytest", "tests/torch", "-q"]);
-    command.current_dir(root).env("CAIRN_TOOLKIT", toolkit);
+    command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
     Ok(command)
 }

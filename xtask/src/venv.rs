@@ -9,7 +9,6 @@
 //! `pip` is called as an ordinary client: where packages come from is the user's own configuration.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -39,8 +38,7 @@ pub fn ensure(root: &Path) -> Result<PathBuf> {
     };
     let name = format!("venv-{}", key(&read(&requirements)?, &read(&nodeps)?));
 
-    let cache =
-        cache_dir(env::var_os("CAIRN_CACHE"), env::var_os("XDG_CACHE_HOME"), env::var_os("HOME"))?;
+    let cache = crate::cache::folder()?;
     let dir = cache.join(&name);
     let python = dir.join("bin/python");
     // `exists` follows the link to the base interpreter, so an environment whose Python is gone is built anew.
@@ -126,24 +124,6 @@ fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// The cache folder: `$CAIRN_CACHE`, else `$XDG_CACHE_HOME/cairn`, else `$HOME/.cache/cairn`. Empty means unset, and a
-/// relative `XDG_CACHE_HOME` does not count, as its specification has it.
-fn cache_dir(
-    cairn: Option<OsString>,
-    xdg: Option<OsString>,
-    home: Option<OsString>,
-) -> Result<PathBuf> {
-    let set = |value: Option<OsString>| value.filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(dir) = set(cairn) {
-        return std::path::absolute(&dir).with_context(|| format!("CAIRN_CACHE={}", dir.display()));
-    }
-    if let Some(dir) = set(xdg).filter(|dir| dir.is_absolute()) {
-        return Ok(dir.join("cairn"));
-    }
-    let home = set(home).context("no cache folder: set HOME, XDG_CACHE_HOME or CAIRN_CACHE")?;
-    Ok(home.join(".cache/cairn"))
-}
-
 /// Names an environment after what is installed in it: 16 hex digits (FNV-1a) over the lines that are not comments.
 fn key(requirements: &str, nodeps: &str) -> String {
     let significant = |text: &str| {
@@ -181,19 +161,6 @@ mod tests {
     #[test]
     fn key_is_the_same_in_every_build() {
         assert_eq!(key("", ""), "7414193b2e6c78c4");
-    }
-
-    #[test]
-    fn cache_folder_in_order_of_precedence() {
-        let dir = |cairn: &str, xdg: &str, home: &str| {
-            cache_dir(Some(cairn.into()), Some(xdg.into()), Some(home.into()))
-        };
-        assert_eq!(dir("/c", "/x", "/h").unwrap(), Path::new("/c"));
-        assert_eq!(dir("", "/x", "/h").unwrap(), Path::new("/x/cairn"));
-        assert_eq!(dir("", "x", "/h").unwrap(), Path::new("/h/.cache/cairn"));
-        assert_eq!(dir("", "", "/h").unwrap(), Path::new("/h/.cache/cairn"));
-        assert!(dir("c", "", "/h").unwrap().is_absolute());
-        assert!(cache_dir(None, None, None).unwrap_err().to_string().contains("CAIRN_CACHE"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The headers as tables, for the test that compares them with what is known of CANN.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
+
+use anyhow::{Result, bail};
 
 use quote::ToTokens as _;
 use syn::{Expr, Item};
@@ -35,6 +37,32 @@ pub fn sizes(items: &[Item]) -> String {
         writeln!(text, "{name},{}", size.unwrap_or_default()).expect("a string takes any text");
     }
     text
+}
+
+/// The table at `name` with the rows that it lacks. A row that is there was checked against CANN once
+/// and is not changed: a header that differs from it is an error.
+pub fn extended(root: &Path, name: &str, fresh: &str) -> Result<String> {
+    let old = std::fs::read_to_string(root.join(name)).unwrap_or_default();
+    let rows = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.lines().skip(1).filter_map(|line| line.split_once(','));
+        pairs.map(|(key, value)| (key.to_string(), value.to_string())).collect()
+    };
+    let known = rows(&old);
+    for (key, value) in &rows(fresh) {
+        if let Some(was) = known.get(key)
+            && was != value
+        {
+            bail!("{key} is {value} in the headers and {was} in {name}: one of them is wrong");
+        }
+    }
+    let declared = rows(fresh);
+    for line in old.lines().skip(1) {
+        let key = line.split(',').next().unwrap_or_default();
+        if !declared.contains_key(key) {
+            bail!("{key} stands in {name} and no longer in the headers");
+        }
+    }
+    Ok(fresh.to_string())
 }
 
 fn integer(expression: &Expr) -> Option<i128> {

@@ -22,7 +22,7 @@ pub fn folder() -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os(VARIABLE) {
         return Ok(folder.into());
     }
-    let home = cache()?.join(format!("libclang-{VERSION}"));
+    let home = crate::cache::folder()?.join(format!("libclang-{VERSION}"));
     if !home.exists() {
         let fresh = home.with_extension(format!("{}.new", std::process::id()));
         succeed(Command::new("python3").args(["-m", "venv"]).arg(&fresh))?;
@@ -36,17 +36,6 @@ pub fn folder() -> Result<PathBuf> {
         }
     }
     find(&home)?.with_context(|| format!("no libclang.so below {}", home.display()))
-}
-
-#[cfg(not(feature = "gen"))]
-fn cache() -> Result<PathBuf> {
-    let cache = match std::env::var_os("XDG_CACHE_HOME") {
-        Some(folder) if !folder.is_empty() => PathBuf::from(folder),
-        _ => PathBuf::from(std::env::var_os("HOME").context("HOME is not set")?).join(".cache"),
-    };
-    let ours = cache.join("cairn");
-    std::fs::create_dir_all(&ours)?;
-    Ok(ours)
 }
 
 #[cfg(not(feature = "gen"))]

@@ -4,6 +4,7 @@ use crate::abi::{ACL_MEMTYPE_DEVICE, aclMemType, aclTensorDesc};
 use crate::door::{not_null, runtime};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
+use cairn_runtime::memory::raw::{Use, reachable};
 use cairn_tensor::{DType, Format, Reorder};
 use std::ffi::{CString, c_int};
 use std::ptr::copy_nonoverlapping;
@@ -156,6 +157,11 @@ pub unsafe fn copied<T: Copy>(from: *const T, count: usize, parameter: &str) -> 
     if bytes > MAX_BYTES {
         return Err(Error::invalid(format!(
             "{parameter} has {bytes} bytes, more than {MAX_BYTES}"
+        )));
+    }
+    if !reachable(from as usize, bytes, Use::Read) {
+        return Err(Error::invalid(format!(
+            "{parameter}: no {bytes} bytes can be read at {from:p}"
         )));
     }
     copy.try_reserve_exact(count).map_err(|_| {
