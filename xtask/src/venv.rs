@@ -8,7 +8,6 @@
 //!
 //! `pip` is called as an ordinary client: where packages come from is the user's own configuration.
 
-use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,7 +1,8 @@
 //! Logs in CANN's shape, under CANN's switches: `ASCEND_GLOBAL_LOG_LEVEL` (0 debug, 1 info,
 //! 2 warning, 3 error, 4 off; error by default), `ASCEND_SLOG_PRINT_TO_STDOUT=1`, else files below
 //! `ASCEND_PROCESS_LOG_PATH` (or `ASCEND_WORK_PATH`/log, or ~/ascend/log). A line that is off costs
-//! one atomic load. Files are private (0600 in 0700 folders) and links are not followed.
+//! one atomic load. Files are private (0600; folders that
+//! it makes are 0700), and neither the file nor its folder may be a link or another user's.
 
 use crate::lock::{Mutex, Rank};
 use std::fs::{DirBuilder, File, OpenOptions};
