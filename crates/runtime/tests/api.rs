@@ -420,6 +420,7 @@ impl World {
                     (_, true) => Err(Code::RtParamInvalid),
                     _ => Ok(()),
                 };
+                let running = self.rig.handles.get::<Stream>(stream.handle).ok();
                 let actual = self.rig.destroy_stream(stream.handle, !force);
                 if agree("destroy stream", actual, expected).is_none() {
                     return;
@@ -428,6 +429,10 @@ impl World {
                     return self.end_stream(at);
                 }
                 self.streams[at].alive = false;
+                // The task that runs goes on, and may still write.
+                while running.as_ref().is_some_and(|stream| !stream.is_idle()) {
+                    std::thread::yield_now();
+                }
                 for block in self.blocks.iter_mut().filter(|b| b.owner.is_some()) {
                     block.value = None;
                     block.owner = block.owner.filter(|&owner| owner != at);
@@ -459,7 +464,7 @@ impl World {
                 let Some(at) = pick(&self.events, selector) else { return };
                 let event = &mut self.events[at];
                 let expected = event.alive.then_some(()).ok_or(Code::InvalidHandle);
-                let actual = self.rig.handles.remove::<Event>(event.handle);
+                let actual = self.rig.destroy_event(event.handle);
                 agree("destroy event", actual, expected);
                 event.alive = false;
             }
