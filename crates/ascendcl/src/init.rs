@@ -12,6 +12,8 @@ static INITIALISED: Mutex<u64> = Mutex::new(0);
 
 /// The deepest nesting of braces, and of brackets, that a configuration file may have.
 const DEEPEST: usize = 10;
+/// The longest configuration file that is read.
+const LONGEST_FILE: u64 = 16 << 20;
 
 fn count() -> std::sync::MutexGuard<'static, u64> {
     INITIALISED.lock().unwrap_or_else(|e| e.into_inner())
@@ -111,9 +113,17 @@ fn last(entry: abi::Entry, level: abi::aclrtLastErrLevel, take: bool) -> aclErro
 }
 
 fn apply(path: &str) -> Result<()> {
-    let text = std::fs::read(path).map_err(|e| {
-        Error::new(Code::InvalidFile, format!("the configuration file {path} cannot be read: {e}"))
-    })?;
+    let unreadable = |why: String| {
+        Error::new(
+            Code::InvalidFile,
+            format!("the configuration file {path} cannot be read: {why}"),
+        )
+    };
+    let meta = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?;
+    if !meta.is_file() || meta.len() > LONGEST_FILE {
+        return Err(unreadable(format!("it is no file of at most {LONGEST_FILE} bytes")));
+    }
+    let text = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
     let unparsable = |why: String| {
         Error::new(Code::ParseFile, format!("the configuration file {path} is not usable: {why}"))
     };

@@ -47,6 +47,8 @@ extern "C" fn at_exit() {
     }
     if let Some(Ok(runtime)) = RUNTIME.get() {
         runtime.shared.set_exiting();
+        runtime.stream_callbacks.silence();
+        runtime.device_callbacks.silence();
         runtime.shared.memory.leave();
     }
 }

@@ -9,6 +9,7 @@
 
 // Cancellation of a thread and its exit unwind too, and must pass.
 #include <cxxabi.h>
+#include <unistd.h>
 
 template <typename Call>
 static bool guarded(Call call) {
@@ -29,9 +30,19 @@ __attribute__((visibility("hidden"))) bool (*cairn_app_log_enabled)(uint32_t lev
 __attribute__((visibility("hidden"))) void (*cairn_app_log)(uint32_t level, const char *func, const char *file,
                                                             uint32_t line, const char *text) = nullptr;
 
-bool cairn_call_host_function(const void *function, void *argument) {
+// A function that ends its thread (pthread_exit, or Python at its end) unwinds and cannot be stopped:
+// its task is finished from here, and the thread stays where it is for good.
+bool cairn_call_host_function(const void *function, void *argument, void (*left)(const void *), const void *context) {
     auto call = reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(function));
-    return guarded([&] { call(argument); });
+    try {
+        call(argument);
+        return true;
+    } catch (abi::__forced_unwind &) {
+        left(context);
+        for (;;) pause();
+    } catch (...) {
+        return false;
+    }
 }
 
 bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument) {

@@ -7,7 +7,12 @@ pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, 
 
 unsafe extern "C" {
     /// Calls `void function(void *)`.
-    pub fn cairn_call_host_function(function: *const c_void, argument: *mut c_void) -> bool;
+    pub fn cairn_call_host_function(
+        function: *const c_void,
+        argument: *mut c_void,
+        left: unsafe extern "C" fn(context: *const c_void),
+        context: *const c_void,
+    ) -> bool;
     /// Calls a stream state callback.
     pub fn cairn_call_stream_state(
         function: *const c_void,

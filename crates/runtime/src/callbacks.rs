@@ -3,8 +3,15 @@
 
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::thread_local;
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::marker::PhantomData;
+
+thread_local! {
+    static INSIDE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A moment in a stream's life, with CANN's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +79,7 @@ impl Subject for OfDevice {
 /// Named callbacks, in the order of their registration.
 pub struct Callbacks<S> {
     list: Mutex<Vec<Callback>>,
+    silent: AtomicBool,
     subject: PhantomData<fn(S)>,
 }
 
@@ -89,7 +97,11 @@ unsafe impl Send for Callback {}
 
 impl<S> Default for Callbacks<S> {
     fn default() -> Callbacks<S> {
-        Callbacks { list: Mutex::new(Rank::Callbacks, Vec::new()), subject: PhantomData }
+        Callbacks {
+            list: Mutex::new(Rank::Callbacks, Vec::new()),
+            silent: AtomicBool::new(false),
+            subject: PhantomData,
+        }
     }
 }
 
@@ -121,8 +133,22 @@ impl<S: Subject> Callbacks<S> {
         }
     }
 
-    /// Calls them all.
+    /// From now on nobody is called: `main` has returned.
+    pub fn silence(&self) {
+        self.silent.store(true, Ordering::SeqCst);
+    }
+
+    /// Calls them all, unless the calling thread is inside one already: a callback that makes another
+    /// change is not called for that one.
     pub fn call(&self, id: S::Id, state: S::State) {
+        if self.silent.load(Ordering::SeqCst) || INSIDE.with(|inside| inside.replace(true)) {
+            return;
+        }
+        self.call_each(id, state);
+        INSIDE.with(|inside| inside.set(false));
+    }
+
+    fn call_each(&self, id: S::Id, state: S::State) {
         let list: Vec<Callback> = self.list.lock().clone();
         let (subject, state) = S::raw(id, state);
         for callback in list {

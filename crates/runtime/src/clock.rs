@@ -87,6 +87,7 @@ pub struct Progress {
     open: Box<[AtomicU64]>,
     highest: AtomicUsize,
     running: AtomicUsize,
+    waiting: AtomicUsize,
     indexes: Mutex<Indexes>,
 }
 
@@ -151,6 +152,7 @@ impl Progress {
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
             indexes: Mutex::new(
                 Rank::Handles,
                 Indexes { next: 0, free: Vec::new(), queues: Vec::new() },
@@ -242,6 +244,20 @@ impl Progress {
     /// True if a task, other than a function of the user, is being run somewhere.
     pub fn is_running(&self) -> bool {
         self.running.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a thread of the user that waits for a stream while `wait` runs.
+    pub(crate) fn while_waiting<T>(&self, wait: impl FnOnce() -> T) -> T {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let result = wait();
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        result
+    }
+
+    /// True if a thread of the user waits for a stream. It may be one that empties a queue of somebody
+    /// else's: what is in that queue cannot reach us meanwhile.
+    pub fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
     }
 
     /// True if the point has completed.

@@ -8,6 +8,8 @@ pub const MAX_DEVICES: usize = 16;
 
 /// A device never reports more than this.
 const LARGEST_DEVICE: u64 = 64 << 30;
+/// Nor can it be smaller than a huge page.
+const SMALLEST_DEVICE: u64 = 2 << 20;
 
 /// What a process was told through its environment. Read once, when the runtime is first used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,13 @@ impl Config {
         let budget = (available / 5 * 4).max(64 << 20);
         let device_memory = match bytes("CAIRN_DEVICE_MEMORY", 0)? {
             0 => budget.min(LARGEST_DEVICE),
+            asked if asked < SMALLEST_DEVICE => {
+                return Err(Error::setting(
+                    "CAIRN_DEVICE_MEMORY",
+                    &asked.to_string(),
+                    format!("at least {SMALLEST_DEVICE} bytes"),
+                ));
+            }
             asked => {
                 if asked > budget {
                     log::warn!(

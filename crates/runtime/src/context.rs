@@ -8,6 +8,7 @@ use crate::host;
 use crate::lock::{Mutex, Rank};
 use crate::stream::{Fate, Stream, StreamSpec, flag};
 use crate::sync::Arc;
+use crate::sync::atomic::Ordering;
 use crate::worker::PRIORITIES;
 use std::sync::OnceLock;
 
@@ -96,7 +97,9 @@ impl Runtime {
     pub(crate) fn end_context(&self, context: &Context) {
         let streams = context.streams.lock().take().unwrap_or_default();
         for (handle, stream) in &streams {
-            self.stream_callbacks.call(*handle, StreamState::DestroyPre);
+            if !stream.ending.swap(true, Ordering::SeqCst) {
+                self.stream_callbacks.call(*handle, StreamState::DestroyPre);
+            }
             if self.handles.remove::<Stream>(*handle).is_ok() {
                 let _ = stream.close(true);
             }
@@ -216,6 +219,10 @@ impl Runtime {
         }
         if wait && host::host_function_of() == stream.key() {
             return stream.close(true);
+        }
+        if stream.ending.swap(true, Ordering::SeqCst) {
+            let text = format!("stream {handle:#x} is being destroyed by another thread");
+            return Err(Error::new(Code::InvalidHandle, text));
         }
         self.stream_callbacks.call(handle, StreamState::DestroyPre);
         let stream = self.handles.remove::<Stream>(handle)?;

@@ -5,10 +5,11 @@
 //! The record of a thread that ended is found again by [`HostThread::current`] of a later one.
 
 use crate::clock::Clock;
-use crate::lock::{Mutex, Rank};
+use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 use std::cell::Cell;
+use std::ffi::CString;
 
 /// Bits of the counter of synchronizes below the generation of the record.
 const COUNT_BITS: u32 = 40;
@@ -28,6 +29,16 @@ pub struct HostThread {
     ordered: Mutex<Clock>,
     begun: AtomicU64,
     done: AtomicU64,
+    message: Mutex<Message>,
+}
+
+/// The error text of a thread.
+#[derive(Default)]
+pub struct Message {
+    /// Not read yet.
+    pub next: Option<CString>,
+    /// What the last reader holds.
+    pub given: Option<CString>,
 }
 
 /// Proof that a thread has synchronized since some moment: see [`HostThread::ticket`].
@@ -65,16 +76,23 @@ impl HostThread {
             ordered: Mutex::new(Rank::HostClock, Clock::new()),
             begun: AtomicU64::new(0),
             done: AtomicU64::new(0),
+            message: Mutex::new(Rank::HostClock, Message::default()),
         }
     }
 
     #[cfg_attr(feature = "shuttle", allow(dead_code))]
     fn renew(&self) {
         *self.ordered.lock() = Clock::new();
+        *self.message.lock() = Message::default();
         self.version.fetch_add(1, Ordering::Release);
         let generation = (self.begun.load(Ordering::Acquire) >> COUNT_BITS) + 1;
         self.begun.store(generation << COUNT_BITS, Ordering::Release);
         self.done.store(generation << COUNT_BITS, Ordering::Release);
+    }
+
+    /// The thread's error text.
+    pub fn message(&self) -> MutexGuard<'_, Message> {
+        self.message.lock()
     }
 
     /// Names this thread's clock at its present state; equal stamps mean nothing was added.

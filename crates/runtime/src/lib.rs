@@ -223,14 +223,11 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         if !stream.synchronize(limit)? {
-            return Err(Error::new(
-                Code::StreamSyncTimeout,
-                format!(
-                    "stream {} was not done after {:?}",
-                    stream.index,
-                    limit.unwrap_or_default()
-                ),
-            ));
+            let text = match limit {
+                Some(limit) => format!("stream {} was not done after {limit:?}", stream.index),
+                None => format!("stream {} was not done, and the process is exiting", stream.index),
+            };
+            return Err(Error::new(Code::StreamSyncTimeout, text));
         }
         stream.take_failure().map_or(Ok(()), Err)
     }

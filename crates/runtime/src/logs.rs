@@ -1,8 +1,8 @@
 //! Logs in CANN's shape, under CANN's switches: `ASCEND_GLOBAL_LOG_LEVEL` (0 debug, 1 info,
 //! 2 warning, 3 error, 4 off; error by default), `ASCEND_SLOG_PRINT_TO_STDOUT=1`, else files below
 //! `ASCEND_PROCESS_LOG_PATH` (or `ASCEND_WORK_PATH`/log, or ~/ascend/log). A line that is off costs
-//! one atomic load. Files are private (0600; folders that
-//! it makes are 0700), and neither the file nor its folder may be a link or another user's.
+//! one atomic load. Files are private (0600; new folders are 0700). A file, or a folder below the path
+//! given, that is a link, somebody else's or open to others' writing is not used.
 
 use crate::lock::{Mutex, Rank};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -169,9 +169,12 @@ impl Logger {
     fn open(&self) -> std::io::Result<File> {
         let folder = self.folder.join("debug/plog");
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        let meta = std::fs::symlink_metadata(&folder)?;
-        if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(std::io::ErrorKind::PermissionDenied.into());
+        for part in [&self.folder.join("debug"), &folder] {
+            let meta = std::fs::symlink_metadata(part)?;
+            let ours = meta.uid() == rustix::process::geteuid().as_raw();
+            if !meta.is_dir() || !ours || meta.mode() & 0o022 != 0 {
+                return Err(std::io::ErrorKind::PermissionDenied.into());
+            }
         }
         let name = format!("plog-{}_{}.log", std::process::id(), timestamp("", "", ""));
         OpenOptions::new()

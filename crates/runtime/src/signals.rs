@@ -1,6 +1,7 @@
 //! Keeps the user's signals off the runtime's threads.
 
-/// Runs `start` with every signal blocked, so that threads it starts inherit that.
+/// Runs `start` with every signal blocked that is not a fault of the thread itself, so that threads it
+/// starts inherit that.
 pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
@@ -8,6 +9,9 @@ pub fn blocked<T>(start: impl FnOnce() -> T) -> T {
     // pthread_sigmask initialises the other.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
+        for fault in [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP] {
+            libc::sigdelset(all.as_mut_ptr(), fault);
+        }
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr());
     }
     let result = start();

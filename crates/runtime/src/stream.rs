@@ -45,6 +45,8 @@ pub struct Stream {
     state: AtomicU8,
     /// True while it stands in the run queue; under that queue's lock.
     pub(crate) queued: AtomicBool,
+    /// True once somebody has begun to destroy it.
+    pub(crate) ending: AtomicBool,
     submit: Mutex<Submit>,
     batch: Mutex<VecDeque<Task>>,
     dropped_to: AtomicU64,
@@ -83,6 +85,7 @@ impl Stream {
             shared: shared.clone(),
             state: AtomicU8::new(IDLE),
             queued: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
             submit: Mutex::new(
                 Rank::Submit,
                 Submit {
@@ -290,8 +293,13 @@ impl Stream {
                 batch.pop_front();
                 let stream = self.clone();
                 self.shared.host_threads.run(move |on_a_thread| {
+                    let left = || {
+                        let text = format!("{name}: the host function ended its thread");
+                        stream.finish(seq, name, None, start, Err(Error::new(Code::Internal, text)));
+                        stream.clone().unpark();
+                    };
                     let result = match on_a_thread {
-                        true => stream.call_host(name, call),
+                        true => stream.call_host(name, call, &left),
                         false => Err(Error::new(
                             Code::RtInternal,
                             format!("{name}: no thread can be had for the host function; is `ulimit -u` reached?"),
@@ -341,11 +349,16 @@ impl Stream {
         }
     }
 
-    fn call_host(&self, name: &'static str, call: crate::task::HostCall) -> Result<()> {
+    fn call_host(
+        &self,
+        name: &'static str,
+        call: crate::task::HostCall,
+        left: &dyn Fn(),
+    ) -> Result<()> {
         if self.shared.exiting() {
             return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
         }
-        host::in_host_function(self.key(), self.spec.context as usize, || call.run(name))
+        host::in_host_function(self.key(), self.spec.context as usize, || call.run(name, left))
     }
 
     fn finish(
@@ -437,6 +450,10 @@ impl Stream {
     /// Waits until task `seq` is done. The calling thread runs the stream's tasks itself where it
     /// may: never in a timed wait, never inside an allocator callback, never a host function.
     pub(crate) fn wait_finished(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        self.has_finished(seq) || self.shared.progress.while_waiting(|| self.wait_for(seq, limit))
+    }
+
+    fn wait_for(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
         let progress = &self.shared.progress;
         let finished = || progress.finished(self.index) >= seq;
         let limit = limit.or_else(|| self.shared.patience_at_exit());

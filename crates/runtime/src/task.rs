@@ -82,26 +82,41 @@ pub struct Wait {
 }
 
 /// A function of the user and its argument. `call` invokes it and turns an exception into `false`:
-/// the door provides it, so that nothing unwinds through this crate.
+/// the door provides it, so that nothing unwinds through this crate. A function that ends its thread
+/// cannot be stopped from unwinding: then `call` calls `left(context)` and never returns.
 #[derive(Clone, Copy)]
 pub struct HostCall {
     /// Calls `function(argument)`.
-    pub call: unsafe extern "C" fn(function: *const c_void, argument: *mut c_void) -> bool,
+    pub call: HostCaller,
     /// The user's function.
     pub function: *const c_void,
     /// The user's argument.
     pub argument: *mut c_void,
 }
 
+/// How the door calls a function of the user.
+pub type HostCaller = unsafe extern "C" fn(
+    function: *const c_void,
+    argument: *mut c_void,
+    left: unsafe extern "C" fn(context: *const c_void),
+    context: *const c_void,
+) -> bool;
+
 // SAFETY: the user hands function and argument to another thread by asking for a host function;
 // this crate only carries them there.
 unsafe impl Send for HostCall {}
 
 impl HostCall {
-    /// Runs the user's function on this thread.
-    pub fn run(self, name: &str) -> Result<()> {
+    /// Runs the user's function on this thread. If the function ends the thread, `left` is called in
+    /// its place and this never returns.
+    pub fn run(self, name: &str, left: &dyn Fn()) -> Result<()> {
+        unsafe extern "C" fn forward(context: *const c_void) {
+            // SAFETY: the context is the reference below, on a frame that is still there.
+            (unsafe { &*context.cast::<&dyn Fn()>() })();
+        }
+        let context = std::ptr::from_ref(&left).cast();
         // SAFETY: `call` accepts any function and argument that came through the same door.
-        match unsafe { (self.call)(self.function, self.argument) } {
+        match unsafe { (self.call)(self.function, self.argument, forward, context) } {
             true => Ok(()),
             false => Err(Error::new(
                 Code::Internal,

@@ -85,7 +85,7 @@ impl Scheduler {
     pub fn start(self: &Arc<Scheduler>, workers: usize) -> std::io::Result<()> {
         for number in 0..workers {
             let scheduler = self.clone();
-            spawn(format!("cairn-worker-{number}"), move || scheduler.work())?;
+            spawn_worker(format!("cairn-worker-{number}"), move || scheduler.work())?;
         }
         Ok(())
     }
@@ -272,7 +272,7 @@ impl HostThreads {
         queue.threads += 1;
         drop(queue);
         let threads = self.clone();
-        if let Err(error) = spawn("cairn-host-func".into(), move || threads.serve()) {
+        if let Err(error) = spawn_for_user("cairn-host-func".into(), move || threads.serve()) {
             log::error!("no thread for a host function: {error}");
             let mut queue = self.queue.lock();
             queue.threads -= 1;
@@ -314,13 +314,25 @@ impl HostThreads {
     }
 }
 
+/// A worker: it blocks signals, which belong to the user's threads.
 #[cfg(not(feature = "shuttle"))]
-fn spawn(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     crate::signals::blocked(|| thread::Builder::new().name(name).spawn(body).map(drop))
 }
 
+/// A thread for functions of the user: with the stack and the signals that a thread of theirs has.
+#[cfg(not(feature = "shuttle"))]
+fn spawn_for_user(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
+    let stack = limit.unwrap_or(8 << 20).clamp(2 << 20, 1 << 30) as usize;
+    thread::Builder::new().name(name).stack_size(stack).spawn(body).map(drop)
+}
+
 #[cfg(feature = "shuttle")]
-fn spawn(_name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+use spawn_worker as spawn_for_user;
+
+#[cfg(feature = "shuttle")]
+fn spawn_worker(_name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     drop(thread::spawn(body));
     Ok(())
 }

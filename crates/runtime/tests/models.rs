@@ -101,7 +101,12 @@ fn copy(from: Span, to: Span) -> Task {
 
 type Job = Box<dyn Fn() -> bool + Send + Sync>;
 
-unsafe extern "C" fn call(_: *const c_void, argument: *mut c_void) -> bool {
+unsafe extern "C" fn call(
+    _: *const c_void,
+    argument: *mut c_void,
+    _left: unsafe extern "C" fn(*const c_void),
+    _context: *const c_void,
+) -> bool {
     // SAFETY: `host_task` leaked it.
     unsafe { (*(argument as *const Job))() }
 }

@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
-use super::source::Source;
+use super::source::{STEP, Source};
 use super::tlsf::{GRANULE, Tlsf};
 use crate::clock::{Held, Progress};
 use crate::error::{Code, Error, Result};
@@ -130,6 +130,8 @@ impl Arena {
             inner.tlsf.grow(source.committed());
             inner.tlsf.alloc(skew, GRANULE);
         }
+        // A range cut short by `ulimit -v` bounds what can be had.
+        let capacity = capacity.min(source.reserved() - skew.next_multiple_of(STEP));
         Ok(Arena {
             name,
             capacity,

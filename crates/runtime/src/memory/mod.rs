@@ -311,6 +311,9 @@ impl Memory {
             (Located::Pinned(_) | Located::Foreign, Place::Device(_) | Place::AnyDevice) => {
                 format!("that is {}, device memory is wanted", describe(span.address, &located))
             }
+            (Located::Registered(_), _) if !raw::reachable(span.address, span.bytes, purpose) => {
+                "it is registered, but no such memory is there, or it is read-only".into()
+            }
             (Located::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
                 return Ok(());
             }

@@ -20,10 +20,11 @@ pub enum Verdict {
     Moving,
     /// All is idle: the weaker proof holds, and nothing more will come by waiting.
     Quiet,
-    /// Work goes on, and has for so long that the weaker proof holds: use it, and wait.
+    /// Work goes on, and has for so long, while no thread waited for any of it, that the weaker proof
+    /// holds: use it, and wait.
     Late,
-    /// Work is queued, but nothing runs and nothing moves: a function of the user holds it up. What no
-    /// queued task touches may go.
+    /// Work is queued, but nothing runs and nothing moves: a function of the user holds it up, and no
+    /// thread waits for it. What no queued task touches may go.
     Blocked,
     /// Waiting does not help.
     Stalled,
@@ -63,8 +64,9 @@ impl<'a> Watch<'a> {
         match self.began.elapsed() {
             _ if idle && still >= QUIET => Verdict::Quiet,
             _ if !idle && still >= STALLED => Verdict::Stalled,
-            _ if !idle && still >= QUIET => Verdict::Blocked,
             waited if waited >= LONGEST => Verdict::Stalled,
+            _ if self.progress.is_awaited() => Verdict::Moving,
+            _ if !idle && still >= QUIET => Verdict::Blocked,
             waited if waited >= LATE => Verdict::Late,
             _ => Verdict::Moving,
         }

@@ -23,7 +23,7 @@ impl TaskTrace {
             .create(true)
             .truncate(true)
             .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
             .open(path)
             .map_err(|e| {
                 Error::new(Code::InvalidFile, format!("CAIRN_TRACE={path} cannot be written: {e}"))
@@ -58,8 +58,10 @@ impl TaskTrace {
 
     /// Writes out what is buffered.
     pub fn flush(&self) {
-        if let Some(file) = self.file.lock().as_mut() {
-            let _ = file.flush();
+        let mut slot = self.file.lock();
+        if let Some(Err(error)) = slot.as_mut().map(|file| file.flush()) {
+            log::warn!("the task trace ends here: {error}");
+            *slot = None;
         }
     }
 }

@@ -77,7 +77,12 @@ pub fn only_wait(stream: &Arc<Stream>) {
 
 type Job = Box<dyn FnOnce() -> bool + Send>;
 
-unsafe extern "C" fn call(_: *const c_void, argument: *mut c_void) -> bool {
+unsafe extern "C" fn call(
+    _: *const c_void,
+    argument: *mut c_void,
+    _left: unsafe extern "C" fn(*const c_void),
+    _context: *const c_void,
+) -> bool {
     // SAFETY: `host_task` made it, and a host function runs once.
     unsafe { Box::from_raw(argument as *mut Job)() }
 }
