@@ -1,5 +1,15 @@
 //! Keeps the user's signals off the runtime's threads.
 
+/// Lets the calling thread, which runs functions of the user, take every signal.
+pub fn allow_all() {
+    let mut none = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: sigemptyset initialises the local set that pthread_sigmask reads.
+    unsafe {
+        libc::sigemptyset(none.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, none.as_ptr(), std::ptr::null_mut());
+    }
+}
+
 /// Runs `start` with every signal blocked that is not a fault of the thread itself, so that threads it
 /// starts inherit that.
 pub fn blocked<T>(start: impl FnOnce() -> T) -> T {

@@ -325,7 +325,11 @@ fn spawn_worker(name: String, body: impl FnOnce() + Send + 'static) -> std::io::
 fn spawn_for_user(name: String, body: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Stack).current;
     let stack = limit.unwrap_or(8 << 20).clamp(2 << 20, 1 << 30) as usize;
-    thread::Builder::new().name(name).stack_size(stack).spawn(body).map(drop)
+    let run = move || {
+        crate::signals::allow_all();
+        body();
+    };
+    thread::Builder::new().name(name).stack_size(stack).spawn(run).map(drop)
 }
 
 #[cfg(feature = "shuttle")]

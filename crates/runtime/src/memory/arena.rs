@@ -11,6 +11,8 @@ use crate::host::HostThread;
 use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::Arc;
 
+/// Freed blocks that may wait in a quarantine, however small they are.
+const MOST_WAITING: usize = 1 << 16;
 /// Free bytes that may stay resident before they go back to the operating system.
 const DIRTY: u64 = 256 << 20;
 /// Smaller holes are not worth a system call.
@@ -130,8 +132,8 @@ impl Arena {
             inner.tlsf.grow(source.committed());
             inner.tlsf.alloc(skew, GRANULE);
         }
-        // A range cut short by `ulimit -v` bounds what can be had.
-        let capacity = capacity.min(source.reserved() - skew.next_multiple_of(STEP));
+        // A range cut short by `ulimit -v` bounds what can be had; half of it goes to alignment.
+        let capacity = capacity.min((source.reserved() / 2) & !(STEP - 1));
         Ok(Arena {
             name,
             capacity,
@@ -191,7 +193,9 @@ impl Arena {
         if need > self.capacity - inner.live || need > self.budget.left_and_waiting() {
             return Attempt::Exhausted;
         }
-        if patient && inner.quarantine.bytes() > self.quarantine_limit {
+        let full = inner.quarantine.bytes() > self.quarantine_limit
+            || inner.quarantine.blocks() > MOST_WAITING;
+        if patient && full {
             return Attempt::QuarantineFull;
         }
         if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
@@ -280,12 +284,16 @@ impl Arena {
     }
 
     fn excess(&self, inner: &Inner) -> u64 {
-        inner.quarantine.bytes().saturating_sub(self.quarantine_limit / 2)
+        let waiting = inner.quarantine.bytes();
+        match inner.quarantine.blocks() > MOST_WAITING {
+            true => waiting / 2,
+            false => waiting.saturating_sub(self.quarantine_limit / 2),
+        }
     }
 
     fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof, enough: u64) -> u64 {
         let mut left = 0;
-        while left < enough
+        while (left < enough || inner.quarantine.blocks() > MOST_WAITING)
             && let Some(entry) = inner.quarantine.pop(&self.progress, proof)
         {
             left += entry.bytes;

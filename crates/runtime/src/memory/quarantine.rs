@@ -44,6 +44,11 @@ impl Quarantine {
         self.bytes
     }
 
+    /// Blocks that wait.
+    pub fn blocks(&self) -> usize {
+        self.entries.len()
+    }
+
     /// Adds a block that was just freed.
     pub fn push(&mut self, entry: Entry) {
         self.bytes += entry.bytes;
