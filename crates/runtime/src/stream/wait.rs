@@ -1,0 +1,94 @@
+//! Host threads that wait for a stream, and help it on where they may.
+
+use super::{READY, Stream, flag};
+use crate::clock::Epoch;
+use crate::error::{Error, Result};
+use crate::host::{self, HostThread};
+use crate::sync::atomic::Ordering;
+use crate::sync::{self, Arc};
+use std::time::{Duration, Instant};
+
+impl Stream {
+    /// True if every task submitted so far is done.
+    pub fn is_idle(&self) -> bool {
+        let submitted = self.shared.progress.submitted(self.index);
+        self.shared.progress.finished(self.index) >= submitted
+    }
+
+    /// Waits for all that was submitted before the call. False when `limit` passed. Afterwards the
+    /// calling thread is ordered after the stream.
+    pub fn synchronize(self: &Arc<Stream>, limit: Option<Duration>) -> Result<bool> {
+        if host::host_function_of() == self.key() {
+            return Err(Error::refused(format!(
+                "stream {} was asked to synchronize from its own host function, which it would wait for for ever",
+                self.index
+            )));
+        }
+        if self.spec.flags & flag::UNWAITED != 0 {
+            return Ok(true);
+        }
+        Ok(self.wait_ordered(self.shared.progress.submitted(self.index), limit))
+    }
+
+    /// Waits for a task; afterwards the calling thread is ordered after it.
+    pub(super) fn wait_ordered(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        let mut clock = self.ordered();
+        let host = HostThread::current();
+        let done = host.synchronize(|| self.wait_finished(seq, limit));
+        if done && seq > 0 {
+            clock.raise(Epoch { stream: self.index, seq });
+            host.learn(&clock);
+        }
+        done
+    }
+
+    /// Waits until task `seq` is done. The calling thread runs the stream's tasks itself where it
+    /// may: never in a timed wait, never inside an allocator callback, never a host function.
+    pub(crate) fn wait_finished(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        self.has_finished(seq) || self.shared.progress.while_waiting(|| self.wait_for(seq, limit))
+    }
+
+    fn wait_for(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
+        let progress = &self.shared.progress;
+        let finished = || progress.finished(self.index) >= seq;
+        let limit = limit.or_else(|| self.shared.patience_at_exit());
+        let help = limit.is_none() && host::may_help();
+        let deadline = limit.map(|l| Instant::now() + l);
+        loop {
+            if finished() {
+                return true;
+            }
+            if help && self.claim() {
+                self.shared.scheduler.as_active(|| self.run(Some(seq)));
+                continue;
+            }
+            if self
+                .shared
+                .scheduler
+                .spin(|| finished() || (help && self.state.load(Ordering::Relaxed) == READY))
+            {
+                continue;
+            }
+            self.sleepers.fetch_add(1, Ordering::SeqCst);
+            let mut guard = self.done_lock.lock();
+            let in_time = loop {
+                if finished() {
+                    break true;
+                }
+                match deadline {
+                    None => self.done.wait(&mut guard),
+                    Some(deadline) => {
+                        let left = deadline.saturating_duration_since(Instant::now());
+                        if left.is_zero() || !sync::REAL_TIME {
+                            break false;
+                        }
+                        self.done.wait_for(&mut guard, left);
+                    }
+                }
+            };
+            drop(guard);
+            self.sleepers.fetch_sub(1, Ordering::SeqCst);
+            return in_time;
+        }
+    }
+}
