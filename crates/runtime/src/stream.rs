@@ -241,12 +241,9 @@ impl Stream {
     }
 
     fn yield_turn(self: &Arc<Stream>) {
-        if self.shared.progress.submitted(self.index) == self.shared.progress.finished(self.index) {
+        if self.is_idle() {
             self.state.store(IDLE, Ordering::SeqCst);
-            if self.shared.progress.submitted(self.index)
-                == self.shared.progress.finished(self.index)
-                || !self.turn(IDLE, READY)
-            {
+            if self.is_idle() || !self.turn(IDLE, READY) {
                 return;
             }
         } else {
