@@ -39,19 +39,19 @@ fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
         _ => to32()?,
     };
     Some(match policy {
-        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
-            Ask { bytes: padded, align: 512, huge: Huge::No }
-        }
+        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => Ask::bytes(padded),
         abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Ask {
-            bytes: padded.checked_next_multiple_of(2 * MIB)?,
             align: 2 * MIB,
             huge: Huge::Required,
+            ..Ask::bytes(padded.checked_next_multiple_of(2 * MIB)?)
         },
-        _ if is_1g(policy) => {
-            Ask { bytes: padded.checked_next_multiple_of(GIB)?, align: GIB, huge: Huge::Required }
-        }
-        _ if size >= 2 * MIB => Ask { bytes: padded, align: 2 * MIB, huge: Huge::Wished },
-        _ => Ask { bytes: padded, align: 512, huge: Huge::No },
+        _ if is_1g(policy) => Ask {
+            align: GIB,
+            huge: Huge::Required,
+            ..Ask::bytes(padded.checked_next_multiple_of(GIB)?)
+        },
+        _ if size >= 2 * MIB => Ask { align: 2 * MIB, huge: Huge::Wished, ..Ask::bytes(padded) },
+        _ => Ask::bytes(padded),
     })
 }
 
@@ -70,7 +70,7 @@ fn allocate(
     let runtime = runtime()?;
     let device = runtime.current_device()?;
     // A size that overflows asks for more than there is.
-    let most = Ask { bytes: u64::MAX, align: 512, huge: Huge::No };
+    let most = Ask::bytes(u64::MAX);
     runtime.shared.memory.allocate(device, ask(size as u64, policy, padding).unwrap_or(most))
 }
 

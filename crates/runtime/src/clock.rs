@@ -16,69 +16,7 @@
 use crate::lock::{Mutex, Rank};
 use crate::sync::Weak;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use smallvec::SmallVec;
-
-/// Process-wide number of a stream. The index of a dead stream is reused, its sequence goes on.
-pub type StreamIndex = u32;
-
-/// A point in a stream: everything up to and including task `seq`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Epoch {
-    /// The stream.
-    pub stream: StreamIndex,
-    /// The task, counted from 1.
-    pub seq: u64,
-}
-
-/// How far each stream is known to have come. Small: most clocks know one or two streams.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clock {
-    marks: SmallVec<[Epoch; 2]>,
-}
-
-impl Clock {
-    /// The clock that knows nothing.
-    pub fn new() -> Clock {
-        Clock::default()
-    }
-
-    /// True if `epoch` is in the past of this clock.
-    pub fn covers(&self, epoch: Epoch) -> bool {
-        self.get(epoch.stream) >= epoch.seq
-    }
-
-    /// How far the stream is known to have come; 0 when nothing is known.
-    pub fn get(&self, stream: StreamIndex) -> u64 {
-        match self.find(stream) {
-            Ok(at) => self.marks[at].seq,
-            Err(_) => 0,
-        }
-    }
-
-    /// Adds one point and everything before it on that stream.
-    pub fn raise(&mut self, epoch: Epoch) {
-        match self.find(epoch.stream) {
-            Ok(at) => self.marks[at].seq = self.marks[at].seq.max(epoch.seq),
-            Err(at) => self.marks.insert(at, epoch),
-        }
-    }
-
-    /// Adds all that the other clock knows.
-    pub fn join(&mut self, other: &Clock) {
-        for &mark in &other.marks {
-            self.raise(mark);
-        }
-    }
-
-    /// The points, by stream.
-    pub fn marks(&self) -> &[Epoch] {
-        &self.marks
-    }
-
-    fn find(&self, stream: StreamIndex) -> Result<usize, usize> {
-        self.marks.binary_search_by_key(&stream, |m| m.stream)
-    }
-}
+pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 
 /// The instance `finished`, and beside it what was submitted. One pair of cache lines a stream, so
 /// that a submitting thread and the worker do not share one. Readers take no lock.
@@ -298,42 +236,6 @@ impl Progress {
 #[cfg(all(test, not(feature = "shuttle")))]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
-    use std::collections::BTreeMap;
-
-    fn clock() -> impl Strategy<Value = Vec<(u32, u64)>> {
-        proptest::collection::vec((0u32..6, 1u64..20), 0..8)
-    }
-
-    fn build(marks: &[(u32, u64)]) -> (Clock, BTreeMap<u32, u64>) {
-        let (mut clock, mut model) = (Clock::new(), BTreeMap::new());
-        for &(stream, seq) in marks {
-            clock.raise(Epoch { stream, seq });
-            let known = model.entry(stream).or_insert(0);
-            *known = seq.max(*known);
-        }
-        (clock, model)
-    }
-
-    proptest! {
-        #[test]
-        fn a_clock_is_a_map_of_maxima(a in clock(), b in clock()) {
-            let ((mut ca, mut ma), (cb, mb)) = (build(&a), build(&b));
-            ca.join(&cb);
-            for (&stream, &seq) in &mb {
-                let known = ma.entry(stream).or_insert(0);
-                *known = seq.max(*known);
-            }
-            for stream in 0..6 {
-                let known = ma.get(&stream).copied().unwrap_or(0);
-                prop_assert_eq!(ca.get(stream), known);
-                for seq in 1..20 {
-                    prop_assert_eq!(ca.covers(Epoch { stream, seq }), seq <= known);
-                }
-            }
-            prop_assert!(ca.marks().windows(2).all(|w| w[0].stream < w[1].stream));
-        }
-    }
 
     #[test]
     fn held_ranges_are_found_whatever_their_order() {

@@ -13,7 +13,6 @@ pub mod event;
 pub mod handle;
 pub mod host;
 pub mod live;
-pub mod lock;
 pub mod logs;
 pub mod memory;
 pub mod record;
@@ -22,9 +21,10 @@ pub mod shared;
 mod signals;
 pub mod soc;
 pub mod stream;
-pub mod sync;
 pub mod task;
 pub mod worker;
+
+pub use cairn_sync::{lock, sync};
 
 use config::Config;
 use context::Context;

@@ -8,7 +8,7 @@ mod support;
 use cairn_runtime::context::Context;
 use cairn_runtime::error::{Code, Error};
 use cairn_runtime::event::{Event, Kind};
-use cairn_runtime::memory::arena::{Ask, Huge};
+use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
 use proptest::prelude::*;
@@ -504,7 +504,7 @@ impl World {
                 let current = self.current();
                 let device = self.rig.current_device();
                 let Some(device) = agree("device", device, current.map(|_| ())) else { return };
-                let ask = Ask { bytes: size, align: 512, huge: Huge::No };
+                let ask = Ask::bytes(size);
                 let address = self.rig.shared.memory.allocate(device, ask).unwrap();
                 let span = Span { address, bytes: size as usize, place: Place::Device(device) };
                 let overlaps = |b: &&BlockModel| {

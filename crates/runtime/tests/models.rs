@@ -10,7 +10,7 @@ use cairn_runtime::config::Config;
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
+use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{FailureMode, Fate, Stream, StreamSpec};
@@ -489,7 +489,7 @@ fn workers_finish_what_is_ready_when_they_are_stopped() {
 }
 
 fn ask(bytes: u64) -> Ask {
-    Ask { bytes, align: 512, huge: Huge::No }
+    Ask::bytes(bytes)
 }
 
 /// The allocating call waits for the work that was queued at the free, also when the freeing thread

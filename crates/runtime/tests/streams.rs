@@ -8,7 +8,7 @@ use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt, Huge};
+use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
@@ -477,7 +477,7 @@ fn an_allocation_waits_for_freed_memory() {
         rig.shared.memory.free(again.address).unwrap();
     }
     let _held = rig.alloc(0, 32 * MIB);
-    let ask = Ask { bytes: 33 * MIB, align: 512, huge: Huge::No };
+    let ask = Ask::bytes(33 * MIB);
     let error = rig.shared.memory.allocate(0, ask).unwrap_err();
     assert_eq!(error.code, Code::MemoryAllocation);
     for part in ["asked 34603008", "free 33554432", "capacity 67108864", "largest hole"] {
@@ -503,7 +503,7 @@ fn an_arena_says_what_it_waits_for() {
     let budget = Arc::new(Budget::new(8 * MIB));
     let progress = rig.shared.progress.clone();
     let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, 0, progress, budget.clone()).unwrap();
-    let ask = |bytes| Ask { bytes, align: 512, huge: Huge::No };
+    let ask = |bytes| Ask::bytes(bytes);
     let take = |bytes| match arena.attempt(&ask(bytes), true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),
         _ => panic!("{bytes} bytes should fit"),
@@ -531,7 +531,7 @@ fn devices_share_one_budget() {
     let rig = rig(1, |c| c.budget = 72 * MIB);
     rig.set_device(0).unwrap();
     let first = rig.alloc(0, 60 * MIB);
-    let ask = Ask { bytes: 20 * MIB, align: 512, huge: Huge::No };
+    let ask = Ask::bytes(20 * MIB);
     assert_eq!(rig.shared.memory.allocate(1, ask).unwrap_err().code, Code::MemoryAllocation);
     rig.shared.memory.free(first.address).unwrap();
     rig.shared.memory.allocate(1, ask).unwrap();

@@ -27,6 +27,24 @@ pub struct Ask {
     pub align: u64,
     /// Back it by huge pages.
     pub huge: Huge,
+    /// Bytes kept in front of the user's, a multiple of `align`: the room of a layer.
+    pub front: u64,
+    /// Bytes kept behind the user's.
+    pub back: u64,
+    /// An address near which the memory would be welcome.
+    pub near: Option<usize>,
+}
+
+impl Ask {
+    /// Plain bytes.
+    pub fn bytes(bytes: u64) -> Ask {
+        Ask { bytes, align: GRANULE, huge: Huge::No, front: 0, back: 0, near: None }
+    }
+
+    /// Everything that has to be found: the user's bytes and the room around them.
+    pub fn whole(&self) -> Option<u64> {
+        self.bytes.checked_add(self.front)?.checked_add(self.back)
+    }
 }
 
 /// Whether huge pages are wanted.

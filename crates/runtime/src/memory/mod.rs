@@ -3,13 +3,16 @@
 
 pub mod arena;
 pub mod budget;
+pub mod layer;
 mod pressure;
 pub mod quarantine;
 pub mod ranges;
 pub mod raw;
 pub mod registered;
 pub mod source;
-pub mod tlsf;
+pub mod supply;
+
+pub use cairn_pool::tlsf;
 
 use crate::clock::Progress;
 use crate::config::Config;
@@ -134,7 +137,7 @@ impl Memory {
     pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
         self.allocate_in(
             &self.host,
-            Ask { bytes, align: if bytes < 4096 { 512 } else { 4096 }, huge: arena::Huge::No },
+            Ask { align: if bytes < 4096 { 512 } else { 4096 }, ..Ask::bytes(bytes) },
         )
     }
 

@@ -30,6 +30,18 @@ pub enum Rank {
     RunQueue,
     /// Idle threads for host functions.
     HostThreads,
+    /// Who registered which allocator on which stream.
+    Registry,
+    /// The owner and the queue of a turnstile; never held during a callback.
+    Turnstile,
+    /// The tables of a layer over memory.
+    Layer,
+    /// The list of a pool's lanes.
+    Lanes,
+    /// One lane of a pool: the memory of one stream.
+    Lane,
+    /// What a pool has that belongs to no lane.
+    Root,
     /// A memory arena.
     Arena,
     /// Registered host ranges.

@@ -1,6 +1,6 @@
 //! The offset allocator against a naive model.
 
-use cairn_runtime::memory::tlsf::{GRANULE, Grant, Tlsf};
+use cairn_pool::tlsf::{GRANULE, Grant, Tlsf};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 

@@ -1,0 +1,83 @@
+//! What operators, graphs and tensors take their memory from: one trait for everything that makes
+//! blocks, and the block itself.
+
+use super::arena::Ask;
+use crate::error::Result;
+use crate::stream::Stream;
+use crate::sync::Arc;
+
+/// Something that blocks are taken from: the memory of a device, its pool, or an allocator of the
+/// user; plain, or under layers.
+///
+/// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the
+/// user run on the calling thread, inside the call. **Asynchrony.** No call waits for a stream.
+pub trait Supply: Send + Sync {
+    /// What the user calls it, for error texts: `the pool of device 0`, `the allocator 0x.. of stream 3`.
+    fn name(&self) -> String;
+
+    /// Takes a block for use on `stream` (`None`: by whoever holds it, on any stream). The block's
+    /// address is what the user gets; `ask.front` bytes before and `ask.back` after belong to it.
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block>;
+
+    /// Gives a block back that [`Supply::take`] of the same supply made. Work that was submitted to
+    /// `stream` before may still use it.
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()>;
+}
+
+/// Memory that somebody holds. Who takes one gives it back, once, to the supply it came from: see
+/// [`Lease`].
+#[derive(Debug, PartialEq, Eq)]
+pub struct Block {
+    /// First byte for the user.
+    pub address: usize,
+    /// Bytes for the user.
+    pub bytes: u64,
+    /// The maker's own word for it; layers hand it on.
+    pub token: usize,
+    /// What a layer wants every byte to become when the memory really leaves.
+    pub poison: Option<u8>,
+}
+
+/// A block and whoever made it. Keeps the maker alive, and gives the block back exactly once: by
+/// [`Lease::give`], or when it is dropped.
+pub struct Lease {
+    block: Option<Block>,
+    maker: Arc<dyn Supply>,
+    stream: Option<Arc<Stream>>,
+}
+
+impl Lease {
+    /// Takes a block from `maker`.
+    pub fn take(maker: &Arc<dyn Supply>, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Lease> {
+        let block = maker.take(ask, stream)?;
+        Ok(Lease { block: Some(block), maker: maker.clone(), stream: stream.cloned() })
+    }
+
+    /// First byte for the user.
+    pub fn address(&self) -> usize {
+        self.block.as_ref().map_or(0, |b| b.address)
+    }
+
+    /// Bytes for the user.
+    pub fn bytes(&self) -> u64 {
+        self.block.as_ref().map_or(0, |b| b.bytes)
+    }
+
+    /// Gives the block back now, on this thread.
+    pub fn give(mut self) -> Result<()> {
+        match self.block.take() {
+            Some(block) => self.maker.give(block, self.stream.as_ref()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if let Some(block) = self.block.take()
+            && let Err(error) = self.maker.give(block, self.stream.as_ref())
+        {
+            log::error!("{}: {}", self.maker.name(), error.text);
+        }
+    }
+}
