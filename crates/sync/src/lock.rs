@@ -36,12 +36,10 @@ pub enum Rank {
     Turnstile,
     /// The tables of a layer over memory.
     Layer,
-    /// The list of a pool's lanes.
-    Lanes,
+    /// What a pool has that belongs to no lane; also whoever moves memory between lanes.
+    Root,
     /// One lane of a pool: the memory of one stream.
     Lane,
-    /// What a pool has that belongs to no lane.
-    Root,
     /// A memory arena.
     Arena,
     /// Registered host ranges.
