@@ -1,13 +1,15 @@
 //! One address range with an allocator on it: the memory of a device, or pinned host memory.
 
+use super::Inside;
 use super::budget::Budget;
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
+use super::raw::Extent;
 use super::source::{STEP, Source};
 use super::tlsf::{GRANULE, Tlsf};
-use crate::clock::{Held, Progress};
+use crate::clock::{Clock, Held, Progress};
 use crate::error::{Code, Error, Result};
-use crate::host::HostThread;
+use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::Arc;
 
@@ -17,6 +19,8 @@ const MOST_WAITING: usize = 1 << 16;
 const DIRTY: u64 = 256 << 20;
 /// Smaller holes are not worth a system call.
 const WORTH_RELEASING: u64 = 64 << 10;
+/// In the tag of a range: made with huge pages in mind. The bits above count the granules in front.
+const HUGE: u32 = 1;
 
 /// What an allocation asks for.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +82,7 @@ pub struct Arena {
     pub name: String,
     /// The most bytes that may be live.
     pub capacity: u64,
-    source: Source,
+    source: Arc<Source>,
     ranges: Ranges,
     quarantine_limit: u64,
     progress: Arc<Progress>,
@@ -93,22 +97,6 @@ struct Inner {
     live: u64,
     peak: u64,
     dirty: u64,
-}
-
-impl Inner {
-    /// Where blocks begin, live or quarantined.
-    fn blocks(&self) -> Vec<u64> {
-        let mut blocks = Vec::new();
-        let mut at = 0;
-        for (hole, bytes) in self.tlsf.holes().chain([(self.tlsf.len(), 0)]) {
-            while at < hole {
-                blocks.push(at);
-                at += self.tlsf.size_of(at).expect("what is no hole is a block");
-            }
-            at = hole + bytes;
-        }
-        blocks
-    }
 }
 
 /// Figures of an arena.
@@ -155,7 +143,7 @@ impl Arena {
         Ok(Arena {
             name,
             capacity,
-            source,
+            source: Arc::new(source),
             ranges,
             quarantine_limit,
             progress,
@@ -170,10 +158,23 @@ impl Arena {
         (offset < self.source.reserved()).then_some(offset)
     }
 
-    /// The allocation that contains an offset, live or quarantined, with its first address.
-    pub fn find(&self, offset: u64) -> Option<(usize, Found)> {
-        let found = self.ranges.find(offset)?;
-        Some((self.source.base() + found.start as usize, found))
+    /// The allocation that contains an offset, live or quarantined.
+    pub fn find(&self, offset: u64) -> Option<Inside> {
+        self.ranges.find(offset).map(|found| self.inside(&found))
+    }
+
+    fn inside(&self, found: &Found) -> Inside {
+        Inside {
+            start: self.source.base() + found.start as usize,
+            bytes: found.size,
+            live: found.state == State::Live,
+            huge: found.tag & HUGE != 0,
+        }
+    }
+
+    /// Bytes of this arena, whoever holds them.
+    pub fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        Extent::new(&self.source, address, bytes)
     }
 
     /// The figures now.
@@ -205,7 +206,8 @@ impl Arena {
     pub fn attempt(&self, ask: &Ask, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
-        let Some(need) = ask.bytes.checked_next_multiple_of(GRANULE) else {
+        let whole = ask.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
+        let Some(need) = whole else {
             return Attempt::Exhausted;
         };
         if need > self.capacity - inner.live || need > self.budget.left_and_waiting() {
@@ -257,28 +259,69 @@ impl Arena {
         inner.live += grant.size;
         inner.peak = inner.peak.max(inner.live);
         self.budget.correct(need, grant.size);
-        self.ranges.insert(grant.offset, ask.bytes, u32::from(ask.huge != Huge::No));
-        Attempt::Taken(self.source.base() + grant.offset as usize)
+        let offset = grant.offset + ask.front;
+        let tag = if ask.huge == Huge::No { 0 } else { HUGE };
+        self.ranges.insert(offset, ask.bytes, tag | ((ask.front / GRANULE) as u32) << 1);
+        Attempt::Taken(self.source.base() + offset as usize)
     }
 
     /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
     /// if somebody else ended it meanwhile.
     pub fn free(&self, offset: u64) -> bool {
+        self.retire(offset, None)
+    }
+
+    /// The same for one that may have been taken by [`Arena::leave`], with the wish that its bytes
+    /// become `poison` when they leave the quarantine.
+    pub fn retire(&self, offset: u64, poison: Option<u8>) -> bool {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        let live =
-            self.ranges.find(offset).is_some_and(|f| f.start == offset && f.state == State::Live);
-        if !live {
-            return false;
-        }
-        let bytes = inner.tlsf.size_of(offset).expect("a live range is a live block");
-        self.ranges.set_state(offset, State::Quarantined);
-        inner.live -= bytes;
-        inner.quarantine.push(Entry { offset, bytes, tails, ticket });
-        self.budget.wait(bytes);
+        let Some(found) = self.held_at(offset) else { return false };
+        self.quarantine(&mut inner, &found, poison, tails, ticket);
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
         true
+    }
+
+    /// Ends a live allocation that begins at `offset` for its owner; whoever gets it sees to it that
+    /// [`Arena::retire`] follows. `None` if somebody else ended it meanwhile.
+    pub fn leave(&self, offset: u64) -> Option<Inside> {
+        let _serial = self.inner.lock();
+        let found = self.held_at(offset).filter(|found| found.state == State::Live)?;
+        self.ranges.set_state(offset, State::Leaving);
+        Some(self.inside(&found))
+    }
+
+    /// The same for every live allocation.
+    pub fn leave_all(&self) -> Vec<Inside> {
+        let _serial = self.inner.lock();
+        let mut live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
+        live.reverse();
+        live.iter().for_each(|found| _ = self.ranges.set_state(found.start, State::Leaving));
+        live.iter().map(|found| self.inside(found)).collect()
+    }
+
+    /// What begins at `offset` and is not in the quarantine.
+    fn held_at(&self, offset: u64) -> Option<Found> {
+        let found = self.ranges.find(offset)?;
+        (found.start == offset && found.state != State::Quarantined).then_some(found)
+    }
+
+    fn quarantine(
+        &self,
+        inner: &mut Inner,
+        found: &Found,
+        poison: Option<u8>,
+        tails: Clock,
+        ticket: Ticket,
+    ) {
+        let front = u64::from(found.tag >> 1) * GRANULE;
+        let offset = found.start - front;
+        let bytes = inner.tlsf.size_of(offset).expect("a live range is a live block");
+        self.ranges.set_state(found.start, State::Quarantined);
+        inner.live -= bytes;
+        inner.quarantine.push(Entry { offset, front, bytes, poison, tails, ticket });
+        self.budget.wait(bytes);
     }
 
     /// Lets quarantined blocks go on the weaker proof until half of the limit, and `need` bytes, are
@@ -321,7 +364,12 @@ impl Arena {
     }
 
     fn let_go(&self, inner: &mut Inner, entry: Entry) {
-        self.ranges.remove(entry.offset);
+        let found = self.ranges.remove(entry.offset + entry.front);
+        if let (Some(value), Some(found)) = (entry.poison, found) {
+            let address = self.source.base() + found.start as usize;
+            let extent = self.extent(address, found.size as usize);
+            extent.expect("a block is in committed memory").fill(value);
+        }
         inner.tlsf.free(entry.offset);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
@@ -348,14 +396,9 @@ impl Arena {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        let mut live = inner.blocks();
-        live.retain(|&at| self.ranges.find(at).is_some_and(|f| f.state == State::Live));
-        for &offset in &live {
-            let bytes = inner.tlsf.size_of(offset).expect("collected above");
-            self.ranges.set_state(offset, State::Quarantined);
-            inner.live -= bytes;
-            inner.quarantine.push(Entry { offset, bytes, tails: tails.clone(), ticket });
-            self.budget.wait(bytes);
+        let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
+        for found in live.iter().rev() {
+            self.quarantine(&mut inner, found, None, tails.clone(), ticket);
         }
         if tails.marks().is_empty() {
             while let Some(entry) = inner.quarantine.take_oldest() {

@@ -24,7 +24,6 @@ use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
 use pressure::{Verdict, Watch};
-use ranges::State;
 use raw::{Bytes, Use};
 use registered::Registered;
 
@@ -223,19 +222,13 @@ impl Memory {
 
     /// What an address belongs to. Takes no lock but for registered ranges.
     pub fn locate(&self, address: usize) -> Located {
-        let inside = |(start, found): (usize, ranges::Found)| Inside {
-            start,
-            bytes: found.size,
-            live: found.state == State::Live,
-            huge: found.tag != 0,
-        };
         for (id, arena) in self.devices.iter().enumerate() {
             if let Some(offset) = arena.offset(address) {
-                return Located::Device(id as u32, arena.find(offset).map(inside));
+                return Located::Device(id as u32, arena.find(offset));
             }
         }
         if let Some(offset) = self.host.offset(address) {
-            return Located::Pinned(self.host.find(offset).map(inside));
+            return Located::Pinned(self.host.find(offset));
         }
         match self.registered.find(address) {
             Some((start, bytes)) => {

@@ -11,10 +11,14 @@ use std::collections::VecDeque;
 
 /// A freed block, and what has to happen before it may be reused.
 pub struct Entry {
-    /// Where it begins in its arena.
+    /// Where it begins in its arena, with the room in front of the user's bytes.
     pub offset: u64,
-    /// Its granted bytes.
+    /// Bytes before the user's.
+    pub front: u64,
+    /// Its granted bytes, all of them.
     pub bytes: u64,
+    /// What every byte of the user's becomes when it leaves.
+    pub poison: Option<u8>,
     /// The work that was queued when it was freed.
     pub tails: Clock,
     /// The freeing thread's next synchronize.

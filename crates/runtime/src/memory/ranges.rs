@@ -18,6 +18,8 @@ pub enum State {
     Live = 1,
     /// Freed, yet mapped and intact.
     Quarantined = 2,
+    /// Freed by its owner, and on its way through the layers to the quarantine.
+    Leaving = 3,
 }
 
 /// The allocation that [`Ranges::find`] met.
@@ -152,6 +154,19 @@ impl Ranges {
         (offset - found.start < found.size).then_some(found)
     }
 
+    /// Every allocation, from the last one down. One that comes or goes meanwhile may be missed.
+    pub fn all(&self) -> impl Iterator<Item = Found> {
+        let mut above = self.records.len() / 2;
+        std::iter::from_fn(move || {
+            loop {
+                above = self.last_start(above.checked_sub(1)?)?;
+                if let Some(found) = self.read(above) {
+                    return Some(found);
+                }
+            }
+        })
+    }
+
     /// The last granule up to `granule` at which an allocation starts. An empty word on the way down
     /// means that what was sought has just been removed.
     fn last_start(&self, granule: usize) -> Option<usize> {
@@ -183,6 +198,7 @@ impl Ranges {
             let state = match before >> 32 & 3 {
                 1 => State::Live,
                 2 => State::Quarantined,
+                3 => State::Leaving,
                 _ => return None,
             };
             let size = size_word.load(Relaxed);
@@ -325,11 +341,14 @@ mod tests {
                     }
                 }
             }
+            let all: Vec<_> = ranges.all().collect();
+            prop_assert_eq!(all, model.values().rev().copied().collect::<Vec<_>>());
             for found in model.values() {
                 prop_assert_eq!(ranges.find(found.start + found.size - 1), Some(*found));
                 prop_assert_eq!(ranges.remove(found.start), Some(*found));
             }
             prop_assert!(ranges.bits.iter().all(|word| word.load(Relaxed) == 0));
+            prop_assert_eq!(ranges.all().count(), 0);
         }
     }
 

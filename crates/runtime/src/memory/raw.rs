@@ -1,5 +1,7 @@
 //! The only place that touches the bytes of the user, after [`super::Memory`] has checked them.
 
+use super::source::Source;
+use crate::sync::Arc;
 use std::ffi::c_void;
 
 /// A range that was checked for one task and may be touched until its end.
@@ -29,6 +31,68 @@ impl Bytes {
     pub fn fill(&self, value: u8) {
         // SAFETY: the range was checked by whoever made it; plain bytes.
         unsafe { std::ptr::write_bytes(self.address as *mut u8, value, self.len) };
+    }
+}
+
+/// Bytes of one of our own sources, which stay mapped as long as this exists. For layers, which write
+/// beside the user's bytes, and for poison. What is there may change under a reader: that is the user's
+/// race, and only moves of plain bytes are made here.
+pub struct Extent {
+    source: Arc<Source>,
+    offset: u64,
+    len: usize,
+}
+
+impl Extent {
+    /// The `len` bytes at `address`, if the source has them all.
+    pub fn new(source: &Arc<Source>, address: usize, len: usize) -> Option<Extent> {
+        let offset = (address as u64).checked_sub(source.base() as u64)?;
+        let end = offset.checked_add(len as u64)?;
+        (end <= source.committed()).then(|| Extent { source: source.clone(), offset, len })
+    }
+
+    /// Where it begins.
+    pub fn address(&self) -> usize {
+        self.source.base() + self.offset as usize
+    }
+
+    /// How many bytes it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True if it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Sets every byte.
+    pub fn fill(&self, value: u8) {
+        self.bytes().fill(value);
+    }
+
+    /// Copies `from` to the start.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub fn write(&self, from: &[u8]) {
+        assert!(from.len() <= self.len, "{} bytes into {}", from.len(), self.len);
+        // SAFETY: a slice is mapped while it is borrowed.
+        let from = unsafe { Bytes::new(from.as_ptr() as usize, from.len()) };
+        Bytes { len: from.len, ..self.bytes() }.copy_from(&from);
+    }
+
+    /// What is there now.
+    pub fn read(&self) -> Vec<u8> {
+        let mut copy = vec![0u8; self.len];
+        // SAFETY: a vector is mapped while it is borrowed, and this one is nobody else's.
+        unsafe { Bytes::new(copy.as_mut_ptr() as usize, copy.len()) }.copy_from(&self.bytes());
+        copy
+    }
+
+    fn bytes(&self) -> Bytes {
+        // SAFETY: the source has these bytes committed, never takes them back, and is kept by `self`.
+        unsafe { Bytes::new(self.address(), self.len) }
     }
 }
 

@@ -2,6 +2,7 @@
 //! blocks, and the block itself.
 
 use super::arena::Ask;
+use super::raw::Extent;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -21,7 +22,17 @@ pub trait Supply: Send + Sync {
 
     /// Gives a block back that [`Supply::take`] of the same supply made. Work that was submitted to
     /// `stream` before may still use it.
+    ///
+    /// The block is the caller's no more, whatever comes back: an error is something that was found out
+    /// about it, such as bytes written beside it.
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()>;
+
+    /// The bytes at an address of a block that is out, or of the room around it, for layers that write
+    /// there. `None` where layers have no business.
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        let _ = (address, bytes);
+        None
+    }
 }
 
 /// Memory that somebody holds. Who takes one gives it back, once, to the supply it came from: see
