@@ -1,8 +1,8 @@
 /*
  * Descriptions of tensors, as single operators and models take them.
  */
-#ifndef CAIRN_ACL_ACL_BASE_MDL_H
-#define CAIRN_ACL_ACL_BASE_MDL_H
+#ifndef INC_EXTERNAL_ACL_ACL_BASE_MODEL_H_
+#define INC_EXTERNAL_ACL_ACL_BASE_MODEL_H_
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,8 +1,8 @@
 /*
  * Handles, codes, data types and formats, and the functions that need no device.
  */
-#ifndef CAIRN_ACL_ACL_BASE_RT_H
-#define CAIRN_ACL_ACL_BASE_RT_H
+#ifndef INC_EXTERNAL_ACL_ACL_BASE_RT_H_
+#define INC_EXTERNAL_ACL_ACL_BASE_RT_H_
 
 #include <stddef.h>
 #include <stdint.h>

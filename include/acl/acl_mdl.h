@@ -1,8 +1,8 @@
 /*
  * Models. So far only what the names of other headers need.
  */
-#ifndef CAIRN_ACL_ACL_MDL_H
-#define CAIRN_ACL_ACL_MDL_H
+#ifndef INC_EXTERNAL_ACL_ACL_MODEL_H_
+#define INC_EXTERNAL_ACL_ACL_MODEL_H_
 
 #include "acl_base.h"
 #include "acl_rt.h"

@@ -1,8 +1,8 @@
 /*
  * Single operators by name: their attributes.
  */
-#ifndef CAIRN_ACL_ACL_OP_H
-#define CAIRN_ACL_ACL_OP_H
+#ifndef INC_EXTERNAL_ACL_ACL_OP_H_
+#define INC_EXTERNAL_ACL_ACL_OP_H_
 
 #include "acl_base.h"
 #include "acl_rt.h"

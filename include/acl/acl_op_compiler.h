@@ -1,8 +1,8 @@
 /*
  * Options of the operator compiler, and operators by name in one step.
  */
-#ifndef CAIRN_ACL_ACL_OP_COMPILER_H
-#define CAIRN_ACL_ACL_OP_COMPILER_H
+#ifndef INC_EXTERNAL_ACL_ACL_OP_COMPILER_H_
+#define INC_EXTERNAL_ACL_ACL_OP_COMPILER_H_
 
 #include "acl_base.h"
 #include "acl_op.h"

@@ -4,8 +4,8 @@
  * A function returns ACL_SUCCESS or a code; aclGetRecentErrMsg then has the text. Times are in
  * milliseconds unless the name says otherwise, and a timeout of -1 waits without end.
  */
-#ifndef CAIRN_ACL_ACL_RT_H
-#define CAIRN_ACL_ACL_RT_H
+#ifndef INC_EXTERNAL_ACL_ACL_RT_H_
+#define INC_EXTERNAL_ACL_ACL_RT_H_
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -102,6 +102,9 @@ extern "C" {
 
 /* Entries in aclrtMemUceInfoArray. */
 #define ACL_RT_MEM_UCE_INFO_MAX_NUM 20
+
+/* Failed ranges of memory that a program keeps room for when it asks for them. */
+#define MAX_MEM_UCE_INFO_ARRAY_SIZE 128
 
 /** Where the program itself runs. Here it is always the host. */
 typedef enum aclrtRunMode {
@@ -316,6 +319,20 @@ typedef enum aclrtLastErrLevel {
     ACL_RT_THREAD_LEVEL = 0
 } aclrtLastErrLevel;
 
+/** Which calls a running capture forbids: any thread's, the capturing thread's, or none. */
+typedef enum aclmdlRICaptureMode {
+    ACL_MODEL_RI_CAPTURE_MODE_GLOBAL = 0,
+    ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL = 1,
+    ACL_MODEL_RI_CAPTURE_MODE_RELAXED = 2
+} aclmdlRICaptureMode;
+
+/** Whether a stream is being captured, and whether the capture is still good. */
+typedef enum aclmdlRICaptureStatus {
+    ACL_MODEL_RI_CAPTURE_STATUS_NONE = 0,
+    ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE = 1,
+    ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED = 2
+} aclmdlRICaptureStatus;
+
 /** Options of loading a kernel binary. */
 typedef enum aclrtBinaryLoadOptionType {
     ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD = 1,
@@ -469,6 +486,13 @@ typedef struct aclrtMemLocation {
     uint32_t id;
     aclrtMemLocationType type;
 } aclrtMemLocation;
+
+/* From where to where the copies of a batch go. */
+typedef struct aclrtMemcpyBatchAttr {
+    aclrtMemLocation dstLoc;
+    aclrtMemLocation srcLoc;
+    uint8_t rsv[16];
+} aclrtMemcpyBatchAttr;
 
 /* What is known of an address. */
 typedef struct aclrtPtrAttributes {

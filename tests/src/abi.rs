@@ -79,6 +79,7 @@ impl Comparison {
         for row in golden(root, VALUES) {
             match table.get(&row[0]) {
                 Some(value) => self.compare(&row[0], &row[1], value),
+                None if !row[0].starts_with("ACL_") => {} // the table has no such macros
                 None => self.differences.push(format!("{}: not in the table", row[0])),
             }
         }

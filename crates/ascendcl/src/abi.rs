@@ -209,6 +209,7 @@ pub const ACL_RT_BINARY_MAGIC_ELF_CUBE_CORE: u32 = 1095320387;
 pub const ACL_PKG_VERSION_MAX_SIZE: u32 = 128;
 pub const ACL_PKG_VERSION_PARTS_MAX_SIZE: u32 = 64;
 pub const ACL_RT_MEM_UCE_INFO_MAX_NUM: u32 = 20;
+pub const MAX_MEM_UCE_INFO_ARRAY_SIZE: u32 = 128;
 pub const ACL_ERROR_GE_PARAM_INVALID: i32 = 145000;
 pub const ACL_ERROR_GE_EXEC_NOT_INIT: i32 = 145001;
 pub const ACL_ERROR_GE_EXEC_MODEL_PATH_INVALID: i32 = 145002;
@@ -588,6 +589,16 @@ pub type aclrtCmoType = u32;
 pub const ACL_RT_THREAD_LEVEL: aclrtLastErrLevel = 0;
 /// Scope of the last error.
 pub type aclrtLastErrLevel = u32;
+pub const ACL_MODEL_RI_CAPTURE_MODE_GLOBAL: aclmdlRICaptureMode = 0;
+pub const ACL_MODEL_RI_CAPTURE_MODE_THREAD_LOCAL: aclmdlRICaptureMode = 1;
+pub const ACL_MODEL_RI_CAPTURE_MODE_RELAXED: aclmdlRICaptureMode = 2;
+/// Which calls a running capture forbids: any thread's, the capturing thread's, or none.
+pub type aclmdlRICaptureMode = u32;
+pub const ACL_MODEL_RI_CAPTURE_STATUS_NONE: aclmdlRICaptureStatus = 0;
+pub const ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE: aclmdlRICaptureStatus = 1;
+pub const ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED: aclmdlRICaptureStatus = 2;
+/// Whether a stream is being captured, and whether the capture is still good.
+pub type aclmdlRICaptureStatus = u32;
 pub const ACL_RT_BINARY_LOAD_OPT_LAZY_LOAD: aclrtBinaryLoadOptionType = 1;
 pub const ACL_RT_BINARY_LOAD_OPT_LAZY_MAGIC: aclrtBinaryLoadOptionType = 2;
 pub const ACL_RT_BINARY_LOAD_OPT_MAGIC: aclrtBinaryLoadOptionType = 2;
@@ -840,6 +851,33 @@ const _: () = {
         [::core::mem::offset_of!(aclrtMemLocation, type_) - 4usize];
 };
 impl Default for aclrtMemLocation {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtMemcpyBatchAttr {
+    pub dstLoc: aclrtMemLocation,
+    pub srcLoc: aclrtMemLocation,
+    pub rsv: [u8; 16usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtMemcpyBatchAttr"][::core::mem::size_of::<aclrtMemcpyBatchAttr>() - 32usize];
+    ["Alignment of aclrtMemcpyBatchAttr"][::core::mem::align_of::<aclrtMemcpyBatchAttr>() - 4usize];
+    ["Offset of field: aclrtMemcpyBatchAttr::dstLoc"]
+        [::core::mem::offset_of!(aclrtMemcpyBatchAttr, dstLoc) - 0usize];
+    ["Offset of field: aclrtMemcpyBatchAttr::srcLoc"]
+        [::core::mem::offset_of!(aclrtMemcpyBatchAttr, srcLoc) - 8usize];
+    ["Offset of field: aclrtMemcpyBatchAttr::rsv"]
+        [::core::mem::offset_of!(aclrtMemcpyBatchAttr, rsv) - 16usize];
+};
+impl Default for aclrtMemcpyBatchAttr {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {

@@ -2,8 +2,8 @@
  * Codes of the graph engine: 145xxx for wrong arguments, 245xxx for memory, 345xxx for a
  * degraded run, 545xxx for failures inside the engine.
  */
-#ifndef CAIRN_ACL_GE_ERROR_CODES_H
-#define CAIRN_ACL_GE_ERROR_CODES_H
+#ifndef INC_EXTERNAL_GE_GE_ERROR_CODES_H_
+#define INC_EXTERNAL_GE_GE_ERROR_CODES_H_
 
 #include <stdint.h>
 

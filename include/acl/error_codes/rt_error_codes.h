@@ -2,8 +2,8 @@
  * Codes of the runtime: 107xxx for wrong arguments and states, 207xxx for resources and missing
  * features, 507xxx for failures inside the runtime or of a task.
  */
-#ifndef CAIRN_ACL_RT_ERROR_CODES_H
-#define CAIRN_ACL_RT_ERROR_CODES_H
+#ifndef __INC_EXTERNEL_RT_ERROR_CODES_H__
+#define __INC_EXTERNEL_RT_ERROR_CODES_H__
 
 #define ACL_RT_SUCCESS 0
 
