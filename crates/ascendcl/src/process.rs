@@ -8,6 +8,7 @@ use cairn_runtime::config::Config;
 use cairn_runtime::error::Result;
 use cairn_runtime::logs;
 use std::fmt::Write;
+use std::io::Write as _;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -50,6 +51,7 @@ extern "C" fn at_exit() {
         runtime.stream_callbacks.silence();
         runtime.device_callbacks.silence();
         runtime.shared.memory.leave();
+        let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }
 }
 

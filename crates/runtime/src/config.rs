@@ -1,6 +1,7 @@
 //! The settings of a process: `CAIRN_*` and CANN's own variables, read once.
 
 use crate::error::Error;
+use crate::memory::layer::Spec;
 use crate::memory::source;
 
 /// How many software devices a process may ask for.
@@ -24,6 +25,8 @@ pub struct Config {
     pub budget: u64,
     /// Bytes of freed memory kept intact per device (`CAIRN_QUARANTINE`).
     pub quarantine: u64,
+    /// The layers over the memory of devices (`CAIRN_MEMORY`).
+    pub memory: Spec,
     /// The name `aclrtGetSocName` gives (`CAIRN_SOC`).
     pub soc: String,
     /// Threads that run streams (`CAIRN_WORKERS`).
@@ -86,6 +89,7 @@ impl Config {
             device_memory: device_memory & !((2 << 20) - 1),
             budget,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
+            memory: layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
@@ -96,6 +100,12 @@ impl Config {
     pub fn has_hbm(&self) -> bool {
         !self.soc.starts_with("Ascend310")
     }
+}
+
+fn layers(text: &str) -> Result<Spec, Error> {
+    let named =
+        |e: Error| Error::new(e.code, format!("CAIRN_MEMORY={text} cannot be used: {}", e.text));
+    Spec::parse(text).map_err(named)
 }
 
 /// Reads `64`, `64b`, `512k`, `512kib`, `8mb`, `2g`, `1.5gib`: units are powers of 1024.
@@ -165,9 +175,12 @@ mod tests {
 
     #[test]
     fn bad_values_are_named() {
-        for (name, value) in
-            [("CAIRN_DEVICES", "0"), ("CAIRN_WORKERS", "many"), ("CAIRN_DEVICE_MEMORY", "big")]
-        {
+        for (name, value) in [
+            ("CAIRN_DEVICES", "0"),
+            ("CAIRN_WORKERS", "many"),
+            ("CAIRN_DEVICE_MEMORY", "big"),
+            ("CAIRN_MEMORY", "stats,gard"),
+        ] {
             let text = with(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(value), "{text}");
         }

@@ -66,6 +66,8 @@ codes! {
     FeatureNotSupport = 207000,
     /// Out of memory.
     MemoryAllocation = 207001,
+    /// Something is wrong with memory that is given back.
+    MemoryFree = 207002,
     /// Too many events.
     NoEventResource = 207007,
     /// Too many streams on the device.

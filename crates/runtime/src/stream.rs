@@ -308,17 +308,20 @@ impl Stream {
                 return false;
             }
             Body::Nothing => Ok(()),
-            Body::Copy | Body::Fill(_) => self.perform(front),
+            Body::Copy | Body::Fill(_) | Body::Work(_) => self.perform(front),
         };
         let task = batch.pop_front().expect("the caller saw a task");
         self.finish(seq, task.name, Some(&task), start, result);
         true
     }
 
-    /// Runs a copy or fill; a defect in it becomes a failed task.
+    /// Runs a copy, a fill, or work of our own; a defect in it becomes a failed task.
     fn perform(&self, task: &Task) -> Result<()> {
-        let run = AssertUnwindSafe(|| self.shared.memory.perform(task));
-        catch_unwind(run).unwrap_or_else(|_| {
+        let run = || match &task.body {
+            Body::Work(work) => work.run(),
+            _ => self.shared.memory.perform(task),
+        };
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
             Err(Error::new(
                 Code::Internal,
                 format!("{}: a defect of Cairn ended the task, please report it", task.name),

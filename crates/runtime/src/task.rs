@@ -61,12 +61,21 @@ pub enum Body {
     Copy,
     /// Sets every byte of `writes[0]`.
     Fill(u8),
+    /// Something of our own, on whatever thread owns the stream.
+    Work(Arc<dyn Work>),
     /// Calls a function of the user on a thread for host functions.
     Host(HostCall),
     /// Completes the capture of an event.
     Record(Arc<Capture>),
     /// Parks the stream until the capture is complete.
     Wait(Wait),
+}
+
+/// What a part of the runtime does in a stream. Short: it neither blocks nor calls the user. It answers
+/// for the bytes it touches itself; the task's reads and writes only say which they are.
+pub trait Work: Send + Sync {
+    /// Does it, once. A failure surfaces at synchronize.
+    fn run(&self) -> Result<()>;
 }
 
 /// The wait of a stream for an event.

@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub mod budget;
+pub mod direct;
 pub mod layer;
 mod pressure;
 pub mod quarantine;
@@ -23,9 +24,11 @@ use crate::sync::{self, Arc};
 use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
+use layer::Layers;
 use pressure::{Verdict, Watch};
 use raw::{Bytes, Use};
 use registered::Registered;
+use supply::Supply;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
 const DEVICE_SKEW: u64 = 10 << 20;
@@ -35,6 +38,7 @@ const HOST_SKEW: u64 = 340 << 10;
 /// All memory of the process that came from ACL.
 pub struct Memory {
     devices: Vec<Arena>,
+    layers: Option<Layers>,
     host: Arena,
     registered: Registered,
     peers: Vec<AtomicU32>,
@@ -82,6 +86,7 @@ impl Memory {
             .collect::<Result<Vec<_>>>()?;
         let live = sync::REAL_TIME.then(|| LivePage::create(config.devices)).flatten();
         Ok(Memory {
+            layers: Layers::new(&config.memory, devices.len()),
             peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
             devices,
             host: arena("pinned host memory".into(), config.budget, HOST_SKEW)?,
@@ -127,7 +132,13 @@ impl Memory {
 
     /// Memory of a device. Waits for freed memory only when there is no other way.
     pub fn allocate(&self, device: u32, ask: Ask) -> Result<usize> {
-        let address = self.allocate_in(&self.devices[device as usize], ask)?;
+        let address = match &self.layers {
+            None => self.allocate_in(&self.devices[device as usize], ask),
+            Some(layers) => {
+                let direct = self.direct(device);
+                layers.of_device(device).over(&direct).take(&ask, None).map(|block| block.address)
+            }
+        }?;
         self.show(device);
         Ok(address)
     }
@@ -141,15 +152,16 @@ impl Memory {
     }
 
     fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
+        let whole = ask.whole().unwrap_or(u64::MAX);
         let mut watch = None;
         let mut patient = true;
         loop {
             let attempt = arena.attempt(&ask, patient);
             match attempt {
                 Attempt::Taken(address) => return Ok(address),
-                Attempt::Exhausted => return Err(out_of_memory(arena, ask.bytes, None)),
+                Attempt::Exhausted => return Err(out_of_memory(arena, &ask, None)),
                 Attempt::Refused(reason) => {
-                    return Err(out_of_memory(arena, ask.bytes, Some(reason)));
+                    return Err(out_of_memory(arena, &ask, Some(reason)));
                 }
                 Attempt::QuarantineFull | Attempt::Waiting => {}
             }
@@ -157,10 +169,10 @@ impl Memory {
             let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
             let relieved = match verdict {
                 Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
-                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.relieve(ask.bytes)),
+                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.relieve(whole)),
                 Verdict::Blocked => {
                     let held = self.progress.held();
-                    let need = if full { 0 } else { ask.bytes };
+                    let need = if full { 0 } else { whole };
                     self.relieve_all(|a| {
                         // A function of the user may read host memory that it does not declare.
                         let hidden = held.host_function && std::ptr::eq(a, &self.host);
@@ -180,7 +192,7 @@ impl Memory {
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
-                (false, false) => return Err(out_of_memory(arena, ask.bytes, None)),
+                (false, false) => return Err(out_of_memory(arena, &ask, None)),
             }
         }
     }
@@ -195,13 +207,15 @@ impl Memory {
         match self.locate(address) {
             Located::Device(id, Some(inside)) if inside.live && inside.start == address => {
                 let arena = &self.devices[id as usize];
-                let freed = arena.free(arena.offset(address).expect("located there"));
+                let offset = arena.offset(address).expect("located there");
+                let freed = match &self.layers {
+                    None => arena.free(offset).then_some(Ok(())),
+                    Some(layers) => arena.leave(offset).map(|inside| self.give(layers, id, inside)),
+                };
                 self.show(id);
-                if freed {
-                    Ok(())
-                } else {
+                freed.unwrap_or_else(|| {
                     Err(wrong_free(address, self.locate(address), "device memory"))
-                }
+                })
             }
             other => Err(wrong_free(address, other, "device memory")),
         }
@@ -272,7 +286,17 @@ impl Memory {
 
     /// Ends every allocation of a device that is being closed.
     pub fn clear(&self, device: u32) {
-        let live = self.devices[device as usize].clear();
+        let arena = &self.devices[device as usize];
+        let mut live = 0;
+        if let Some(layers) = &self.layers {
+            for block in arena.leave_all() {
+                live += 1;
+                if let Err(error) = self.give(layers, device, block) {
+                    log::error!("the reset of device {device}: {}", error.text);
+                }
+            }
+        }
+        live += arena.clear();
         if live > 0 {
             log::info!("device {device} was reset with {live} allocations, which end with it");
         }
@@ -406,15 +430,19 @@ fn wrong_free(address: usize, located: Located, wanted: &str) -> Error {
     Error::refused(format!("{address:#x} is not the start of live {wanted}: {reason}"))
 }
 
-fn out_of_memory(arena: &Arena, asked: u64, reason: Option<String>) -> Error {
+fn out_of_memory(arena: &Arena, ask: &Ask, reason: Option<String>) -> Error {
     let usage = arena.usage();
     let free = arena.free_bytes();
     let reason = reason.map(|r| format!("; the kernel says: {r}")).unwrap_or_default();
+    let room = match ask.front.saturating_add(ask.back) {
+        0 => String::new(),
+        room => format!(" and {room} for layers"),
+    };
     Error::new(
         Code::MemoryAllocation,
         format!(
-            "out of memory on {}: asked {asked} bytes, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}{reason}",
-            arena.name, arena.capacity, usage.live, usage.waiting, usage.largest_hole
+            "out of memory on {}: asked {} bytes{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}{reason}",
+            arena.name, ask.bytes, arena.capacity, usage.live, usage.waiting, usage.largest_hole
         ),
     )
 }

@@ -1,39 +1,100 @@
 //! Layers over any [`Supply`]: each sees every block that is taken and given back, may enlarge or
 //! refuse the one and inspect the other, and asks whatever lies below it for the memory.
+//!
+//! ```text
+//!  take ──> limit ──> guard ──> stats ──> device memory, pool, or an allocator of the user
+//!           refuses   adds      counts
+//!                     canaries
+//! ```
+
+mod fault;
+mod guard;
+mod limit;
+mod process;
+pub mod spec;
+mod stats;
+
+pub use fault::Fault;
+pub use guard::{CANARY, Guard, POISON};
+pub use limit::Limit;
+pub use process::Layers;
+pub use spec::Spec;
+pub use stats::{Books, Figures, Stats};
 
 use super::arena::Ask;
+use super::raw::Extent;
 use super::supply::{Block, Supply};
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
 
 /// One layer. Its state may be shared by several stacks: all supplies of a device share theirs.
+///
+/// It counts the user's bytes of a block, which every layer sees alike; the room that a layer adds
+/// around them counts nowhere but in the memory below.
 pub trait Layer: Send + Sync {
     /// What the spec string calls it.
     fn name(&self) -> &'static str;
 
-    /// Takes a block from `below`.
+    /// Takes a block from `below`. A failure leaves nothing taken.
     fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block>;
 
-    /// Gives a block back to `below`.
+    /// Gives a block back to `below`, whatever it has found out about it.
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()>;
+
+    /// What is wrong with the blocks that are out now: a text for each.
+    fn inspect(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What it has counted, if it counts.
+    fn books(&self) -> Option<Books> {
+        None
+    }
 }
 
-/// A supply under layers, outermost first.
-pub struct Layered {
+/// Layers in their order, outermost first. Clones share the same layers.
+#[derive(Clone)]
+pub struct Stack {
     layers: Arc<[Box<dyn Layer>]>,
-    source: Arc<dyn Supply>,
 }
 
-impl Layered {
-    /// Puts layers over a source.
-    pub fn new(layers: Arc<[Box<dyn Layer>]>, source: Arc<dyn Supply>) -> Layered {
-        Layered { layers, source }
+impl Stack {
+    /// These layers, outermost first.
+    pub fn new(layers: Vec<Box<dyn Layer>>) -> Stack {
+        Stack { layers: layers.into() }
     }
 
-    fn whole(&self) -> Rest<'_> {
-        Rest { layers: &self.layers, source: &*self.source }
+    /// The layers over a source that the caller holds.
+    pub fn over<'a>(&'a self, source: &'a dyn Supply) -> Over<'a> {
+        Over { layers: &self.layers, source }
     }
+
+    /// The layers over a source, as one supply.
+    pub fn wrap(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+        Arc::new(Layered { stack: self.clone(), source })
+    }
+
+    /// What is wrong with the blocks that are out now: a text for each.
+    pub fn inspect(&self) -> Vec<String> {
+        self.layers.iter().flat_map(|layer| layer.inspect()).collect()
+    }
+
+    /// What each layer that counts has counted, outermost first.
+    pub fn books(&self) -> Vec<Books> {
+        self.layers.iter().filter_map(|layer| layer.books()).collect()
+    }
+
+    /// True if no supply uses these layers any more.
+    fn is_alone(&self) -> bool {
+        Arc::strong_count(&self.layers) == 1
+    }
+}
+
+/// A supply under layers, and owner of both.
+struct Layered {
+    stack: Stack,
+    source: Arc<dyn Supply>,
 }
 
 impl Supply for Layered {
@@ -42,36 +103,44 @@ impl Supply for Layered {
     }
 
     fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        self.whole().take(ask, stream)
+        self.stack.over(&*self.source).take(ask, stream)
     }
 
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        self.whole().give(block, stream)
+        self.stack.over(&*self.source).give(block, stream)
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.source.extent(address, bytes)
     }
 }
 
-/// What lies below some layer.
-struct Rest<'a> {
+/// Some layers over a source: a whole stack, or what lies below one of its layers.
+pub struct Over<'a> {
     layers: &'a [Box<dyn Layer>],
     source: &'a dyn Supply,
 }
 
-impl Supply for Rest<'_> {
+impl Supply for Over<'_> {
     fn name(&self) -> String {
         self.source.name()
     }
 
     fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.take(ask, stream, &Rest { layers, ..*self }),
+            Some((first, layers)) => first.take(ask, stream, &Over { layers, ..*self }),
             None => self.source.take(ask, stream),
         }
     }
 
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.give(block, stream, &Rest { layers, ..*self }),
+            Some((first, layers)) => first.give(block, stream, &Over { layers, ..*self }),
             None => self.source.give(block, stream),
         }
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.source.extent(address, bytes)
     }
 }

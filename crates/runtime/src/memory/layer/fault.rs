@@ -1,0 +1,138 @@
+//! `fault:...`: makes takes fail or linger, to see how a program copes.
+
+use super::Layer;
+use super::spec::{FaultSpec, Trigger};
+use crate::error::{Code, Error, Result};
+use crate::memory::arena::Ask;
+use crate::memory::supply::{Block, Supply};
+use crate::stream::Stream;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{self, Arc};
+use std::time::Duration;
+
+/// Fails the takes that its [`FaultSpec`] chooses, as if memory were out, and delays all of them if it
+/// says so. The takes of all threads are numbered from 1; the number alone decides, so a sequence of
+/// calls meets the same faults in every run.
+pub struct Fault {
+    spec: FaultSpec,
+    takes: AtomicU64,
+    sleep: fn(Duration),
+}
+
+impl Fault {
+    /// Faults as described.
+    pub fn new(spec: FaultSpec) -> Fault {
+        let sleep = if sync::REAL_TIME { std::thread::sleep } else { |_| () };
+        Fault { spec, takes: AtomicU64::new(0), sleep }
+    }
+}
+
+impl Trigger {
+    /// True if the take with this number, counted from 1, fails.
+    pub fn hits(&self, take: u64) -> bool {
+        match *self {
+            Trigger::Nth(nth) => take == nth,
+            Trigger::Every(every) => take.is_multiple_of(every),
+            Trigger::Chance { p, seed } => {
+                let draw = scramble(seed ^ scramble(take)) >> 11;
+                (draw as f64) < p * (1u64 << 53) as f64
+            }
+        }
+    }
+}
+
+/// A bijection of 64 bits that leaves no pattern: two rounds of multiply and fold.
+fn scramble(word: u64) -> u64 {
+    let fold = |word: u64| word ^ (word >> 32);
+    let first = fold(word.wrapping_add(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    fold(fold(first).wrapping_mul(0xd6e8_feb8_6659_fd93))
+}
+
+impl Layer for Fault {
+    fn name(&self) -> &'static str {
+        "fault"
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+        let number = self.takes.fetch_add(1, Ordering::Relaxed) + 1;
+        if !self.spec.delay.is_zero() {
+            (self.sleep)(self.spec.delay);
+        }
+        if self.spec.trigger.is_some_and(|trigger| trigger.hits(number)) {
+            return Err(Error::new(
+                Code::MemoryAllocation,
+                format!(
+                    "out of memory by an injected fault: take {number} of {} bytes from {} fails because of {}",
+                    ask.bytes,
+                    below.name(),
+                    self.spec
+                ),
+            ));
+        }
+        below.take(ask, stream)
+    }
+
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
+        below.give(block, stream)
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    fn hits(trigger: Trigger, takes: u64) -> Vec<u64> {
+        (1..=takes).filter(|&take| trigger.hits(take)).collect()
+    }
+
+    thread_local! {
+        static SLEPT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    struct Nothing;
+
+    impl Supply for Nothing {
+        fn name(&self) -> String {
+            "nothing".into()
+        }
+        fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+            Ok(Block { address: 0, bytes: ask.bytes, token: 0, poison: None })
+        }
+        fn give(&self, _: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn every_take_is_delayed_and_no_give() {
+        let delay = Duration::from_millis(2);
+        let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
+        let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
+        let fault = Fault { sleep, ..Fault::new(spec) };
+        let block = fault.take(&Ask::bytes(1), None, &Nothing).unwrap();
+        assert_eq!(SLEPT.get(), delay);
+        fault.take(&Ask::bytes(1), None, &Nothing).unwrap_err();
+        fault.give(block, None, &Nothing).unwrap();
+        assert_eq!(SLEPT.get(), 2 * delay);
+    }
+
+    #[test]
+    fn numbers_choose_the_takes() {
+        assert_eq!(hits(Trigger::Nth(3), 1000), [3]);
+        assert_eq!(hits(Trigger::Every(400), 1000), [400, 800]);
+        assert_eq!(hits(Trigger::Every(1), 3), [1, 2, 3]);
+    }
+
+    #[test]
+    fn chance_is_the_same_for_a_seed_and_near_its_rate() {
+        let chance = |p, seed| hits(Trigger::Chance { p, seed }, 100_000);
+        assert_eq!(chance(0.01, 7), chance(0.01, 7));
+        assert_ne!(chance(0.01, 7), chance(0.01, 8));
+        for seed in 0..8 {
+            let hits = chance(0.01, seed).len();
+            assert!((800..1200).contains(&hits), "{hits} of 100000 with seed {seed}");
+        }
+        assert_eq!((chance(0.0, 1).len(), chance(1.0, 1).len()), (0, 100_000));
+    }
+}

@@ -1,0 +1,244 @@
+//! `guard`: finds writes beside a block, and overwrites memory that is given back.
+//!
+//! ```text
+//!        front, a multiple of the alignment            back
+//!  |···············| canary || the user's bytes || canary |
+//!                            ^ address
+//! ```
+
+use super::Layer;
+use crate::error::{Code, Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::memory::arena::Ask;
+use crate::memory::raw::Extent;
+use crate::memory::supply::{Block, Supply};
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::task::{Body, Place, Span, Task, Work};
+use std::collections::HashMap;
+
+/// Bytes of a canary, on each side of a block.
+pub const CANARY: usize = 512;
+/// What memory that has been given back is filled with. As half precision it is not a number, as
+/// single precision -4.2e37.
+pub const POISON: u8 = 0xfd;
+/// How many of the bytes that were found an error shows.
+const SHOWN: usize = 8;
+
+/// Puts a canary in front of each block and one behind it, looks at them when the block comes back or
+/// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
+/// ([`Block::poison`]).
+///
+/// **Streams.** A block taken for a stream may still be used by earlier work of that stream. So there
+/// canaries are written and checked by tasks in the stream, and what they find surfaces at its
+/// synchronize. Without a stream the memory is idle when it is taken, and the calling thread does both.
+///
+/// **What it costs.** A table entry and, in memory, the alignment and [`CANARY`] bytes a block.
+pub struct Guard {
+    canaries: bool,
+    watched: Mutex<HashMap<usize, Arc<Watched>>>,
+}
+
+/// A block that is out, and the canaries beside it.
+struct Watched {
+    address: usize,
+    bytes: u64,
+    front: Extent,
+    back: Extent,
+    /// True once the canaries are written; never, if the stream dropped the task.
+    armed: AtomicBool,
+}
+
+impl Guard {
+    /// A guard that poisons and, if wanted, puts canaries.
+    pub fn new(canaries: bool) -> Guard {
+        Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
+    }
+
+    /// Puts canaries around a block that `ask` got from `below`.
+    fn watch(
+        &self,
+        ask: &Ask,
+        block: &Block,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Supply,
+    ) -> Result<()> {
+        let front = (block.address - ask.front as usize).wrapping_sub(CANARY);
+        let back = block.address + (block.bytes + ask.back) as usize;
+        let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
+        else {
+            log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
+            return Ok(());
+        };
+        let watched = Arc::new(Watched {
+            address: block.address,
+            bytes: block.bytes,
+            front,
+            back,
+            armed: AtomicBool::new(false),
+        });
+        match stream {
+            None => watched.arm(),
+            Some(stream) => {
+                let [front, back] = watched.spans();
+                stream.submit(Task {
+                    name: "guard_arm",
+                    reads: Default::default(),
+                    writes: [front, back].into_iter().collect(),
+                    body: Body::Work(Arc::new(Arm(watched.clone()))),
+                })?;
+            }
+        }
+        self.watched.lock().insert(block.address, watched);
+        Ok(())
+    }
+}
+
+impl Layer for Guard {
+    fn name(&self) -> &'static str {
+        "guard"
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+        if !self.canaries {
+            return below.take(ask, stream);
+        }
+        let wider = Ask {
+            front: ask.front.saturating_add(ask.align.max(CANARY as u64)),
+            back: ask.back.saturating_add(CANARY as u64),
+            ..*ask
+        };
+        let block = below.take(&wider, stream)?;
+        match self.watch(ask, &block, stream, below) {
+            Ok(()) => Ok(block),
+            Err(error) => {
+                let _ = give(block, stream, below, Err(error.clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn give(
+        &self,
+        mut block: Block,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Supply,
+    ) -> Result<()> {
+        let watched = self.watched.lock().remove(&block.address);
+        let found = match (watched, stream) {
+            (None, _) => Ok(()),
+            (Some(watched), None) => watched.check(),
+            (Some(watched), Some(stream)) => {
+                let check = Task {
+                    name: "guard_check",
+                    reads: watched.spans().into_iter().collect(),
+                    writes: Default::default(),
+                    body: Body::Work(Arc::new(Check(watched.clone()))),
+                };
+                // A stream that takes no more tasks has none that could still write there.
+                stream.submit(check).map(drop).or_else(|_| watched.check())
+            }
+        };
+        block.poison = Some(POISON);
+        give(block, stream, below, found)
+    }
+
+    fn inspect(&self) -> Vec<String> {
+        let watched: Vec<_> = self.watched.lock().values().cloned().collect();
+        watched.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
+    }
+}
+
+/// Gives a block back and says the first thing that went wrong; a second one goes to the log.
+fn give(
+    block: Block,
+    stream: Option<&Arc<Stream>>,
+    below: &dyn Supply,
+    found: Result<()>,
+) -> Result<()> {
+    let given = below.give(block, stream);
+    if let (Err(_), Err(second)) = (&found, &given) {
+        log::error!("{}: {}", below.name(), second.text);
+    }
+    found.and(given)
+}
+
+struct Arm(Arc<Watched>);
+struct Check(Arc<Watched>);
+
+impl Work for Arm {
+    fn run(&self) -> Result<()> {
+        self.0.arm();
+        Ok(())
+    }
+}
+
+impl Work for Check {
+    fn run(&self) -> Result<()> {
+        self.0.check()
+    }
+}
+
+impl Watched {
+    fn spans(&self) -> [Span; 2] {
+        [&self.front, &self.back].map(|extent| Span {
+            address: extent.address(),
+            bytes: extent.len(),
+            place: Place::AnyDevice,
+        })
+    }
+
+    fn arm(&self) {
+        for extent in [&self.front, &self.back] {
+            extent.write(&canary(extent.address()));
+        }
+        self.armed.store(true, Ordering::Release);
+    }
+
+    fn check(&self) -> Result<()> {
+        if !self.armed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let damages: Vec<_> = [("in front of", &self.front), ("behind", &self.back)]
+            .into_iter()
+            .filter_map(|(side, extent)| self.damage(side, extent))
+            .collect();
+        match damages.is_empty() {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::MemoryFree,
+                format!(
+                    "guard: somebody wrote beside the block {:#x} of {} bytes: {}",
+                    self.address,
+                    self.bytes,
+                    damages.join("; ")
+                ),
+            )),
+        }
+    }
+
+    fn damage(&self, side: &str, extent: &Extent) -> Option<String> {
+        let (found, wanted) = (extent.read(), canary(extent.address()));
+        let bad = |at: &usize| found[*at] != wanted[*at];
+        let first = (0..CANARY).find(bad)?;
+        let count = (0..CANARY).filter(bad).count();
+        let shown: Vec<_> =
+            found[first..].iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+        let offset = (extent.address() + first) as i64 - self.address as i64;
+        Some(format!(
+            "{count} bytes {side} it, the first at offset {offset}, where {} was found",
+            shown.join(" ")
+        ))
+    }
+}
+
+/// The bytes of a canary at this address. No two neighbours are alike by rule, and none is a byte
+/// that programs are fond of: the highest bit is set, and 0xff is not among them.
+fn canary(address: usize) -> [u8; CANARY] {
+    std::array::from_fn(|at| {
+        let word = ((address + at) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let byte = 0x80 | (word >> 56) as u8 & 0x7f;
+        if byte == 0xff { 0x93 } else { byte }
+    })
+}

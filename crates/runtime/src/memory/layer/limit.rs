@@ -1,0 +1,65 @@
+//! `limit:8gib`: so many bytes may be out at a time, and not one more.
+
+use super::Layer;
+use super::spec::Size;
+use crate::error::{Code, Error, Result};
+use crate::memory::arena::Ask;
+use crate::memory::supply::{Block, Supply};
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Refuses a block that would bring the user's bytes over a limit. Bytes are counted before they are
+/// taken and until they are given back, so the limit holds at every moment, whatever threads do; a
+/// take that fails below counts nothing. One atomic a call.
+pub struct Limit {
+    most: u64,
+    live: AtomicU64,
+}
+
+impl Limit {
+    /// A limit of this many bytes.
+    pub fn new(most: u64) -> Limit {
+        Limit { most, live: AtomicU64::new(0) }
+    }
+
+    /// Bytes that are out, or being taken.
+    pub fn live(&self) -> u64 {
+        self.live.load(Ordering::Acquire)
+    }
+
+    fn refusal(&self, asked: u64, live: u64, below: &dyn Supply) -> Error {
+        Error::new(
+            Code::MemoryAllocation,
+            format!(
+                "out of memory by limit:{}: asked {asked} bytes of {}, live {live}, limit {}; free some or raise the limit",
+                Size(self.most),
+                below.name(),
+                self.most
+            ),
+        )
+    }
+}
+
+impl Layer for Limit {
+    fn name(&self) -> &'static str {
+        "limit"
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+        let more = |live: u64| live.checked_add(ask.bytes).filter(|&sum| sum <= self.most);
+        self.live
+            .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
+            .map_err(|live| self.refusal(ask.bytes, live, below))?;
+        below.take(ask, stream).inspect_err(|_| {
+            self.live.fetch_sub(ask.bytes, Ordering::AcqRel);
+        })
+    }
+
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
+        let bytes = block.bytes;
+        let given = below.give(block, stream);
+        self.live.fetch_sub(bytes, Ordering::AcqRel);
+        given
+    }
+}

@@ -1,0 +1,105 @@
+//! The layers of a whole process: one stack a device, and one for each allocator of the user.
+
+use super::spec::Below;
+use super::{Figures, Spec, Stack};
+use crate::lock::{Mutex, Rank};
+use crate::memory::supply::Supply;
+use crate::sync::Arc;
+use std::fmt::Write;
+
+/// External stacks that are kept before those whose allocator has ended are summed up.
+const KEPT: usize = 64;
+
+/// What `CAIRN_MEMORY` put over the memory of a process.
+pub struct Layers {
+    spec: Spec,
+    devices: Vec<Stack>,
+    externals: Mutex<Externals>,
+}
+
+#[derive(Default)]
+struct Externals {
+    stacks: Vec<(String, Stack)>,
+    ended: Figures,
+}
+
+impl Layers {
+    /// New layers for so many devices; `None` where the spec asks for none.
+    pub fn new(spec: &Spec, devices: usize) -> Option<Layers> {
+        (!spec.is_empty()).then(|| Layers {
+            spec: spec.clone(),
+            devices: (0..devices).map(|_| spec.build()).collect(),
+            externals: Mutex::new(Rank::Layer, Externals::default()),
+        })
+    }
+
+    /// The layers that all supplies of a device share.
+    pub fn of_device(&self, device: u32) -> &Stack {
+        &self.devices[device as usize]
+    }
+
+    /// An allocator of the user under layers of its own.
+    pub fn wrap_external(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+        let stack = self.spec.build_over(Below::External);
+        let name = source.name();
+        let wrapped = stack.wrap(source);
+        if self.externals.lock().stacks.len() >= KEPT {
+            self.sum_up();
+        }
+        self.externals.lock().stacks.push((name, stack));
+        wrapped
+    }
+
+    /// Adds up the figures of allocators that have ended, and lets their layers go.
+    fn sum_up(&self) {
+        let stacks = std::mem::take(&mut self.externals.lock().stacks);
+        let (gone, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_alone());
+        let mut ended = Figures::default();
+        for books in gone.iter().flat_map(|(_, stack)| stack.books()) {
+            ended.add(&books.total);
+        }
+        let mut externals = self.externals.lock();
+        externals.ended.add(&ended);
+        externals.stacks.splice(0..0, kept);
+    }
+
+    fn externals(&self) -> (Vec<(String, Stack)>, Figures) {
+        let externals = self.externals.lock();
+        (externals.stacks.clone(), externals.ended)
+    }
+
+    /// What is wrong with the blocks that are out now: a text for each.
+    pub fn inspect(&self) -> Vec<String> {
+        let (externals, _) = self.externals();
+        let externals = externals.iter().map(|(_, stack)| stack);
+        self.devices.iter().chain(externals).flat_map(Stack::inspect).collect()
+    }
+
+    /// The last words of a process: what [`Layers::inspect`] finds, and what was counted. Empty if
+    /// there is nothing to say.
+    pub fn report(&self) -> String {
+        let mut text = String::new();
+        for finding in self.inspect() {
+            let _ = writeln!(text, "cairn: {finding}");
+        }
+        let mut line = |name: &str, figures: &Figures| {
+            if *figures != Figures::default() {
+                let _ = writeln!(text, "cairn: stats of {name}: {figures}");
+            }
+        };
+        for (device, stack) in self.devices.iter().enumerate() {
+            for books in stack.books() {
+                line(&format!("device {device}"), &books.total);
+                for (name, figures) in books.supplies.iter().filter(|_| books.supplies.len() > 1) {
+                    line(name, figures);
+                }
+            }
+        }
+        let (externals, ended) = self.externals();
+        for (name, stack) in &externals {
+            stack.books().iter().for_each(|books| line(name, &books.total));
+        }
+        line("allocators that have ended", &ended);
+        text
+    }
+}

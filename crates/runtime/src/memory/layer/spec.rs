@@ -1,0 +1,405 @@
+//! The spec string: which layers, in which order, with which settings.
+//!
+//! ```text
+//! spec   = "" | layer ("," layer)*          outermost first, at most 16
+//! layer  = "stats" | "guard" [":external"] | "limit:" size | "fault" (":" key "=" value)+
+//! key    = "nth" | "every" | "p" | "seed" | "delay"
+//! ```
+//!
+//! Space around words is skipped and capitals do not matter.
+
+use super::{Fault, Guard, Layer, Limit, Stack, Stats};
+use crate::config::parse_bytes;
+use crate::error::{Error, Result};
+use std::fmt;
+use std::time::Duration;
+
+/// The most layers that a spec may have.
+pub const MOST_LAYERS: usize = 16;
+/// The longest delay of a fault.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(60);
+
+/// Which layers lie over memory, outermost first. `Display` gives the string back that
+/// [`Spec::parse`] reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// The layers.
+    pub layers: Vec<Choice>,
+}
+
+/// One layer and its settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Counts.
+    Stats,
+    /// Canaries and poison.
+    Guard {
+        /// Canaries also around blocks of the user's own allocators, which makes them larger.
+        external: bool,
+    },
+    /// A bound on the bytes that are out.
+    Limit(u64),
+    /// Failures and delays on purpose.
+    Fault(FaultSpec),
+}
+
+/// What a fault layer does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultSpec {
+    /// Which takes fail.
+    pub trigger: Option<Trigger>,
+    /// How long each take lingers first.
+    pub delay: Duration,
+}
+
+/// Which takes fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Trigger {
+    /// The one with this number, counted from 1.
+    Nth(u64),
+    /// Those whose number this divides.
+    Every(u64),
+    /// Each with probability `p`, from 0 to 1; the seed decides which.
+    Chance {
+        /// The probability.
+        p: f64,
+        /// Where the draws begin.
+        seed: u64,
+    },
+}
+
+// No probability is NaN: the parser and the documentation ask for 0 to 1.
+impl Eq for FaultSpec {}
+
+/// What the layers lie over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// Memory of ours: a device, its pool.
+    Ours,
+    /// An allocator of the user.
+    External,
+}
+
+impl Spec {
+    /// Reads a spec string. An error names the part that cannot be used, where it stands, and what
+    /// could stand there.
+    pub fn parse(text: &str) -> Result<Spec> {
+        if text.trim().is_empty() {
+            return Ok(Spec::default());
+        }
+        let parts: Vec<_> = Piece { at: 1, text }.split(',').collect();
+        if parts.len() > MOST_LAYERS {
+            return Err(parts[MOST_LAYERS].wrong(&format!("there may be {MOST_LAYERS} layers")));
+        }
+        let layers = parts.into_iter().map(Choice::parse).collect::<Result<_>>()?;
+        Ok(Spec { layers })
+    }
+
+    /// True if there is no layer.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// New layers, for the memory of a device.
+    pub fn build(&self) -> Stack {
+        self.build_over(Below::Ours)
+    }
+
+    /// New layers, for memory of either kind.
+    pub fn build_over(&self, below: Below) -> Stack {
+        Stack::new(self.layers.iter().map(|choice| choice.build(below)).collect())
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let layers: Vec<_> = self.layers.iter().map(Choice::to_string).collect();
+        f.write_str(&layers.join(","))
+    }
+}
+
+const LAYERS: &str = "the layers are stats, guard, guard:external, limit:SIZE, fault:nth=N, fault:every=N, fault:p=P:seed=N, fault:delay=TIME";
+const KEYS: &str =
+    "a fault takes nth=N, every=N, p=P, p=P:seed=N or delay=TIME, such as fault:nth=3";
+
+impl Choice {
+    fn parse(part: Piece<'_>) -> Result<Choice> {
+        let mut words = part.split(':');
+        let name = words.next().unwrap_or(part);
+        let settings: Vec<_> = words.collect();
+        match (name.word().as_str(), &settings[..]) {
+            ("stats", []) => Ok(Choice::Stats),
+            ("stats", [more, ..]) => Err(more.wrong("stats takes no setting")),
+            ("guard", []) => Ok(Choice::Guard { external: false }),
+            ("guard", [only]) if only.word() == "external" => Ok(Choice::Guard { external: true }),
+            ("guard", [more, ..]) => Err(more.wrong("guard takes no setting, or external")),
+            ("limit", [size]) => match parse_bytes(size.text) {
+                Some(bytes) if bytes > 0 => Ok(Choice::Limit(bytes)),
+                _ => Err(size.wrong("a limit is a size from 1 on, such as 512mib or 8gib")),
+            },
+            ("limit", []) => Err(name.wrong("limit takes a size, such as limit:8gib")),
+            ("limit", [_, more, ..]) => Err(more.wrong("limit takes one size, such as limit:8gib")),
+            ("fault", []) => Err(name.wrong(KEYS)),
+            ("fault", settings) => FaultSpec::parse(settings).map(Choice::Fault),
+            ("", _) => Err(name.wrong(&format!("a layer is missing; {LAYERS}"))),
+            _ => Err(name.wrong(&format!("there is no such layer; {LAYERS}"))),
+        }
+    }
+
+    fn build(&self, below: Below) -> Box<dyn Layer> {
+        match self {
+            Choice::Stats => Box::new(Stats::default()),
+            Choice::Guard { external } => Box::new(Guard::new(below == Below::Ours || *external)),
+            Choice::Limit(bytes) => Box::new(Limit::new(*bytes)),
+            Choice::Fault(spec) => Box::new(Fault::new(spec.clone())),
+        }
+    }
+}
+
+impl fmt::Display for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Choice::Stats => f.write_str("stats"),
+            Choice::Guard { external: false } => f.write_str("guard"),
+            Choice::Guard { external: true } => f.write_str("guard:external"),
+            Choice::Limit(bytes) => write!(f, "limit:{}", Size(*bytes)),
+            Choice::Fault(fault) => fault.fmt(f),
+        }
+    }
+}
+
+impl FaultSpec {
+    fn parse(settings: &[Piece<'_>]) -> Result<FaultSpec> {
+        let mut fault = FaultSpec::default();
+        let (mut seed, mut delay) = (None, None);
+        for piece in settings {
+            let Some((key, value)) = piece.text.split_once('=') else {
+                return Err(piece.wrong(KEYS));
+            };
+            let value = value.trim();
+            let number = |low: u64| value.parse::<u64>().ok().filter(|&n| n >= low);
+            let from_1 = || number(1).ok_or_else(|| piece.wrong("it takes a number from 1 on"));
+            let trigger = match key.trim().to_ascii_lowercase().as_str() {
+                "nth" => Trigger::Nth(from_1()?),
+                "every" => Trigger::Every(from_1()?),
+                "p" => match value.parse::<f64>() {
+                    Ok(p) if (0.0..=1.0).contains(&p) => Trigger::Chance { p: p.abs(), seed: 0 },
+                    _ => return Err(piece.wrong("a probability is a number from 0 to 1")),
+                },
+                "seed" if seed.is_none() => {
+                    let whole = || piece.wrong("a seed is a whole number of 64 bits");
+                    seed = Some((*piece, number(0).ok_or_else(whole)?));
+                    continue;
+                }
+                "delay" if delay.is_none() => {
+                    delay = Some(parse_time(value).ok_or_else(|| {
+                        piece.wrong("a delay is a whole number and ns, us, ms or s, 60s at most")
+                    })?);
+                    continue;
+                }
+                "seed" | "delay" => return Err(piece.wrong("that stands there twice")),
+                _ => return Err(piece.wrong(KEYS)),
+            };
+            if fault.trigger.replace(trigger).is_some() {
+                return Err(piece.wrong("one of nth, every and p; a second fault layer takes more"));
+            }
+        }
+        match (&mut fault.trigger, seed) {
+            (Some(Trigger::Chance { seed, .. }), Some((_, given))) => *seed = given,
+            (_, Some((piece, _))) => return Err(piece.wrong("a seed goes with p")),
+            (_, None) => {}
+        }
+        fault.delay = delay.unwrap_or_default();
+        Ok(fault)
+    }
+}
+
+impl fmt::Display for FaultSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("fault")?;
+        match self.trigger {
+            Some(Trigger::Nth(nth)) => write!(f, ":nth={nth}")?,
+            Some(Trigger::Every(every)) => write!(f, ":every={every}")?,
+            Some(Trigger::Chance { p, seed: 0 }) => write!(f, ":p={p}")?,
+            Some(Trigger::Chance { p, seed }) => write!(f, ":p={p}:seed={seed}")?,
+            None => {}
+        }
+        if !self.delay.is_zero() || self.trigger.is_none() {
+            write!(f, ":delay={}", Time(self.delay))?;
+        }
+        Ok(())
+    }
+}
+
+/// A part of the string and the number of its first character.
+#[derive(Clone, Copy)]
+struct Piece<'a> {
+    at: usize,
+    text: &'a str,
+}
+
+impl<'a> Piece<'a> {
+    fn split(self, separator: char) -> impl Iterator<Item = Piece<'a>> {
+        let mut at = self.at;
+        self.text.split(separator).map(move |text| {
+            let piece = Piece { at, text };
+            at += text.chars().count() + 1;
+            piece
+        })
+    }
+
+    fn word(&self) -> String {
+        self.text.trim().to_ascii_lowercase()
+    }
+
+    fn wrong(&self, why: &str) -> Error {
+        let space = self.text.chars().take_while(|c| c.is_whitespace()).count();
+        Error::invalid(format!("'{}' at character {}: {why}", self.text.trim(), self.at + space))
+    }
+}
+
+/// Bytes in the largest unit that divides them.
+pub(super) struct Size(pub u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "tib"), (30, "gib"), (20, "mib"), (10, "kib"), (0, "")];
+        let (shift, unit) = units
+            .into_iter()
+            .find(|(shift, _)| self.0.is_multiple_of(1 << shift))
+            .expect("1 divides");
+        write!(f, "{}{unit}", self.0 >> shift)
+    }
+}
+
+const TIMES: [(u64, &str); 4] = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us"), (1, "ns")];
+
+/// A time in the largest unit that divides it.
+struct Time(Duration);
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos() as u64;
+        let (unit, name) =
+            TIMES.into_iter().find(|(unit, _)| ns.is_multiple_of(*unit)).expect("1 divides");
+        write!(f, "{}{name}", ns / unit)
+    }
+}
+
+fn parse_time(text: &str) -> Option<Duration> {
+    let text = text.to_ascii_lowercase();
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let (factor, _) = TIMES.into_iter().find(|(_, name)| *name == unit.trim())?;
+    let time = Duration::from_nanos(number.parse::<u64>().ok()?.checked_mul(factor)?);
+    (time <= LONGEST_DELAY).then_some(time)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn fault() -> impl Strategy<Value = FaultSpec> {
+        let trigger = prop_oneof![
+            (1..=u64::MAX).prop_map(Trigger::Nth),
+            (1..=u64::MAX).prop_map(Trigger::Every),
+            (0.0..=1.0f64, any::<u64>()).prop_map(|(p, seed)| Trigger::Chance { p, seed }),
+        ];
+        let delay = prop_oneof![0..=60_000_000_000u64, (0..=60u64).prop_map(|s| s * 1_000_000_000)];
+        (prop::option::of(trigger), delay.prop_map(Duration::from_nanos))
+            .prop_map(|(trigger, delay)| FaultSpec { trigger, delay })
+    }
+
+    fn spec() -> impl Strategy<Value = Spec> {
+        let choice = prop_oneof![
+            Just(Choice::Stats),
+            any::<bool>().prop_map(|external| Choice::Guard { external }),
+            (1..=u64::MAX).prop_map(Choice::Limit),
+            (0..44u32, 1..1024u64).prop_map(|(shift, n)| Choice::Limit(n << shift)),
+            fault().prop_map(Choice::Fault),
+        ];
+        prop::collection::vec(choice, 0..=MOST_LAYERS).prop_map(|layers| Spec { layers })
+    }
+
+    proptest! {
+        #[test]
+        fn a_spec_survives_its_own_string(spec in spec()) {
+            prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec);
+        }
+
+        #[test]
+        fn any_text_is_read_or_refused(text in prop_oneof![
+            ".*",
+            "[ ,:=a-z0-9.]{0,40}",
+            "((stats|guard|limit|fault|external|nth|every|p|seed|delay)?[,:=]?([0-9.]{0,4}|8gib|2ms)?[,:=]?){0,8}",
+        ]) {
+            match Spec::parse(&text) {
+                Ok(spec) => prop_assert_eq!(Spec::parse(&spec.to_string()).unwrap(), spec),
+                Err(error) => prop_assert!(error.text.contains(" at character "), "{}", error.text),
+            }
+        }
+
+        #[test]
+        fn a_spec_with_a_fault_in_it_is_refused_where_it_is(spec in spec(), at in 0..MOST_LAYERS) {
+            let mut parts: Vec<_> = spec.layers.iter().map(Choice::to_string).collect();
+            let at = at.min(parts.len());
+            parts.insert(at, " gard".into());
+            let text = parts.join(",");
+            let place = parts[..at].iter().map(|part| part.len() + 1).sum::<usize>() + 2;
+            prop_assume!(parts.len() <= MOST_LAYERS);
+            let error = Spec::parse(&text).unwrap_err().text;
+            prop_assert!(error.starts_with(&format!("'gard' at character {place}: ")), "{}", error);
+        }
+    }
+
+    #[test]
+    fn the_example_reads_as_it_says() {
+        let spec = Spec::parse(" Limit:8GiB, guard ,stats,fault:p=0.01:seed=7:delay=2ms").unwrap();
+        let trigger = Some(Trigger::Chance { p: 0.01, seed: 7 });
+        assert_eq!(
+            spec.layers,
+            [
+                Choice::Limit(8 << 30),
+                Choice::Guard { external: false },
+                Choice::Stats,
+                Choice::Fault(FaultSpec { trigger, delay: Duration::from_millis(2) }),
+            ]
+        );
+        assert_eq!(spec.to_string(), "limit:8gib,guard,stats,fault:p=0.01:seed=7:delay=2ms");
+        assert!(Spec::parse("  ").unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_name_the_part_and_what_is_possible() {
+        for (text, piece, why) in [
+            ("stats,", "'' at character 7", "the layers are stats, guard"),
+            ("stats,limits:3", "'limits' at character 7", "limit:SIZE"),
+            ("limit", "'limit' at character 1", "limit:8gib"),
+            ("limit:0", "'0' at character 7", "from 1 on"),
+            ("limit:many", "'many' at character 7", "8gib"),
+            ("limit:1:2", "'2' at character 9", "one size"),
+            ("stats:3", "'3' at character 7", "no setting"),
+            ("guard:outside", "'outside' at character 7", "external"),
+            ("fault", "'fault' at character 1", "fault:nth=3"),
+            ("fault:3", "'3' at character 7", "nth=N"),
+            ("fault:nth=0", "'nth=0' at character 7", "from 1 on"),
+            ("fault:p=1.5", "'p=1.5' at character 7", "from 0 to 1"),
+            ("fault:p=nan", "'p=nan' at character 7", "from 0 to 1"),
+            ("fault:seed=3", "'seed=3' at character 7", "goes with p"),
+            ("fault:nth=1:every=2", "'every=2' at character 13", "one of"),
+            ("fault:delay=2ms:delay=3ms", "'delay=3ms' at character 17", "twice"),
+            ("fault:delay=61s", "'delay=61s' at character 7", "60s"),
+            ("fault:delay=2", "'delay=2' at character 7", "ns, us, ms or s"),
+            ("fault:after=2", "'after=2' at character 7", "nth=N"),
+            ("é,é", "'é' at character 1", "no such layer"),
+            ("stats,é", "'é' at character 7", "no such layer"),
+        ] {
+            let error = Spec::parse(text).unwrap_err().text;
+            assert!(error.starts_with(piece) && error.contains(why), "{text}: {error}");
+        }
+        let many = vec!["stats"; MOST_LAYERS + 1].join(",");
+        let error = Spec::parse(&many).unwrap_err().text;
+        assert!(error.starts_with("'stats' at character 97: there may be 16"), "{error}");
+    }
+}

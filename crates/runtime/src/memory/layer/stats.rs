@@ -1,0 +1,131 @@
+//! `stats`: how much is out, how much there ever was, and how often.
+
+use super::Layer;
+use crate::error::Result;
+use crate::lock::{Mutex, Rank};
+use crate::memory::arena::Ask;
+use crate::memory::supply::{Block, Supply};
+use crate::stream::Stream;
+use crate::sync::Arc;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Figures of one supply, or of several together. Bytes are the user's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Bytes that are out.
+    pub live: u64,
+    /// The most that was ever out at a time.
+    pub peak: u64,
+    /// Bytes of all blocks ever taken.
+    pub requested: u64,
+    /// Blocks that are out.
+    pub blocks: u64,
+    /// Blocks ever taken.
+    pub takes: u64,
+    /// Blocks ever given back.
+    pub gives: u64,
+    /// Takes that failed.
+    pub failures: u64,
+    /// The largest block ever taken.
+    pub largest: u64,
+}
+
+impl Figures {
+    fn take(&mut self, bytes: u64) {
+        self.live += bytes;
+        self.blocks += 1;
+        self.takes += 1;
+        self.peak = self.peak.max(self.live);
+        self.largest = self.largest.max(bytes);
+        self.requested = self.requested.saturating_add(bytes);
+    }
+
+    fn give(&mut self, bytes: u64) {
+        self.live = self.live.saturating_sub(bytes);
+        self.blocks = self.blocks.saturating_sub(1);
+        self.gives += 1;
+    }
+
+    /// Adds the figures of somebody who has ended. The peaks were not at the same time: the higher
+    /// one stays.
+    pub(super) fn add(&mut self, other: &Figures) {
+        self.live += other.live;
+        self.peak = self.peak.max(other.peak);
+        self.requested = self.requested.saturating_add(other.requested);
+        self.blocks += other.blocks;
+        self.takes += other.takes;
+        self.gives += other.gives;
+        self.failures += other.failures;
+        self.largest = self.largest.max(other.largest);
+    }
+}
+
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "live {} bytes in {} blocks, peak {}, largest {}, taken {} ({} bytes), given back {}, failed {}",
+            self.live,
+            self.blocks,
+            self.peak,
+            self.largest,
+            self.takes,
+            self.requested,
+            self.gives,
+            self.failures
+        )
+    }
+}
+
+/// What a [`Stats`] has counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Books {
+    /// All supplies together; its peak is of their sum.
+    pub total: Figures,
+    /// Each supply by name.
+    pub supplies: BTreeMap<String, Figures>,
+}
+
+impl Books {
+    fn enter(&mut self, supply: String, change: impl Fn(&mut Figures)) {
+        change(&mut self.total);
+        change(self.supplies.entry(supply).or_default());
+    }
+}
+
+/// Counts the blocks that pass, exactly: one short lock a call, and a look-up by name.
+pub struct Stats {
+    books: Mutex<Books>,
+}
+
+impl Default for Stats {
+    fn default() -> Stats {
+        Stats { books: Mutex::new(Rank::Layer, Books::default()) }
+    }
+}
+
+impl Layer for Stats {
+    fn name(&self) -> &'static str {
+        "stats"
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+        let (taken, supply) = (below.take(ask, stream), below.name());
+        self.books.lock().enter(supply, |figures| match &taken {
+            Ok(block) => figures.take(block.bytes),
+            Err(_) => figures.failures += 1,
+        });
+        taken
+    }
+
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
+        let supply = below.name();
+        self.books.lock().enter(supply, |figures| figures.give(block.bytes));
+        below.give(block, stream)
+    }
+
+    fn books(&self) -> Option<Books> {
+        Some(self.books.lock().clone())
+    }
+}
