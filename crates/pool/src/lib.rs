@@ -1,11 +1,17 @@
 //! A stream-ordered pool of memory that it never touches: offsets, clocks and figures only.
+//!
+//! Start reading at [`Pool`]. The runtime puts it over the memory of a device, with the engine's own
+//! clock; the plugin puts it over any `libascendcl.so`, with events in place of the clock.
 
 pub mod clock;
 mod figures;
 pub mod index;
+mod lane;
+mod pool;
 mod progress;
 pub mod tlsf;
 
 pub use figures::{Figures, Owner};
+pub use pool::{Outcome, Pool, Wrong};
 pub use progress::{Backing, Progress};
 pub use tlsf::GRANULE;

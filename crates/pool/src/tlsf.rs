@@ -1,34 +1,45 @@
 //! Two-level segregated fit, on offsets only.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
+
 /// The unit of every offset and size that a [`Tlsf`] hands out, in bytes.
 pub const GRANULE: u64 = 512;
 
 const SPLIT: u32 = 5;
 const FIRST: usize = 56;
 const CLASSES: usize = FIRST << SPLIT;
+/// Holes of its own class that a request looks at before it takes a larger one.
 const PEEK: usize = 4;
-const CHUNK: u32 = 16;
+/// Holes that a picky request looks at.
+const LOOKS: usize = 64;
 const NONE: u32 = u32::MAX;
 const LIVE: u32 = u32::MAX - 1;
+const EDGE: u32 = u32::MAX - 2;
+const SPARE: u32 = u32::MAX - 3;
 
-/// What [`Tlsf::alloc`] hands out: `size` is the request rounded up to whole granules.
+/// The number of a block; reused after the block is gone.
+pub type BlockId = u32;
+
+/// A block that somebody holds: `size` is the request rounded up to whole granules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Bytes from the start of the managed range; a multiple of the asked alignment.
+    /// What [`Tlsf::free`] wants to hear.
+    pub id: BlockId,
+    /// Where it begins, in bytes; a multiple of the asked alignment.
     pub offset: u64,
     /// Bytes that belong to the block; a multiple of [`GRANULE`], never zero.
     pub size: u64,
 }
 
-/// An allocator of offsets in a range `0..len`, which grows at its end and never shrinks.
+/// An allocator of offsets in a set of ranges, which may be added and taken away.
 ///
 /// It touches no memory but its own tables. Not synchronised: the caller locks.
 ///
 /// ```text
-/// range    | live  | hole | live |     hole     | live |   hole (tail)   |--> grow
-/// blocks     #0 <--> #4 <--> #2 <-----> #5 <-----> #1 <-----> #3             neighbours by address
-/// classes  ...[ 96 KiB.. ]-->#4    ...[ 1 MiB.. ]-->#3-->#5                  holes by size, newest first
-/// index    granule of a live start --> #0, #2, #1                            for free(offset)
+/// ranges   |: live  | hole | live :|      |: live |    hole     | live :|
+/// blocks   #7 #0 <--> #4 <--> #2 #8      #9 #1 <-----> #5 <-----> #3 #6    neighbours by address
+/// classes  ...[ 96 KiB.. ]-->#4    ...[ 1 MiB.. ]-->#5                     holes by size, newest first
 /// ```
 ///
 /// **Classes.** One class for each size up to 32 KiB (64 granules); above, 32 classes for each
@@ -40,27 +51,27 @@ pub struct Grant {
 /// These steps take constant time. Only if all fail, hence before growth or exhaustion, it walks
 /// the holes whose classes lie between the request's and that of request plus alignment.
 ///
-/// **Holes** are merged at once: two holes never touch. Padding in front of an aligned block and
-/// the rest behind it remain holes.
+/// **Holes** are merged at once: two holes never touch, also where two ranges meet. Padding in front
+/// of an aligned block and the rest behind it remain holes. A hole carries a stamp of its user's, the
+/// largest of what was merged into it; a live block carries a number of its user's.
 ///
-/// **Cost.** 32 bytes for each block or hole; 24 for each 32 MiB of the range; and 4 for each granule
-/// of those 32 MiB in which a block ever started, of which untouched pages stay unbacked.
+/// **Cost.** 40 bytes for each block or hole, 80 more for each range.
 pub struct Tlsf {
     blocks: Vec<Block>,
     spare: u32,
-    first: u32,
-    last: u32,
     heads: Box<[u32]>,
     seconds: [u32; FIRST],
     firsts: u64,
-    index: Vec<Vec<u32>>,
+    ranges: BTreeMap<u64, Edges>,
+    end: u64,
     total: u64,
     live: u64,
     live_blocks: usize,
 }
 
-/// Start and size in granules; neighbours by address; neighbours in the list of the class.
-/// `prev == LIVE` marks a block that is not a hole. No block has the id `NONE`.
+/// Start and size in granules; neighbours by address; neighbours in the list of the class; the stamp
+/// of a hole, or the number of a live block. `prev` is also the kind: `LIVE`, `EDGE` (of a range, of
+/// no size), `SPARE` (no block at all), or else a hole. No block has the id `NONE`.
 #[derive(Clone, Copy)]
 struct Block {
     start: u64,
@@ -69,6 +80,15 @@ struct Block {
     right: u32,
     prev: u32,
     next: u32,
+    note: u64,
+}
+
+/// One range: where it ends, in granules, and the blocks that mark its ends.
+#[derive(Clone, Copy)]
+struct Edges {
+    end: u64,
+    left: u32,
+    right: u32,
 }
 
 impl Default for Tlsf {
@@ -78,48 +98,78 @@ impl Default for Tlsf {
 }
 
 impl Tlsf {
-    /// An allocator of the empty range.
+    /// An allocator without any range.
     pub fn new() -> Self {
         Self {
             blocks: Vec::new(),
             spare: NONE,
-            first: NONE,
-            last: NONE,
             heads: vec![NONE; CLASSES].into(),
             seconds: [0; FIRST],
             firsts: 0,
-            index: Vec::new(),
+            ranges: BTreeMap::new(),
+            end: 0,
             total: 0,
             live: 0,
             live_blocks: 0,
         }
     }
 
-    /// Extends the range by `bytes`, rounded down to whole granules; a hole at the end gets larger.
+    /// Adds a range of whole granules that is none of its own yet, as a hole with this stamp.
     ///
     /// # Panics
-    /// If the range would not fit in 64 bits.
-    pub fn grow(&mut self, bytes: u64) {
-        let more = bytes / GRANULE;
-        if more == 0 {
+    /// If the range is not of whole granules, or overlaps one that is there.
+    pub fn add(&mut self, range: Range<u64>, stamp: u64) {
+        assert!(
+            range.start.is_multiple_of(GRANULE) && range.end.is_multiple_of(GRANULE),
+            "{range:?} is not of whole granules"
+        );
+        let (start, end) = (range.start / GRANULE, range.end / GRANULE);
+        if start >= end {
             return;
         }
-        let start = self.total;
-        assert!(
-            start + more <= u64::MAX / GRANULE,
-            "range of {start} granules cannot grow by {more}"
-        );
-        self.total += more;
-        self.index.resize(self.total.div_ceil(1 << CHUNK) as usize, Vec::new());
+        let before = self.ranges.range(..end).next_back().map(|(&at, &edges)| (at, edges));
+        assert!(before.is_none_or(|(_, e)| e.end <= start), "{range:?} overlaps a range");
+        let before = before.filter(|(_, edges)| edges.end == start);
+        let after = self.ranges.remove(&end);
 
-        let tail = self.last;
-        match self.hole_size(tail) {
-            Some(size) => self.resize(tail, start - size, size + more),
-            None => {
-                let id = self.add_between(tail, NONE, start, more);
-                self.link(id);
+        let (first, left_edge, left) = match before {
+            Some((at, edges)) => {
+                let last = self.blocks[edges.right as usize].left;
+                self.drop_block(edges.right);
+                (at, edges.left, last)
             }
-        }
+            None => {
+                let edge = self.new_edge(start);
+                (start, edge, edge)
+            }
+        };
+        let (end, right_edge, right) = match after {
+            Some(edges) => {
+                let first = self.blocks[edges.left as usize].right;
+                self.drop_block(edges.left);
+                (edges.end, edges.right, first)
+            }
+            None => {
+                let edge = self.new_edge(end);
+                (end, edge, edge)
+            }
+        };
+        self.ranges.insert(first, Edges { end, left: left_edge, right: right_edge });
+        self.end = self.end.max(end);
+        let size = (range.end - range.start) / GRANULE;
+        let id = self.add_between(left, right, start, size);
+        self.total += size;
+        self.live += size;
+        self.live_blocks += 1;
+        self.free(id, stamp);
+    }
+
+    /// Extends the highest range by `bytes`, rounded down to whole granules.
+    pub fn grow(&mut self, bytes: u64) {
+        let start = self.end * GRANULE;
+        let bytes = bytes / GRANULE * GRANULE;
+        let end = start.checked_add(bytes).expect("a range fits in 64 bits");
+        self.add(start..end, 0);
     }
 
     /// Takes `size` bytes (rounded up to whole granules, at least one) at a multiple of `align`, a
@@ -127,39 +177,142 @@ impl Tlsf {
     pub fn alloc(&mut self, size: u64, align: u64) -> Option<Grant> {
         let (need, align) = granules(size, align)?;
         let (hole, start) = self.fit(need, align)?;
-        let id = self.carve(hole, start, need);
-        self.set_index(start, id);
-        self.live += need;
-        self.live_blocks += 1;
-        Some(Grant { offset: start * GRANULE, size: need * GRANULE })
+        Some(self.grant(hole, start, need))
     }
 
-    /// Gives a block back and returns its size; `None` if no live block starts at `offset`.
-    pub fn free(&mut self, offset: u64) -> Option<u64> {
-        let id = self.lookup(offset)?;
-        let Block { start, size, left, right, .. } = self.blocks[id as usize];
-        self.index[(start >> CHUNK) as usize][start as usize & ((1 << CHUNK) - 1)] = 0;
+    /// The same, from a hole whose stamp `fits`. Looks at a bounded number of holes, so it may miss one.
+    pub fn alloc_where(
+        &mut self,
+        size: u64,
+        align: u64,
+        fits: impl Fn(u64) -> bool,
+    ) -> Option<Grant> {
+        let (need, align) = granules(size, align)?;
+        let classes =
+            std::iter::successors(self.holes_from(class(need)), |c| self.holes_from(c + 1));
+        let (hole, start) = classes
+            .flat_map(|c| self.list(c))
+            .take(LOOKS)
+            .filter(|&id| fits(self.blocks[id as usize].note))
+            .find_map(|id| self.within(id, need, align))?;
+        Some(self.grant(hole, start, need))
+    }
+
+    fn grant(&mut self, hole: u32, start: u64, need: u64) -> Grant {
+        let id = self.carve(hole, start, need);
+        self.live += need;
+        self.live_blocks += 1;
+        Grant { id, offset: start * GRANULE, size: need * GRANULE }
+    }
+
+    /// Gives a block back, as a hole with this stamp, and returns its size; `None` if there is no such
+    /// live block.
+    pub fn free(&mut self, id: BlockId, stamp: u64) -> Option<u64> {
+        let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
+        if prev != LIVE {
+            return None;
+        }
         self.live -= size;
         self.live_blocks -= 1;
         match (self.hole_size(left), self.hole_size(right)) {
-            (None, None) => self.link(id),
+            (None, None) => {
+                self.blocks[id as usize].note = stamp;
+                self.link(id);
+            }
             (Some(before), None) => {
                 self.drop_between(left, id, right);
                 self.resize(left, start - before, before + size);
+                self.raise(left, stamp);
             }
             (None, Some(after)) => {
                 self.drop_between(left, id, right);
                 self.resize(right, start, size + after);
+                self.raise(right, stamp);
             }
             (Some(before), Some(after)) => {
-                let beyond = self.blocks[right as usize].right;
+                let Block { right: beyond, note, .. } = self.blocks[right as usize];
                 self.unlink(right);
                 self.drop_between(left, id, right);
                 self.drop_between(left, right, beyond);
                 self.resize(left, start - before, before + size + after);
+                self.raise(left, stamp.max(note));
             }
         }
         Some(size * GRANULE)
+    }
+
+    /// Takes a live block out of the ranges: its bytes are no business of this allocator any more.
+    /// Returns them; `None` if there is no such live block.
+    pub fn take_out(&mut self, id: BlockId) -> Option<Range<u64>> {
+        let &Block { start, size, left, right, prev, .. } = self.blocks.get(id as usize)?;
+        if prev != LIVE {
+            return None;
+        }
+        let (&first, &edges) = self.ranges.range(..=start).next_back().expect("of some range");
+        self.ranges.remove(&first);
+        self.drop_block(id);
+        self.live -= size;
+        self.live_blocks -= 1;
+        self.total -= size;
+        if left == edges.left {
+            self.drop_block(left);
+        } else {
+            let edge = self.new_edge(start);
+            self.join(left, edge);
+            self.ranges.insert(first, Edges { end: start, left: edges.left, right: edge });
+        }
+        let end = start + size;
+        if right == edges.right {
+            self.drop_block(right);
+        } else {
+            let edge = self.new_edge(end);
+            self.join(edge, right);
+            self.ranges.insert(end, Edges { end: edges.end, left: edge, right: edges.right });
+        }
+        Some(start * GRANULE..end * GRANULE)
+    }
+
+    /// Takes every hole whose stamp `fits` out of the ranges, as [`Tlsf::take_out`] does a block.
+    pub fn take_out_holes(&mut self, fits: impl Fn(u64) -> bool) -> Vec<Range<u64>> {
+        let holes: Vec<u32> = std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
+            .flat_map(|c| self.list(c))
+            .filter(|&id| fits(self.blocks[id as usize].note))
+            .collect();
+        let mut ranges = Vec::with_capacity(holes.len());
+        for hole in holes {
+            let Block { start, size, .. } = self.blocks[hole as usize];
+            let grant = self.grant(hole, start, size);
+            ranges.extend(self.take_out(grant.id));
+        }
+        ranges
+    }
+
+    /// Takes a range that lies inside one hole out of the ranges.
+    ///
+    /// # Panics
+    /// If it does not lie inside one hole.
+    pub fn take_out_range(&mut self, range: Range<u64>) {
+        let (start, end) = (range.start / GRANULE, range.end / GRANULE);
+        let of = self.ranges.range(..=start).next_back().map(|(_, edges)| edges.left);
+        let mut id = of.unwrap_or_else(|| panic!("{range:?} is in no range"));
+        while self.blocks[id as usize].start + self.blocks[id as usize].size <= start {
+            id = self.blocks[id as usize].right;
+        }
+        let block = &self.blocks[id as usize];
+        assert!(
+            self.hole_size(id).is_some() && block.start <= start && end <= block.start + block.size,
+            "{range:?} is not inside a hole"
+        );
+        let grant = self.grant(id, start, end - start);
+        self.take_out(grant.id);
+    }
+
+    /// Bytes of the hole that ends at `end`, where a range ends; 0 if there is none.
+    pub fn hole_at_end(&self, end: u64) -> u64 {
+        let before = self.ranges.range(..end.div_ceil(GRANULE)).next_back();
+        let edges = before.map(|(_, edges)| edges).filter(|edges| edges.end * GRANULE == end);
+        let hole = edges.and_then(|e| self.hole_size(self.blocks[e.right as usize].left));
+        hole.unwrap_or(0) * GRANULE
     }
 
     /// How many bytes to [`grow`](Self::grow) so that `alloc` of the same arguments succeeds: 0 if
@@ -171,19 +324,19 @@ impl Tlsf {
         if self.fit(need, align).is_some() {
             return 0;
         }
-        let from = self.total - self.hole_size(self.last).unwrap_or(0);
+        let from = self.end - self.hole_at_end(self.end()) / GRANULE;
         let end = from.next_multiple_of(align) + need;
-        if end > u64::MAX / GRANULE { u64::MAX } else { (end - self.total) * GRANULE }
+        if end > u64::MAX / GRANULE { u64::MAX } else { (end - self.end) * GRANULE }
     }
 
-    /// Bytes in the range.
-    pub fn len(&self) -> u64 {
+    /// Where the highest range ever added ends, in bytes.
+    pub fn end(&self) -> u64 {
+        self.end * GRANULE
+    }
+
+    /// Bytes in all ranges.
+    pub fn total(&self) -> u64 {
         self.total * GRANULE
-    }
-
-    /// Whether the range is empty, that is, has never grown.
-    pub fn is_empty(&self) -> bool {
-        self.total == 0
     }
 
     /// Bytes in live blocks, in whole granules.
@@ -206,25 +359,47 @@ impl Tlsf {
             * GRANULE
     }
 
-    /// The holes as (offset, size) in bytes, by address. Walks all blocks.
-    pub fn holes(&self) -> impl Iterator<Item = (u64, u64)> {
-        let block = |id: u32| self.blocks.get(id as usize);
-        std::iter::successors(block(self.first), move |b| block(b.right))
+    /// The holes as (offset, size, stamp), by address. Walks all blocks.
+    pub fn holes(&self) -> impl Iterator<Item = (u64, u64, u64)> {
+        self.walk()
+            .map(|id| &self.blocks[id as usize])
             .filter(|b| b.prev != LIVE)
-            .map(|b| (b.start * GRANULE, b.size * GRANULE))
+            .map(|b| (b.start * GRANULE, b.size * GRANULE, b.note))
     }
 
-    /// The size of the live block that starts at `offset`, if one does.
-    pub fn size_of(&self, offset: u64) -> Option<u64> {
-        self.lookup(offset).map(|id| self.blocks[id as usize].size * GRANULE)
+    /// The live blocks, by address. Walks all blocks.
+    pub fn live(&self) -> impl Iterator<Item = Grant> {
+        self.walk().filter_map(|id| self.get(id))
+    }
+
+    /// The live block with this id.
+    #[inline]
+    pub fn get(&self, id: BlockId) -> Option<Grant> {
+        let block = self.blocks.get(id as usize).filter(|b| b.prev == LIVE)?;
+        Some(Grant { id, offset: block.start * GRANULE, size: block.size * GRANULE })
+    }
+
+    /// The number that a live block carries for its user; 0 at first.
+    pub fn note(&mut self, id: BlockId) -> Option<&mut u64> {
+        self.blocks.get_mut(id as usize).filter(|b| b.prev == LIVE).map(|b| &mut b.note)
+    }
+
+    fn walk(&self) -> impl Iterator<Item = u32> {
+        self.ranges.values().flat_map(|edges| {
+            let first = self.blocks[edges.left as usize].right;
+            std::iter::successors(Some(first), |&id| Some(self.blocks[id as usize].right))
+                .take_while(|&id| id != edges.right)
+        })
+    }
+
+    fn within(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
+        let hole = &self.blocks[id as usize];
+        let start = (hole.start + align - 1) & !(align - 1);
+        (start + need <= hole.start + hole.size).then_some((id, start))
     }
 
     fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
-        let within = |id: u32| {
-            let hole = &self.blocks[id as usize];
-            let start = (hole.start + align - 1) & !(align - 1);
-            (start + need <= hole.start + hole.size).then_some((id, start))
-        };
+        let within = |id: u32| self.within(id, need, align);
         let own = class(need);
         if let Some(found) = self.list(own).take(PEEK).find_map(within) {
             return Some(found);
@@ -268,7 +443,13 @@ impl Tlsf {
     }
 
     fn hole_size(&self, id: u32) -> Option<u64> {
-        self.blocks.get(id as usize).filter(|block| block.prev != LIVE).map(|block| block.size)
+        let block = &self.blocks[id as usize];
+        (block.prev < SPARE || block.prev == NONE).then_some(block.size)
+    }
+
+    fn raise(&mut self, id: u32, stamp: u64) {
+        let note = &mut self.blocks[id as usize].note;
+        *note = stamp.max(*note);
     }
 
     fn link(&mut self, id: u32) {
@@ -306,12 +487,13 @@ impl Tlsf {
 
     /// Makes `need` granules from `start` in `hole` a block of their own, and what is left holes.
     fn carve(&mut self, hole: u32, start: u64, need: u64) -> u32 {
-        let Block { start: from, size, left, right, .. } = self.blocks[hole as usize];
+        let Block { start: from, size, left, right, note, .. } = self.blocks[hole as usize];
         let (front, end) = (start - from, start + need);
         let rest = from + size - end;
         if front == 0 && rest == 0 {
             self.unlink(hole);
-            self.blocks[hole as usize].prev = LIVE;
+            let block = &mut self.blocks[hole as usize];
+            (block.prev, block.note) = (LIVE, 0);
             return hole;
         }
         if front == 0 {
@@ -322,6 +504,7 @@ impl Tlsf {
         let id = self.add_between(hole, right, start, need);
         if rest > 0 {
             let rest = self.add_between(id, right, end, rest);
+            self.blocks[rest as usize].note = note;
             self.link(rest);
         }
         id
@@ -340,54 +523,45 @@ impl Tlsf {
         }
     }
 
-    /// A new block, not in any list, between two neighbours.
+    /// A new live block between two neighbours.
     fn add_between(&mut self, left: u32, right: u32, start: u64, size: u64) -> u32 {
-        let block = Block { start, size, left, right, prev: LIVE, next: NONE };
-        let id = self.spare;
-        let id = if id != NONE {
-            self.spare = std::mem::replace(&mut self.blocks[id as usize], block).next;
-            id
-        } else {
-            self.blocks.push(block);
-            (self.blocks.len() - 1) as u32
-        };
+        let id =
+            self.new_block(Block { start, size, left, right, prev: LIVE, next: NONE, note: 0 });
         self.join(left, id);
         self.join(id, right);
         id
     }
 
+    /// A new edge without neighbours.
+    fn new_edge(&mut self, at: u64) -> u32 {
+        let (left, right) = (NONE, NONE);
+        self.new_block(Block { start: at, size: 0, left, right, prev: EDGE, next: NONE, note: 0 })
+    }
+
+    fn new_block(&mut self, block: Block) -> u32 {
+        let id = self.spare;
+        if id != NONE {
+            self.spare = std::mem::replace(&mut self.blocks[id as usize], block).next;
+            return id;
+        }
+        self.blocks.push(block);
+        (self.blocks.len() - 1) as u32
+    }
+
     fn drop_between(&mut self, left: u32, id: u32, right: u32) {
         self.join(left, right);
-        self.blocks[id as usize].next = std::mem::replace(&mut self.spare, id);
+        self.drop_block(id);
     }
 
-    /// Makes two blocks neighbours; `NONE` stands for the end of the range.
+    fn drop_block(&mut self, id: u32) {
+        let block = &mut self.blocks[id as usize];
+        block.prev = SPARE;
+        block.next = std::mem::replace(&mut self.spare, id);
+    }
+
     fn join(&mut self, left: u32, right: u32) {
-        match self.blocks.get_mut(left as usize) {
-            Some(block) => block.right = right,
-            None => self.first = right,
-        }
-        match self.blocks.get_mut(right as usize) {
-            Some(block) => block.left = left,
-            None => self.last = left,
-        }
-    }
-
-    fn set_index(&mut self, start: u64, id: u32) {
-        let chunk = &mut self.index[(start >> CHUNK) as usize];
-        if chunk.is_empty() {
-            *chunk = vec![0; 1 << CHUNK];
-        }
-        chunk[start as usize & ((1 << CHUNK) - 1)] = id + 1;
-    }
-
-    fn lookup(&self, offset: u64) -> Option<u32> {
-        if !offset.is_multiple_of(GRANULE) {
-            return None;
-        }
-        let start = offset / GRANULE;
-        let chunk = self.index.get((start >> CHUNK) as usize)?;
-        chunk.get(start as usize & ((1 << CHUNK) - 1))?.checked_sub(1)
+        self.blocks[left as usize].right = right;
+        self.blocks[right as usize].left = left;
     }
 }
 
@@ -395,7 +569,7 @@ impl std::fmt::Debug for Tlsf {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let holes: Vec<_> = self.holes().collect();
         f.debug_struct("Tlsf")
-            .field("len", &self.len())
+            .field("total", &self.total())
             .field("live", &self.live_bytes())
             .field("holes", &holes)
             .finish()
@@ -448,8 +622,9 @@ mod tests {
         }
         assert_eq!(tlsf.needed_growth(u64::MAX, 1 << 63), u64::MAX);
         assert_eq!(tlsf.alloc(GRANULE, 3 * GRANULE), None);
-        assert_eq!((tlsf.free(u64::MAX - 511), tlsf.free(1 << 40)), (None, None));
-        assert_eq!(tlsf.alloc(0, 1), Some(Grant { offset: 0, size: GRANULE }));
+        assert_eq!((tlsf.free(u32::MAX, 0), tlsf.free(1 << 20, 0)), (None, None));
+        let smallest = tlsf.alloc(0, 1).unwrap();
+        assert_eq!((smallest.offset, smallest.size), (0, GRANULE));
         assert_eq!(tlsf.alloc(MIB - GRANULE, 1).unwrap().offset, GRANULE);
     }
 
@@ -458,16 +633,16 @@ mod tests {
         let mut tlsf = Tlsf::new();
         let sizes: Vec<u64> = (0..16).map(|i| MIB + (15 - i) * GRANULE).collect();
         tlsf.grow(sizes.iter().map(|s| s + GRANULE).sum());
-        let offsets: Vec<u64> = sizes
+        let blocks: Vec<Grant> = sizes
             .iter()
             .map(|&size| {
-                let block = tlsf.alloc(size, GRANULE).unwrap().offset;
+                let block = tlsf.alloc(size, GRANULE).unwrap();
                 tlsf.alloc(GRANULE, GRANULE).unwrap();
                 block
             })
             .collect();
-        offsets.iter().for_each(|&offset| assert!(tlsf.free(offset).is_some()));
-        assert_eq!(tlsf.alloc(sizes[0], GRANULE).unwrap().offset, offsets[0]);
+        blocks.iter().for_each(|block| assert!(tlsf.free(block.id, 0).is_some()));
+        assert_eq!(tlsf.alloc(sizes[0], GRANULE).unwrap().offset, blocks[0].offset);
         assert_eq!(tlsf.alloc(sizes[0], GRANULE), None);
     }
 
@@ -477,6 +652,6 @@ mod tests {
         tlsf.grow(3 << 30);
         tlsf.alloc(GRANULE, GRANULE).unwrap();
         assert_eq!(tlsf.alloc(1 << 30, 1 << 30).unwrap().offset, 1 << 30);
-        assert!(tlsf.holes().eq([(GRANULE, (1 << 30) - GRANULE), (2 << 30, 1 << 30)]));
+        assert!(tlsf.holes().eq([(GRANULE, (1 << 30) - GRANULE, 0), (2 << 30, 1 << 30, 0)]));
     }
 }

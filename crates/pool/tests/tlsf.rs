@@ -11,6 +11,9 @@ enum Op {
     Grow(u64),
     Alloc(u64, u64),
     Free(usize),
+    TakeOut(usize),
+    TakeOutHoles(u64),
+    PutBack(usize),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -20,78 +23,94 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..4 * MIB).prop_map(Op::Grow),
         8 => (size, align).prop_map(|(s, a)| Op::Alloc(s, a)),
         6 => any::<usize>().prop_map(Op::Free),
+        2 => any::<usize>().prop_map(Op::TakeOut),
+        1 => (0u64..9).prop_map(Op::TakeOutHoles),
+        2 => any::<usize>().prop_map(Op::PutBack),
     ]
 }
 
-/// The truth, slowly: holes and live blocks by offset.
+/// The truth, slowly: holes (size, stamp) and live blocks (size, id) by offset, and what was taken out.
 #[derive(Default)]
 struct Model {
-    holes: BTreeMap<u64, u64>,
-    live: BTreeMap<u64, u64>,
-    len: u64,
+    holes: BTreeMap<u64, (u64, u64)>,
+    live: BTreeMap<u64, (u64, u32)>,
+    out: Vec<std::ops::Range<u64>>,
+    end: u64,
 }
 
 impl Model {
-    fn add_hole(&mut self, mut offset: u64, mut size: u64) {
-        if let Some((&left, &have)) = self.holes.range(..offset).next_back()
+    fn add_hole(&mut self, mut offset: u64, mut size: u64, mut stamp: u64) {
+        if let Some((&left, &(have, other))) = self.holes.range(..offset).next_back()
             && left + have == offset
         {
             self.holes.remove(&left);
-            (offset, size) = (left, have + size);
+            (offset, size, stamp) = (left, have + size, stamp.max(other));
         }
-        if let Some(right) = self.holes.remove(&(offset + size)) {
-            size += right;
+        if let Some((right, other)) = self.holes.remove(&(offset + size)) {
+            (size, stamp) = (size + right, stamp.max(other));
         }
-        self.holes.insert(offset, size);
+        self.holes.insert(offset, (size, stamp));
     }
 
     fn can_hold(&self, size: u64, align: u64) -> bool {
         let size = size.max(1).next_multiple_of(GRANULE);
         self.holes
             .iter()
-            .any(|(&offset, &have)| offset.next_multiple_of(align) + size <= offset + have)
+            .any(|(&offset, &(have, _))| offset.next_multiple_of(align) + size <= offset + have)
     }
 
     fn take(&mut self, grant: Grant) {
-        let (&offset, &have) =
+        let (&offset, &(have, stamp)) =
             self.holes.range(..=grant.offset).next_back().expect("granted outside of holes");
         assert!(grant.offset + grant.size <= offset + have, "overlap: {grant:?}");
         self.holes.remove(&offset);
         if grant.offset > offset {
-            self.holes.insert(offset, grant.offset - offset);
+            self.holes.insert(offset, (grant.offset - offset, stamp));
         }
-        if grant.offset + grant.size < offset + have {
-            self.holes.insert(grant.offset + grant.size, offset + have - grant.offset - grant.size);
+        let end = grant.offset + grant.size;
+        if end < offset + have {
+            self.holes.insert(end, (offset + have - end, stamp));
         }
-        self.live.insert(grant.offset, grant.size);
+        self.live.insert(grant.offset, (grant.size, grant.id));
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        if bytes > 0 {
+            self.add_hole(self.end, bytes, 0);
+        }
+        self.end += bytes;
+    }
+
+    fn nth_live(&self, which: usize) -> (u64, u64, u32) {
+        let (&offset, &(size, id)) = self.live.iter().nth(which % self.live.len()).unwrap();
+        (offset, size, id)
     }
 }
 
 fn agree(tlsf: &Tlsf, model: &Model) {
     assert!(
-        tlsf.holes().eq(model.holes.iter().map(|(&o, &s)| (o, s))),
+        tlsf.holes().eq(model.holes.iter().map(|(&o, &(s, stamp))| (o, s, stamp))),
         "{tlsf:?}\n{:?}",
         model.holes
     );
-    assert_eq!(tlsf.largest_hole(), model.holes.values().copied().max().unwrap_or(0));
-    assert_eq!(tlsf.live_bytes(), model.live.values().sum::<u64>());
-    assert_eq!(tlsf.live_blocks(), model.live.len());
-    assert_eq!(tlsf.len(), model.len);
+    assert!(tlsf.live().map(|g| (g.offset, (g.size, g.id))).eq(model.live.clone()));
+    let holes: u64 = model.holes.values().map(|h| h.0).sum();
+    let live: u64 = model.live.values().map(|b| b.0).sum();
+    assert_eq!(tlsf.largest_hole(), model.holes.values().map(|h| h.0).max().unwrap_or(0));
+    assert_eq!((tlsf.live_bytes(), tlsf.live_blocks()), (live, model.live.len()));
+    assert_eq!((tlsf.total(), tlsf.end()), (holes + live, model.end));
 }
 
 proptest! {
     #[test]
     fn agrees_with_the_naive_model(ops in prop::collection::vec(op(), 1..300)) {
         let (mut tlsf, mut model) = (Tlsf::new(), Model::default());
-        for op in ops {
+        for (stamp, op) in ops.into_iter().enumerate() {
+            let stamp = stamp as u64 * 7 % 11;
             match op {
                 Op::Grow(bytes) => {
-                    let bytes = bytes / GRANULE * GRANULE;
                     tlsf.grow(bytes);
-                    if bytes > 0 {
-                        model.add_hole(model.len, bytes);
-                    }
-                    model.len += bytes;
+                    model.grow(bytes / GRANULE * GRANULE);
                 }
                 Op::Alloc(size, align) => {
                     let growth = tlsf.needed_growth(size, align);
@@ -101,33 +120,85 @@ proptest! {
                     if let Some(grant) = granted {
                         prop_assert!(grant.offset % align == 0);
                         prop_assert_eq!(grant.size, size.next_multiple_of(GRANULE));
-                        prop_assert_eq!(tlsf.size_of(grant.offset), Some(grant.size));
+                        prop_assert_eq!(tlsf.get(grant.id), Some(grant));
+                        prop_assert_eq!(tlsf.note(grant.id).copied(), Some(0));
                         model.take(grant);
-                    } else if model.len < 64 * MIB {
-                        model.add_hole(model.len, growth);
-                        model.len += growth;
+                    } else if model.end < 64 * MIB {
+                        model.grow(growth);
                         tlsf.grow(growth - GRANULE);
                         prop_assert_eq!(tlsf.alloc(size, align), None);
                         tlsf.grow(GRANULE);
                         model.take(tlsf.alloc(size, align).expect("grown enough"));
                     }
                 }
-                Op::Free(which) if model.live.is_empty() => prop_assert_eq!(tlsf.free(which as u64), None),
+                Op::Free(_) | Op::TakeOut(_) if model.live.is_empty() => {
+                    for id in 0..4 {
+                        prop_assert_eq!(tlsf.free(id, 0), None);
+                        prop_assert_eq!(tlsf.take_out(id), None);
+                    }
+                }
                 Op::Free(which) => {
-                    let (&offset, &size) = model.live.iter().nth(which % model.live.len()).unwrap();
-                    prop_assert_eq!(tlsf.free(offset + 1), None);
-                    prop_assert_eq!(tlsf.free(offset), Some(size));
-                    prop_assert_eq!(tlsf.free(offset), None);
+                    let (offset, size, id) = model.nth_live(which);
+                    prop_assert_eq!(tlsf.free(id, stamp), Some(size));
+                    prop_assert_eq!(tlsf.free(id, stamp), None);
                     model.live.remove(&offset);
-                    model.add_hole(offset, size);
+                    model.add_hole(offset, size, stamp);
+                }
+                Op::TakeOut(which) => {
+                    let (offset, size, id) = model.nth_live(which);
+                    prop_assert_eq!(tlsf.take_out(id), Some(offset..offset + size));
+                    prop_assert_eq!(tlsf.take_out(id), None);
+                    model.live.remove(&offset);
+                    model.out.push(offset..offset + size);
+                }
+                Op::TakeOutHoles(from) => {
+                    let mut taken = tlsf.take_out_holes(|stamp| stamp >= from);
+                    taken.sort_by_key(|range| range.start);
+                    let fits = |h: &(&u64, &(u64, u64))| h.1.1 >= from;
+                    let expected: Vec<_> =
+                        model.holes.iter().filter(fits).map(|(&o, &(s, _))| o..o + s).collect();
+                    prop_assert_eq!(&taken, &expected);
+                    model.holes.retain(|_, h| h.1 < from);
+                    model.out.extend(taken);
+                }
+                Op::PutBack(_) if model.out.is_empty() => {}
+                Op::PutBack(which) => {
+                    let range = model.out.swap_remove(which % model.out.len());
+                    tlsf.add(range.clone(), stamp);
+                    model.add_hole(range.start, range.end - range.start, stamp);
                 }
             }
             agree(&tlsf, &model);
         }
-        for &offset in model.live.keys() {
-            tlsf.free(offset).unwrap();
+        for &(_, id) in model.live.values() {
+            tlsf.free(id, 0).unwrap();
+        }
+        for range in model.out {
+            tlsf.add(range, 0);
         }
         prop_assert_eq!(tlsf.live_bytes(), 0);
-        prop_assert!(tlsf.holes().eq((model.len > 0).then_some((0, model.len))));
+        let all = tlsf.holes().map(|(o, s, _)| (o, s));
+        prop_assert!(all.eq((model.end > 0).then_some((0, model.end))));
+    }
+
+    #[test]
+    fn a_picky_request_gets_a_hole_with_a_fitting_stamp(
+        sizes in prop::collection::vec((1u64..200, 0u64..5), 1..40), want in 1u64..200, from in 0u64..6,
+    ) {
+        let mut tlsf = Tlsf::new();
+        let mut at = 0;
+        let mut best = false;
+        for &(size, stamp) in &sizes {
+            tlsf.add(at..at + size * GRANULE, stamp);
+            at += (size + 1) * GRANULE;
+            best |= size >= want && stamp >= from;
+        }
+        let before: Vec<_> = tlsf.holes().collect();
+        let grant = tlsf.alloc_where(want * GRANULE, GRANULE, |stamp| stamp >= from);
+        prop_assert_eq!(grant.is_some(), best);
+        if let Some(grant) = grant {
+            let inside = |h: &&(u64, u64, u64)| h.0 <= grant.offset && grant.offset < h.0 + h.1;
+            prop_assert!(before.iter().find(inside).is_some_and(|h| h.2 >= from));
+        }
     }
 }

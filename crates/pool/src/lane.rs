@@ -1,0 +1,325 @@
+//! The memory of one stream: what it holds, what it freed, and what still waits for other streams.
+
+use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::figures::Figures;
+use crate::index::Index;
+use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
+use cairn_sync::lock::{Mutex, MutexGuard, Rank};
+use cairn_sync::sync::atomic::{AtomicU64, Ordering};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// Sizes whose last freed block is kept at hand.
+const QUICK: usize = 64;
+/// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
+const FREED: u64 = u64::MAX;
+/// How far the count of all lanes may be from the truth, for each lane.
+const SLACK: u64 = 1 << 20;
+
+/// The lane of one stream of a pool.
+pub(crate) struct Lane {
+    pub stream: StreamIndex,
+    inner: Mutex<Inner>,
+}
+
+/// What is live in all lanes, and the most that was.
+#[derive(Default)]
+pub(crate) struct Total {
+    live: AtomicU64,
+    peak: AtomicU64,
+}
+
+/// What a lane has, under its lock. Blocks that were freed may be in three places:
+///
+/// ```text
+/// free on the lane's own stream ──> quick (one of each size) ──> hole with the epoch of the free
+/// free elsewhere, or used there ──> waiting, until that is ordered or done ──> hole
+/// ```
+///
+/// A hole may be used again on the lane's stream at once; elsewhere when its epoch is ordered or done.
+pub(crate) struct Inner {
+    pub tlsf: Tlsf,
+    quick: [Quick; QUICK],
+    waiting: Vec<Waiting>,
+    uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
+    figures: Figures,
+    credit: Option<u64>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Quick {
+    size: u64,
+    id: BlockId,
+    stamp: u64,
+}
+
+/// A freed block that other streams may still use, up to these points.
+struct Waiting {
+    id: BlockId,
+    size: u64,
+    stamp: u64,
+    others: Clock,
+}
+
+impl Lane {
+    pub fn new(stream: StreamIndex) -> Lane {
+        let inner = Inner {
+            tlsf: Tlsf::new(),
+            quick: [Quick::default(); QUICK],
+            waiting: Vec::new(),
+            uses: HashMap::new(),
+            figures: Figures::default(),
+            credit: None,
+        };
+        Lane { stream, inner: Mutex::new(Rank::Lane, inner) }
+    }
+
+    #[inline]
+    pub fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock()
+    }
+
+    /// What [`Index`] keeps of a block of this lane.
+    #[inline]
+    fn key(&self, id: BlockId) -> u64 {
+        u64::from(self.stream) << 32 | (u64::from(id) + 1)
+    }
+
+    /// The stream and the block that a number of [`Index`] names.
+    #[inline]
+    pub fn named_by(key: u64) -> Option<(StreamIndex, BlockId)> {
+        let id = (key as u32).checked_sub(1)?;
+        Some(((key >> 32) as StreamIndex, id))
+    }
+
+    /// Takes a block from what this lane has at hand.
+    #[inline]
+    pub fn take(
+        &self,
+        inner: &mut Inner,
+        bytes: u64,
+        align: u64,
+        index: &Index,
+        total: &Total,
+    ) -> Option<Grant> {
+        let grant = match inner.take_quick(bytes, align) {
+            Some(grant) => grant,
+            None => {
+                let grant = inner.tlsf.alloc(bytes, align)?;
+                index.set(grant.offset, self.key(grant.id));
+                grant
+            }
+        };
+        *inner.tlsf.note(grant.id).expect("granted") = bytes;
+        inner.hold(grant.size, bytes, total);
+        Some(grant)
+    }
+}
+
+impl Total {
+    pub fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed)
+    }
+
+    /// Forgets the peak, when so much is live.
+    pub fn reset_peak(&self) {
+        self.peak.store(self.live.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn raise(&self, by: u64, peak: u64) {
+        let live = self.live.fetch_add(by, Ordering::Relaxed) + by;
+        self.peak.fetch_max(live.max(peak), Ordering::Relaxed);
+    }
+}
+
+impl Inner {
+    #[inline]
+    fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
+        let size = bytes.max(1).checked_next_multiple_of(GRANULE)?;
+        let quick = &mut self.quick[slot(size)];
+        if quick.size != size || align > GRANULE {
+            return None;
+        }
+        quick.size = 0;
+        self.tlsf.get(quick.id)
+    }
+
+    #[inline]
+    fn hold(&mut self, size: u64, bytes: u64, total: &Total) {
+        let figures = &mut self.figures;
+        figures.live += size;
+        figures.requested += bytes;
+        figures.blocks += 1;
+        figures.taken += 1;
+        figures.peak = figures.peak.max(figures.live);
+        if let Some(credit) = &mut self.credit
+            && figures.live > *credit
+        {
+            let more = (figures.live - *credit).next_multiple_of(SLACK);
+            *credit += more;
+            total.raise(more, 0);
+        }
+    }
+
+    #[inline]
+    fn let_go(&mut self, size: u64, bytes: u64, total: &Total) {
+        let figures = &mut self.figures;
+        figures.live -= size;
+        figures.requested -= bytes;
+        figures.blocks -= 1;
+        figures.freed += 1;
+        if let Some(credit) = &mut self.credit
+            && *credit - figures.live >= 2 * SLACK
+        {
+            let less = (*credit - figures.live) / SLACK * SLACK - SLACK;
+            *credit -= less;
+            total.live.fetch_sub(less, Ordering::Relaxed);
+        }
+    }
+
+    /// From now on this lane is counted with others.
+    pub fn count_in(&mut self, total: &Total) {
+        if self.credit.is_none() {
+            let credit = self.figures.live.next_multiple_of(SLACK);
+            self.credit = Some(credit);
+            total.raise(credit, self.figures.peak);
+        }
+    }
+
+    /// The block, if it is held and begins at `offset`, and the bytes that were asked for.
+    #[inline]
+    pub fn held(&mut self, id: BlockId, offset: u64) -> Option<(Grant, u64)> {
+        let grant = self.tlsf.get(id).filter(|g| g.offset == offset)?;
+        let bytes = *self.tlsf.note(id)?;
+        (bytes != FREED).then_some((grant, bytes))
+    }
+
+    /// Remembers that another stream uses a held block.
+    pub fn record_use(&mut self, id: BlockId, stream: StreamIndex) {
+        let uses = self.uses.entry(id).or_default();
+        if !uses.contains(&stream) {
+            uses.push(stream);
+        }
+    }
+
+    /// Ends a held block that only the lane's stream may use still, up to `stamp`.
+    #[inline]
+    pub fn free(&mut self, grant: Grant, bytes: u64, stamp: u64, total: &Total) {
+        self.let_go(grant.size, bytes, total);
+        *self.tlsf.note(grant.id).expect("held") = FREED;
+        let quick = &mut self.quick[slot(grant.size)];
+        let before = std::mem::replace(quick, Quick { size: grant.size, id: grant.id, stamp });
+        if before.size != 0 {
+            self.tlsf.free(before.id, before.stamp);
+        }
+    }
+
+    /// The streams that use a held block beside its own; forgets them.
+    #[inline]
+    pub fn take_uses(&mut self, id: BlockId) -> SmallVec<[StreamIndex; 2]> {
+        match self.uses.is_empty() {
+            true => SmallVec::new(),
+            false => self.uses.remove(&id).unwrap_or_default(),
+        }
+    }
+
+    /// Ends a held block that other streams may use up to `others`.
+    pub fn free_late(
+        &mut self,
+        grant: Grant,
+        bytes: u64,
+        stamp: u64,
+        others: Clock,
+        total: &Total,
+    ) {
+        self.let_go(grant.size, bytes, total);
+        *self.tlsf.note(grant.id).expect("held") = FREED;
+        self.waiting.push(Waiting { id: grant.id, size: grant.size, stamp, others });
+    }
+
+    /// Makes holes of what is at hand, and of what waited and may be used on this lane's stream: `since`
+    /// says at which of its points, given the one of the free.
+    pub fn gather(&mut self, since: impl Fn(u64, &Clock) -> Option<u64>) {
+        for quick in &mut self.quick {
+            if std::mem::take(&mut quick.size) != 0 {
+                self.tlsf.free(quick.id, quick.stamp);
+            }
+        }
+        let tlsf = &mut self.tlsf;
+        self.waiting.retain(|w| {
+            let ready = since(w.stamp, &w.others);
+            if let Some(stamp) = ready {
+                tlsf.free(w.id, stamp);
+            }
+            ready.is_none()
+        });
+    }
+
+    /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
+    /// freed at some stamp and other streams used until some clock.
+    pub fn cut(
+        &mut self,
+        bytes: u64,
+        align: u64,
+        may: impl Fn(u64, Option<&Clock>) -> bool,
+    ) -> Option<Range<u64>> {
+        if let Some(grant) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
+            return self.tlsf.take_out(grant.id);
+        }
+        let fits = |w: &Waiting| {
+            let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
+            w.size >= bytes && offset.is_multiple_of(align) && may(w.stamp, Some(&w.others))
+        };
+        let at = self.waiting.iter().position(fits)?;
+        let found = self.waiting.swap_remove(at);
+        self.tlsf.take_out(found.id)
+    }
+
+    /// Bytes that were freed but are not done with, and the points that they wait for.
+    pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
+        let (mut bytes, mut clock) = (0, Clock::new());
+        let mut add = |size: u64, stamp: u64, others: &[Epoch]| {
+            let own = Epoch { stream, seq: stamp };
+            let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
+            bytes += if open.peek().is_some() { size } else { 0 };
+            open.for_each(|epoch| clock.raise(epoch));
+        };
+        self.tlsf.holes().for_each(|(_, size, stamp)| add(size, stamp, &[]));
+        self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
+        let quick = self.quick.iter().filter(|q| q.size != 0);
+        quick.for_each(|q| add(q.size, q.stamp, &[]));
+        (bytes, clock)
+    }
+
+    /// A request found nothing.
+    pub fn count_failure(&mut self) {
+        self.figures.failed += 1;
+    }
+
+    /// Forgets the peak.
+    pub fn reset_peak(&mut self) {
+        self.figures.peak = self.figures.live;
+        self.figures.peak_reserved = self.tlsf.total();
+    }
+
+    /// The figures, but for what is waiting.
+    pub fn figures(&mut self) -> Figures {
+        let reserved = self.tlsf.total();
+        self.figures.peak_reserved = self.figures.peak_reserved.max(reserved);
+        let quick = self.quick.iter().map(|q| q.size).max().unwrap_or(0);
+        Figures { reserved, largest_hole: self.tlsf.largest_hole().max(quick), ..self.figures }
+    }
+
+    /// Adds a range to this lane.
+    pub fn add(&mut self, range: Range<u64>, stamp: u64) {
+        self.tlsf.add(range, stamp);
+        self.figures.peak_reserved = self.figures.peak_reserved.max(self.tlsf.total());
+    }
+}
+
+#[inline]
+fn slot(size: u64) -> usize {
+    let granules = size / GRANULE;
+    (granules ^ granules >> 6 ^ granules >> 12) as usize % QUICK
+}

@@ -1,0 +1,520 @@
+//! The stream-ordered pool.
+
+use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::figures::{Figures, Owner};
+use crate::index::Index;
+use crate::lane::{Inner, Lane, Total};
+use crate::progress::{Backing, Progress};
+use crate::tlsf::{GRANULE, Grant, Tlsf};
+use cairn_sync::lock::{Mutex, MutexGuard, Rank};
+use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
+use std::ops::Range;
+use std::sync::OnceLock;
+
+/// Streams a pool has room for, in shelves of this many.
+const SHELF: usize = 256;
+const SHELVES: usize = 1024;
+/// What a lane takes from the common stock beyond its need, if there is more.
+const HELPING: u64 = 1 << 20;
+
+/// A pool of memory for streams.
+///
+/// ```text
+///  allocate(s), free(s)             stream 0      stream 1      stream 2
+///    │  one lock, the lane's      ┌─────────┐   ┌─────────┐   ┌─────────┐   a lane each: blocks, holes
+///    └──────────────────────────> │  lane   │   │  lane   │   │  lane   │   with epochs, a quick list
+///                                 └──┬───▲──┘   └─────────┘   └─────────┘
+///  found nothing: the root's lock    │   │ ranges move, never more than needed
+///                                 ┌──▼───┴──────────────────────────────┐
+///                                 │ root: holes that are nobody's       │ <── extend, release ──> backing
+///                                 └─────────────────────────────────────┘
+/// ```
+///
+/// **Order.** A block freed on its own stream may be used there again at once. On stream B it may when
+/// `finished`, or what the program ordered before B, covers the free and every recorded use. The pool
+/// waits for nothing: it says [`Outcome::Wait`] and for what.
+///
+/// **Search.** The lane of the stream; the root; what other lanes freed and B may have; all of that
+/// together, merged; more from the backing, within the budget. So the pool grows only when no free
+/// memory that may be used fits.
+///
+/// **Threads.** Any, at any time. Threads on different streams do not meet but on the slow path.
+/// **Cost.** A block of a size that was freed last costs a lock and a few loads, whatever its size.
+pub struct Pool<P, B> {
+    progress: P,
+    backing: B,
+    index: Index,
+    total: Total,
+    shelves: Box<[OnceLock<Box<[OnceLock<Lane>]>>]>,
+    highest: AtomicUsize,
+    root: Mutex<Root>,
+}
+
+/// What belongs to no lane. All of it is done with.
+struct Root {
+    tlsf: Tlsf,
+    budget: u64,
+    reserved: u64,
+    peak_reserved: u64,
+    lanes: usize,
+    end: u64,
+}
+
+/// How a request ended. Only `Ready` is memory; the others say what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// A block: where it begins, and how long it is.
+    Ready {
+        /// Its first byte.
+        offset: u64,
+        /// The request rounded up to whole granules.
+        size: u64,
+    },
+    /// Nothing now; freed memory that might do waits for these points.
+    Wait(Clock),
+    /// The backing has no more; the text says why.
+    Exhausted(String),
+    /// The budget has no room, and nothing that was freed would make some.
+    OverBudget,
+}
+
+/// Why a block was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wrong {
+    /// No block of this pool ever began there.
+    Unknown,
+    /// One did, but it was given back.
+    NotHeld,
+}
+
+impl From<Grant> for Outcome {
+    fn from(grant: Grant) -> Outcome {
+        Outcome::Ready { offset: grant.offset, size: grant.size }
+    }
+}
+
+impl<P: Progress, B: Backing> Pool<P, B> {
+    /// An empty pool that never has more than `budget` bytes from its backing.
+    pub fn new(progress: P, backing: B, budget: u64) -> Pool<P, B> {
+        let root = Root {
+            tlsf: Tlsf::new(),
+            budget,
+            reserved: 0,
+            peak_reserved: 0,
+            lanes: 0,
+            end: u64::MAX,
+        };
+        Pool {
+            progress,
+            backing,
+            index: Index::default(),
+            total: Total::default(),
+            shelves: (0..SHELVES).map(|_| OnceLock::new()).collect(),
+            highest: AtomicUsize::new(0),
+            root: Mutex::new(Rank::Root, root),
+        }
+    }
+
+    /// What it was given to know the streams by.
+    pub fn progress(&self) -> &P {
+        &self.progress
+    }
+
+    /// What its memory is made by.
+    pub fn backing(&self) -> &B {
+        &self.backing
+    }
+
+    /// Takes `bytes` (none counts as one) at a multiple of `align`, a power of two, for use on `stream`.
+    ///
+    /// # Panics
+    /// If the stream is beyond the 262,144 that a pool has room for.
+    #[inline]
+    pub fn allocate(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
+        if let Some(lane) = self.lane(stream) {
+            let mut inner = lane.lock();
+            if let Some(grant) = lane.take(&mut inner, bytes, align, &self.index, &self.total) {
+                return grant.into();
+            }
+        }
+        self.allocate_slowly(bytes, align, stream)
+    }
+
+    /// Gives a block back that was used on `stream` last; returns its size. What was submitted to that
+    /// stream, to the block's own and to those recorded, up to now, may still use it.
+    #[inline]
+    pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
+        let (lane, id) = self.owner(offset)?;
+        let mut inner = lane.lock();
+        let (grant, bytes) = inner.held(id, offset).ok_or(Wrong::NotHeld)?;
+        let uses = inner.take_uses(id);
+        let stamp = self.progress.submitted(lane.stream);
+        if stream == lane.stream && uses.is_empty() {
+            inner.free(grant, bytes, stamp, &self.total);
+            return Ok(grant.size);
+        }
+        let mut others = Clock::new();
+        for other in uses.into_iter().chain([stream]).filter(|&s| s != lane.stream) {
+            others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
+        }
+        match self.may_use(lane.stream, &others) {
+            true => inner.free(grant, bytes, stamp, &self.total),
+            false => inner.free_late(grant, bytes, stamp, others, &self.total),
+        }
+        Ok(grant.size)
+    }
+
+    /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
+    /// stream by then is waited for too.
+    pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), Wrong> {
+        let (lane, id) = self.owner(offset)?;
+        let mut inner = lane.lock();
+        inner.held(id, offset).ok_or(Wrong::NotHeld)?;
+        if stream != lane.stream {
+            inner.record_use(id, stream);
+        }
+        Ok(())
+    }
+
+    /// The size of a held block, and the stream it was taken for.
+    pub fn find(&self, offset: u64) -> Option<(u64, StreamIndex)> {
+        let (lane, id) = self.owner(offset).ok()?;
+        let (grant, _) = lane.lock().held(id, offset)?;
+        Some((grant.size, lane.stream))
+    }
+
+    /// Gives free memory back to the backing until it has at most `keep` bytes from there; returns how
+    /// much. Memory that some stream may still use stays.
+    pub fn trim(&self, keep: u64) -> u64 {
+        let mut root = self.root.lock();
+        self.reclaim(&mut root);
+        self.release(&mut root, keep)
+    }
+
+    /// The stream is gone and all its work done: what it freed is for everybody now. Its index may be
+    /// used again.
+    pub fn retire(&self, stream: StreamIndex) {
+        let Some(lane) = self.lane(stream) else { return };
+        let mut root = self.root.lock();
+        let ranges = {
+            let mut inner = lane.lock();
+            self.gather(lane, &mut inner);
+            inner.tlsf.take_out_holes(|_| true)
+        };
+        ranges.into_iter().for_each(|range| root.tlsf.add(range, 0));
+    }
+
+    /// The most bytes that it may have from its backing.
+    pub fn budget(&self) -> u64 {
+        self.root.lock().budget
+    }
+
+    /// Changes the budget; what is over it is given back as far as it is free.
+    pub fn set_budget(&self, budget: u64) {
+        self.root.lock().budget = budget;
+        self.trim(budget);
+    }
+
+    /// The figures of the whole pool. Locks every lane in turn.
+    pub fn figures(&self) -> Figures {
+        let root = self.root.lock();
+        let mut sum = Figures {
+            reserved: root.reserved,
+            peak_reserved: root.peak_reserved,
+            largest_hole: root.tlsf.largest_hole(),
+            ..Figures::default()
+        };
+        for lane in self.lanes() {
+            let of = self.figures_in(lane);
+            sum.live += of.live;
+            sum.requested += of.requested;
+            sum.waiting += of.waiting;
+            sum.blocks += of.blocks;
+            sum.taken += of.taken;
+            sum.freed += of.freed;
+            sum.failed += of.failed;
+            sum.largest_hole = sum.largest_hole.max(of.largest_hole);
+            sum.peak = of.peak;
+        }
+        if root.lanes > 1 {
+            sum.peak = self.total.peak().max(sum.live);
+        }
+        sum
+    }
+
+    /// The figures of one stream; `None` if it never took anything.
+    pub fn figures_of(&self, stream: StreamIndex) -> Option<Figures> {
+        self.lane(stream).map(|lane| self.figures_in(lane))
+    }
+
+    fn figures_in(&self, lane: &Lane) -> Figures {
+        let mut inner = lane.lock();
+        Figures { waiting: self.unfinished(lane, &inner).0, ..inner.figures() }
+    }
+
+    /// Forgets all peaks: they are what is live and reserved now.
+    pub fn reset_peak(&self) {
+        let mut root = self.root.lock();
+        root.peak_reserved = root.reserved;
+        self.lanes().for_each(|lane| lane.lock().reset_peak());
+        self.total.reset_peak();
+    }
+
+    /// Who holds memory, the largest first.
+    pub fn owners(&self) -> Vec<Owner> {
+        let of = |lane: &Lane| {
+            let figures = lane.lock().figures();
+            Owner { stream: lane.stream, live: figures.live, blocks: figures.blocks }
+        };
+        let mut owners: Vec<Owner> = self.lanes().map(of).filter(|o| o.blocks > 0).collect();
+        owners.sort_by_key(|owner| (std::cmp::Reverse(owner.live), owner.stream));
+        owners
+    }
+
+    #[inline]
+    fn lane(&self, stream: StreamIndex) -> Option<&Lane> {
+        let shelf = self.shelves.get(stream as usize / SHELF)?.get()?;
+        shelf[stream as usize % SHELF].get()
+    }
+
+    fn lanes(&self) -> impl Iterator<Item = &Lane> {
+        let highest = self.highest.load(Ordering::Acquire);
+        (0..highest as StreamIndex).filter_map(|stream| self.lane(stream))
+    }
+
+    #[inline]
+    fn owner(&self, offset: u64) -> Result<(&Lane, u32), Wrong> {
+        let (stream, id) = Lane::named_by(self.index.get(offset)).ok_or(Wrong::Unknown)?;
+        Ok((self.lane(stream).ok_or(Wrong::Unknown)?, id))
+    }
+
+    /// True if whatever runs on `stream` from now on runs after all these points.
+    fn may_use(&self, stream: StreamIndex, clock: &Clock) -> bool {
+        clock.marks().iter().all(|&epoch| {
+            epoch.stream == stream || self.is_done(epoch) || self.progress.is_ordered(stream, epoch)
+        })
+    }
+
+    fn is_done(&self, epoch: Epoch) -> bool {
+        self.progress.finished(epoch.stream) >= epoch.seq
+    }
+
+    fn unfinished(&self, lane: &Lane, inner: &Inner) -> (u64, Clock) {
+        inner.unfinished(lane.stream, |epoch| self.is_done(epoch))
+    }
+
+    /// Makes holes of all that the lane's stream may have. What is only ordered, not done, is done when
+    /// the stream has come to where it stands now: the wait that ordered it lies before.
+    fn gather(&self, lane: &Lane, inner: &mut Inner) {
+        inner.gather(|stamp, others| {
+            if others.marks().iter().all(|&epoch| self.is_done(epoch)) {
+                return Some(stamp);
+            }
+            self.may_use(lane.stream, others).then(|| self.progress.submitted(lane.stream))
+        });
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
+        let mut root = self.root.lock();
+        let lane = self.open(&mut root, stream);
+        let outcome = match self.search(&mut root, lane, bytes, align) {
+            Some(grant) => grant.into(),
+            None => self.grow(&mut root, lane, bytes, align),
+        };
+        if !matches!(outcome, Outcome::Ready { .. }) {
+            lane.lock().count_failure();
+        }
+        outcome
+    }
+
+    /// The lane of a stream, made if it is the first time.
+    fn open(&self, root: &mut MutexGuard<'_, Root>, stream: StreamIndex) -> &Lane {
+        let shelf = self
+            .shelves
+            .get(stream as usize / SHELF)
+            .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", SHELF * SHELVES))
+            .get_or_init(|| (0..SHELF).map(|_| OnceLock::new()).collect());
+        let mut fresh = false;
+        let lane = shelf[stream as usize % SHELF].get_or_init(|| {
+            fresh = true;
+            Lane::new(stream)
+        });
+        if fresh {
+            root.lanes += 1;
+            self.highest.fetch_max(stream as usize + 1, Ordering::AcqRel);
+            if root.lanes > 1 {
+                self.lanes().for_each(|lane| lane.lock().count_in(&self.total));
+            }
+        }
+        lane
+    }
+
+    /// Looks everywhere but in the backing.
+    fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
+        {
+            let mut inner = lane.lock();
+            self.gather(lane, &mut inner);
+            let found = lane.take(&mut inner, bytes, align, &self.index, &self.total);
+            if found.is_some() {
+                return found;
+            }
+        }
+        let (range, stamp) = match self.cut_from_root(root, bytes, align) {
+            Some(range) => (range, 0),
+            None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
+            None => match self.cut_from_others(lane, bytes, align) {
+                Some(range) => (range, self.progress.submitted(lane.stream)),
+                None => {
+                    self.reclaim(root);
+                    (self.cut_from_root(root, bytes, align)?, 0)
+                }
+            },
+        };
+        self.give(lane, range, stamp, bytes, align)
+    }
+
+    /// Adds a range to a lane, done with at `stamp` of its stream, and takes the block out of it that
+    /// it was meant for.
+    fn give(
+        &self,
+        lane: &Lane,
+        range: Range<u64>,
+        stamp: u64,
+        bytes: u64,
+        align: u64,
+    ) -> Option<Grant> {
+        let mut inner = lane.lock();
+        inner.add(range, stamp);
+        lane.take(&mut inner, bytes, align, &self.index, &self.total)
+    }
+
+    fn cut_from_root(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
+        let helping = bytes.saturating_add(bytes.clamp(GRANULE, HELPING));
+        let grant = root.tlsf.alloc(helping, align).or_else(|| root.tlsf.alloc(bytes, align))?;
+        root.tlsf.take_out(grant.id)
+    }
+
+    fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Range<u64>> {
+        for other in self.lanes().filter(|other| other.stream != lane.stream) {
+            let finished = self.progress.finished(other.stream);
+            let mut inner = other.lock();
+            self.gather(other, &mut inner);
+            let found = inner.cut(bytes, align, |stamp, others| {
+                let epoch = Epoch { stream: other.stream, seq: stamp };
+                (stamp <= finished || self.progress.is_ordered(lane.stream, epoch))
+                    && others.is_none_or(|clock| self.may_use(lane.stream, clock))
+            });
+            let wanted = found.is_none() && self.unfinished(other, &inner).0 > 0;
+            drop(inner);
+            if found.is_some() {
+                return found;
+            }
+            if wanted {
+                self.progress.prove(other.stream);
+            }
+        }
+        None
+    }
+
+    /// Moves every hole that is done with from the lanes to the root.
+    fn reclaim(&self, root: &mut Root) {
+        for lane in self.lanes() {
+            let finished = self.progress.finished(lane.stream);
+            let ranges = {
+                let mut inner = lane.lock();
+                self.gather(lane, &mut inner);
+                inner.tlsf.take_out_holes(|stamp| stamp <= finished)
+            };
+            ranges.into_iter().for_each(|range| root.tlsf.add(range, 0));
+        }
+    }
+
+    /// Gets more from the backing.
+    fn grow(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Outcome {
+        let Some(need) = bytes.max(1).checked_next_multiple_of(GRANULE) else {
+            return Outcome::OverBudget;
+        };
+        let room = |root: &Root, more: u64| {
+            root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
+        };
+        if !room(root, need) {
+            self.reclaim(root);
+            self.release(root, root.budget.saturating_sub(need));
+        }
+        let tail = lane.lock().tlsf.hole_at_end(root.end).max(root.tlsf.hole_at_end(root.end));
+        let from = root.end - tail;
+        let padded = from.checked_next_multiple_of(align).and_then(|at| at.checked_add(need));
+        let short = padded.filter(|_| tail > 0).map(|end| end - root.end);
+        let whole = need.saturating_add(align.saturating_sub(GRANULE));
+        let mut refused = None;
+        for more in short.into_iter().chain([whole]) {
+            if !room(root, more) {
+                continue;
+            }
+            match self.backing.extend(more) {
+                Err(reason) => refused = Some(reason),
+                Ok(range) => {
+                    root.reserved += range.end - range.start;
+                    root.peak_reserved = root.peak_reserved.max(root.reserved);
+                    let joined = (range.start == root.end).then(|| root.tlsf.hole_at_end(root.end));
+                    root.end = range.end;
+                    let range = match joined.filter(|&tail| tail > 0) {
+                        Some(tail) => self.take_tail(root, range, tail),
+                        None => range,
+                    };
+                    if let Some(grant) = self.give(lane, range, 0, bytes, align) {
+                        return grant.into();
+                    }
+                }
+            }
+        }
+        self.refusal(root, need, refused)
+    }
+
+    /// Joins a new range with the root's hole right before it.
+    fn take_tail(&self, root: &mut Root, range: Range<u64>, tail: u64) -> Range<u64> {
+        let end = range.end;
+        let start = range.start - tail;
+        root.tlsf.add(range, 0);
+        root.tlsf.take_out_range(start..end);
+        start..end
+    }
+
+    fn refusal(&self, root: &Root, need: u64, refused: Option<String>) -> Outcome {
+        let mut free = root.tlsf.total();
+        let mut clock = Clock::new();
+        for lane in self.lanes() {
+            let (bytes, unfinished) = self.unfinished(lane, &lane.lock());
+            if bytes > 0 {
+                self.progress.prove(lane.stream);
+            }
+            free += bytes;
+            clock.join(&unfinished);
+        }
+        match refused {
+            _ if free >= need && !clock.marks().is_empty() => Outcome::Wait(clock),
+            Some(reason) => Outcome::Exhausted(reason),
+            None => Outcome::OverBudget,
+        }
+    }
+
+    /// Releases holes of the root, the highest first, until at most `keep` bytes are reserved.
+    fn release(&self, root: &mut Root, keep: u64) -> u64 {
+        let before = root.reserved;
+        let holes: Vec<_> = root.tlsf.holes().map(|(at, size, _)| at..at + size).collect();
+        for hole in holes.into_iter().rev() {
+            let excess = root.reserved.saturating_sub(keep) / GRANULE * GRANULE;
+            if excess == 0 {
+                break;
+            }
+            let from = hole.end - excess.min(hole.end - hole.start);
+            for gone in self.backing.release(from..hole.end) {
+                root.reserved -= gone.end - gone.start;
+                root.tlsf.take_out_range(gone);
+            }
+        }
+        before - root.reserved
+    }
+}
