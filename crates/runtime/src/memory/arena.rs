@@ -6,12 +6,13 @@ use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
 use super::raw::Extent;
 use super::source::{STEP, Source};
-use super::tlsf::{GRANULE, Tlsf};
+use super::tlsf::{GRANULE, Grant, Tlsf};
 use crate::clock::{Clock, Held, Progress};
 use crate::error::{Code, Error, Result};
 use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::Arc;
+use cairn_pool::index::Index;
 
 /// Freed blocks that may wait in a quarantine, however small they are.
 const MOST_WAITING: usize = 1 << 16;
@@ -93,10 +94,29 @@ pub struct Arena {
 #[derive(Default)]
 struct Inner {
     tlsf: Tlsf,
+    /// Where blocks begin: the number of the block, and one more.
+    index: Index,
     quarantine: Quarantine,
     live: u64,
     peak: u64,
     dirty: u64,
+}
+
+impl Inner {
+    fn take(&mut self, bytes: u64, align: u64) -> Option<Grant> {
+        let grant = self.tlsf.alloc(bytes, align)?;
+        self.index.set(grant.offset, u64::from(grant.id) + 1);
+        Some(grant)
+    }
+
+    fn block(&self, offset: u64) -> Option<Grant> {
+        let id = self.index.get(offset).checked_sub(1)?;
+        self.tlsf.get(id as u32).filter(|block| block.offset == offset)
+    }
+
+    fn give(&mut self, offset: u64) -> Option<u64> {
+        self.tlsf.free(self.block(offset)?.id, 0)
+    }
 }
 
 /// Figures of an arena.
@@ -136,7 +156,7 @@ impl Arena {
         if skew > 0 {
             source.grow_to(skew).map_err(failed)?;
             inner.tlsf.grow(source.committed());
-            inner.tlsf.alloc(skew, GRANULE);
+            inner.take(skew, GRANULE);
         }
         // A range cut short by `ulimit -v` bounds what can be had; half of it goes to alignment.
         let capacity = capacity.min((source.reserved() / 2) & !(STEP - 1));
@@ -181,7 +201,7 @@ impl Arena {
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
         let free = self.capacity.saturating_sub(inner.live).min(self.budget.left_and_waiting());
-        let growth = self.source.reserved() - inner.tlsf.len();
+        let growth = self.source.reserved() - inner.tlsf.end();
         Usage {
             live: inner.live,
             waiting: inner.quarantine.bytes(),
@@ -229,12 +249,12 @@ impl Arena {
     }
 
     fn take(&self, inner: &mut Inner, ask: &Ask, need: u64) -> Attempt {
-        let grant = match inner.tlsf.alloc(need, ask.align) {
+        let grant = match inner.take(need, ask.align) {
             Some(grant) => grant,
             None => {
                 let growth = inner.tlsf.needed_growth(need, ask.align);
                 let Some(end) =
-                    inner.tlsf.len().checked_add(growth).filter(|&e| e <= self.source.reserved())
+                    inner.tlsf.end().checked_add(growth).filter(|&e| e <= self.source.reserved())
                 else {
                     return Attempt::Waiting;
                 };
@@ -242,8 +262,8 @@ impl Arena {
                     return Attempt::Refused(error.to_string());
                 }
                 let committed = self.source.committed().min(self.source.reserved());
-                inner.tlsf.grow(committed.max(end) - inner.tlsf.len());
-                match inner.tlsf.alloc(need, ask.align) {
+                inner.tlsf.grow(committed.max(end) - inner.tlsf.end());
+                match inner.take(need, ask.align) {
                     Some(grant) => grant,
                     None => return Attempt::Waiting,
                 }
@@ -253,7 +273,7 @@ impl Arena {
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
             && ask.huge == Huge::Required
         {
-            inner.tlsf.free(grant.offset);
+            inner.give(grant.offset);
             return Attempt::Refused(error.to_string());
         }
         inner.live += grant.size;
@@ -317,7 +337,7 @@ impl Arena {
     ) {
         let front = u64::from(found.tag >> 1) * GRANULE;
         let offset = found.start - front;
-        let bytes = inner.tlsf.size_of(offset).expect("a live range is a live block");
+        let bytes = inner.block(offset).expect("a live range is a live block").size;
         self.ranges.set_state(found.start, State::Quarantined);
         inner.live -= bytes;
         inner.quarantine.push(Entry { offset, front, bytes, poison, tails, ticket });
@@ -370,7 +390,7 @@ impl Arena {
             let extent = self.extent(address, found.size as usize);
             extent.expect("a block is in committed memory").fill(value);
         }
-        inner.tlsf.free(entry.offset);
+        inner.give(entry.offset);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
         if inner.dirty > DIRTY {
@@ -379,7 +399,7 @@ impl Arena {
     }
 
     fn release_holes(&self, inner: &mut Inner) {
-        for (offset, bytes) in inner.tlsf.holes() {
+        for (offset, bytes, _) in inner.tlsf.holes() {
             if bytes >= WORTH_RELEASING
                 && let Err(error) = self.source.release(offset, bytes)
             {
