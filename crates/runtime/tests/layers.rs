@@ -1,0 +1,429 @@
+//! Layers over memory, in every order and over every source: what they must do alone, in pairs, on
+//! streams, with threads, and through the settings of a runtime.
+
+#![cfg(not(feature = "shuttle"))]
+
+#[path = "layers/model.rs"]
+mod model;
+#[path = "layers/process.rs"]
+mod process;
+#[path = "layers/sources.rs"]
+mod sources;
+mod support;
+
+use cairn_runtime::error::Code;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::layer::{CANARY, POISON, Spec, Stack};
+use cairn_runtime::memory::supply::{Block, Supply};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Place, Span};
+use model::{Naive, naive};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use sources::{Ordered, Paper};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use support::*;
+
+const LAYERS: [&str; 4] = ["limit:200kib", "guard", "stats", "fault:every=5"];
+
+/// Every layer alone, and every ordered pair, the same one twice too.
+fn specs() -> Vec<Spec> {
+    let pairs = LAYERS.iter().flat_map(|a| LAYERS.iter().map(move |b| format!("{a},{b}")));
+    let all = LAYERS.iter().map(|a| a.to_string()).chain(pairs);
+    all.map(|text| Spec::parse(&text).unwrap()).collect()
+}
+
+/// A source, and the stream in whose order its blocks are used, if it has one.
+struct Bench<'a> {
+    rig: &'a Rig,
+    source: &'a dyn Supply,
+    stream: Option<Arc<Stream>>,
+    other: Arc<Stream>,
+}
+
+impl Bench<'_> {
+    fn fill(&self, block: &Block, value: u8) {
+        let task = fill(span(block), value);
+        match &self.stream {
+            Some(stream) => drop(stream.submit(task).unwrap()),
+            None => self.rig.shared.memory.perform(&task).unwrap(),
+        }
+    }
+
+    fn contents(&self, block: &Block) -> Vec<u8> {
+        self.settle();
+        bytes(span(block))
+    }
+
+    /// All work is done, and freed memory may leave.
+    fn settle(&self) {
+        self.rig.synchronize(self.stream.as_ref().unwrap_or(&self.other), None).unwrap();
+    }
+
+    fn flip(&self, address: usize) {
+        let extent = self.source.extent(address, 1).unwrap();
+        extent.write(&[!extent.read()[0]]);
+    }
+}
+
+fn span(block: &Block) -> Span {
+    Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) }
+}
+
+/// Runs a test over each source; afterwards everything is back.
+fn over_each_source(test: impl Fn(&Bench<'_>)) {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, other) = (rig.new_stream(), rig.new_stream());
+
+    let live = rig.shared.memory.usage(0).live;
+    let direct = rig.shared.memory.direct(0);
+    test(&Bench { rig: &rig, source: &direct, stream: None, other: other.clone() });
+    assert_eq!(rig.shared.memory.usage(0).live, live);
+
+    let ordered = Ordered::new(&rig);
+    test(&Bench { rig: &rig, source: &ordered, stream: Some(stream), other });
+    assert_eq!(ordered.out(), 0);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Take { bytes: u64, shift: u32 },
+    TakeTooMuch(u64),
+    Give(usize),
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let op = prop_oneof![
+        6 => (1..40_000u64, 9..14u32).prop_map(|(bytes, shift)| Op::Take { bytes, shift }),
+        1 => prop_oneof![Just(100 * MIB), Just(u64::MAX)].prop_map(Op::TakeTooMuch),
+        5 => any::<usize>().prop_map(Op::Give),
+    ];
+    prop::collection::vec(op, 1..40)
+}
+
+struct Held {
+    block: Block,
+    value: u8,
+}
+
+fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
+    let stack = spec.build();
+    let supply = stack.over(bench.source);
+    let mut model = naive(spec);
+    let mut held: Vec<Held> = Vec::new();
+    let mut next = 1u8;
+    let give = |held: Held, model: &mut Vec<Naive>| {
+        assert!(bench.contents(&held.block).iter().all(|&byte| byte == held.value));
+        model::give(model, held.block.bytes);
+        supply.give(held.block, bench.stream.as_ref()).unwrap();
+    };
+    for op in ops {
+        match *op {
+            Op::Take { bytes, .. } | Op::TakeTooMuch(bytes) => {
+                let align = if let Op::Take { shift, .. } = op { 1 << shift } else { 512 };
+                let ask = Ask { align, ..Ask::bytes(bytes) };
+                let taken = supply.take(&ask, bench.stream.as_ref());
+                match (taken, model::take(&mut model, bytes, 4 * MIB)) {
+                    (Ok(block), Ok(())) => {
+                        assert_eq!((block.address as u64 % align, block.bytes), (0, bytes));
+                        let (start, end) = (block.address, block.address + bytes as usize);
+                        let apart = |other: &Held| {
+                            let other = span(&other.block);
+                            end <= other.address || other.address + other.bytes <= start
+                        };
+                        assert!(held.iter().all(apart), "{start:#x} of {bytes} overlaps another");
+                        bench.fill(&block, next);
+                        held.push(Held { block, value: next });
+                        next = next.wrapping_add(1);
+                    }
+                    (Err(error), Err(refusal)) => {
+                        assert_eq!(error.code, Code::MemoryAllocation);
+                        for words in refusal.words(bytes) {
+                            assert!(error.text.contains(&words), "{}: {words}", error.text);
+                        }
+                    }
+                    (taken, expected) => panic!("{op:?}: {taken:?}, expected {expected:?}"),
+                }
+            }
+            Op::Give(index) if !held.is_empty() => {
+                give(held.swap_remove(index % held.len()), &mut model);
+            }
+            Op::Give(_) => {}
+        }
+        compare(&stack, &model);
+    }
+    bench.settle();
+    assert_eq!(stack.inspect(), Vec::<String>::new());
+    held.into_iter().for_each(|held| give(held, &mut model));
+    compare(&stack, &model);
+    bench.settle();
+}
+
+fn compare(stack: &Stack, model: &[Naive]) {
+    let figures = model.iter().filter_map(|layer| match layer {
+        Naive::Stats(figures, _) => Some(*figures),
+        _ => None,
+    });
+    let books = stack.books();
+    assert!(books.iter().map(|books| books.total).eq(figures));
+    for books in books {
+        assert!(books.supplies.values().all(|figures| *figures == books.total));
+    }
+}
+
+#[test]
+fn layers_and_pairs_of_layers_agree_with_a_model() {
+    over_each_source(|bench| {
+        for spec in specs() {
+            let config = Config { cases: 128, failure_persistence: None, ..Config::default() };
+            TestRunner::new(config)
+                .run(&ops(), |ops| {
+                    run(bench, &spec, &ops);
+                    Ok(())
+                })
+                .unwrap_or_else(|failure| panic!("{spec} over {}: {failure}", bench.source.name()));
+        }
+    });
+}
+
+/// Distance of the canaries of each guard from the block, outermost guard first.
+fn canaries(spec: &Spec, align: usize) -> impl Iterator<Item = (usize, usize)> {
+    let guards = spec.to_string().matches("guard").count();
+    (0..guards).map(move |inner| (inner * align, inner * CANARY))
+}
+
+#[test]
+fn a_write_beside_a_block_is_found_at_every_nesting() {
+    let (bytes, align) = (1001, 2048);
+    over_each_source(|bench| {
+        for spec in specs() {
+            for (front, back) in canaries(&spec, align) {
+                for (side, offset) in [
+                    ("in front of", -1 - front as i64),
+                    ("in front of", -(CANARY as i64) - front as i64),
+                    ("behind", (bytes + back) as i64),
+                    ("behind", (bytes + back + CANARY - 1) as i64),
+                ] {
+                    damage(bench, &spec, (bytes as u64, align as u64), side, offset);
+                }
+            }
+        }
+    });
+}
+
+fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
+    let stack = spec.build();
+    let supply = stack.over(bench.source);
+    let ask = Ask { align, ..Ask::bytes(bytes) };
+    let block = supply.take(&ask, bench.stream.as_ref()).unwrap();
+    bench.settle();
+    bench.flip(block.address.wrapping_add_signed(offset as isize));
+    let words = [
+        format!("the block {:#x} of {bytes} bytes: 1 bytes {side} it", block.address),
+        format!("the first at offset {offset}, "),
+    ];
+    let found = stack.inspect();
+    assert_eq!(found.len(), 1, "{spec}: {found:?}");
+
+    let given = supply.give(block, bench.stream.as_ref());
+    let error = match &bench.stream {
+        None => given.unwrap_err(),
+        Some(stream) => {
+            given.unwrap();
+            bench.rig.synchronize(stream, None).unwrap_err()
+        }
+    };
+    assert_eq!((error.code, &error.text), (Code::MemoryFree, &found[0]), "{spec}");
+    for words in words {
+        assert!(error.text.contains(&words), "{spec}: {}, not {words}", error.text);
+    }
+    assert!(stack.inspect().is_empty());
+    assert!(stack.books().iter().all(|b| (b.total.live, b.total.gives) == (0, 1)));
+}
+
+#[test]
+fn both_sides_are_named_with_the_bytes_that_were_found() {
+    over_each_source(|bench| {
+        let stack = Spec::parse("guard").unwrap().build();
+        let supply = stack.over(bench.source);
+        let block = supply.take(&Ask::bytes(100), bench.stream.as_ref()).unwrap();
+        bench.settle();
+        let write = |at: usize, text: &[u8]| bench.source.extent(at, 4).unwrap().write(text);
+        write(block.address - 4, &[1, 2, 3, 4]);
+        write(block.address + 100, &[5, 6, 7, 8]);
+        let found = stack.inspect().remove(0);
+        let parts = [
+            "4 bytes in front of it, the first at offset -4, where 01 02 03 04 was found",
+            "4 bytes behind it, the first at offset 100, where 05 06 07 08 ",
+        ];
+        assert!(parts.iter().all(|part| found.contains(part)), "{found}");
+        drop(supply.give(block, bench.stream.as_ref()));
+        drop(bench.rig.synchronize(bench.stream.as_ref().unwrap_or(&bench.other), None));
+    });
+}
+
+#[test]
+fn memory_is_poisoned_when_it_leaves_and_not_before() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let stack = Spec::parse("guard,stats").unwrap().build();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let all = |span: Span, value: u8| bytes(span).iter().all(|&byte| byte == value);
+
+    let direct = rig.shared.memory.direct(0);
+    let supply = stack.over(&direct);
+    let block = supply.take(&Ask::bytes(5000), None).unwrap();
+    let (at, copied) = (span(&block), rig.alloc(0, 5000));
+    stream.submit(fill(at, 7)).unwrap();
+    stream.submit(gate.task()).unwrap();
+    stream.submit(copy(at, copied)).unwrap();
+    supply.give(block, None).unwrap();
+    gate.open();
+    rig.synchronize(&stream, None).unwrap();
+    assert!(all(copied, 7) && all(at, 7), "the quarantine keeps what is there");
+    rig.shared.memory.empty_quarantines();
+    assert!(all(at, POISON));
+
+    let ordered = Ordered::new(&rig);
+    let (supply, gate) = (stack.over(&ordered), Gate::default());
+    stream.submit(gate.task()).unwrap();
+    let block = supply.take(&Ask::bytes(5000), Some(&stream)).unwrap();
+    let at = span(&block);
+    stream.submit(fill(at, 9)).unwrap();
+    stream.submit(copy(at, copied)).unwrap();
+    supply.give(block, Some(&stream)).unwrap();
+    gate.open();
+    rig.synchronize(&stream, None).unwrap();
+    assert!(all(copied, 9) && all(at, POISON));
+}
+
+#[test]
+fn canaries_wait_for_earlier_work_of_the_stream() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let ordered = Ordered::new(&rig);
+    let stack = Spec::parse("guard").unwrap().build();
+    let supply = stack.over(&ordered);
+
+    let whole = ordered.take(&Ask::bytes(MIB), Some(&stream)).unwrap();
+    stream.submit(gate.task()).unwrap();
+    stream.submit(fill(span(&whole), 5)).unwrap();
+    ordered.give(whole, Some(&stream)).unwrap();
+    let block = supply.take(&Ask::bytes(4096), Some(&stream)).unwrap();
+    assert_eq!(stack.inspect(), Vec::<String>::new(), "no canary stands there yet");
+    gate.open();
+    supply.give(block, Some(&stream)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+}
+
+#[test]
+fn canaries_that_an_abort_dropped_raise_no_alarm() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let ordered = Ordered::new(&rig);
+    let stack = Spec::parse("guard").unwrap().build();
+    let supply = stack.over(&ordered);
+    stream.submit(gate.task()).unwrap();
+    let block = supply.take(&Ask::bytes(4096), Some(&stream)).unwrap();
+    stream.abort();
+    gate.open();
+    let abort = rig.synchronize(&stream, None).unwrap_err();
+    assert_eq!(abort.code, Code::StreamAbort);
+    supply.give(block, Some(&stream)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+}
+
+#[test]
+fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let stream = rig.new_stream();
+    let ordered = Ordered::new(&rig);
+    let stack = Spec::parse("stats,guard").unwrap().build();
+    let supply = stack.over(&ordered);
+    let block = supply.take(&Ask::bytes(100), Some(&stream)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    let behind = block.address + 100;
+    stream.close(true).unwrap();
+    assert_eq!(supply.take(&Ask::bytes(100), Some(&stream)).unwrap_err().code, Code::InvalidHandle);
+    let extent = ordered.extent(behind, 1).unwrap();
+    extent.write(&[!extent.read()[0]]);
+    assert_eq!(supply.give(block, Some(&stream)).unwrap_err().code, Code::MemoryFree);
+    let total = stack.books()[0].total;
+    assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
+}
+
+#[test]
+fn canaries_of_external_blocks_are_put_only_on_request() {
+    use cairn_runtime::memory::layer::spec::Below;
+    for (text, room) in [("guard", 0), ("guard:external", CANARY as u64)] {
+        let paper = Paper::default();
+        let stack = Spec::parse(text).unwrap().build_over(Below::External);
+        let supply = stack.over(&paper);
+        let block = supply.take(&Ask::bytes(64), None).unwrap();
+        supply.give(block, None).unwrap();
+        let asked = paper.asked.lock().unwrap()[0];
+        assert_eq!((asked.bytes, asked.front, asked.back), (64, room, room), "{text}");
+        assert_eq!(*paper.poisons.lock().unwrap(), [Some(POISON)]);
+    }
+}
+
+#[test]
+fn eight_threads_get_exactly_what_a_limit_allows() {
+    const SIZE: u64 = 4096;
+    const ALLOWED: u64 = 301;
+    over_each_source(|bench| {
+        let text = format!("stats,limit:{},guard", ALLOWED * SIZE + SIZE - 1);
+        let stack = Spec::parse(&text).unwrap().build();
+        let supply = stack.over(bench.source);
+        let (stream, kept) = (bench.stream.as_ref(), Mutex::new(Vec::new()));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let mine = (0..100).filter_map(|_| supply.take(&Ask::bytes(SIZE), stream).ok());
+                    let mine: Vec<_> = mine.collect();
+                    kept.lock().unwrap().extend(mine);
+                });
+            }
+        });
+        let kept = kept.into_inner().unwrap();
+        assert_eq!(kept.len() as u64, ALLOWED);
+        let total = stack.books()[0].total;
+        assert_eq!((total.takes, total.failures), (ALLOWED, 800 - ALLOWED));
+        kept.into_iter().for_each(|block| supply.give(block, stream).unwrap());
+        assert_eq!(stack.books()[0].total.live, 0);
+    });
+}
+
+#[test]
+fn a_limit_holds_at_every_moment() {
+    const MOST: u64 = 64 << 10;
+    let paper = Paper::default();
+    let stack = Spec::parse("limit:64kib,stats").unwrap().build();
+    let supply = stack.over(&paper);
+    let live = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for thread in 0..8u64 {
+            let (supply, live) = (&supply, &live);
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    let bytes = 1 + (round * 7919 + thread * 104_729) % 20_000;
+                    let Ok(block) = supply.take(&Ask::bytes(bytes), None) else { continue };
+                    let now = live.fetch_add(bytes, Ordering::SeqCst) + bytes;
+                    assert!(now <= MOST, "{now} bytes are out");
+                    live.fetch_sub(bytes, Ordering::SeqCst);
+                    supply.give(block, None).unwrap();
+                }
+            });
+        }
+    });
+    let total = stack.books()[0].total;
+    assert_eq!((total.live, total.blocks, total.takes), (0, 0, total.gives));
+    assert!(total.takes > 0 && total.peak <= MOST);
+    let block = supply.take(&Ask::bytes(MOST), None).expect("all of it is there again");
+    supply.give(block, None).unwrap();
+}

@@ -1,0 +1,172 @@
+//! Layers as a process gets them from `CAIRN_MEMORY`: under `aclrtMalloc` and `aclrtFree`.
+
+use crate::sources::Paper;
+use crate::support::*;
+use cairn_runtime::error::Code;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::layer::{CANARY, Spec};
+use cairn_runtime::memory::supply::{Lease, Supply};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+fn layered(spec: &str) -> Rig {
+    let rig = rig(1, |config| config.memory = Spec::parse(spec).unwrap());
+    rig.set_device(0).unwrap();
+    rig
+}
+
+#[test]
+fn malloc_and_free_go_through_the_layers() {
+    let rig = layered("limit:1mib,guard,stats,fault:nth=3");
+    let memory = &rig.shared.memory;
+    let block = rig.alloc(0, 1 << 19);
+    let small = rig.alloc(0, 100);
+    assert!(memory.allocate(0, Ask::bytes(64)).unwrap_err().text.contains("injected fault"));
+    let refused = memory.allocate(0, Ask::bytes(1 << 19)).unwrap_err();
+    assert_eq!(refused.code, Code::MemoryAllocation);
+    assert!(
+        refused
+            .text
+            .contains("asked 524288 bytes of the memory of device 0, live 524388, limit 1048576"),
+        "{}",
+        refused.text
+    );
+    let other = memory.allocate(1, Ask::bytes(1 << 20)).expect("a device has a limit of its own");
+    memory.free(other).unwrap();
+
+    let total = memory.books(0)[0].total;
+    assert_eq!((total.live, total.blocks, total.takes, total.failures), (524_388, 2, 2, 1));
+    assert_eq!((total.peak, total.requested, total.largest), (524_388, 524_388, 524_288));
+    memory.free(block.address).unwrap();
+    let twice = memory.free(block.address).unwrap_err();
+    assert!(twice.text.contains("already freed"), "{}", twice.text);
+    assert!(memory.free(small.address + 1).is_err());
+    assert_eq!(memory.books(0)[0].total.gives, 1);
+
+    let extent = memory.extent(small.address + 100, 1).unwrap();
+    extent.write(&[!extent.read()[0]]);
+    assert_eq!(memory.inspect().len(), 1);
+    assert!(memory.report().contains("1 bytes behind it, the first at offset 100"));
+    let found = memory.free(small.address).unwrap_err();
+    assert_eq!(found.code, Code::MemoryFree);
+    assert!(memory.free(small.address).unwrap_err().text.contains("already freed"));
+    assert!(memory.inspect().is_empty());
+    assert_eq!(memory.books(0)[0].total.live, 0);
+    assert_eq!(memory.usage(0).live, 0);
+    let report = memory.report();
+    assert_eq!(report.lines().count(), 2, "a line for each device that was used: {report}");
+    assert!(
+        report.starts_with("cairn: stats of device 0: live 0 bytes in 0 blocks, peak 524388, largest 524288, taken 2 (524388 bytes), given back 2, failed 1\n"),
+        "{report}"
+    );
+}
+
+#[test]
+fn without_a_spec_there_is_nothing_in_the_way() {
+    let rig = layered("");
+    let memory = &rig.shared.memory;
+    let block = rig.alloc(0, 100);
+    assert_eq!(memory.usage(0).live, 512, "no room around it");
+    memory.free(block.address).unwrap();
+    assert!(
+        memory.books(0).is_empty() && memory.inspect().is_empty() && memory.report().is_empty()
+    );
+    let paper: Arc<dyn Supply> = Arc::<Paper>::default();
+    assert!(Arc::ptr_eq(&memory.wrap(0, paper.clone()), &paper));
+    assert!(Arc::ptr_eq(&memory.wrap_external(paper.clone()), &paper));
+}
+
+#[test]
+fn the_room_of_a_guard_is_refused_to_tasks_and_counts_as_memory() {
+    let rig = layered("guard");
+    let block = rig.alloc(0, 1000);
+    assert_eq!(
+        rig.shared.memory.usage(0).live,
+        512 + 1000u64.next_multiple_of(512) + CANARY as u64
+    );
+    let stream = rig.new_stream();
+    for (back, more) in [(0, 1), (1, 0)] {
+        let mut wide = block;
+        wide.address -= back;
+        wide.bytes += back + more;
+        stream.submit(fill(wide, 1)).unwrap();
+        let error = rig.synchronize(&stream, None).unwrap_err();
+        assert_eq!(error.code, Code::RtParamInvalid, "{}", error.text);
+    }
+    stream.submit(fill(block, 1)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    rig.shared.memory.free(block.address).unwrap();
+    let much = rig.shared.memory.allocate(0, Ask::bytes(64 * MIB)).unwrap_err();
+    assert!(much.text.contains("asked 67108864 bytes and 1024 for layers"), "{}", much.text);
+}
+
+#[test]
+fn a_reset_gives_everything_back_through_the_layers() {
+    let rig = layered("stats,guard,limit:1mib");
+    let memory = &rig.shared.memory;
+    let blocks: Vec<_> = (1..=4).map(|n| rig.alloc(0, n * 1000)).collect();
+    let extent = memory.extent(blocks[2].address - 1, 1).unwrap();
+    extent.write(&[!extent.read()[0]]);
+    rig.reset_device(0, true).unwrap();
+    let total = memory.books(0)[0].total;
+    assert_eq!((total.live, total.blocks, total.gives, total.peak), (0, 0, 4, 10_000));
+    assert_eq!((memory.usage(0).live, memory.usage(0).waiting), (0, 0));
+    rig.set_device(0).unwrap();
+    rig.alloc(0, MIB);
+}
+
+#[test]
+fn a_block_is_freed_once_whoever_is_first() {
+    let rig = layered("stats,guard,limit:1mib");
+    let memory = &rig.shared.memory;
+    let freed = AtomicU64::new(0);
+    for _ in 0..50 {
+        let blocks: Vec<_> = (0..8).map(|_| rig.alloc(0, 700)).collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (blocks, freed) = (&blocks, &freed);
+                scope.spawn(move || {
+                    for at in 0..8 {
+                        let block = blocks[(at + thread) % 8];
+                        if memory.free(block.address).is_ok() {
+                            freed.fetch_add(1, Ordering::Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+    }
+    assert_eq!(freed.into_inner(), 400);
+    let total = memory.books(0)[0].total;
+    assert_eq!((total.live, total.takes, total.gives), (0, 400, 400));
+    rig.alloc(0, MIB);
+}
+
+#[test]
+fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
+    let rig = layered("stats,limit:1000");
+    let memory = &rig.shared.memory;
+    let block = rig.alloc(0, 600);
+    let pool = memory.wrap(0, Arc::<Paper>::default());
+    assert!(Lease::take(&pool, &Ask::bytes(401), None).is_err());
+    let lease = Lease::take(&pool, &Ask::bytes(400), None).unwrap();
+    let books = memory.books(0).remove(0);
+    assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
+    assert_eq!(books.supplies["paper"].live, 400);
+    assert_eq!(books.supplies["the memory of device 0"].live, 600);
+    assert!(memory.report().contains("stats of paper: live 400 bytes in 1 blocks"));
+    lease.give().unwrap();
+    memory.free(block.address).unwrap();
+
+    let externals: Vec<_> =
+        (0..200).map(|_| memory.wrap_external(Arc::<Paper>::default())).collect();
+    for external in &externals {
+        drop(Lease::take(external, &Ask::bytes(1000), None).unwrap());
+    }
+    drop(externals);
+    drop(memory.wrap_external(Arc::<Paper>::default()));
+    let report = memory.report();
+    assert!(report.lines().count() < 200, "those that ended are summed up");
+    let ended = "stats of allocators that have ended: live 0 bytes in 0 blocks, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
+    assert!(report.contains(ended), "{report}");
+}
