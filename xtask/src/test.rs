@@ -69,7 +69,7 @@ pub fn models(root: &Path) -> Option<Command> {
     root.join("crates/runtime/tests/models.rs").exists().then(|| {
         let mut command = cargo(
             root,
-            &["test", "-p", "cairn-runtime", "--features", "shuttle", "--test", "models"],
+            &["test", "-p", "cairn-runtime", "--features", "shuttle", "--test", "models*"],
         );
         command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
         command

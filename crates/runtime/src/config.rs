@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::memory::layer::Spec;
 use crate::memory::source;
+use std::time::Duration;
 
 /// How many software devices a process may ask for.
 pub const MAX_DEVICES: usize = 16;
@@ -33,6 +34,9 @@ pub struct Config {
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
+    /// After how long a wait at a turnstile, or a callback that does not return, is logged
+    /// (`CAIRN_TURNSTILE_LOG_MS`).
+    pub turnstile_log: Duration,
 }
 
 impl Config {
@@ -93,6 +97,12 @@ impl Config {
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
+            turnstile_log: Duration::from_millis(number(
+                "CAIRN_TURNSTILE_LOG_MS",
+                1,
+                86_400_000,
+                5000,
+            )? as u64),
         })
     }
 

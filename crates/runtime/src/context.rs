@@ -102,10 +102,13 @@ impl Runtime {
             }
             if self.handles.remove::<Stream>(*handle).is_ok() {
                 let _ = stream.close(true);
+                self.allocators.stream_ended(*handle, stream);
             }
         }
+        context.default_stream.ending.store(true, Ordering::SeqCst);
         let _ = context.default_stream.close(true);
         let _ = self.handles.remove::<Stream>(context.default_handle());
+        self.allocators.stream_ended(context.default_handle(), &context.default_stream);
         let _ = self.handles.remove::<Context>(context.handle);
     }
 
@@ -148,7 +151,7 @@ impl Runtime {
             ));
         }
         self.end_context(&context);
-        device.clear_if_closed(&self.shared.memory);
+        device.clear_if_closed(&self.shared.memory, &self.allocators);
         Ok(())
     }
 
@@ -233,6 +236,8 @@ impl Runtime {
             let device = &self.devices[context.device as usize];
             self.shared.memory.show_streams(device.id, device.stream_count());
         }
-        stream.close(wait)
+        let closed = stream.close(wait);
+        self.allocators.stream_ended(handle, &stream);
+        closed
     }
 }

@@ -8,6 +8,7 @@ use crate::error::{Code, Error, Result};
 use crate::host;
 use crate::lock::{Mutex, Rank};
 use crate::memory::Memory;
+use crate::memory::registry::Registry;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -84,9 +85,10 @@ impl Device {
 
     /// Releases the memory of a device that nobody has open. If somebody opened it again meanwhile,
     /// everything stays.
-    pub(crate) fn clear_if_closed(&self, memory: &Memory) {
+    pub(crate) fn clear_if_closed(&self, memory: &Memory, allocators: &Registry) {
         let state = self.state.lock();
         if state.references == 0 && state.primary.is_none() && state.explicit.is_empty() {
+            allocators.device_ends(self.id);
             memory.clear(self.id);
             memory.set_active(self.id, false);
         }
@@ -144,7 +146,7 @@ impl Runtime {
         };
         if let Some(primary) = last {
             self.end_context(&primary);
-            device.clear_if_closed(&self.shared.memory);
+            device.clear_if_closed(&self.shared.memory, &self.allocators);
         }
         self.device_callbacks.call(device.id, DeviceState::ResetPost);
         Ok(())

@@ -80,6 +80,8 @@ codes! {
     InvalidMaxOpqueue = 148048,
     /// Something inside failed; the text says what.
     Internal = 500000,
+    /// An execution failed; when memory could not be had from a user's allocator, for one.
+    GeFailure = 500002,
     /// The runtime cannot serve this process or object any more.
     RtInternal = 507000,
     /// Waiting for a stream ran out of time.

@@ -23,7 +23,6 @@ thread_local! {
 
 /// A thread that calls the runtime. Lives as long as the process; reused after its thread ended.
 pub struct HostThread {
-    #[cfg_attr(feature = "shuttle", allow(dead_code))]
     tid: AtomicU64,
     version: AtomicU64,
     ordered: Mutex<Clock>,
@@ -88,6 +87,11 @@ impl HostThread {
         let generation = (self.begun.load(Ordering::Acquire) >> COUNT_BITS) + 1;
         self.begun.store(generation << COUNT_BITS, Ordering::Release);
         self.done.store(generation << COUNT_BITS, Ordering::Release);
+    }
+
+    /// The kernel's number of the thread, for log lines.
+    pub fn number(&self) -> u64 {
+        self.tid.load(Ordering::Acquire)
     }
 
     /// The thread's error text.

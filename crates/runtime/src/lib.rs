@@ -33,6 +33,7 @@ use error::{Code, Error, Result};
 use event::{Event, Kind};
 use handle::{Handled, Table};
 use host::HostThread;
+use memory::registry::Registry;
 use shared::Shared;
 use std::time::{Duration, Instant};
 use stream::{FailureMode, Stream};
@@ -61,6 +62,8 @@ pub struct Runtime {
     pub shared: Arc<Shared>,
     /// Handles the user holds; doors add objects of their own.
     pub handles: Table,
+    /// Users' allocators, by stream.
+    pub allocators: Registry,
     /// Who wants to know when streams come and go.
     pub stream_callbacks: callbacks::Callbacks<callbacks::OfStream>,
     /// Who wants to know when devices are opened and closed.
@@ -88,6 +91,7 @@ impl Runtime {
         let shared = Shared::new(config, (STREAMS_PER_DEVICE + 64) * count.max(1) * 2)?;
         Ok(Runtime {
             devices: (0..count as u32).map(Device::new).collect(),
+            allocators: Registry::new(&shared),
             shared,
             handles: Table::reserve()?,
             stream_callbacks: Default::default(),

@@ -5,6 +5,13 @@ pub const SATURATE: u32 = 0;
 /// Overflow gives infinities and NaN: the default of every part here.
 pub const SATURATE_INF_NAN: u32 = 1;
 
+/// Bytes that the memory of a tensor with so many bytes has to have on the named part: a multiple of
+/// 32, never none, and 32 more on the parts whose kernels read beyond the end.
+pub fn tensor_room(name: &str, bytes: u64) -> Option<u64> {
+    let beyond = if name.starts_with("Ascend950") { 0 } else { 32 };
+    Some(bytes.checked_next_multiple_of(32)?.checked_add(beyond)?.max(32))
+}
+
 /// The figures of a part that programs ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -96,4 +103,19 @@ pub fn part(name: &str) -> Part {
     ];
     let known = families.iter().find(|(prefix, _)| name.starts_with(prefix));
     known.map_or(families[3].1, |(_, part)| *part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensors_are_padded_as_the_part_wants_it() {
+        for (bytes, room) in [(0, 32), (1, 64), (32, 64), (33, 96), (1 << 20, (1 << 20) + 32)] {
+            assert_eq!(tensor_room("Ascend910B1", bytes), Some(room));
+        }
+        assert_eq!(tensor_room("Ascend950", 33), Some(64));
+        assert_eq!(tensor_room("Ascend950", 0), Some(32));
+        assert_eq!(tensor_room("Ascend910B1", u64::MAX), None);
+    }
 }

@@ -37,15 +37,37 @@ struct RunQueue {
 
 struct Timer {
     at: u64,
-    stream: Weak<Stream>,
-    seq: u64,
-    capture: Weak<Capture>,
+    due: Due,
+}
+
+/// What happens at a time.
+enum Due {
+    /// The stream's wait `seq` for the capture ends.
+    Wait { stream: Weak<Stream>, seq: u64, capture: Weak<Capture> },
+    /// A short piece of our own work, on whichever worker is free.
+    Call(Box<dyn FnOnce() + Send>),
 }
 
 impl Timer {
     /// True if the wait has ended otherwise.
     fn is_over(&self) -> bool {
-        self.stream.upgrade().is_none_or(|stream| stream.has_finished(self.seq))
+        match &self.due {
+            Due::Wait { stream, seq, .. } => {
+                stream.upgrade().is_none_or(|stream| stream.has_finished(*seq))
+            }
+            Due::Call(_) => false,
+        }
+    }
+
+    fn ring(self) {
+        match self.due {
+            Due::Wait { stream, seq, capture } => {
+                if let (Some(stream), Some(capture)) = (stream.upgrade(), capture.upgrade()) {
+                    stream.wait_expired(seq, &capture);
+                }
+            }
+            Due::Call(call) => call(),
+        }
     }
 }
 
@@ -119,11 +141,21 @@ impl Scheduler {
     /// Ends the stream's wait `seq` for the capture at this time.
     pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
         let (stream, capture) = (Arc::downgrade(&stream), Arc::downgrade(&capture));
+        self.set(Timer { at, due: Due::Wait { stream, seq, capture } });
+    }
+
+    /// Calls `call` on a worker at this time, or soon after when all are busy. It may neither block
+    /// nor run code of the user.
+    pub(crate) fn call_at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
+        self.set(Timer { at, due: Due::Call(Box::new(call)) });
+    }
+
+    fn set(&self, timer: Timer) {
         let over = {
             let mut queue = self.queue.lock();
             let full = queue.timers.len() == queue.timers.capacity();
             let over = if full { std::mem::take(&mut queue.timers) } else { BinaryHeap::new() };
-            queue.timers.push(Reverse(Timer { at, stream, seq, capture }));
+            queue.timers.push(Reverse(timer));
             over
         };
         let left: Vec<_> = over.into_iter().filter(|t| !t.0.is_over()).collect();
@@ -185,11 +217,7 @@ impl Scheduler {
             loop {
                 if let Some(timer) = queue.due() {
                     drop(queue);
-                    if let (Some(stream), Some(capture)) =
-                        (timer.stream.upgrade(), timer.capture.upgrade())
-                    {
-                        stream.wait_expired(timer.seq, &capture);
-                    }
+                    timer.ring();
                     break;
                 }
                 if let Some(stream) = queue.pop() {

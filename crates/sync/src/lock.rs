@@ -34,6 +34,8 @@ pub enum Rank {
     Registry,
     /// The owner and the queue of a turnstile; never held during a callback.
     Turnstile,
+    /// The blocks of users' allocators that are out.
+    Outstanding,
     /// The tables of a layer over memory.
     Layer,
     /// What a pool has that belongs to no lane; also whoever moves memory between lanes.

@@ -4,14 +4,18 @@
 pub mod arena;
 pub mod budget;
 pub mod direct;
+pub mod external;
 pub mod layer;
+pub mod outstanding;
 mod pressure;
 pub mod quarantine;
 pub mod ranges;
 pub mod raw;
 pub mod registered;
+pub mod registry;
 pub mod source;
 pub mod supply;
+pub mod turnstile;
 
 pub use cairn_pool::tlsf;
 

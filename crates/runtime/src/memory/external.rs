@@ -1,0 +1,304 @@
+//! A user's allocator as something that blocks are taken from. The acl descriptor and `ge::Allocator`
+//! are both this one type; a door says how each is called.
+//!
+//! ```text
+//!  take   turnstile [ alloc ─> get address ─> checks ]    refused: turnstile [ free ]
+//!  give   poison task on the stream, if a layer wants it ─> turnstile [ free ]
+//! ```
+
+use super::arena::Ask;
+use super::outstanding::{Clash, Out, Outstanding};
+use super::raw::Extent;
+use super::supply::{Block, Supply};
+use super::turnstile::{Turnstile, Turnstiles, Visit};
+use super::{Located, describe};
+use crate::error::{Code, Error, Result};
+use crate::host::{self, HostThread};
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::task::{Place, Span, Task};
+use std::fmt;
+
+/// What the address of a block has to be a multiple of. CANN's documentation asks for 64, but its
+/// own requests are multiples of 32: a pool that packs them is taken.
+pub const ALIGNMENT: usize = 32;
+
+/// Tells one allocator of a user from another: equal ones are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// The user's object.
+    pub object: usize,
+    /// The user's functions, in an order of the door's own; 0 for one that is not there.
+    pub functions: [usize; 4],
+}
+
+/// A call into a user's allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// A block of so many bytes.
+    Alloc(usize),
+    /// The same, preferably at this address.
+    Advise(usize, usize),
+    /// The address of a block.
+    Address(usize),
+    /// A block goes back.
+    Free(usize),
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::Alloc(bytes) => write!(f, "alloc({bytes})"),
+            Request::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
+            Request::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
+            Request::Free(block) => write!(f, "free({block:#x})"),
+        }
+    }
+}
+
+/// A callback threw a C++ exception; with its text where it had one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thrown(pub String);
+
+/// How a door calls an allocator of the user. Dropped, with no lock held, when nothing needs the
+/// allocator any more.
+pub trait UserAllocator: Send + Sync {
+    /// The object and its functions.
+    fn identity(&self) -> Identity;
+
+    /// True if it understands [`Request::Advise`].
+    fn takes_advice(&self) -> bool;
+
+    /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
+    /// thread, `left` is called in its place and this never returns.
+    fn call(&self, request: Request, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
+}
+
+/// An allocator of the user.
+///
+/// **Threads.** Callbacks run on the calling thread, behind the turnstile of the user's object and
+/// no lock; a thread inside a callback may call ACL, also to come here again. **Blocks** must lie in
+/// live memory that this process got from ACL on the stream's device; anything else is refused when
+/// the block is taken, and what was obtained goes back. **At exit**, once `main` has returned,
+/// nothing is called.
+pub struct External {
+    user: Box<dyn UserAllocator>,
+    turnstile: Arc<Turnstile>,
+    turnstiles: Arc<Turnstiles>,
+    outstanding: Arc<Outstanding>,
+    shared: Arc<Shared>,
+}
+
+impl External {
+    /// The allocator behind the user's functions.
+    pub fn new(
+        user: Box<dyn UserAllocator>,
+        turnstiles: Arc<Turnstiles>,
+        outstanding: Arc<Outstanding>,
+        shared: Arc<Shared>,
+    ) -> External {
+        let turnstile = turnstiles.of(user.identity().object);
+        External { user, turnstile, turnstiles, outstanding, shared }
+    }
+
+    /// The user's object and functions.
+    pub fn identity(&self) -> Identity {
+        self.user.identity()
+    }
+
+    fn maker(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+
+    fn visit(&self, request: Request, stream: Option<&Arc<Stream>>) -> Visit {
+        let object = self.user.identity().object;
+        Visit { object, request, stream: stream.map(|s| s.index) }
+    }
+
+    fn call(&self, request: Request, stream: Option<&Arc<Stream>>) -> Result<usize> {
+        self.turnstiles.watch();
+        let visit = self.visit(request, stream);
+        let left = || {
+            log::error!(
+                "thread {} ended itself in {visit}; what it was in the middle of is lost, and it stays parked",
+                HostThread::current().number()
+            );
+            self.turnstiles.abandon();
+        };
+        let called =
+            self.turnstile.pass(visit, || host::in_callback(|| self.user.call(request, &left)));
+        called.map_err(|Thrown(text)| {
+            let text = if text.is_empty() { text } else { format!(": {text}") };
+            failure(format!("{visit} threw a C++ exception{text}"))
+        })
+    }
+
+    /// Takes a block from the user and admits it; runs behind the turnstile.
+    fn obtain(&self, request: Request, bytes: usize, stream: Option<&Arc<Stream>>) -> Result<Out> {
+        let asked = self.visit(request, stream);
+        let block = self.call(request, stream)?;
+        if block == 0 {
+            return Err(failure(format!(
+                "{asked} gave null; no other memory is taken in its place"
+            )));
+        }
+        if let Some(out) = self.outstanding.find(self.maker(), block) {
+            return Err(out_twice(&asked, block, &out));
+        }
+        let admitted = self
+            .call(Request::Address(block), stream)
+            .and_then(|address| self.place(&asked, block, address, bytes, stream))
+            .and_then(|out| match self.outstanding.add(out) {
+                Ok(()) => Ok(out),
+                Err(Clash::Block(other) | Clash::Bytes(other)) => {
+                    Err(overlap(&asked, &out, &other))
+                }
+            });
+        if admitted.is_err()
+            && let Err(error) = self.call(Request::Free(block), stream)
+        {
+            log::error!("{}", error.text);
+        }
+        admitted
+    }
+
+    /// Checks that a block lies in memory that it may lie in.
+    fn place(
+        &self,
+        asked: &Visit,
+        block: usize,
+        address: usize,
+        bytes: usize,
+        stream: Option<&Arc<Stream>>,
+    ) -> Result<Out> {
+        let wrong = |why: String| {
+            failure(format!("{asked} gave the block {block:#x} at {address:#x}, which {why}"))
+        };
+        if address == 0 {
+            return Err(failure(format!(
+                "{asked} gave the block {block:#x}, whose address is null"
+            )));
+        }
+        let located = self.shared.memory.locate(address);
+        let (device, inside) = match located {
+            Located::Device(device, Some(inside)) => (device, inside),
+            Located::Device(..) => {
+                return Err(wrong(format!("is {}", describe(address, &located))));
+            }
+            _ => {
+                let what = describe(address, &located);
+                return Err(wrong(format!(
+                    "is {what}: blocks have to lie in device memory from aclrtMalloc"
+                )));
+            }
+        };
+        if let Some(stream) = stream.filter(|s| s.spec.device != device) {
+            return Err(wrong(format!(
+                "is memory of device {device}, and the stream is on device {}",
+                stream.spec.device
+            )));
+        }
+        if !inside.live {
+            return Err(wrong(format!("was freed: it is {}", describe(address, &located))));
+        }
+        let left = inside.start as u64 + inside.bytes - address as u64;
+        if bytes as u64 > left {
+            return Err(wrong(format!(
+                "is too short: {left} bytes are left of {}",
+                describe(address, &located)
+            )));
+        }
+        if !address.is_multiple_of(ALIGNMENT) {
+            return Err(wrong(format!(
+                "is not a multiple of {ALIGNMENT}: align blocks to 64 bytes"
+            )));
+        }
+        let (maker, object) = (self.maker(), self.user.identity().object);
+        Ok(Out { maker, object, block, address, bytes, device, stream: asked.stream })
+    }
+
+    /// Overwrites a whole block in stream order, as a layer wished.
+    fn poison(&self, out: &Out, value: u8, stream: &Arc<Stream>) {
+        let place = Place::Device(out.device);
+        let to = Span { address: out.address, bytes: out.bytes, place };
+        if let Err(error) = stream.submit(Task::fill("poison", to, value)) {
+            log::warn!("{} is not overwritten before it goes back: {}", to, error.text);
+        }
+    }
+}
+
+impl Supply for External {
+    fn name(&self) -> String {
+        format!("the user's allocator {:#x}", self.user.identity().object)
+    }
+
+    /// Nothing is asked for 0 bytes: such a block has no address. `ask.near` is handed on as a wish
+    /// where the user takes one; other wishes than size and place cannot be expressed.
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+        let bytes = ask.whole().and_then(|bytes| usize::try_from(bytes).ok());
+        let bytes = bytes.ok_or_else(|| {
+            failure(format!("{}: {} bytes are more than there can be", self.name(), ask.bytes))
+        })?;
+        if bytes == 0 {
+            return Ok(Block { address: 0, bytes: 0, token: 0, poison: None });
+        }
+        if self.shared.exiting() {
+            let text = format!("{} is not called any more: the process is exiting", self.name());
+            return Err(Error::new(Code::RtInternal, text));
+        }
+        let near = ask.near.filter(|_| self.user.takes_advice());
+        let request = match near.and_then(|near| near.checked_sub(ask.front as usize)) {
+            Some(near) if near > 0 => Request::Advise(bytes, near),
+            _ => Request::Alloc(bytes),
+        };
+        let out = self
+            .turnstile
+            .pass(self.visit(request, stream), || self.obtain(request, bytes, stream))?;
+        let address = out.address + ask.front as usize;
+        Ok(Block { address, bytes: ask.bytes, token: out.block, poison: None })
+    }
+
+    /// Without a stream there is nothing to order a poison after, so none is written.
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+        if block.token == 0 {
+            return Ok(());
+        }
+        if self.shared.exiting() {
+            self.outstanding.remove(self.maker(), block.token);
+            return Ok(());
+        }
+        if let (Some(value), Some(stream)) = (block.poison, stream)
+            && let Some(out) = self.outstanding.find(self.maker(), block.token)
+        {
+            self.poison(&out, value, stream);
+        }
+        let request = Request::Free(block.token);
+        self.turnstile.pass(self.visit(request, stream), || {
+            self.outstanding.remove(self.maker(), block.token);
+            self.call(request, stream).map(drop)
+        })
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.shared.memory.extent(address, bytes)
+    }
+}
+
+fn failure(text: String) -> Error {
+    Error::new(Code::GeFailure, text)
+}
+
+fn out_twice(asked: &Visit, block: usize, out: &Out) -> Error {
+    failure(format!(
+        "{asked} gave the block {block:#x}, which is out already ({} bytes at {:#x}); it goes back once, when that use ends",
+        out.bytes, out.address
+    ))
+}
+
+fn overlap(asked: &Visit, out: &Out, other: &Out) -> Error {
+    failure(format!(
+        "{asked} gave the block {:#x} at {:#x}, which shares bytes with the block {:#x} of the allocator {:#x} ({} bytes at {:#x}) that is still out",
+        out.block, out.address, other.block, other.object, other.bytes, other.address
+    ))
+}

@@ -1,0 +1,172 @@
+//! The blocks of users' allocators that are out: which bytes, whose, for which stream.
+
+use crate::clock::StreamIndex;
+use crate::lock::{Mutex, Rank};
+use std::collections::{BTreeMap, HashMap};
+
+/// A block of a user's allocator that Cairn holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Out {
+    /// Names the allocator, the same for its object and callbacks as long as a block of it is out.
+    pub maker: usize,
+    /// The user's object.
+    pub object: usize,
+    /// The user's word for the block.
+    pub block: usize,
+    /// First byte of the block.
+    pub address: usize,
+    /// Bytes that were asked for, the room of layers included.
+    pub bytes: usize,
+    /// The device it is on.
+    pub device: u32,
+    /// The stream it was taken for.
+    pub stream: Option<StreamIndex>,
+}
+
+impl Out {
+    fn end(&self) -> usize {
+        self.address + self.bytes
+    }
+}
+
+/// Why a block cannot be taken: memory that is out is handed out again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clash {
+    /// The same block is out.
+    Block(Out),
+    /// A block with some of the same bytes is out.
+    Bytes(Out),
+}
+
+/// How much of one object's memory is out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// How many blocks.
+    pub blocks: usize,
+    /// Their bytes.
+    pub bytes: usize,
+}
+
+/// All blocks of users' allocators that are out. No two share a byte, and an allocator has no block
+/// out twice. One short lock; nothing of the user runs under it.
+pub struct Outstanding(Mutex<Tables>);
+
+#[derive(Default)]
+struct Tables {
+    by_address: BTreeMap<usize, Out>,
+    by_block: HashMap<(usize, usize), usize>,
+}
+
+impl Default for Outstanding {
+    fn default() -> Outstanding {
+        Outstanding(Mutex::new(Rank::Outstanding, Tables::default()))
+    }
+}
+
+impl Tables {
+    fn overlapped(&self, out: &Out) -> Option<Out> {
+        let (_, before) = self.by_address.range(..out.end()).next_back()?;
+        (before.end() > out.address).then_some(*before)
+    }
+
+    fn held<'a>(outs: impl Iterator<Item = &'a Out>) -> BTreeMap<usize, Held> {
+        let mut held = BTreeMap::<usize, Held>::new();
+        for out in outs {
+            let of = held.entry(out.object).or_default();
+            of.blocks += 1;
+            of.bytes += out.bytes;
+        }
+        held
+    }
+}
+
+impl Outstanding {
+    /// The allocator's block, if it is out.
+    pub fn find(&self, maker: usize, block: usize) -> Option<Out> {
+        let tables = self.0.lock();
+        tables.by_address.get(tables.by_block.get(&(maker, block))?).copied()
+    }
+
+    /// Notes a block as out, unless that cannot be.
+    pub fn add(&self, out: Out) -> Result<(), Clash> {
+        let mut tables = self.0.lock();
+        if let Some(address) = tables.by_block.get(&(out.maker, out.block)) {
+            return Err(Clash::Block(tables.by_address[address]));
+        }
+        if let Some(other) = tables.overlapped(&out) {
+            return Err(Clash::Bytes(other));
+        }
+        tables.by_block.insert((out.maker, out.block), out.address);
+        tables.by_address.insert(out.address, out);
+        Ok(())
+    }
+
+    /// The allocator's block goes back.
+    pub fn remove(&self, maker: usize, block: usize) -> Option<Out> {
+        let mut tables = self.0.lock();
+        let address = tables.by_block.remove(&(maker, block))?;
+        tables.by_address.remove(&address)
+    }
+
+    /// What is out for a stream, by object.
+    pub fn of_stream(&self, stream: StreamIndex) -> BTreeMap<usize, Held> {
+        Tables::held(self.0.lock().by_address.values().filter(|out| out.stream == Some(stream)))
+    }
+
+    /// What is out, by object.
+    pub fn all(&self) -> BTreeMap<usize, Held> {
+        Tables::held(self.0.lock().by_address.values())
+    }
+
+    /// The memory of a device ends: what is out there is memory no more, and others may have its
+    /// addresses. Tells how much that was, by object.
+    pub fn write_off(&self, device: u32) -> BTreeMap<usize, Held> {
+        let mut tables = self.0.lock();
+        let gone: Vec<Out> =
+            tables.by_address.values().filter(|out| out.device == device).copied().collect();
+        for out in &gone {
+            tables.by_address.remove(&out.address);
+            tables.by_block.remove(&(out.maker, out.block));
+        }
+        Tables::held(gone.iter())
+    }
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    fn out(maker: usize, block: usize, address: usize, bytes: usize) -> Out {
+        Out { maker, object: maker, block, address, bytes, device: 0, stream: Some(3) }
+    }
+
+    #[test]
+    fn no_block_and_no_byte_is_out_twice() {
+        let outstanding = Outstanding::default();
+        let first = out(1, 7, 100, 50);
+        assert_eq!(outstanding.add(first), Ok(()));
+        assert_eq!(outstanding.add(out(1, 7, 500, 10)), Err(Clash::Block(first)));
+        for (address, bytes) in [(100, 50), (149, 1), (51, 50), (0, 1000), (120, 5)] {
+            let twice = out(2, 7, address, bytes);
+            assert_eq!(outstanding.add(twice), Err(Clash::Bytes(first)), "{address} {bytes}");
+        }
+        assert_eq!(outstanding.add(out(2, 7, 150, 10)), Ok(()));
+        assert_eq!(outstanding.add(out(2, 8, 50, 50)), Ok(()));
+        assert_eq!(outstanding.remove(1, 7), Some(first));
+        assert_eq!(outstanding.remove(1, 7), None);
+        assert_eq!(outstanding.add(out(1, 7, 120, 5)), Ok(()));
+    }
+
+    #[test]
+    fn a_device_that_ends_takes_its_blocks_with_it() {
+        let outstanding = Outstanding::default();
+        outstanding.add(out(1, 7, 100, 50)).unwrap();
+        outstanding.add(Out { device: 1, stream: None, ..out(1, 8, 200, 5) }).unwrap();
+        assert_eq!(outstanding.of_stream(3)[&1], Held { blocks: 1, bytes: 50 });
+        assert_eq!(outstanding.all()[&1], Held { blocks: 2, bytes: 55 });
+        assert_eq!(outstanding.write_off(0)[&1], Held { blocks: 1, bytes: 50 });
+        assert!(outstanding.of_stream(3).is_empty() && outstanding.write_off(0).is_empty());
+        assert_eq!(outstanding.find(1, 7), None);
+        assert!(outstanding.find(1, 8).is_some());
+    }
+}

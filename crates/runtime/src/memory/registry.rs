@@ -1,0 +1,202 @@
+//! Who registered which allocator on which stream.
+
+use super::arena::Ask;
+use super::external::{External, Identity, UserAllocator};
+use super::outstanding::{Held, Outstanding};
+use super::supply::{Block, Supply};
+use super::turnstile::Turnstiles;
+use crate::Runtime;
+use crate::error::{Code, Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::sync::atomic::Ordering;
+use crate::sync::{Arc, Weak};
+use std::collections::BTreeMap;
+
+/// The interface that an allocator was registered through. Neither sees the other's registrations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Domain {
+    /// `aclrtAllocatorRegister`: single operators and models.
+    Acl,
+    /// `ge::Session::RegisterExternalAllocator`: graphs.
+    Ge,
+}
+
+/// An allocator as it was registered on a stream.
+#[derive(Clone)]
+pub struct Registration {
+    /// The user's word for it (the descriptor's handle), for whoever asks; never looked into.
+    pub word: usize,
+    /// The allocator.
+    pub external: Arc<External>,
+    /// What blocks are taken from: the allocator, plain or under layers.
+    pub supply: Arc<dyn Supply>,
+}
+
+/// The registrations of a process, by domain and handle of the stream.
+///
+/// A registration ends when the stream does, is replaced or taken away; blocks that are out keep
+/// their maker, and go back to it. The null handle has no registration, so the default stream has
+/// one only under its own handle.
+pub struct Registry {
+    shared: Arc<Shared>,
+    turnstiles: Arc<Turnstiles>,
+    outstanding: Arc<Outstanding>,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    registrations: BTreeMap<(Domain, usize), Registration>,
+    externals: BTreeMap<Identity, Weak<External>>,
+}
+
+impl Registry {
+    /// Without any registration.
+    pub fn new(shared: &Arc<Shared>) -> Registry {
+        Registry {
+            shared: shared.clone(),
+            turnstiles: Turnstiles::new(shared.config.turnstile_log, shared.scheduler.clone()),
+            outstanding: Arc::default(),
+            tables: Mutex::new(Rank::Registry, Tables::default()),
+        }
+    }
+
+    /// Registers an allocator on a stream, from the next execution on. The last one wins. An
+    /// allocator with the same object and functions as one that is registered or has blocks out is
+    /// the same one. `wrap` puts layers over it; it is not called when the same allocator was
+    /// registered on this stream before.
+    pub fn register(
+        &self,
+        domain: Domain,
+        handle: usize,
+        stream: &Stream,
+        word: usize,
+        user: Box<dyn UserAllocator>,
+        wrap: impl FnOnce(Arc<dyn Supply>) -> Arc<dyn Supply>,
+    ) -> Result<()> {
+        let (external, spare) = self.external(user);
+        drop(spare);
+        let key = (domain, handle);
+        let kept = self.registration(domain, handle);
+        let supply = match kept {
+            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.supply,
+            _ => wrap(external.clone()),
+        };
+        let mut tables = self.tables.lock();
+        if stream.ending.load(Ordering::SeqCst) {
+            drop(tables);
+            let text = format!("stream {handle:#x} is being destroyed");
+            return Err(Error::new(Code::InvalidHandle, text));
+        }
+        let before = tables.registrations.insert(key, Registration { word, external, supply });
+        drop(tables);
+        drop(before);
+        Ok(())
+    }
+
+    /// The allocator with this identity, and the user's functions if they were not needed.
+    fn external(
+        &self,
+        user: Box<dyn UserAllocator>,
+    ) -> (Arc<External>, Option<Box<dyn UserAllocator>>) {
+        let identity = user.identity();
+        let mut tables = self.tables.lock();
+        if let Some(known) = tables.externals.get(&identity).and_then(Weak::upgrade) {
+            return (known, Some(user));
+        }
+        tables.externals.retain(|_, external| external.strong_count() > 0);
+        let (turnstiles, outstanding) = (self.turnstiles.clone(), self.outstanding.clone());
+        let fresh = Arc::new(External::new(user, turnstiles, outstanding, self.shared.clone()));
+        tables.externals.insert(identity, Arc::downgrade(&fresh));
+        (fresh, None)
+    }
+
+    /// Ends a registration. Without one, nothing happens.
+    pub fn unregister(&self, domain: Domain, handle: usize) {
+        let before = self.tables.lock().registrations.remove(&(domain, handle));
+        drop(before);
+    }
+
+    /// What is registered on a stream.
+    pub fn registration(&self, domain: Domain, handle: usize) -> Option<Registration> {
+        self.tables.lock().registrations.get(&(domain, handle)).cloned()
+    }
+
+    /// What an execution on the stream with this handle takes its memory from; `None` when the user
+    /// registered nothing, and then the built-in allocator of the device serves it. Asked once for
+    /// every execution.
+    pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Supply>> {
+        self.registration(domain, handle).map(|registration| registration.supply)
+    }
+
+    /// A stream has ended: so do its registrations. Whoever set `ending` of the stream calls this
+    /// afterwards, so that no registration comes too late.
+    pub(crate) fn stream_ended(&self, handle: usize, stream: &Stream) {
+        let ended = [Domain::Acl, Domain::Ge]
+            .map(|domain| self.tables.lock().registrations.remove(&(domain, handle)));
+        drop(ended);
+        let held = self.outstanding.of_stream(stream.index);
+        report(&format!("stream {} ends", stream.index), held, "they go back when they are let go");
+    }
+
+    /// The memory of a device is about to end.
+    pub(crate) fn device_ends(&self, device: u32) {
+        let held = self.outstanding.write_off(device);
+        report(&format!("device {device} ends"), held, "their memory ends with it");
+    }
+
+    /// `main` has returned: from now on nothing of the user is called.
+    pub fn process_ends(&self) {
+        report("the process ends", self.outstanding.all(), "they do not go back any more");
+    }
+
+    /// Blocks and bytes of the user's object that are out.
+    pub fn held_of(&self, object: usize) -> Held {
+        self.outstanding.all().get(&object).copied().unwrap_or_default()
+    }
+}
+
+impl Runtime {
+    /// What an execution on a stream takes its memory from: what the user registered on this handle,
+    /// else what the device has built in.
+    pub fn supply_for(&self, domain: Domain, handle: usize, stream: &Stream) -> Arc<dyn Supply> {
+        self.allocators
+            .allocator_for(domain, handle)
+            .unwrap_or_else(|| self.built_in(stream.spec.device))
+    }
+
+    fn built_in(&self, device: u32) -> Arc<dyn Supply> {
+        Arc::new(DeviceMemory { shared: self.shared.clone(), device })
+    }
+}
+
+/// The memory of a device as `aclrtMalloc` gives it.
+struct DeviceMemory {
+    shared: Arc<Shared>,
+    device: u32,
+}
+
+impl Supply for DeviceMemory {
+    fn name(&self) -> String {
+        format!("the memory of device {}", self.device)
+    }
+
+    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+        let address = self.shared.memory.allocate(self.device, *ask)?;
+        Ok(Block { address, bytes: ask.bytes, token: address, poison: None })
+    }
+
+    fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+        self.shared.memory.free(block.token)
+    }
+}
+
+fn report(what: &str, held: BTreeMap<usize, Held>, then: &str) {
+    for (object, Held { blocks, bytes }) in held {
+        log::warn!(
+            "{what} while {blocks} blocks ({bytes} bytes) of the allocator {object:#x} are out; {then}"
+        );
+    }
+}

@@ -1,0 +1,268 @@
+//! The turnstile of a user's allocator. Users' pools are not thread safe, so calls into one are made
+//! one thread at a time; the thread that is inside may come again, because a callback may call ACL.
+//!
+//! ```text
+//!  thread 1 ── pass ──> alloc ── aclrtMalloc, an execution, ... ──> pass again: at once
+//!  thread 2 ── pass ──> waits its turn, first come, first served; after some seconds it logs who is inside
+//! ```
+
+use super::external::Request;
+use crate::clock::StreamIndex;
+use crate::host::HostThread;
+use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{self, Arc, Weak, now_ns};
+use crate::worker::Scheduler;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// What a thread does inside a turnstile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The user's object.
+    pub object: usize,
+    /// What is asked of it.
+    pub request: Request,
+    /// The stream it is asked for.
+    pub stream: Option<StreamIndex>,
+}
+
+impl fmt::Display for Visit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of the allocator {:#x}", self.request, self.object)?;
+        match self.stream {
+            Some(stream) => write!(f, " for stream {stream}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Lets one thread through at a time, in the order of their coming, and a thread that is inside as
+/// often as it likes. No lock of ours is held while a thread is inside.
+pub struct Turnstile {
+    state: Mutex<State>,
+    moved: Condvar,
+    limit: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    owner: Option<&'static HostThread>,
+    visits: Vec<Begun>,
+    next: u64,
+    serving: u64,
+}
+
+struct Begun {
+    visit: Visit,
+    since: u64,
+    told: bool,
+}
+
+impl State {
+    fn is_mine(&self, thread: &'static HostThread) -> bool {
+        self.owner.is_some_and(|owner| std::ptr::eq(owner, thread))
+    }
+
+    fn begin(&mut self, visit: Visit) {
+        self.visits.push(Begun { visit, since: now_ns(), told: false });
+    }
+
+    /// What the owner does, for a log line.
+    fn owner(&self) -> String {
+        match (self.owner, self.visits.last()) {
+            (Some(owner), Some(begun)) => format!(
+                "thread {} is inside, in {} for {}",
+                owner.number(),
+                begun.visit,
+                seconds(now_ns() - begun.since)
+            ),
+            _ => "nobody is inside".into(),
+        }
+    }
+}
+
+impl Turnstile {
+    /// A turnstile that nobody is in. Whoever waits longer than `limit` logs it.
+    pub fn new(limit: Duration) -> Turnstile {
+        Turnstile {
+            state: Mutex::new(Rank::Turnstile, State::default()),
+            moved: Condvar::new(),
+            limit,
+        }
+    }
+
+    /// Waits until no other thread is inside, then runs `inside`.
+    pub fn pass<T>(&self, visit: Visit, inside: impl FnOnce() -> T) -> T {
+        self.enter(visit);
+        let _leaves = Leaving(self);
+        inside()
+    }
+
+    fn enter(&self, visit: Visit) {
+        let thread = HostThread::current();
+        let mut state = self.state.lock();
+        if !state.is_mine(thread) {
+            let ticket = state.next;
+            state.next += 1;
+            if state.serving != ticket {
+                state = self.wait(state, ticket, thread, &visit);
+            }
+            state.owner = Some(thread);
+        }
+        state.begin(visit);
+    }
+
+    fn wait<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        ticket: u64,
+        thread: &HostThread,
+        visit: &Visit,
+    ) -> MutexGuard<'a, State> {
+        let came = now_ns();
+        let mut patience = self.limit;
+        while state.serving != ticket {
+            let waited = Duration::from_nanos(now_ns() - came);
+            let left = patience.saturating_sub(waited);
+            if sync::REAL_TIME && left.is_zero() {
+                let owner = state.owner();
+                drop(state);
+                log::warn!(
+                    "thread {} has waited {} for its turn with {visit}: {owner}. \
+                     Calls into one allocator are made one at a time",
+                    thread.number(),
+                    seconds(waited.as_nanos() as u64)
+                );
+                patience = patience.saturating_mul(2);
+                state = self.state.lock();
+                continue;
+            }
+            self.moved.wait_for(&mut state, left);
+        }
+        state
+    }
+
+    fn leave(&self) {
+        let mut state = self.state.lock();
+        state.visits.pop();
+        if state.visits.is_empty() {
+            self.hand_over(state);
+        }
+    }
+
+    fn hand_over(&self, mut state: MutexGuard<'_, State>) {
+        state.owner = None;
+        state.serving += 1;
+        let awaited = state.next != state.serving;
+        drop(state);
+        if awaited {
+            self.moved.notify_all();
+        }
+    }
+
+    /// The calling thread will never come out: if it is inside, the next one may enter.
+    fn abandon(&self) {
+        let mut state = self.state.lock();
+        if state.is_mine(HostThread::current()) {
+            state.visits.clear();
+            self.hand_over(state);
+        }
+    }
+
+    /// True while somebody is inside. Logs, once, what has been going on for longer than the limit.
+    fn look(&self) -> bool {
+        let mut state = self.state.lock();
+        let limit = self.limit.as_nanos() as u64;
+        let (owner, inside) = (state.owner(), state.owner.is_some());
+        let overdue = state
+            .visits
+            .last_mut()
+            .is_some_and(|b| now_ns() - b.since >= limit && !std::mem::replace(&mut b.told, true));
+        drop(state);
+        if overdue {
+            log::warn!("a callback of the user does not return: {owner}");
+        }
+        inside
+    }
+}
+
+/// Leaves when dropped.
+struct Leaving<'a>(&'a Turnstile);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// The turnstiles of a process, one for each object of a user, whatever callbacks and streams it is
+/// registered with: the object is the pool that is not thread safe.
+///
+/// While callbacks run, a worker looks now and then whether one of them has been running for too
+/// long. That costs a callback one atomic load.
+pub struct Turnstiles {
+    all: Mutex<BTreeMap<usize, Weak<Turnstile>>>,
+    watched: AtomicBool,
+    limit: Duration,
+    scheduler: Arc<Scheduler>,
+}
+
+impl Turnstiles {
+    /// None yet. `limit` is how long anything may take before it is logged.
+    pub fn new(limit: Duration, scheduler: Arc<Scheduler>) -> Arc<Turnstiles> {
+        Arc::new(Turnstiles {
+            all: Mutex::new(Rank::Turnstile, BTreeMap::new()),
+            watched: AtomicBool::new(false),
+            limit,
+            scheduler,
+        })
+    }
+
+    /// The turnstile of the user's object.
+    pub fn of(&self, object: usize) -> Arc<Turnstile> {
+        let mut all = self.all.lock();
+        if let Some(known) = all.get(&object).and_then(Weak::upgrade) {
+            return known;
+        }
+        all.retain(|_, turnstile| turnstile.strong_count() > 0);
+        let fresh = Arc::new(Turnstile::new(self.limit));
+        all.insert(object, Arc::downgrade(&fresh));
+        fresh
+    }
+
+    /// Called before a callback: somebody will look after it.
+    pub fn watch(self: &Arc<Turnstiles>) {
+        if !sync::REAL_TIME
+            || self.watched.load(Ordering::Relaxed)
+            || self.watched.swap(true, Ordering::SeqCst)
+        {
+            return;
+        }
+        let these = Arc::downgrade(self);
+        self.scheduler.call_at(now_ns() + self.limit.as_nanos() as u64, move || {
+            if let Some(these) = these.upgrade() {
+                these.look();
+            }
+        });
+    }
+
+    fn look(self: &Arc<Turnstiles>) {
+        self.watched.store(false, Ordering::SeqCst);
+        let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
+        if all.iter().filter(|turnstile| turnstile.look()).count() > 0 {
+            self.watch();
+        }
+    }
+
+    /// The calling thread will never come out of the callbacks that it is in.
+    pub fn abandon(&self) {
+        let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
+        all.iter().for_each(|turnstile| turnstile.abandon());
+    }
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.3} s", ns as f64 / 1e9)
+}

@@ -1,0 +1,410 @@
+//! Users' allocators: what is asked of them, what is refused, and where blocks go back to.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::host;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::supply::{Block, Lease, Supply};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Place, Span};
+use std::sync::{Arc, Mutex};
+use support::*;
+
+type Answer = std::result::Result<usize, Thrown>;
+
+/// An allocator whose answers the test writes, and which remembers every call.
+#[derive(Clone)]
+struct Fake {
+    object: usize,
+    advises: bool,
+    calls: Arc<Mutex<Vec<Request>>>,
+    answer: Arc<dyn Fn(Request) -> Answer + Send + Sync>,
+}
+
+impl Fake {
+    fn new(object: usize, answer: impl Fn(Request) -> Answer + Send + Sync + 'static) -> Fake {
+        Fake { object, advises: false, calls: Arc::default(), answer: Arc::new(answer) }
+    }
+
+    /// Gives the block 7 at this address.
+    fn at(object: usize, address: usize) -> Fake {
+        Fake::new(object, move |request| match request {
+            Request::Address(_) => Ok(address),
+            _ => Ok(7),
+        })
+    }
+
+    /// Blocks are addresses, one behind the other.
+    fn bump(object: usize, memory: Span) -> Fake {
+        let next = Mutex::new(memory.address);
+        Fake::new(object, move |request| match request {
+            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+                let mut next = next.lock().unwrap();
+                let given = *next;
+                *next += bytes.next_multiple_of(64);
+                Ok(given)
+            }
+            Request::Address(block) => Ok(block),
+            Request::Free(_) => Ok(0),
+        })
+    }
+
+    fn take_calls(&self) -> Vec<Request> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+}
+
+impl UserAllocator for Fake {
+    fn identity(&self) -> Identity {
+        Identity { object: self.object, functions: [1, 2, usize::from(self.advises), 4] }
+    }
+
+    fn takes_advice(&self) -> bool {
+        self.advises
+    }
+
+    fn call(&self, request: Request, _: &dyn Fn()) -> Answer {
+        assert!(!host::may_help(), "a callback is not marked as one");
+        self.calls.lock().unwrap().push(request);
+        (self.answer)(request)
+    }
+}
+
+struct Bench {
+    rig: Rig,
+    handle: usize,
+    stream: Arc<Stream>,
+}
+
+fn bench() -> Bench {
+    let rig = rig(1, |_| {});
+    rig.set_device(0).unwrap();
+    let handle = rig.create_stream(0, 0).unwrap();
+    let stream = rig.stream(handle).unwrap();
+    Bench { rig, handle, stream }
+}
+
+impl Bench {
+    fn register(&self, fake: &Fake) -> Arc<dyn Supply> {
+        self.register_on(self.handle, fake).unwrap();
+        self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
+    }
+
+    fn register_on(&self, handle: usize, fake: &Fake) -> Result<()> {
+        let stream = self.rig.handles.get::<Stream>(handle)?;
+        let user = Box::new(fake.clone());
+        self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain)
+    }
+
+    fn take(&self, supply: &Arc<dyn Supply>, bytes: u64) -> Result<Lease> {
+        Lease::take(supply, &Ask::bytes(bytes), Some(&self.stream))
+    }
+
+    fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
+        let supply = self.register(fake);
+        let error = self.take(&supply, bytes).err().expect("it is refused");
+        assert_eq!(error.code, Code::GeFailure, "{error}");
+        for named in [format!("{:#x}", fake.object), format!("stream {}", self.stream.index)] {
+            assert!(error.text.contains(&named), "{error} does not name {named}");
+        }
+        error
+    }
+}
+
+#[test]
+fn a_block_is_asked_for_located_once_and_given_back_once() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let fake = Fake::bump(0x10, memory);
+    let supply = b.register(&fake);
+    let lease = b.take(&supply, 100).unwrap();
+    assert_eq!((lease.address(), lease.bytes()), (memory.address, 100));
+    assert_eq!(fake.take_calls(), [Request::Alloc(100), Request::Address(memory.address)]);
+    lease.give().unwrap();
+    assert_eq!(fake.take_calls(), [Request::Free(memory.address)]);
+    drop(b.take(&supply, 64).unwrap());
+    assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
+}
+
+#[test]
+fn nothing_is_asked_for_no_bytes() {
+    let b = bench();
+    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
+    let supply = b.register(&fake);
+    let lease = b.take(&supply, 0).unwrap();
+    assert_eq!((lease.address(), lease.bytes()), (0, 0));
+    lease.give().unwrap();
+    assert_eq!(fake.take_calls(), []);
+}
+
+#[test]
+fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let fake = Fake::bump(0x10, memory);
+    let supply = b.register(&fake);
+    let ask = Ask { front: 512, back: 64, ..Ask::bytes(100) };
+    let block = supply.take(&ask, Some(&b.stream)).unwrap();
+    assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
+    assert_eq!(fake.take_calls()[0], Request::Alloc(676));
+    let gate = Gate::default();
+    b.stream.submit(gate.task()).unwrap();
+    supply.give(Block { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
+    assert_eq!(fake.take_calls(), [Request::Free(memory.address)], "the free does not wait");
+    let whole = Span { bytes: 700, ..memory };
+    assert_eq!(bytes(whole), [0; 700]);
+    gate.open();
+    assert!(b.stream.synchronize(None).unwrap());
+    assert_eq!(bytes(Span { bytes: 676, ..memory }), [0xd5; 676]);
+    assert_eq!(bytes(whole)[676..], [0; 24]);
+}
+
+#[test]
+fn advice_goes_to_those_who_take_it() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let near = Ask { near: Some(memory.address + 1024), front: 512, ..Ask::bytes(64) };
+    for advises in [false, true] {
+        let fake = Fake { advises, ..Fake::bump(0x10, memory) };
+        let supply = b.register(&fake);
+        Lease::take(&supply, &near, Some(&b.stream)).unwrap().give().unwrap();
+        let asked = match advises {
+            true => Request::Advise(576, memory.address + 512),
+            false => Request::Alloc(576),
+        };
+        assert_eq!(fake.take_calls()[0], asked);
+        Lease::take(&supply, &Ask::bytes(64), Some(&b.stream)).unwrap().give().unwrap();
+        assert_eq!(fake.take_calls()[0], Request::Alloc(64));
+    }
+}
+
+#[test]
+fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let thrown = || Err(Thrown("out of luck".into()));
+    let null = Fake::new(0x10, |_| Ok(0));
+    assert!(b.refusal(&null, 640).text.contains("alloc(640)"));
+    assert_eq!(null.take_calls(), [Request::Alloc(640)]);
+
+    let nowhere = Fake::at(0x11, 0);
+    assert!(b.refusal(&nowhere, 64).text.contains("address is null"));
+    assert_eq!(nowhere.take_calls()[2], Request::Free(7));
+
+    let throws = Fake::new(0x12, move |_| thrown());
+    assert!(b.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
+    let throws = Fake::new(0x12, move |_| thrown());
+    assert!(b.refusal(&throws, 64).text.contains("C++ exception: out of luck"));
+
+    let throws_late = Fake::new(0x13, move |request| match request {
+        Request::Alloc(_) => Ok(7),
+        _ => thrown(),
+    });
+    assert!(b.refusal(&throws_late, 64).text.contains("getAddrFromBlock(0x7)"));
+    assert_eq!(throws_late.take_calls().last(), Some(&Request::Free(7)));
+
+    let address = memory.address;
+    let throws_at_free = Fake::new(0x14, move |request| match request {
+        Request::Free(_) => thrown(),
+        Request::Address(_) => Ok(address),
+        _ => Ok(7),
+    });
+    let supply = b.register(&throws_at_free);
+    for _ in 0..2 {
+        let lease = b.take(&supply, 64).unwrap();
+        let error = lease.give().unwrap_err();
+        assert!(error.code == Code::GeFailure && error.text.contains("free(0x7)"), "{error}");
+        assert_eq!(throws_at_free.take_calls().len(), 3);
+    }
+    for object in 0x10..0x15 {
+        assert_eq!(b.rig.allocators.held_of(object).blocks, 0);
+    }
+}
+
+#[test]
+fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let freed = b.rig.alloc(0, 4096);
+    b.rig.shared.memory.free(freed.address).unwrap();
+    let other = b.rig.alloc(1, 4096);
+    let pinned = b.rig.shared.memory.allocate_host(4096).unwrap();
+    let pageable = vec![0u8; 8192];
+    let cases = [
+        (pageable.as_ptr() as usize & !63, "host memory that ACL does not know"),
+        (0x40, "host memory that ACL does not know"),
+        (pinned, "pinned host memory"),
+        (freed.address, "was freed"),
+        (other.address, "memory of device 1"),
+        (memory.address + (32 << 20), "without an allocation"),
+        (memory.address + 4096 - 64, "too short"),
+        (memory.address + 16, "not a multiple of 32"),
+    ];
+    for (address, why) in cases {
+        let fake = Fake::at(0x10, address);
+        let error = b.refusal(&fake, 512);
+        assert!(error.text.contains(why), "{error} lacks {why}");
+        let calls = [Request::Alloc(512), Request::Address(7), Request::Free(7)];
+        assert_eq!(fake.take_calls(), calls);
+        b.rig.allocators.unregister(Domain::Acl, b.handle);
+    }
+    let fine = Fake::at(0x10, memory.address + 32);
+    b.take(&b.register(&fine), 4096 - 32).unwrap().give().unwrap();
+}
+
+#[test]
+fn memory_that_is_out_is_not_taken_again() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let fake = Fake::at(0x10, memory.address + 512);
+    let supply = b.register(&fake);
+    let lease = b.take(&supply, 512).unwrap();
+    fake.take_calls();
+    let error = b.take(&supply, 64).err().unwrap();
+    assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
+    assert_eq!(fake.take_calls(), [Request::Alloc(64)], "it is neither located nor freed again");
+
+    let other = Fake::at(0x20, memory.address + 992);
+    b.rig.allocators.unregister(Domain::Acl, b.handle);
+    let error = b.refusal(&other, 64);
+    assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
+    assert_eq!(other.take_calls().last(), Some(&Request::Free(7)));
+
+    lease.give().unwrap();
+    assert_eq!(fake.take_calls(), [Request::Free(7)]);
+    b.take(&supply, 64).unwrap().give().unwrap();
+}
+
+#[test]
+fn the_same_allocator_stays_the_same() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let fake = Fake::at(0x10, memory.address);
+    let lease = b.take(&b.register(&fake), 64).unwrap();
+    b.rig.allocators.unregister(Domain::Acl, b.handle);
+    let supply = b.register(&fake);
+    assert!(b.take(&supply, 64).is_err(), "its block is still out");
+    let other = b.rig.create_stream(0, 0).unwrap();
+    b.register_on(other, &fake).unwrap();
+    let registered = |handle| b.rig.allocators.registration(Domain::Acl, handle).unwrap();
+    assert!(Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
+    lease.give().unwrap();
+
+    let replaced = Fake { advises: true, ..Fake::bump(0x10, memory) };
+    b.register_on(b.handle, &replaced).unwrap();
+    assert!(!Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
+}
+
+#[test]
+fn blocks_go_back_to_their_maker_which_outlives_them() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let (first, second) = (Fake::bump(0x10, memory), Fake::at(0x20, memory.address + 2048));
+    let lease = b.take(&b.register(&first), 64).unwrap();
+    let later = b.take(&b.register(&second), 64).unwrap();
+    b.rig.allocators.unregister(Domain::Acl, b.handle);
+    assert_eq!(Arc::strong_count(&first.calls), 2, "the block keeps its maker");
+    first.take_calls();
+    second.take_calls();
+    lease.give().unwrap();
+    later.give().unwrap();
+    assert_eq!(first.take_calls(), [Request::Free(memory.address)]);
+    assert_eq!(second.take_calls(), [Request::Free(7)]);
+    assert_eq!(Arc::strong_count(&first.calls), 1, "and only the block did");
+}
+
+#[test]
+fn domains_streams_and_null_do_not_see_each_other() {
+    let b = bench();
+    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
+    b.register(&fake);
+    let found = |domain, handle| b.rig.allocators.allocator_for(domain, handle).is_some();
+    assert!(found(Domain::Acl, b.handle));
+    assert!(!found(Domain::Ge, b.handle));
+    let default = b.rig.current_context().unwrap().default_handle();
+    b.register_on(default, &fake).unwrap();
+    assert!(found(Domain::Acl, default));
+    assert!(!found(Domain::Acl, 0));
+    b.rig.allocators.unregister(Domain::Ge, b.handle);
+    assert!(found(Domain::Acl, b.handle));
+}
+
+#[test]
+fn registrations_end_with_their_stream() {
+    let b = bench();
+    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
+    let supply = b.register(&fake);
+    let lease = b.take(&supply, 64).unwrap();
+    drop(supply);
+    b.rig.destroy_stream(b.handle, true).unwrap();
+    assert!(b.rig.allocators.registration(Domain::Acl, b.handle).is_none());
+    assert_eq!(b.register_on(b.handle, &fake).unwrap_err().code, Code::InvalidHandle);
+    fake.take_calls();
+    drop(lease);
+    assert_eq!(fake.take_calls().len(), 1, "what was out goes back");
+
+    let explicit = b.rig.create_stream(0, 0).unwrap();
+    let default = b.rig.current_context().unwrap().default_handle();
+    for handle in [explicit, default] {
+        b.register_on(handle, &fake).unwrap();
+    }
+    b.rig.reset_device(0, true).unwrap();
+    for handle in [explicit, default] {
+        assert!(b.rig.allocators.registration(Domain::Acl, handle).is_none());
+    }
+    assert_eq!(Arc::strong_count(&fake.calls), 1);
+}
+
+#[test]
+fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let fake = Fake::at(0x10, memory.address);
+    let lease = b.take(&b.register(&fake), 64).unwrap();
+    b.rig.reset_device(0, true).unwrap();
+    assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
+
+    b.rig.set_device(0).unwrap();
+    let again = b.rig.alloc(0, 4096);
+    let stream = b.rig.new_stream();
+    let next = Fake::at(0x20, again.address);
+    let handle = b.rig.create_stream(0, 0).unwrap();
+    b.register_on(handle, &next).unwrap();
+    let supply = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
+    let fresh = Lease::take(&supply, &Ask::bytes(64), Some(&stream)).unwrap();
+    fake.take_calls();
+    drop(lease);
+    assert_eq!(fake.take_calls(), [Request::Free(7)], "it goes back all the same");
+    fresh.give().unwrap();
+}
+
+#[test]
+fn nobody_is_called_once_main_has_returned() {
+    let b = bench();
+    let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
+    let supply = b.register(&fake);
+    let lease = b.take(&supply, 64).unwrap();
+    fake.take_calls();
+    b.rig.shared.set_exiting();
+    assert_eq!(b.take(&supply, 64).err().unwrap().code, Code::RtInternal);
+    lease.give().unwrap();
+    assert_eq!(fake.take_calls(), []);
+    assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
+}
+
+#[test]
+fn without_a_registration_the_device_serves() {
+    let b = bench();
+    let supply = b.rig.supply_for(Domain::Acl, b.handle, &b.stream);
+    let lease = b.take(&supply, 100).unwrap();
+    let span = Span { address: lease.address(), bytes: 100, place: Place::Device(0) };
+    b.stream.submit(fill(span, 9)).unwrap();
+    lease.give().unwrap();
+    assert!(b.stream.synchronize(None).unwrap());
+    assert_eq!(bytes(span), [9; 100]);
+}

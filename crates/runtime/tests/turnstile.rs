@@ -1,0 +1,215 @@
+//! The turnstile of a user's allocator: one thread at a time, and lines that name who holds up whom.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use cairn_runtime::host::HostThread;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::turnstile::{Turnstile, Visit};
+use cairn_runtime::stream::Stream;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Once, mpsc};
+use std::thread;
+use std::time::Duration;
+use support::*;
+
+const NEVER: Duration = Duration::from_secs(1 << 30);
+
+fn visit(object: usize) -> Visit {
+    Visit { object, request: Request::Alloc(64), stream: Some(3) }
+}
+
+/// Every line that was logged.
+struct Lines {
+    all: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+static LINES: Lines = Lines { all: Mutex::new(Vec::new()), more: Condvar::new() };
+
+impl log::Log for Lines {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+    fn log(&self, record: &log::Record<'_>) {
+        self.all.lock().unwrap().push(record.args().to_string());
+        self.more.notify_all();
+    }
+    fn flush(&self) {}
+}
+
+fn listen() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        log::set_logger(&LINES).unwrap();
+        log::set_max_level(log::LevelFilter::Warn);
+    });
+}
+
+/// Waits for a line that has all these parts.
+fn line_with(parts: &[&str]) -> String {
+    let fits = |line: &&String| parts.iter().all(|part| line.contains(part));
+    let mut lines = LINES.all.lock().unwrap();
+    loop {
+        if let Some(line) = lines.iter().find(fits) {
+            return line.clone();
+        }
+        lines = LINES.more.wait(lines).unwrap();
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
+    let turnstile = Turnstile::new(NEVER);
+    let inside = AtomicUsize::new(0);
+    let passes = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    turnstile.pass(visit(1), || {
+                        assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                        turnstile.pass(visit(1), || turnstile.pass(visit(1), thread::yield_now));
+                        assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                        passes.fetch_add(1, Ordering::SeqCst);
+                    });
+                }
+            });
+        }
+    });
+    assert_eq!(passes.into_inner(), 4000);
+}
+
+#[test]
+fn a_panic_inside_lets_the_next_one_in() {
+    let turnstile = Turnstile::new(NEVER);
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        turnstile.pass(visit(1), || std::panic::resume_unwind(Box::new(())))
+    }));
+    assert!(ended.is_err());
+    thread::scope(|scope| scope.spawn(|| turnstile.pass(visit(1), || ())).join().unwrap());
+}
+
+#[test]
+fn a_long_wait_names_both_threads_and_what_the_owner_does() {
+    listen();
+    let turnstile = Turnstile::new(Duration::from_millis(1));
+    let gate = Gate::default();
+    let (tell, told) = mpsc::channel();
+    thread::scope(|scope| {
+        let (turnstile, gate) = (&turnstile, &gate);
+        let entered = tell.clone();
+        scope.spawn(move || {
+            let doing = Visit { request: Request::Free(0xb10c), ..visit(0xa110c) };
+            turnstile.pass(doing, || {
+                entered.send(HostThread::current().number()).unwrap();
+                gate.wait();
+            });
+        });
+        let owner = told.recv().unwrap();
+        scope.spawn(move || {
+            tell.send(HostThread::current().number()).unwrap();
+            turnstile.pass(visit(0xa110c), || ());
+        });
+        let waiter = told.recv().unwrap();
+        line_with(&[
+            &format!("thread {waiter} has waited"),
+            &format!("thread {owner} is inside"),
+            "free(0xb10c) of the allocator 0xa110c for stream 3",
+            "alloc(64)",
+        ]);
+        gate.open();
+    });
+}
+
+/// Blocks in its first call, or leaves its thread there.
+struct Odd {
+    object: usize,
+    gate: Gate,
+    leaves: bool,
+    tell: mpsc::Sender<u64>,
+    address: usize,
+}
+
+impl UserAllocator for Odd {
+    fn identity(&self) -> Identity {
+        Identity { object: self.object, functions: [0; 4] }
+    }
+    fn takes_advice(&self) -> bool {
+        false
+    }
+    fn call(&self, request: Request, left: &dyn Fn()) -> Result<usize, Thrown> {
+        if let Request::Alloc(4096) = request {
+            if self.leaves {
+                left();
+            }
+            self.tell.send(HostThread::current().number()).unwrap();
+            if self.leaves {
+                loop {
+                    thread::park();
+                }
+            }
+            self.gate.wait();
+        }
+        Ok(self.address)
+    }
+}
+
+struct Scene {
+    rig: Rig,
+    handle: usize,
+    stream: Arc<Stream>,
+    gate: Gate,
+}
+
+fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
+    let rig = rig(1, |config| config.turnstile_log = Duration::from_millis(1));
+    rig.set_device(0).unwrap();
+    let handle = rig.create_stream(0, 0).unwrap();
+    let stream = rig.stream(handle).unwrap();
+    let (tell, told) = mpsc::channel();
+    let gate = Gate::default();
+    let address = rig.alloc(0, 8192).address;
+    let odd = Odd { object, gate: gate.clone(), leaves, tell, address };
+    let plain = |plain| plain;
+    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(odd), plain).unwrap();
+    (Arc::new(Scene { rig, handle, stream, gate }), told)
+}
+
+impl Scene {
+    fn take(&self, bytes: u64) -> Lease {
+        let supply = self.rig.supply_for(Domain::Acl, self.handle, &self.stream);
+        Lease::take(&supply, &Ask::bytes(bytes), Some(&self.stream)).unwrap()
+    }
+}
+
+#[test]
+fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
+    listen();
+    let (scene, told) = scene(0xb10c5, false);
+    thread::scope(|scope| {
+        scope.spawn(|| scene.take(4096).give().unwrap());
+        let owner = told.recv().unwrap();
+        line_with(&[
+            "does not return",
+            &format!("thread {owner} is inside"),
+            "alloc(4096) of the allocator 0xb10c5",
+        ]);
+        scene.gate.open();
+    });
+}
+
+#[test]
+fn a_callback_that_ends_its_thread_holds_nobody_up() {
+    listen();
+    let (scene, told) = scene(0x1ef7, true);
+    let ends = scene.clone();
+    thread::spawn(move || ends.take(4096));
+    let ended = told.recv().unwrap();
+    scene.take(64).give().unwrap();
+    line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
+}
