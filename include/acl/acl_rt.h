@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "acl_base.h"
+#include "acl_rt_allocator.h"
 
 #ifdef __cplusplus
 extern "C" {

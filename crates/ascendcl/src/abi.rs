@@ -428,6 +428,26 @@ pub type aclDeviceInfo = i32;
 pub struct aclTensorDesc {
     _unused: [u8; 0],
 }
+/// Gives a block of at least `size` bytes, or NULL.
+pub type aclrtAllocatorAllocFunc = ::core::option::Option<
+    unsafe extern "C" fn(allocator: aclrtAllocator, size: usize) -> *mut core::ffi::c_void,
+>;
+/// Takes a block back, once.
+pub type aclrtAllocatorFreeFunc = ::core::option::Option<
+    unsafe extern "C" fn(allocator: aclrtAllocator, block: aclrtAllocatorBlock),
+>;
+/// The same as alloc; `addr` is where the memory would be welcome.
+pub type aclrtAllocatorAllocAdviseFunc = ::core::option::Option<
+    unsafe extern "C" fn(
+        allocator: aclrtAllocator,
+        size: usize,
+        addr: aclrtAllocatorAddr,
+    ) -> *mut core::ffi::c_void,
+>;
+/// Tells the address of a block.
+pub type aclrtAllocatorGetAddrFromBlockFunc = ::core::option::Option<
+    unsafe extern "C" fn(block: aclrtAllocatorBlock) -> *mut core::ffi::c_void,
+>;
 pub const ACL_DEVICE: aclrtRunMode = 0;
 pub const ACL_HOST: aclrtRunMode = 1;
 /// Where the program itself runs. Here it is always the host.
@@ -1413,6 +1433,84 @@ pub struct aclTensorList {
 pub struct aclScalarList {
     _unused: [u8; 0],
 }
+/// One block. The first part is asked for, the second part is answered.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnProbeBlock {
+    /// Bytes of a tensor, which is padded as CANN pads tensors; or of a workspace, taken as they are.
+    pub bytes: usize,
+    /// 0 for a tensor, 1 for a workspace.
+    pub isWorkspace: u32,
+    /// What every byte asked for is set to, in stream order.
+    pub value: u32,
+    /// Where the block would be welcome; NULL for anywhere.
+    pub near: *mut core::ffi::c_void,
+    /// Device memory that gets a copy of the first `bytes` bytes, in stream order; NULL for none.
+    pub copyTo: *mut core::ffi::c_void,
+    /// Where the block is; NULL when nothing was taken.
+    pub address: *mut core::ffi::c_void,
+    /// Bytes that were asked of the allocator; 0 when it was not asked.
+    pub asked: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnProbeBlock"][::core::mem::size_of::<CairnProbeBlock>() - 48usize];
+    ["Alignment of CairnProbeBlock"][::core::mem::align_of::<CairnProbeBlock>() - 8usize];
+    ["Offset of field: CairnProbeBlock::bytes"]
+        [::core::mem::offset_of!(CairnProbeBlock, bytes) - 0usize];
+    ["Offset of field: CairnProbeBlock::isWorkspace"]
+        [::core::mem::offset_of!(CairnProbeBlock, isWorkspace) - 8usize];
+    ["Offset of field: CairnProbeBlock::value"]
+        [::core::mem::offset_of!(CairnProbeBlock, value) - 12usize];
+    ["Offset of field: CairnProbeBlock::near"]
+        [::core::mem::offset_of!(CairnProbeBlock, near) - 16usize];
+    ["Offset of field: CairnProbeBlock::copyTo"]
+        [::core::mem::offset_of!(CairnProbeBlock, copyTo) - 24usize];
+    ["Offset of field: CairnProbeBlock::address"]
+        [::core::mem::offset_of!(CairnProbeBlock, address) - 32usize];
+    ["Offset of field: CairnProbeBlock::asked"]
+        [::core::mem::offset_of!(CairnProbeBlock, asked) - 40usize];
+};
+impl Default for CairnProbeBlock {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+/// What one execution does.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnProbe {
+    /// The blocks, all taken before the first task is queued.
+    pub blocks: *mut CairnProbeBlock,
+    /// How many.
+    pub count: usize,
+    /// 0: the blocks go back before the call returns. 1: `kept` keeps them.
+    pub keep: u32,
+    /// What cairnProbeGiveBack takes; NULL when nothing was kept.
+    pub kept: *mut core::ffi::c_void,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnProbe"][::core::mem::size_of::<CairnProbe>() - 32usize];
+    ["Alignment of CairnProbe"][::core::mem::align_of::<CairnProbe>() - 8usize];
+    ["Offset of field: CairnProbe::blocks"][::core::mem::offset_of!(CairnProbe, blocks) - 0usize];
+    ["Offset of field: CairnProbe::count"][::core::mem::offset_of!(CairnProbe, count) - 8usize];
+    ["Offset of field: CairnProbe::keep"][::core::mem::offset_of!(CairnProbe, keep) - 16usize];
+    ["Offset of field: CairnProbe::kept"][::core::mem::offset_of!(CairnProbe, kept) - 24usize];
+};
+impl Default for CairnProbe {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 /// The type of every function. An export is pinned to its own with
 /// `const _: abi::signature::aclrtMalloc = aclrtMalloc;`.
 pub mod signature {
@@ -1717,6 +1815,53 @@ pub mod signature {
         attrName: *const core::ffi::c_char,
         attrValue: *const core::ffi::c_char,
     ) -> aclError;
+    /// A description with nothing in it; NULL when it cannot be made.
+    pub type aclrtAllocatorCreateDesc = unsafe extern "C" fn() -> aclrtAllocatorDesc;
+    /// Destroys a description. What was registered with it stays registered.
+    pub type aclrtAllocatorDestroyDesc =
+        unsafe extern "C" fn(allocatorDesc: aclrtAllocatorDesc) -> aclError;
+    /** Tells what is registered on a stream. `allocatorDesc` is the handle that was registered, also when
+    it has been destroyed since. Any place but that for it may be NULL.*/
+    pub type aclrtAllocatorGetByStream = unsafe extern "C" fn(
+        stream: aclrtStream,
+        allocatorDesc: *mut aclrtAllocatorDesc,
+        allocator: *mut aclrtAllocator,
+        allocFunc: *mut aclrtAllocatorAllocFunc,
+        freeFunc: *mut aclrtAllocatorFreeFunc,
+        allocAdviseFunc: *mut aclrtAllocatorAllocAdviseFunc,
+        getAddrFromBlockFunc: *mut aclrtAllocatorGetAddrFromBlockFunc,
+    ) -> aclError;
+    /** Registers what the description says now on a stream, until the stream ends. The description is
+    copied. On a stream that has an allocator, the new one takes its place from the next execution on.*/
+    pub type aclrtAllocatorRegister =
+        unsafe extern "C" fn(stream: aclrtStream, allocatorDesc: aclrtAllocatorDesc) -> aclError;
+    /// Sets the function that gives blocks near an address. Without it, alloc is used.
+    pub type aclrtAllocatorSetAllocAdviseFuncToDesc = unsafe extern "C" fn(
+        allocatorDesc: aclrtAllocatorDesc,
+        func: aclrtAllocatorAllocAdviseFunc,
+    ) -> aclError;
+    /// Sets the function that gives blocks. Required.
+    pub type aclrtAllocatorSetAllocFuncToDesc = unsafe extern "C" fn(
+        allocatorDesc: aclrtAllocatorDesc,
+        func: aclrtAllocatorAllocFunc,
+    ) -> aclError;
+    /// Sets the function that takes blocks back. Required.
+    pub type aclrtAllocatorSetFreeFuncToDesc = unsafe extern "C" fn(
+        allocatorDesc: aclrtAllocatorDesc,
+        func: aclrtAllocatorFreeFunc,
+    ) -> aclError;
+    /// Sets the function that tells the address of a block. Required.
+    pub type aclrtAllocatorSetGetAddrFromBlockFuncToDesc = unsafe extern "C" fn(
+        allocatorDesc: aclrtAllocatorDesc,
+        func: aclrtAllocatorGetAddrFromBlockFunc,
+    ) -> aclError;
+    /// Sets the object that the callbacks get. Required.
+    pub type aclrtAllocatorSetObjToDesc = unsafe extern "C" fn(
+        allocatorDesc: aclrtAllocatorDesc,
+        allocator: aclrtAllocator,
+    ) -> aclError;
+    /// Ends the registration on a stream. A stream without one, or that is gone, is fine.
+    pub type aclrtAllocatorUnregister = unsafe extern "C" fn(stream: aclrtStream) -> aclError;
     /// A kernel of a loaded binary.
     pub type aclrtBinaryGetFunction = unsafe extern "C" fn(
         binHandle: aclrtBinHandle,
@@ -2144,6 +2289,12 @@ pub mod signature {
         pkgName: *mut core::ffi::c_char,
         versionStr: *mut core::ffi::c_char,
     ) -> aclError;
+    /** Runs a probe on a stream, with the allocator that is registered on it, else with memory of the
+    device. When a block cannot be had, those that were taken go back and nothing is queued.*/
+    pub type cairnProbeExecute =
+        unsafe extern "C" fn(stream: aclrtStream, probe: *mut CairnProbe) -> aclError;
+    /// Gives back, on the calling thread, what a probe kept.
+    pub type cairnProbeGiveBack = unsafe extern "C" fn(kept: *mut core::ffi::c_void) -> aclError;
 }
 /// Every function, by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -2215,6 +2366,16 @@ pub enum Entry {
     aclopSetAttrListInt,
     aclopSetAttrListListInt,
     aclopSetAttrString,
+    aclrtAllocatorCreateDesc,
+    aclrtAllocatorDestroyDesc,
+    aclrtAllocatorGetByStream,
+    aclrtAllocatorRegister,
+    aclrtAllocatorSetAllocAdviseFuncToDesc,
+    aclrtAllocatorSetAllocFuncToDesc,
+    aclrtAllocatorSetFreeFuncToDesc,
+    aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+    aclrtAllocatorSetObjToDesc,
+    aclrtAllocatorUnregister,
     aclrtBinaryGetFunction,
     aclrtBinaryLoadFromData,
     aclrtCreateContext,
@@ -2331,10 +2492,12 @@ pub enum Entry {
     aclsysGetCANNVersion,
     aclsysGetVersionNum,
     aclsysGetVersionStr,
+    cairnProbeExecute,
+    cairnProbeGiveBack,
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 182usize;
+    pub const COUNT: usize = 194usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "aclAppLog",
@@ -2403,6 +2566,16 @@ impl Entry {
         "aclopSetAttrListInt",
         "aclopSetAttrListListInt",
         "aclopSetAttrString",
+        "aclrtAllocatorCreateDesc",
+        "aclrtAllocatorDestroyDesc",
+        "aclrtAllocatorGetByStream",
+        "aclrtAllocatorRegister",
+        "aclrtAllocatorSetAllocAdviseFuncToDesc",
+        "aclrtAllocatorSetAllocFuncToDesc",
+        "aclrtAllocatorSetFreeFuncToDesc",
+        "aclrtAllocatorSetGetAddrFromBlockFuncToDesc",
+        "aclrtAllocatorSetObjToDesc",
+        "aclrtAllocatorUnregister",
         "aclrtBinaryGetFunction",
         "aclrtBinaryLoadFromData",
         "aclrtCreateContext",
@@ -2519,5 +2692,7 @@ impl Entry {
         "aclsysGetCANNVersion",
         "aclsysGetVersionNum",
         "aclsysGetVersionStr",
+        "cairnProbeExecute",
+        "cairnProbeGiveBack",
     ];
 }

@@ -16,6 +16,7 @@ mod abi;
 mod code;
 mod door;
 
+mod allocator;
 mod app_log;
 mod compile_option;
 mod context;
@@ -28,6 +29,7 @@ mod host_func;
 mod init;
 mod memory;
 mod message;
+mod probe;
 mod process;
 mod stream;
 mod tensor_desc;

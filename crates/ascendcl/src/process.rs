@@ -50,6 +50,7 @@ extern "C" fn at_exit() {
         runtime.shared.set_exiting();
         runtime.stream_callbacks.silence();
         runtime.device_callbacks.silence();
+        runtime.allocators.process_ends();
         runtime.shared.memory.leave();
         let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <exception>
 
 // Cancellation of a thread and its exit unwind too, and must pass.
 #include <cxxabi.h>
@@ -21,6 +22,38 @@ static bool guarded(Call call) {
     } catch (...) {
         return false;
     }
+}
+
+// What happens to a callback that does not return a result: `left` runs when it ends its thread, the text
+// of an exception goes to `said`.
+struct Guard {
+    void (*left)(const void *context);
+    const void *context;
+    char *said;
+    size_t room;
+};
+
+// A callback that ends its thread cannot be stopped from unwinding, and must not unwind through Rust: the
+// thread stays here for good.
+template <typename Call>
+static bool guarded(const Guard *guard, Call call) {
+    try {
+        call();
+        return true;
+    } catch (abi::__forced_unwind &) {
+        guard->left(guard->context);
+        for (;;) pause();
+    } catch (const std::exception &thrown) {
+        snprintf(guard->said, guard->room, "%s", thrown.what());
+        return false;
+    } catch (...) {
+        return false;
+    }
+}
+
+template <typename Function>
+static Function *function_at(const void *address) {
+    return reinterpret_cast<Function *>(reinterpret_cast<uintptr_t>(address));
 }
 
 extern "C" {
@@ -53,6 +86,27 @@ bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state
 bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument) {
     auto call = reinterpret_cast<void (*)(int32_t, int, void *)>(reinterpret_cast<uintptr_t>(function));
     return guarded([&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+}
+
+bool cairn_call_allocator_alloc(const void *function, void *object, size_t bytes, void **block, const Guard *guard) {
+    auto call = function_at<void *(void *, size_t)>(function);
+    return guarded(guard, [&] { *block = call(object, bytes); });
+}
+
+bool cairn_call_allocator_advise(const void *function, void *object, size_t bytes, void *near, void **block,
+                                 const Guard *guard) {
+    auto call = function_at<void *(void *, size_t, void *)>(function);
+    return guarded(guard, [&] { *block = call(object, bytes, near); });
+}
+
+bool cairn_call_allocator_address(const void *function, void *block, void **address, const Guard *guard) {
+    auto call = function_at<void *(void *)>(function);
+    return guarded(guard, [&] { *address = call(block); });
+}
+
+bool cairn_call_allocator_free(const void *function, void *object, void *block, const Guard *guard) {
+    auto call = function_at<void(void *, void *)>(function);
+    return guarded(guard, [&] { call(object, block); });
 }
 
 void cairn_app_log_variadic(uint32_t level, const char *func, const char *file, uint32_t line,

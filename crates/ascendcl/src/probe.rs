@@ -1,0 +1,118 @@
+//! The probe: an executor for tests of allocators (`cairn/probe.h`). It takes memory by the rules
+//! that operators follow and does as little as possible with it.
+
+use crate::abi::{self, CairnProbe, CairnProbeBlock};
+use crate::door::{Handle, entry, not_null, runtime};
+use cairn_runtime::Runtime;
+use cairn_runtime::error::{Error, Result};
+use cairn_runtime::handle::Handled;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::soc;
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Place, Span, Task};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a probe kept, behind a handle.
+struct Kept(Mutex<Vec<Lease>>);
+
+impl Handled for Kept {
+    const KIND: &'static str = "probe's keeping";
+}
+
+/// How much is asked for, 0 for nothing.
+fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
+    let bytes = block.bytes as u64;
+    match block.isWorkspace {
+        0 => soc::tensor_room(soc, bytes).ok_or_else(|| {
+            Error::invalid(format!("a tensor of {bytes} bytes: there is no such memory"))
+        }),
+        _ => Ok(bytes),
+    }
+}
+
+/// Takes every block; those before one that cannot be had go back.
+fn take(
+    runtime: &Runtime,
+    supply: &Arc<dyn Supply>,
+    stream: &Arc<Stream>,
+    blocks: &mut [CairnProbeBlock],
+) -> Result<Vec<Lease>> {
+    let mut leases = Vec::new();
+    for block in blocks {
+        let bytes = asked(block, &runtime.shared.config.soc)?;
+        if bytes == 0 {
+            continue;
+        }
+        let near = Some(block.near as usize).filter(|&near| near != 0);
+        let lease = Lease::take(supply, &Ask { near, ..Ask::bytes(bytes) }, Some(stream))?;
+        block.address = lease.address() as *mut c_void;
+        block.asked = bytes as usize;
+        leases.push(lease);
+    }
+    Ok(leases)
+}
+
+/// Queues the tasks that write a block and copy it on.
+fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
+    if block.asked == 0 {
+        return Ok(());
+    }
+    let place = Place::Device(stream.spec.device);
+    let whole = Span { address: block.address as usize, bytes: block.asked, place };
+    stream.submit(Task::fill("cairnProbeExecute", whole, block.value as u8))?;
+    if !block.copyTo.is_null() {
+        let from = Span { bytes: block.bytes, ..whole };
+        let to =
+            Span { address: block.copyTo as usize, bytes: block.bytes, place: Place::AnyDevice };
+        stream.submit(Task::copy("cairnProbeExecute", from, to))?;
+    }
+    Ok(())
+}
+
+/// Gives every block back, also after one whose free callback failed; the first failure is told.
+fn give_back(leases: impl IntoIterator<Item = Lease>) -> Result<()> {
+    leases.into_iter().map(Lease::give).fold(Ok(()), Result::and)
+}
+
+entry! {
+    /// Takes blocks, queues tasks that write them, gives the blocks back.
+    fn cairnProbeExecute(stream: Handle, probe: *mut abi::CairnProbe) {
+        not_null(probe, "probe")?;
+        // SAFETY: not null; the user passes a probe that nobody else uses during the call.
+        let probe: &mut CairnProbe = unsafe { &mut *probe };
+        probe.kept = null_mut();
+        let blocks: &mut [CairnProbeBlock] = match probe.count {
+            0 => &mut [],
+            _ => {
+                not_null(probe.blocks, "probe->blocks")?;
+                // SAFETY: not null; the user says that there are so many.
+                unsafe { std::slice::from_raw_parts_mut(probe.blocks, probe.count) }
+            }
+        };
+        for block in &mut *blocks {
+            (block.address, block.asked) = (null_mut(), 0);
+        }
+        let runtime = runtime()?;
+        let target = runtime.stream(stream as usize)?;
+        let supply = runtime.supply_for(Domain::Acl, stream as usize, &target);
+        let leases = take(runtime, &supply, &target, blocks)?;
+        let submitted = blocks.iter().try_for_each(|block| submit(&target, block));
+        if probe.keep != 0 && submitted.is_ok() {
+            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(leases))))? as Handle;
+            return Ok(());
+        }
+        submitted.and(give_back(leases))
+    }
+
+    /// Gives back what a probe kept.
+    fn cairnProbeGiveBack(kept: Handle) {
+        not_null(kept, "kept")?;
+        let kept = runtime()?.handles.remove::<Kept>(kept as usize)?;
+        let leases = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
+        give_back(leases)
+    }
+}
