@@ -22,6 +22,7 @@ pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 /// that a submitting thread and the worker do not share one. Readers take no lock.
 pub struct Progress {
     lines: Box<[Line]>,
+    ordered: Box<[Mutex<Clock>]>,
     open: Box<[AtomicU64]>,
     highest: AtomicUsize,
     running: AtomicUsize,
@@ -87,6 +88,7 @@ impl Progress {
     pub fn new(streams: usize) -> Progress {
         Progress {
             lines: (0..streams).map(|_| Line::default()).collect(),
+            ordered: (0..streams).map(|_| Mutex::new(Rank::Ordered, Clock::new())).collect(),
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
@@ -161,6 +163,16 @@ impl Progress {
     /// The last task of the stream that is done.
     pub fn finished(&self, index: StreamIndex) -> u64 {
         self.lines[index as usize].finished.0.load(Ordering::SeqCst)
+    }
+
+    /// Publishes what the next task of a stream is ordered after.
+    pub(crate) fn set_ordered(&self, index: StreamIndex, clock: &Clock) {
+        self.ordered[index as usize].lock().clone_from(clock);
+    }
+
+    /// True if what is submitted to the stream from now on is ordered after `epoch`.
+    pub fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
+        self.ordered[on as usize].lock().covers(epoch)
     }
 
     pub(crate) fn set_submitted(&self, index: StreamIndex, seq: u64) {

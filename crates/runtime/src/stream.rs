@@ -149,6 +149,7 @@ impl Stream {
         self.push(|_, ordered| {
             if let Some(clock) = wait.capture.clock() {
                 ordered.join(clock);
+                self.shared.progress.set_ordered(self.index, ordered);
             }
             Task::bare(name, Body::Wait(wait))
         })
@@ -168,6 +169,7 @@ impl Stream {
         if submit.seen != stamp {
             host.join_into(&mut submit.ordered);
             submit.seen = stamp;
+            self.shared.progress.set_ordered(self.index, &submit.ordered);
         }
         let seq = self.shared.progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered);
@@ -274,6 +276,7 @@ impl Stream {
                     reached => start = reached,
                 }
                 if self.timed_out.swap(false, Ordering::SeqCst) {
+                    self.forget_order();
                     wait.waits.passed();
                     Err(self.wait_timeout(wait))
                 } else if wait.capture.park(self, seq) {
@@ -458,7 +461,17 @@ impl Stream {
         Ok(())
     }
 
+    /// A wait that orders later tasks does not hold them back after all: nothing is known of what they
+    /// run after.
+    fn forget_order(&self) {
+        let mut submit = self.submit.lock();
+        submit.ordered = Clock::new();
+        submit.seen = (0, 0);
+        self.shared.progress.set_ordered(self.index, &submit.ordered);
+    }
+
     fn drop_queued(self: &Arc<Stream>) {
+        self.forget_order();
         let seq = self.shared.progress.submitted(self.index);
         self.dropped_to.fetch_max(seq, Ordering::SeqCst);
         if self.state.load(Ordering::SeqCst) == PARKED {
@@ -526,6 +539,7 @@ impl Drop for Stream {
             }
         }
         progress.set_finished(self.index, progress.submitted(self.index));
+        progress.set_ordered(self.index, &Clock::new());
         progress.close(self.index);
     }
 }

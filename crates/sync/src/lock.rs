@@ -44,6 +44,10 @@ pub enum Rank {
     Lane,
     /// A memory arena.
     Arena,
+    /// What an arena has lent to pools.
+    Lent,
+    /// What the program ordered before a stream, for pools to read.
+    Ordered,
     /// Registered host ranges.
     Registered,
     /// One slot of the handle table, or its free list.

@@ -2,6 +2,7 @@
 
 use super::Inside;
 use super::budget::Budget;
+use super::lent::Lent;
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
 use super::raw::Extent;
@@ -13,6 +14,7 @@ use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::Arc;
 use cairn_pool::index::Index;
+use std::ops::Range;
 
 /// Freed blocks that may wait in a quarantine, however small they are.
 const MOST_WAITING: usize = 1 << 16;
@@ -85,6 +87,7 @@ pub struct Arena {
     pub capacity: u64,
     source: Arc<Source>,
     ranges: Ranges,
+    lent: Lent,
     quarantine_limit: u64,
     progress: Arc<Progress>,
     budget: Arc<Budget>,
@@ -98,6 +101,7 @@ struct Inner {
     index: Index,
     quarantine: Quarantine,
     live: u64,
+    lent: u64,
     peak: u64,
     dirty: u64,
 }
@@ -122,8 +126,10 @@ impl Inner {
 /// Figures of an arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Bytes in live allocations.
+    /// Bytes in live allocations, and those that pools have.
     pub live: u64,
+    /// Bytes that pools have.
+    pub lent: u64,
     /// Freed bytes that wait in the quarantine.
     pub waiting: u64,
     /// The most that was ever live.
@@ -165,6 +171,7 @@ impl Arena {
             capacity,
             source: Arc::new(source),
             ranges,
+            lent: Lent::default(),
             quarantine_limit,
             progress,
             budget,
@@ -178,9 +185,24 @@ impl Arena {
         (offset < self.source.reserved()).then_some(offset)
     }
 
-    /// The allocation that contains an offset, live or quarantined.
+    /// The allocation that contains an offset, live or quarantined; inside a pool, all of the pool's
+    /// memory around it: blocks there change hands before the tasks of their last owner have run.
     pub fn find(&self, offset: u64) -> Option<Inside> {
-        self.ranges.find(offset).map(|found| self.inside(&found))
+        self.ranges.find(offset).map(|found| self.inside(&found)).or_else(|| {
+            let (range, _) = self.lent.find(offset)?;
+            let start = self.source.base() + range.start as usize;
+            Some(Inside { start, bytes: range.end - range.start, live: true, huge: false })
+        })
+    }
+
+    /// The number of the pool that has the memory at an offset.
+    pub fn pool_at(&self, offset: u64) -> Option<u32> {
+        self.lent.find(offset).map(|(_, pool)| pool)
+    }
+
+    /// The address at an offset.
+    pub fn address(&self, offset: u64) -> usize {
+        self.source.base() + offset as usize
     }
 
     fn inside(&self, found: &Found) -> Inside {
@@ -204,6 +226,7 @@ impl Arena {
         let growth = self.source.reserved() - inner.tlsf.end();
         Usage {
             live: inner.live,
+            lent: inner.lent,
             waiting: inner.quarantine.bytes(),
             peak: inner.peak,
             largest_hole: free.min(inner.tlsf.largest_hole().max(growth)),
@@ -249,32 +272,16 @@ impl Arena {
     }
 
     fn take(&self, inner: &mut Inner, ask: &Ask, need: u64) -> Attempt {
-        let grant = match inner.take(need, ask.align) {
-            Some(grant) => grant,
-            None => {
-                let growth = inner.tlsf.needed_growth(need, ask.align);
-                let Some(end) =
-                    inner.tlsf.end().checked_add(growth).filter(|&e| e <= self.source.reserved())
-                else {
-                    return Attempt::Waiting;
-                };
-                if let Err(error) = self.source.grow_to(end) {
-                    return Attempt::Refused(error.to_string());
-                }
-                let committed = self.source.committed().min(self.source.reserved());
-                inner.tlsf.grow(committed.max(end) - inner.tlsf.end());
-                match inner.take(need, ask.align) {
-                    Some(grant) => grant,
-                    None => return Attempt::Waiting,
-                }
-            }
+        let grant = match self.find_room(inner, need, ask.align) {
+            Ok(grant) => grant,
+            Err(attempt) => return attempt,
         };
         if ask.huge != Huge::No
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
             && ask.huge == Huge::Required
         {
             inner.give(grant.offset);
-            return Attempt::Refused(error.to_string());
+            return Attempt::Refused(format!("the kernel says: {error}"));
         }
         inner.live += grant.size;
         inner.peak = inner.peak.max(inner.live);
@@ -283,6 +290,79 @@ impl Arena {
         let tag = if ask.huge == Huge::No { 0 } else { HUGE };
         self.ranges.insert(offset, ask.bytes, tag | ((ask.front / GRANULE) as u32) << 1);
         Attempt::Taken(self.source.base() + offset as usize)
+    }
+
+    fn find_room(
+        &self,
+        inner: &mut Inner,
+        need: u64,
+        align: u64,
+    ) -> std::result::Result<Grant, Attempt> {
+        if let Some(grant) = inner.take(need, align) {
+            return Ok(grant);
+        }
+        let growth = inner.tlsf.needed_growth(need, align);
+        let end = inner.tlsf.end().checked_add(growth).filter(|&e| e <= self.source.reserved());
+        let end = end.ok_or(Attempt::Waiting)?;
+        self.source
+            .grow_to(end)
+            .map_err(|error| Attempt::Refused(format!("the kernel says: {error}")))?;
+        let committed = self.source.committed().min(self.source.reserved());
+        inner.tlsf.grow(committed.max(end) - inner.tlsf.end());
+        inner.take(need, align).ok_or(Attempt::Waiting)
+    }
+
+    /// Lends whole granules to a pool. They count as live until [`Arena::take_back`].
+    pub fn lend(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
+        let mut inner = self.inner.lock();
+        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        if bytes > self.capacity - inner.live || bytes > self.budget.left_and_waiting() {
+            return Err(Attempt::Exhausted);
+        }
+        let free = self.capacity - inner.live - inner.quarantine.bytes();
+        if bytes > free || !self.budget.take(bytes) {
+            return Err(Attempt::Waiting);
+        }
+        let grant = match self.find_room(&mut inner, bytes, GRANULE) {
+            Ok(grant) => grant,
+            Err(attempt) => {
+                self.budget.give(bytes);
+                return Err(attempt);
+            }
+        };
+        self.budget.correct(bytes, grant.size);
+        inner.live += grant.size;
+        inner.lent += grant.size;
+        inner.peak = inner.peak.max(inner.live);
+        let range = inner.tlsf.take_out(grant.id).expect("granted just now");
+        self.lent.add(range.clone(), pool);
+        Ok(range)
+    }
+
+    /// Takes back what was lent and is nobody's now; its pages go back to the machine.
+    pub fn take_back(&self, range: Range<u64>) {
+        let mut inner = self.inner.lock();
+        self.lent.remove(range.clone());
+        self.put_back(&mut inner, range);
+    }
+
+    /// The end of a pool: takes everything back that it has.
+    pub fn take_all_back(&self, pool: u32) {
+        let mut inner = self.inner.lock();
+        for range in self.lent.remove_all(pool) {
+            self.put_back(&mut inner, range);
+        }
+    }
+
+    fn put_back(&self, inner: &mut Inner, range: Range<u64>) {
+        let bytes = range.end - range.start;
+        if let Err(error) = self.source.release(range.start, bytes) {
+            log::warn!("{}: free memory stays resident: {error}", self.name);
+        }
+        inner.live -= bytes;
+        inner.lent -= bytes;
+        inner.tlsf.add(range, 0);
+        self.budget.give(bytes);
     }
 
     /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false

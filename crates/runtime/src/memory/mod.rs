@@ -6,7 +6,9 @@ pub mod budget;
 pub mod direct;
 pub mod external;
 pub mod layer;
+mod lent;
 pub mod outstanding;
+pub mod pool;
 mod pressure;
 pub mod quarantine;
 pub mod ranges;
@@ -29,6 +31,7 @@ use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
 use layer::Layers;
+use pool::Pools;
 use pressure::{Verdict, Watch};
 use raw::{Bytes, Use};
 use registered::Registered;
@@ -41,7 +44,8 @@ const HOST_SKEW: u64 = 340 << 10;
 
 /// All memory of the process that came from ACL.
 pub struct Memory {
-    devices: Vec<Arena>,
+    devices: Vec<Arc<Arena>>,
+    pools: Pools,
     layers: Option<Layers>,
     host: Arena,
     registered: Registered,
@@ -86,12 +90,16 @@ impl Memory {
             Arena::new(name, capacity, config.quarantine, skew, progress, budget)
         };
         let devices = (0..config.visible.len())
-            .map(|id| arena(format!("device {id}"), config.device_memory, id as u64 * DEVICE_SKEW))
+            .map(|id| {
+                let skew = id as u64 * DEVICE_SKEW;
+                arena(format!("device {id}"), config.device_memory, skew).map(Arc::new)
+            })
             .collect::<Result<Vec<_>>>()?;
         let live = sync::REAL_TIME.then(|| LivePage::create(config.devices)).flatten();
         Ok(Memory {
             layers: Layers::new(&config.memory, devices.len()),
             peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
+            pools: Pools::new(devices.len()),
             devices,
             host: arena("pinned host memory".into(), config.budget, HOST_SKEW)?,
             registered: Registered::default(),
@@ -156,20 +164,37 @@ impl Memory {
     }
 
     fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
+        self.persist(arena, &ask, |patient| arena.attempt(&ask, patient))
+    }
+
+    /// Tries until there is memory, or no hope. What pools have free goes back first; then freed memory
+    /// leaves the quarantines, as `pressure` allows.
+    fn persist(
+        &self,
+        arena: &Arena,
+        ask: &Ask,
+        mut try_once: impl FnMut(bool) -> Attempt,
+    ) -> Result<usize> {
         let whole = ask.whole().unwrap_or(u64::MAX);
         let mut watch = None;
         let mut patient = true;
+        let mut trimmed = false;
         loop {
-            let attempt = arena.attempt(&ask, patient);
-            match attempt {
-                Attempt::Taken(address) => return Ok(address),
-                Attempt::Exhausted => return Err(out_of_memory(arena, &ask, None)),
-                Attempt::Refused(reason) => {
-                    return Err(out_of_memory(arena, &ask, Some(reason)));
-                }
-                Attempt::QuarantineFull | Attempt::Waiting => {}
+            let attempt = try_once(patient);
+            if let Attempt::Taken(address) = attempt {
+                return Ok(address);
             }
             let full = matches!(attempt, Attempt::QuarantineFull);
+            if !full && !std::mem::replace(&mut trimmed, true) && self.trim_pools() {
+                continue;
+            }
+            match attempt {
+                Attempt::Exhausted => return Err(self.out_of_memory(arena, ask, None)),
+                Attempt::Refused(reason) => {
+                    return Err(self.out_of_memory(arena, ask, Some(reason)));
+                }
+                Attempt::Taken(_) | Attempt::QuarantineFull | Attempt::Waiting => {}
+            }
             let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
             let relieved = match verdict {
                 Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
@@ -196,13 +221,13 @@ impl Memory {
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
-                (false, false) => return Err(out_of_memory(arena, &ask, None)),
+                (false, false) => return Err(self.out_of_memory(arena, ask, None)),
             }
         }
     }
 
     fn relieve_all(&self, relieve: impl Fn(&Arena) -> bool) -> bool {
-        let arenas = self.devices.iter().chain([&self.host]);
+        let arenas = self.devices.iter().map(|arena| &**arena).chain([&self.host]);
         arenas.filter(|arena| relieve(arena)).count() > 0
     }
 
@@ -217,11 +242,19 @@ impl Memory {
                     Some(layers) => arena.leave(offset).map(|inside| self.give(layers, id, inside)),
                 };
                 self.show(id);
-                freed.unwrap_or_else(|| {
-                    Err(wrong_free(address, self.locate(address), "device memory"))
-                })
+                freed.unwrap_or_else(|| Err(self.wrong_device_free(address)))
             }
-            other => Err(wrong_free(address, other, "device memory")),
+            _ => Err(self.wrong_device_free(address)),
+        }
+    }
+
+    fn wrong_device_free(&self, address: usize) -> Error {
+        match self.pool_at(address) {
+            Some(pool) => Error::refused(format!(
+                "{address:#x} belongs to pool {} of device {}: give it back with aclrtMemPoolFreeAsync",
+                pool.number, pool.device
+            )),
+            None => wrong_free(address, self.locate(address), "device memory"),
         }
     }
 
@@ -300,6 +333,7 @@ impl Memory {
                 }
             }
         }
+        self.end_pools(device);
         live += arena.clear();
         if live > 0 {
             log::info!("device {device} was reset with {live} allocations, which end with it");
@@ -309,7 +343,7 @@ impl Memory {
 
     /// Lets all quarantined memory go: nothing can be in flight any more.
     pub fn empty_quarantines(&self) {
-        for arena in self.devices.iter().chain([&self.host]) {
+        for arena in self.devices.iter().map(|arena| &**arena).chain([&self.host]) {
             arena.empty_quarantine();
         }
     }
@@ -368,6 +402,32 @@ impl Memory {
             "{task}: the {argument} range {:#x} of {} bytes cannot be used: {trouble}",
             span.address, span.bytes
         )))
+    }
+
+    fn out_of_memory(&self, arena: &Arena, ask: &Ask, reason: Option<String>) -> Error {
+        let usage = arena.usage();
+        let free = arena.free_bytes();
+        let reason = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
+        let room = match ask.front.saturating_add(ask.back) {
+            0 => String::new(),
+            room => format!(" and {room} for layers"),
+        };
+        let owners = match self.owners(arena) {
+            owners if owners.is_empty() => "nobody".into(),
+            owners => owners,
+        };
+        Error::new(
+            Code::MemoryAllocation,
+            format!(
+                "out of memory on {}: asked {} bytes{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}, largest owners: {owners}{reason}",
+                arena.name,
+                ask.bytes,
+                arena.capacity,
+                usage.live,
+                usage.waiting,
+                usage.largest_hole
+            ),
+        )
     }
 
     /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
@@ -432,21 +492,4 @@ fn wrong_free(address: usize, located: Located, wanted: &str) -> Error {
         _ => format!("it is {}", describe(address, &located)),
     };
     Error::refused(format!("{address:#x} is not the start of live {wanted}: {reason}"))
-}
-
-fn out_of_memory(arena: &Arena, ask: &Ask, reason: Option<String>) -> Error {
-    let usage = arena.usage();
-    let free = arena.free_bytes();
-    let reason = reason.map(|r| format!("; the kernel says: {r}")).unwrap_or_default();
-    let room = match ask.front.saturating_add(ask.back) {
-        0 => String::new(),
-        room => format!(" and {room} for layers"),
-    };
-    Error::new(
-        Code::MemoryAllocation,
-        format!(
-            "out of memory on {}: asked {} bytes{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}{reason}",
-            arena.name, ask.bytes, arena.capacity, usage.live, usage.waiting, usage.largest_hole
-        ),
-    )
 }

@@ -1,9 +1,9 @@
 //! Who registered which allocator on which stream.
 
-use super::arena::Ask;
 use super::external::{External, Identity, UserAllocator};
 use super::outstanding::{Held, Outstanding};
-use super::supply::{Block, Supply};
+use super::pool::Pooled;
+use super::supply::Supply;
 use super::turnstile::Turnstiles;
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
@@ -164,32 +164,7 @@ impl Runtime {
     pub fn supply_for(&self, domain: Domain, handle: usize, stream: &Stream) -> Arc<dyn Supply> {
         self.allocators
             .allocator_for(domain, handle)
-            .unwrap_or_else(|| self.built_in(stream.spec.device))
-    }
-
-    fn built_in(&self, device: u32) -> Arc<dyn Supply> {
-        Arc::new(DeviceMemory { shared: self.shared.clone(), device })
-    }
-}
-
-/// The memory of a device as `aclrtMalloc` gives it.
-struct DeviceMemory {
-    shared: Arc<Shared>,
-    device: u32,
-}
-
-impl Supply for DeviceMemory {
-    fn name(&self) -> String {
-        format!("the memory of device {}", self.device)
-    }
-
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
-        let address = self.shared.memory.allocate(self.device, *ask)?;
-        Ok(Block { address, bytes: ask.bytes, token: address, poison: None })
-    }
-
-    fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
-        self.shared.memory.free(block.token)
+            .unwrap_or_else(|| Pooled::built_in(&self.shared, stream.spec.device))
     }
 }
 
