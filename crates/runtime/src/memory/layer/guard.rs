@@ -101,7 +101,7 @@ impl Layer for Guard {
     }
 
     fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
-        if !self.canaries {
+        if !self.canaries || ask.bytes == 0 {
             return below.take(ask, stream);
         }
         let wider = Ask {
