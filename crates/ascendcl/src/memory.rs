@@ -71,13 +71,30 @@ fn allocate(
     let device = runtime.current_device()?;
     // A size that overflows asks for more than there is.
     let most = Ask::bytes(u64::MAX);
-    runtime.shared.memory.allocate(device, ask(size as u64, policy, padding).unwrap_or(most))
+    let ask = ask(size as u64, policy, padding).unwrap_or(most);
+    let address = runtime.shared.memory.allocate(device, ask)?;
+    log::debug!("device {device} gave {size} bytes at {address:#x}");
+    Ok(address)
 }
 
 fn allocate_host(size: u64, config: *const abi::aclrtMallocConfig) -> Result<usize> {
     refuse_empty(size)?;
     check_config(config)?;
-    runtime()?.shared.memory.allocate_host(size)
+    let address = runtime()?.shared.memory.allocate_host(size)?;
+    log::debug!("pinned memory gave {size} bytes at {address:#x}");
+    Ok(address)
+}
+
+fn free(address: Handle) -> Result<()> {
+    runtime()?.shared.memory.free(address as usize)?;
+    log::debug!("device memory took back {address:p}");
+    Ok(())
+}
+
+fn free_host(address: Handle) -> Result<()> {
+    runtime()?.shared.memory.free_host(address as usize)?;
+    log::debug!("pinned memory took back {address:p}");
+    Ok(())
 }
 
 fn refuse_empty(size: u64) -> Result<()> {
@@ -155,7 +172,7 @@ entry! {
     /// Frees device memory. Does not wait.
     fn aclrtFree(dev_ptr: Handle) {
         door::not_null(dev_ptr, "devPtr")?;
-        runtime()?.shared.memory.free(dev_ptr as usize)
+        free(dev_ptr)
     }
 
     /// Frees device memory after all work of its device.
@@ -165,13 +182,13 @@ entry! {
         if let Located::Device(id, _) = runtime.shared.memory.locate(dev_ptr as usize) {
             runtime.synchronize_device(runtime.device(i64::from(id))?, None)?;
         }
-        runtime.shared.memory.free(dev_ptr as usize)
+        free(dev_ptr)
     }
 
     /// Frees pinned host memory. Does not wait.
     fn aclrtFreeHost(host_ptr: Handle) {
         door::not_null(host_ptr, "hostPtr")?;
-        runtime()?.shared.memory.free_host(host_ptr as usize)
+        free_host(host_ptr)
     }
 
     /// Frees pinned host memory after all work of the calling thread's device.
@@ -179,7 +196,7 @@ entry! {
         door::not_null(host_ptr, "hostPtr")?;
         let runtime = runtime()?;
         runtime.synchronize_device(runtime.device(i64::from(runtime.current_device()?))?, None)?;
-        runtime.shared.memory.free_host(host_ptr as usize)
+        free_host(host_ptr)
     }
 
     /// Registers host memory of the user; devices see it at the same address.
