@@ -138,18 +138,18 @@ impl Registry {
             .map(|domain| self.tables.lock().registrations.remove(&(domain, handle)));
         drop(ended);
         let held = self.outstanding.of_stream(stream.index);
-        report(&format!("stream {} ends", stream.index), held, "they go back when they are let go");
+        report(&format!("stream {} ends", stream.index), held, "what is out goes back when its holder lets go");
     }
 
     /// The memory of a device is about to end.
     pub(crate) fn device_ends(&self, device: u32) {
         let held = self.outstanding.write_off(device);
-        report(&format!("device {device} ends"), held, "their memory ends with it");
+        report(&format!("device {device} ends"), held, "that memory ends with it");
     }
 
     /// `main` has returned: from now on nothing of the user is called.
     pub fn process_ends(&self) {
-        report("the process ends", self.outstanding.all(), "they do not go back any more");
+        report("the process ends", self.outstanding.all(), "nothing goes back any more");
     }
 
     /// Blocks and bytes of the user's object that are out.
@@ -170,8 +170,9 @@ impl Runtime {
 
 fn report(what: &str, held: BTreeMap<usize, Held>, then: &str) {
     for (object, Held { blocks, bytes }) in held {
+        let plural = if blocks == 1 { "" } else { "s" };
         log::warn!(
-            "{what} while {blocks} blocks ({bytes} bytes) of the allocator {object:#x} are out; {then}"
+            "{what} with {blocks} block{plural} ({bytes} bytes) of the allocator {object:#x} out; {then}"
         );
     }
 }
