@@ -1,4 +1,5 @@
-//! The ids that lead from a sentence of the facts to its assertions and back.
+//! The ids that lead from a sentence of the facts, or a clause of the contract, to its assertions and
+//! back.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -6,15 +7,19 @@ use anyhow::{Result, ensure};
 
 use crate::program;
 
+/// How ids begin: sentences of the facts about ACL, points of the list of tests there, clauses of
+/// the contract. A number follows.
+const FAMILIES: [&str; 3] = ["acl_3_2_", "acl_1_8_", "acl_reg_"];
+
 /// Every id in a program has a row in `tests/c/README.md`, and every row has an assertion.
 pub fn check(root: &Path) -> Result<()> {
-    let table: BTreeSet<u32> = fs::read_to_string(root.join("tests/c/README.md"))?
+    let table: BTreeSet<String> = fs::read_to_string(root.join("tests/c/README.md"))?
         .lines()
-        .filter_map(|line| numbers(line.strip_prefix("| ")?.split('|').next()?).next())
+        .filter_map(|line| ids(line.strip_prefix("| ")?.split('|').next()?).next())
         .collect();
     let mut used = BTreeSet::new();
     for program in program::all(root)? {
-        used.extend(numbers(&fs::read_to_string(program.source())?));
+        used.extend(ids(&fs::read_to_string(program.source())?));
     }
     let unknown: Vec<_> = used.difference(&table).collect();
     let unchecked: Vec<_> = table.difference(&used).collect();
@@ -24,11 +29,13 @@ pub fn check(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The numbers behind `acl_3_2_` in a text.
-fn numbers(text: &str) -> impl Iterator<Item = u32> {
-    text.split("acl_3_2_").skip(1).filter_map(|rest| {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        rest[..digits].parse().ok()
+/// The ids in a text.
+fn ids(text: &str) -> impl Iterator<Item = String> {
+    FAMILIES.into_iter().flat_map(move |family| {
+        text.split(family).skip(1).filter_map(move |rest| {
+            let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+            (digits > 0).then(|| format!("{family}{}", &rest[..digits]))
+        })
     })
 }
 
@@ -38,7 +45,8 @@ mod tests {
 
     #[test]
     fn ids_are_found_wherever_they_stand() {
-        let found: Vec<_> = numbers("GROUP(\"acl_3_2_7 x\"); acl_3_2_; acl_3_2_12").collect();
-        assert_eq!(found, [7, 12]);
+        let text = "GROUP(\"acl_3_2_7 x\"); acl_3_2_; acl_reg_2 acl_3_2_12 acl_1_8_3";
+        let found: Vec<_> = ids(text).collect();
+        assert_eq!(found, ["acl_3_2_7", "acl_3_2_12", "acl_1_8_3", "acl_reg_2"]);
     }
 }

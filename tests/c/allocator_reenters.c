@@ -1,0 +1,210 @@
+// env:
+// env: CAIRN_WORKERS=1
+/* Callbacks of an allocator that call ACL: no lock is in their way, and no wait hangs. */
+#include "pool.h"
+
+static Pool pool, inner;
+static aclrtStream stream, second;
+static aclrtAllocatorDesc own;
+static int calls;
+
+/* Calls the hook of one pool once, though it comes back to the pool. */
+static int first_time(void)
+{
+    return calls++ == 0;
+}
+
+static void use_memory(Pool *unused)
+{
+    void *device = NULL, *host = NULL;
+    (void)unused;
+    if (!first_time())
+        return;
+    CHECK_OK(aclrtMalloc(&device, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    CHECK_OK(aclrtMallocHost(&host, 4096));
+    CHECK_OK(aclrtMemset(device, 4096, 0x42, 4096));
+    CHECK_OK(aclrtMemcpy(host, 4096, device, 4096, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(((char *)host)[4095], 0x42);
+    CHECK_OK(aclrtMemcpyAsync(device, 4096, host, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    CHECK_OK(aclrtMemcpyAsync(host, 4096, device, 4096, ACL_MEMCPY_DEVICE_TO_HOST, second));
+    CHECK_OK(aclrtSynchronizeStream(second));
+    CHECK_OK(aclrtFree(device));
+    CHECK_OK(aclrtFreeHost(host));
+}
+
+static void use_events(Pool *unused)
+{
+    aclrtEvent event = NULL;
+    (void)unused;
+    if (!first_time())
+        return;
+    CHECK_OK(aclrtCreateEvent(&event));
+    CHECK_OK(aclrtRecordEvent(event, stream));
+    CHECK_OK(aclrtStreamWaitEvent(second, event));
+    CHECK_OK(aclrtSynchronizeEvent(event));
+    CHECK_OK(aclrtSynchronizeStream(second));
+    CHECK_OK(aclrtDestroyEvent(event));
+}
+
+static void use_streams(Pool *unused)
+{
+    aclrtStream made = NULL;
+    int flag = 0;
+    (void)unused;
+    if (!first_time())
+        return;
+    CHECK_OK(aclrtCreateStream(&made));
+    CHECK_OK(aclrtLaunchHostFunc(made, raise_flag, &flag));
+    CHECK_OK(aclrtDestroyStream(made));
+    CHECK_EQ(raised(&flag), 1);
+}
+
+static void synchronize(Pool *unused)
+{
+    (void)unused;
+    calls++;
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtSynchronizeDevice());
+}
+
+static void change_registrations(Pool *mine)
+{
+    if (!first_time())
+        return;
+    CHECK_OK(aclrtAllocatorUnregister(stream));
+    CHECK_OK(aclrtAllocatorDestroyDesc(own));
+    own = pool_describe(mine);
+    CHECK_OK(aclrtAllocatorRegister(stream, own));
+    pool_register(second, &inner);
+}
+
+static void execute_elsewhere(Pool *unused)
+{
+    CairnProbeBlock block = {0};
+    (void)unused;
+    if (!first_time())
+        return;
+    CHECK_OK(run_tensor(second, 64, &block));
+    CHECK(in_pool(&inner, block.address));
+}
+
+static void execute_again(Pool *mine)
+{
+    CairnProbeBlock block = {0};
+    if (calls++ >= 3)
+        return;
+    CHECK_OK(run_tensor(stream, 64, &block));
+    CHECK(in_pool(mine, block.address));
+}
+
+static void fail(Pool *unused)
+{
+    (void)unused;
+    if (first_time())
+        CHECK_CODE(aclrtFree(NULL), ACL_ERROR_INVALID_PARAM);
+}
+
+/* One execution with the hook in alloc, one with it in free. */
+static void with(void (*hook)(Pool *))
+{
+    for (int in_free = 0; in_free < 2; in_free++) {
+        unsigned char byte = 0;
+        CairnProbeBlock block = {64, 0, 0x77, NULL, NULL, NULL, 0};
+        CairnProbe probe = {&block, 1, 0, NULL};
+        calls = 0;
+        pool.in_alloc = in_free ? NULL : hook;
+        pool.in_free = in_free ? hook : NULL;
+        CHECK_OK(cairnProbeExecute(stream, &probe));
+        CHECK(calls > 0);
+        pool.in_alloc = pool.in_free = NULL;
+        CHECK_OK(aclrtSynchronizeStream(stream));
+        CHECK(in_pool(&pool, block.address));
+        CHECK_OK(aclrtMemcpy(&byte, 1, block.address, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        CHECK_EQ(byte, hook == execute_again ? byte : 0x77);
+        CHECK_EQ(pool.out, 0);
+    }
+}
+
+static void behind_a_gate(void)
+{
+    static Gate gate = GATE_CLOSED;
+    int done = 0;
+    GROUP("acl_reg_7 a free that synchronizes waits for what is queued before it");
+    CHECK_OK(aclrtLaunchHostFunc(stream, raise_flag_late, &done));
+    pool.in_free = synchronize;
+    CHECK_OK(run_tensor(stream, 64, NULL));
+    CHECK_EQ(raised(&done), 1);
+    pool.in_free = NULL;
+    GROUP("acl_reg_7 and an execution without one does not");
+    gate_put(&gate, stream);
+    CHECK_OK(run_tensor(stream, 64, NULL));
+    gate_open(&gate);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+}
+
+static void end_stream(Pool *unused)
+{
+    (void)unused;
+    if (first_time())
+        CHECK_OK(aclrtDestroyStream(second));
+}
+
+static void doomed(void)
+{
+    GROUP("acl_reg_1 an allocator that destroys the stream it works for fails the execution only");
+    CHECK_OK(aclrtSynchronizeStream(second));
+    pool_register(second, &inner);
+    inner.in_alloc = end_stream;
+    calls = 0;
+    CHECK_FAIL(run_tensor(second, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+    inner.in_alloc = NULL;
+    CHECK_EQ(inner.out, 0);
+    CHECK_OK(aclrtCreateStream(&second));
+    pool_register(second, &inner);
+    CHECK_OK(run_tensor(second, 64, NULL));
+    inner.in_free = end_stream;
+    calls = 0;
+    CHECK_OK(run_tensor(second, 64, NULL));
+    inner.in_free = NULL;
+    CHECK_EQ(inner.out, 0);
+}
+
+int main(void)
+{
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtCreateStream(&second));
+    pool_open(&pool);
+    pool_open(&inner);
+    own = pool_describe(&pool);
+    CHECK_OK(aclrtAllocatorRegister(stream, own));
+    pool_register(second, &inner);
+
+    GROUP("acl_reg_1 a callback may use memory");
+    with(use_memory);
+    GROUP("acl_reg_1 a callback may use events");
+    with(use_events);
+    GROUP("acl_reg_1 a callback may make, use and destroy streams");
+    with(use_streams);
+    GROUP("acl_reg_7 a callback may synchronize its stream and the device");
+    with(synchronize);
+    GROUP("acl_reg_4 a callback may unregister and register, and destroy its own descriptor");
+    with(change_registrations);
+    GROUP("acl_reg_6 a callback may execute on another stream");
+    with(execute_elsewhere);
+    GROUP("acl_reg_6 a callback may execute on its own stream, with its own allocator");
+    with(execute_again);
+    GROUP("acl_1_8_6 a call that fails inside a callback fails nothing else");
+    with(fail);
+    behind_a_gate();
+    doomed();
+
+    CHECK_OK(aclrtAllocatorDestroyDesc(own));
+    CHECK_OK(aclrtDestroyStream(stream));
+    pool_close(&pool);
+    pool_close(&inner);
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclFinalize());
+    return END();
+}

@@ -1,0 +1,154 @@
+// env:
+// env: CAIRN_WORKERS=1
+/* Callbacks of an allocator that throw C++ exceptions, or end their thread. */
+#include "logged.h"
+#include "pool.h"
+#include <new>
+#include <stdexcept>
+
+static Pool pool;
+static aclrtStream stream;
+static int frees;
+
+static void *throw_alloc(aclrtAllocator, size_t)
+{
+    throw std::bad_alloc();
+}
+
+static void *throw_advise(aclrtAllocator, size_t, aclrtAllocatorAddr)
+{
+    throw std::runtime_error("thrown by advise");
+}
+
+static void *throw_address(aclrtAllocatorBlock)
+{
+    throw 42;
+}
+
+static void throw_free(aclrtAllocator object, aclrtAllocatorBlock block)
+{
+    pool_free(object, block);
+    throw std::runtime_error("thrown by free");
+}
+
+static void count_free(aclrtAllocator object, aclrtAllocatorBlock block)
+{
+    frees++;
+    pool_free(object, block);
+}
+
+static void goes_on()
+{
+    pool_register(stream, &pool);
+    CHECK_OK(run_tensor(stream, 64, nullptr));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_EQ(pool.out, 0);
+}
+
+static void exceptions()
+{
+    GROUP("acl_1_8_6 an exception in alloc is 500002, with its text");
+    register_with(stream, &pool, throw_alloc, count_free, pool_address);
+    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "C++ exception");
+    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "bad_alloc");
+    CHECK_EQ(frees, 0);
+    goes_on();
+
+    GROUP("acl_1_8_6 an exception in allocAdvise too");
+    aclrtAllocatorDesc desc = pool_describe(&pool);
+    CHECK_OK(aclrtAllocatorSetAllocAdviseFuncToDesc(desc, throw_advise));
+    CHECK_OK(aclrtAllocatorRegister(stream, desc));
+    CHECK_OK(aclrtAllocatorDestroyDesc(desc));
+    CairnProbeBlock block = {64, 0, 1, pool.base, nullptr, nullptr, 0};
+    CairnProbe probe = {&block, 1, 0, nullptr};
+    CHECK_FAIL(cairnProbeExecute(stream, &probe), ACL_ERROR_GE_FAILURE, "thrown by advise");
+    goes_on();
+
+    GROUP("acl_1_8_6 an exception in getAddrFromBlock too, and the block goes back");
+    register_with(stream, &pool, pool_alloc, count_free, throw_address);
+    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
+    CHECK_EQ(frees, 1);
+    goes_on();
+
+    GROUP("acl_1_8_6 an exception in free fails the call; every block is given back once");
+    register_with(stream, &pool, pool_alloc, throw_free, pool_address);
+    CairnProbeBlock blocks[3] = {{64, 0, 1, nullptr, nullptr, nullptr, 0}, {64, 0, 1, nullptr, nullptr, nullptr, 0}, {64, 0, 1, nullptr, nullptr, nullptr, 0}};
+    CairnProbe three = {blocks, 3, 0, nullptr};
+    CHECK_FAIL(cairnProbeExecute(stream, &three), ACL_ERROR_GE_FAILURE, "thrown by free");
+    CHECK_EQ(pool.out, 0);
+    goes_on();
+
+    GROUP("acl_1_8_6 exceptions in both: the first is told, the other logged");
+    register_with(stream, &pool, pool_alloc, throw_free, throw_address);
+    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
+    CHECK(LOGGED("free(0x", "thrown by free") > 0);
+    goes_on();
+}
+
+static void *exit_in_alloc(aclrtAllocator, size_t)
+{
+    pthread_exit(nullptr);
+}
+
+static void exit_in_free(aclrtAllocator object, aclrtAllocatorBlock block)
+{
+    pool_free(object, block);
+    pthread_exit(nullptr);
+}
+
+static void run_to_the_end(void *done)
+{
+    CHECK_OK(aclrtSetDevice(0));
+    (void)run_tensor(stream, 64, nullptr);
+    raise_flag(done);
+}
+
+static int waiting;
+
+static void wait_in_alloc(Pool *)
+{
+    raise_flag(&waiting);
+    for (;;)
+        pause();
+}
+
+/* The thread cannot go on through Rust: it stays parked, and nobody else is held up. */
+static void ended_threads()
+{
+    static int done;
+    GROUP("acl_reg_6 a callback that ends its thread is named and holds nobody up");
+    register_with(stream, &pool, exit_in_alloc, pool_free, pool_address);
+    pthread_detach(start_thread(run_to_the_end, &done));
+    SPIN_UNTIL(LOGGED("ended itself", "alloc(96)"));
+    goes_on();
+    register_with(stream, &pool, pool_alloc, exit_in_free, pool_address);
+    pthread_detach(start_thread(run_to_the_end, &done));
+    SPIN_UNTIL(LOGGED("ended itself", "free(0x"));
+    goes_on();
+
+    GROUP("acl_reg_6 and so is one that is cancelled");
+    pool.in_alloc = wait_in_alloc;
+    pthread_t thread = start_thread(run_to_the_end, &done);
+    pthread_detach(thread);
+    SPIN_UNTIL(raised(&waiting));
+    pthread_cancel(thread);
+    SPIN_UNTIL(LOGGED("ended itself", "alloc(96)") == 2);
+    pool.in_alloc = nullptr;
+    goes_on();
+    CHECK_EQ(raised(&done), 0);
+}
+
+int main()
+{
+    log_begin();
+    CHECK_OK(aclInit(nullptr));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    pool_open(&pool);
+    exceptions();
+    ended_threads();
+    CHECK_OK(aclrtDestroyStream(stream));
+    pool_close(&pool);
+    log_end();
+    return END();
+}
