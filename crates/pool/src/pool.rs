@@ -446,7 +446,8 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         let tail = lane.lock().tlsf.hole_at_end(root.end).max(root.tlsf.hole_at_end(root.end));
         let from = root.end - tail;
         let padded = from.checked_next_multiple_of(align).and_then(|at| at.checked_add(need));
-        let short = padded.filter(|_| tail > 0).map(|end| end - root.end);
+        let joins = tail > 0 && self.backing.is_contiguous();
+        let short = padded.filter(|_| joins).map(|end| end - root.end);
         let whole = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
         for more in short.into_iter().chain([whole]) {
