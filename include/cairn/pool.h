@@ -101,8 +101,8 @@ int cairn_pool_destroy_desc(aclrtAllocatorDesc desc);
 int cairn_pool_record_stream(void *ptr, aclrtStream stream);
 
 /**
- * Gives memory that nobody holds, and no stream may still use, back to ACL until at most `keep`
- * bytes are reserved. Returns the number of bytes given back.
+ * Gives memory that nobody holds, and no stream may still use, back to ACL, in whole pieces, as long
+ * as at least `keep` bytes stay reserved. Returns the number of bytes given back.
  */
 size_t cairn_pool_trim(int device, size_t keep);
 
@@ -116,7 +116,10 @@ int cairn_pool_set_fraction(double fraction, int device);
 /** Figures of the pool of a device. */
 int cairn_pool_figures(int device, cairnPoolFigures *figures);
 
-/** The part that one stream has in them; all zero for a stream that the pool has not seen. */
+/**
+ * The part that one stream has in them; all zero for a stream that the pool has not seen. Counts and
+ * peaks may go on from those of a stream that was destroyed before.
+ */
 int cairn_pool_stream_figures(int device, aclrtStream stream, cairnPoolFigures *figures);
 
 /**

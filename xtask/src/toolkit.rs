@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
-//!     lib64/   libascendcl.so, libge_runner.so, links to them; cmake/Cairn/
+//!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
 //!     include/ bin/ opp/ runtime/ compiler/ python/site-packages/
 //!     <arch>-linux/ -> the same include and lib64
@@ -88,7 +88,7 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     check_ours(&dir)?;
     step::run(&mut cargo(
         root,
-        &["build", "--release", "-p", "cairn-ascendcl", "-p", "cairn-cli"],
+        &["build", "--release", "-p", "cairn-ascendcl", "-p", "cairn-plugin", "-p", "cairn-cli"],
     ))?;
     let built = target_dir(root).join("release");
     let templates = root.join("toolkit");
@@ -99,6 +99,7 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
         fs::create_dir_all(dir.join(name))?;
     }
     folder.copy(&built.join("libascendcl.so"), "lib64/libascendcl.so")?;
+    folder.copy(&built.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
     let ge_runner = build_ge_runner(root, &dir.join("lib64"))?;
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
     for (library, names) in LIBRARIES {

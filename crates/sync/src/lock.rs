@@ -52,6 +52,8 @@ pub enum Rank {
     Registered,
     /// One slot of the handle table, or its free list.
     Handles,
+    /// What a pool over a foreign runtime knows of a stream.
+    Proof,
     /// A thread's ordered clock.
     HostClock,
     /// A stream's first failure.

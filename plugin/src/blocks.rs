@@ -1,0 +1,217 @@
+//! Taking blocks and giving them back, for every door.
+
+use crate::acl::Handle;
+use crate::devices::Device;
+use crate::events;
+use crate::process;
+use crate::refusal;
+use crate::streams::{self, Door, Stream};
+use crate::text;
+use cairn_pool::{GRANULE, Outcome, Wrong};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Who asks, and through which door; `None` is torch_npu's, whatever that is on the device.
+#[derive(Clone, Copy)]
+pub struct Caller {
+    /// The function, for texts.
+    pub function: &'static str,
+    /// The door.
+    pub door: Option<Door>,
+}
+
+/// A block of `size` bytes; null for none of them and after a failure.
+#[inline(always)]
+pub fn take(caller: Caller, size: u64, device: i32, handle: Handle) -> *mut c_void {
+    if process::forked() || size == 0 {
+        return null_mut();
+    }
+    let mut outcome = None;
+    if let Some(device) = Device::opened(device)
+        && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
+    {
+        let index = stream.index(caller.door.unwrap_or(device.torch));
+        match device.pool.allocate(size, GRANULE, index) {
+            Outcome::Ready { offset, .. } => return offset as *mut c_void,
+            refused => outcome = Some(refused),
+        }
+    }
+    take_slowly(caller, size, device, handle, outcome)
+}
+
+#[cold]
+#[inline(never)]
+fn take_slowly(
+    caller: Caller,
+    size: u64,
+    device: i32,
+    handle: Handle,
+    outcome: Option<Outcome>,
+) -> *mut c_void {
+    let found = Device::open(device).and_then(|device| Ok((device, device.stream(handle)?)));
+    let taken = found.and_then(|(device, stream)| {
+        insist(device, size, stream, caller.door.unwrap_or(device.torch), outcome)
+    });
+    taken.unwrap_or_else(|why| {
+        text::fail(caller.function, &why);
+        null_mut()
+    })
+}
+
+/// Asks until there is nothing left to try: waits for streams, gives unused memory back to ACL.
+fn insist(
+    device: &Device,
+    size: u64,
+    stream: &Stream,
+    door: Door,
+    outcome: Option<Outcome>,
+) -> Result<*mut c_void, String> {
+    let ask = || device.pool.allocate(size, GRANULE, stream.index(door));
+    let mut outcome = outcome.unwrap_or_else(ask);
+    let end = Instant::now() + longest_wait();
+    let mut trimmed = false;
+    loop {
+        let again = match &outcome {
+            Outcome::Ready { offset, .. } => return Ok(*offset as *mut c_void),
+            Outcome::Wait(clock) => events::wait(clock, end),
+            Outcome::Exhausted(_) => !std::mem::replace(&mut trimmed, true) && trim(device, 0) > 0,
+            Outcome::OverBudget => false,
+        };
+        if !again {
+            return Err(refusal::explain(device, size, stream, door, &outcome));
+        }
+        outcome = ask();
+    }
+}
+
+/// How long a request waits for streams before it fails: `CAIRN_POOL_WAIT_MS`, else ten seconds.
+fn longest_wait() -> Duration {
+    static LIMIT: OnceLock<Duration> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let set = std::env::var("CAIRN_POOL_WAIT_MS").ok().and_then(|value| value.parse().ok());
+        Duration::from_millis(set.unwrap_or(10_000))
+    })
+}
+
+/// Gives memory that nobody may still use back to ACL until `keep` bytes are left.
+pub fn trim(device: &Device, keep: u64) -> u64 {
+    device.sweep();
+    events::prove_all(device.id);
+    device.pool.trim(keep)
+}
+
+/// Takes a block back. `size` is what the caller believes. False after anything that is wrong.
+#[inline(always)]
+pub fn give(
+    caller: Caller,
+    block: *mut c_void,
+    size: Option<u64>,
+    device: i32,
+    handle: Handle,
+) -> bool {
+    if process::forked() {
+        return false;
+    }
+    if block.is_null() {
+        return true;
+    }
+    if let Some(device) = Device::opened(device)
+        && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
+    {
+        let index = stream.index(caller.door.unwrap_or(device.torch));
+        let freed = device.pool.free(block as u64, index);
+        if let Ok(bytes) = freed
+            && size.is_none_or(|size| fits(size, bytes))
+        {
+            return true;
+        }
+        return judge(caller, block, size, device, freed);
+    }
+    give_slowly(caller, block, size, device, handle)
+}
+
+#[cold]
+#[inline(never)]
+fn give_slowly(
+    caller: Caller,
+    block: *mut c_void,
+    size: Option<u64>,
+    device: i32,
+    handle: Handle,
+) -> bool {
+    let Some(device) = Device::opened(device) else {
+        text::fail(caller.function, &foreign(block, device));
+        return false;
+    };
+    let known = device.stream_of_free(handle);
+    give_for(caller, block, size, device, known)
+        && (known.is_some()
+            || {
+                let id = device.id;
+                let why = format!(
+                    "block {block:?} was freed on stream {handle:?}, which the pool of device {id} does not \
+             know; its memory waits for cairn_pool_synchronized({id})"
+                );
+                text::fail(caller.function, &why);
+                false
+            })
+}
+
+/// Takes a block back from a stream; `None` is one that is gone, or unknown.
+pub fn give_for(
+    caller: Caller,
+    block: *mut c_void,
+    size: Option<u64>,
+    device: &Device,
+    stream: Option<&'static Stream>,
+) -> bool {
+    let door = caller.door.unwrap_or(device.torch);
+    match stream.map_or_else(|| streams::unknown(device.id), Ok) {
+        Ok(stream) => {
+            let freed = device.pool.free(block as u64, stream.index(door));
+            judge(caller, block, size, device, freed)
+        }
+        Err(why) => {
+            text::fail(caller.function, &why);
+            false
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn judge(
+    caller: Caller,
+    block: *mut c_void,
+    size: Option<u64>,
+    device: &Device,
+    freed: Result<u64, Wrong>,
+) -> bool {
+    let why = match (freed, size) {
+        (Ok(bytes), Some(size)) if !fits(size, bytes) => {
+            format!("block {block:?} was freed as {size} bytes, but it has {bytes}; it is free now")
+        }
+        (Ok(_), _) => return true,
+        (Err(Wrong::NotHeld), _) => {
+            format!("block {block:?} of device {} is not held: it was freed before", device.id)
+        }
+        (Err(Wrong::Unknown), _) if Device::bury(block as u64) => return true,
+        (Err(Wrong::Unknown), _) => foreign(block, device.id),
+    };
+    text::fail(caller.function, &why);
+    false
+}
+
+/// What an address is that is no block of this device.
+fn foreign(block: *mut c_void, device: i32) -> String {
+    match Device::holding(block as u64) {
+        Some(other) => format!("block {block:?} is of device {}, not of device {device}", other.id),
+        None => format!("{block:?} is no block of the pool of device {device}"),
+    }
+}
+
+fn fits(size: u64, bytes: u64) -> bool {
+    size.max(1).checked_next_multiple_of(GRANULE) == Some(bytes)
+}

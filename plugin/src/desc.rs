@@ -1,0 +1,98 @@
+//! The pool as an allocator of `aclrtAllocatorRegister`. A block is its address; the object is the
+//! stream's name, which stays good, and known to be out of date, after the stream is gone.
+
+use crate::acl::{Handle, acl};
+use crate::blocks::{self, Caller};
+use crate::devices::Device;
+use crate::door::guarded;
+use crate::streams::{self, Door};
+use crate::{process, text};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+
+const ALLOC: Caller = Caller { function: "alloc of a pool's descriptor", door: Some(Door::Direct) };
+const FREE: Caller = Caller { function: "free of a pool's descriptor", door: Some(Door::Direct) };
+
+/// A descriptor for a stream.
+pub fn create(device: i32, stream: Handle) -> Result<Handle, String> {
+    let acl = acl()?;
+    let stream = Device::open(device)?.stream(stream)?;
+    let missing = "this ACL has no aclrtAllocator functions";
+    let (Some(make), Some(object), Some(alloc), Some(free), Some(advise), Some(address)) = (
+        acl.aclrtAllocatorCreateDesc,
+        acl.aclrtAllocatorSetObjToDesc,
+        acl.aclrtAllocatorSetAllocFuncToDesc,
+        acl.aclrtAllocatorSetFreeFuncToDesc,
+        acl.aclrtAllocatorSetAllocAdviseFuncToDesc,
+        acl.aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+    ) else {
+        return Err(missing.into());
+    };
+    // SAFETY: the descriptor is fresh, and the functions belong to a library that is never unloaded.
+    let (desc, codes) = unsafe {
+        let desc = make();
+        if desc.is_null() {
+            return Err("aclrtAllocatorCreateDesc gave no descriptor".into());
+        }
+        let codes = [
+            object(desc, stream.name() as *mut c_void),
+            alloc(desc, on_alloc),
+            free(desc, on_free),
+            advise(desc, on_advise),
+            address(desc, on_address),
+        ];
+        (desc, codes)
+    };
+    match codes.iter().find(|&&code| code != 0) {
+        None => Ok(desc),
+        Some(code) => {
+            let _ = destroy(desc);
+            Err(format!("a new descriptor cannot be filled: {code}"))
+        }
+    }
+}
+
+/// Ends a descriptor.
+pub fn destroy(desc: Handle) -> Result<(), String> {
+    let destroy =
+        acl()?.aclrtAllocatorDestroyDesc.ok_or("this ACL has no aclrtAllocator functions")?;
+    // SAFETY: ACL checks the handle as far as it can; the caller vouches for the rest.
+    match unsafe { destroy(desc) } {
+        0 => Ok(()),
+        code => Err(format!("aclrtAllocatorDestroyDesc({desc:?}) returned {code}")),
+    }
+}
+
+unsafe extern "C" fn on_alloc(object: *mut c_void, size: usize) -> *mut c_void {
+    if process::forked() {
+        return null_mut();
+    }
+    guarded(ALLOC.function, null_mut(), || match streams::named(object as usize) {
+        Some(stream) => blocks::take(ALLOC, size as u64, stream.device(), stream.handle()),
+        None => {
+            text::fail(ALLOC.function, "the stream it was made for is gone: make a new one");
+            null_mut()
+        }
+    })
+}
+
+unsafe extern "C" fn on_advise(object: *mut c_void, size: usize, _: *mut c_void) -> *mut c_void {
+    // SAFETY: it makes no use of the object but as a number.
+    unsafe { on_alloc(object, size) }
+}
+
+unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
+    if process::forked() {
+        return;
+    }
+    guarded(FREE.function, (), || match Device::holding(block as u64) {
+        Some(device) => {
+            blocks::give_for(FREE, block, None, device, streams::named(object as usize));
+        }
+        None => text::fail(FREE.function, &format!("{block:?} is no block that is held")),
+    });
+}
+
+unsafe extern "C" fn on_address(block: *mut c_void) -> *mut c_void {
+    block
+}

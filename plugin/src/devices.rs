@@ -1,0 +1,245 @@
+//! The pools of the process, one a device.
+
+use crate::acl::{self, Acl, Handle, acl};
+use crate::events::{self, Progressing, Proof};
+use crate::memory::Memory;
+use crate::process;
+use crate::queue;
+use crate::streams::{self, Door, Stream};
+use crate::visit::{self, Visit};
+use cairn_pool::Pool;
+use cairn_sync::lock::{Mutex, Rank};
+use std::ffi::{CString, c_void};
+use std::ptr::null_mut;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+/// Devices a process can have.
+pub const DEVICES: usize = 64;
+
+static OPEN: [AtomicPtr<Device>; DEVICES] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; DEVICES];
+/// Those whose memory is gone. Also held while one is made.
+static RESET: Mutex<Vec<&'static Device>> = Mutex::new(Rank::Process, Vec::new());
+
+/// A device and its pool. Never dropped: blocks may come back at any time, also after a reset.
+pub struct Device {
+    /// ACL's number.
+    pub id: i32,
+    /// The door that cairn_malloc and cairn_free are.
+    pub torch: Door,
+    /// Its memory.
+    pub pool: Pool<Progressing, Memory>,
+}
+
+impl Device {
+    /// The device, if its pool is there already.
+    #[inline]
+    pub fn opened(id: i32) -> Option<&'static Device> {
+        let open = OPEN.get(usize::try_from(id).ok()?)?;
+        // SAFETY: null, or a device, and devices live as long as the process.
+        unsafe { open.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The device; its pool is made on first use.
+    pub fn open(id: i32) -> Result<&'static Device, String> {
+        if let Some(device) = Device::opened(id) {
+            return Ok(device);
+        }
+        let acl = acl()?;
+        process::watch();
+        listen(acl);
+        let mut count = 0;
+        // SAFETY: the number goes to a place of ours.
+        let code = unsafe { (acl.aclrtGetDeviceCount)(&mut count) };
+        if code != 0 {
+            return Err(format!("aclrtGetDeviceCount returned {code}"));
+        }
+        let slot = usize::try_from(id).ok().filter(|&at| at < DEVICES.min(count as usize));
+        let slot = slot.ok_or_else(|| format!("device {id}: there are {count}, from 0"))?;
+        let _making = RESET.lock();
+        if let Some(device) = Device::opened(id) {
+            return Ok(device);
+        }
+        let pool = Pool::new(Progressing, Memory::new(id), u64::MAX);
+        let device = Box::leak(Box::new(Device { id, torch: queue::door(), pool }));
+        OPEN[slot].store(device, Ordering::Release);
+        Ok(device)
+    }
+
+    /// All that are open.
+    pub fn all() -> impl Iterator<Item = &'static Device> {
+        (0..DEVICES as i32).filter_map(Device::opened)
+    }
+
+    /// The device that holds a block; `None` for any other address.
+    pub fn holding(address: u64) -> Option<&'static Device> {
+        Device::all().find(|device| device.pool.find(address).is_some())
+    }
+
+    /// Takes back a block of a pool that went with a reset of its device; false for any other address.
+    pub fn bury(address: u64) -> bool {
+        let take = |device: &&Device| match device.pool.find(address) {
+            Some((_, owner)) => device.pool.free(address, owner).is_ok(),
+            None => false,
+        };
+        RESET.lock().iter().any(take)
+    }
+
+    /// The stream of a request, with a place in the table from now on. Null is the default stream of
+    /// the current context if that is one of this device, else of the device's own.
+    pub fn stream(&self, handle: Handle) -> Result<&'static Stream, String> {
+        let handle = if handle.is_null() { self.default_stream()? } else { handle };
+        let stream = match streams::find(handle) {
+            Some(stream) => stream,
+            None => {
+                self.sweep();
+                streams::add(handle, self.id, self.proof_of(acl()?, handle)?)?
+            }
+        };
+        match stream.device() == self.id {
+            true => Ok(stream),
+            false => {
+                let (id, other) = (self.id, stream.device());
+                Err(format!("stream {handle:?} is of device {other}, not of device {id}"))
+            }
+        }
+    }
+
+    /// The stream of a free, if it was seen before and is of this device. Any other must not be touched:
+    /// it may be gone.
+    pub fn stream_of_free(&self, handle: Handle) -> Option<&'static Stream> {
+        let handle = match handle.is_null() {
+            true if process::may_call() => self.default_stream().ok()?,
+            _ => handle,
+        };
+        streams::find(handle).filter(|stream| stream.device() == self.id)
+    }
+
+    /// Total and free bytes that ACL reports.
+    pub fn capacity(&self) -> Result<(u64, u64), String> {
+        let acl = acl()?;
+        if !process::may_call() {
+            return Err("the process is ending".into());
+        }
+        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: both numbers go to places of ours.
+        let code = unsafe { (acl.aclrtGetMemInfo)(acl::HBM, &mut free, &mut total) };
+        match code {
+            0 => Ok((total as u64, free as u64)),
+            code => Err(format!("aclrtGetMemInfo returned {code}")),
+        }
+    }
+
+    /// Lets go of streams that were destroyed: what they freed is for all, and when nothing of theirs
+    /// is held, their place is too.
+    pub fn sweep(&self) {
+        let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
+        for stream in ending {
+            let empty = |door| {
+                let figures = self.pool.figures_of(stream.index(door));
+                figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
+            };
+            let [direct, queued] = [Door::Direct, Door::Queued].map(|door| {
+                let over = stream.is_over(door);
+                if over {
+                    self.pool.retire(stream.index(door));
+                }
+                (over, empty(door))
+            });
+            if direct == (true, true) && queued.1 {
+                stream.vacate();
+            }
+        }
+    }
+
+    fn default_stream(&self) -> Result<Handle, String> {
+        let acl = acl()?;
+        let ask = acl.aclrtCtxGetCurrentDefaultStream.ok_or(
+            "this ACL does not say which stream NULL is (aclrtCtxGetCurrentDefaultStream): name one",
+        )?;
+        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
+        let mut stream = null_mut();
+        // SAFETY: the handle goes to a place of ours.
+        match unsafe { ask(&mut stream) } {
+            0 if !stream.is_null() => Ok(stream),
+            code => Err(format!("aclrtCtxGetCurrentDefaultStream returned {code}")),
+        }
+    }
+
+    /// How the progress of a new stream can be learned: only if its end will be announced, and it is
+    /// known which context it is of, and it is not of a kind that counts as done whatever it does.
+    fn proof_of(&self, acl: &Acl, handle: Handle) -> Result<Proof, String> {
+        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
+        let mut flags = 0;
+        match events::is_idle(acl, handle) {
+            Ok(_) => {}
+            Err(code @ (100000 | 107000 | 107003 | 107017)) => {
+                return Err(format!(
+                    "stream {handle:?} is none of device {} in the current context \
+                     (aclrtStreamQuery returned {code})",
+                    self.id
+                ));
+            }
+            Err(_) => return Ok(Proof::default()),
+        }
+        if let Some(get) = acl.aclrtStreamGetFlags {
+            // SAFETY: the stream is live, and the flags go to a place of ours.
+            unsafe { get(handle, &mut flags) };
+        }
+        let possible = listen(acl)
+            && acl.aclrtRecordEvent.is_some()
+            && acl.aclrtQueryEventStatus.is_some()
+            && flags & acl::SPECIAL_STREAM == 0;
+        Ok(visit::current(acl).filter(|_| possible).map_or_else(Proof::default, Proof::of))
+    }
+}
+
+/// Asks to be told when streams are destroyed and devices reset. True if that will be so.
+fn listen(acl: &Acl) -> bool {
+    static ASKED: Once = Once::new();
+    static LISTENING: AtomicBool = AtomicBool::new(false);
+    ASKED.call_once(|| {
+        let name = CString::new(format!("cairn_pool_{:p}", &OPEN)).unwrap_or_default();
+        let streams = acl.aclrtRegStreamStateCallback.is_some_and(|register| {
+            // SAFETY: the function belongs to a library that is never unloaded.
+            unsafe { register(name.as_ptr(), on_stream, null_mut()) == 0 }
+        });
+        if let Some(register) = acl.aclrtRegDeviceStateCallback {
+            // SAFETY: the function belongs to a library that is never unloaded.
+            unsafe { register(name.as_ptr(), on_device, null_mut()) };
+        }
+        LISTENING.store(streams, Ordering::Release);
+    });
+    LISTENING.load(Ordering::Acquire)
+}
+
+unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
+    if state == acl::STREAM_DESTROY_PRE
+        && !process::forked()
+        && let (Some(stream), Ok(acl)) = (streams::find(handle), acl())
+    {
+        stream.end(acl);
+    }
+}
+
+/// A reset that left the device's own context alive only took a count down.
+unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
+    let (Some(device), Ok(acl)) = (Device::opened(id), acl()) else { return };
+    if state != acl::DEVICE_RESET_POST || !process::may_call() {
+        return;
+    }
+    let mut active = 0;
+    // SAFETY: ACL wants null for the flags; the answer goes to a place of ours.
+    let alive = acl
+        .aclrtGetPrimaryCtxState
+        .is_some_and(|state| unsafe { state(id, null_mut(), &mut active) } == 0 && active != 0);
+    if !alive {
+        let mut gone = RESET.lock();
+        OPEN[id as usize].store(null_mut(), Ordering::Release);
+        gone.push(device);
+        drop(gone);
+        events::forget(id);
+    }
+}

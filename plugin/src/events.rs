@@ -1,0 +1,292 @@
+//! How far streams have come, learned from ACL without waiting.
+//!
+//! ```text
+//!  frees     f f   f       f f          each carries the tick that it happened in
+//!  tick    1 1 1 1 1 | 2 2 2 2 | 3
+//!  proofs            E1        E2       an event behind everything that was submitted
+//!                                       before the tick went up: once it is complete, tick 1
+//!                                       is finished
+//! ```
+//!
+//! A proof is begun only when another stream would like the memory ([`Progress::prove`]), and one at a
+//! time for a stream. A stream that is idle needs no event: it says so. Frees through a caller's queue
+//! ([`Door::Queued`]) are proven by nothing but the program's own word, [`synchronized`].
+
+use crate::acl::{self, Acl, Handle, acl};
+use crate::process;
+use crate::streams::{self, Door, Stream};
+use crate::visit::Visit;
+use cairn_pool::Progress;
+use cairn_pool::clock::{Clock, Epoch, StreamIndex};
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// One door's ticks of a stream.
+#[derive(Default)]
+pub struct Ticks {
+    past: AtomicU64,
+    finished: AtomicU64,
+}
+
+impl Ticks {
+    /// The tick that frees happen in now. Whatever this thread gave to a stream before is seen by
+    /// whoever ends the tick later.
+    #[inline]
+    fn now(&self) -> u64 {
+        if cfg!(not(target_arch = "x86_64")) {
+            fence(Ordering::SeqCst);
+        }
+        self.past.load(Ordering::SeqCst) + 1
+    }
+
+    /// Ends the tick and gives its number.
+    fn end(&self) -> u64 {
+        self.past.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn finish(&self, tick: u64) {
+        self.finished.fetch_max(tick, Ordering::AcqRel);
+    }
+
+    fn finished(&self) -> u64 {
+        self.finished.load(Ordering::Acquire)
+    }
+}
+
+/// Every tick that ever comes: of a stream that is gone, and done.
+const FOR_EVER: u64 = u64::MAX;
+
+/// What is known of a stream besides its handle, and the event that is under way.
+pub struct Proof {
+    /// The stream's context; null when nothing may be asked of the stream.
+    context: Handle,
+    ending: bool,
+    event: Handle,
+    event_context: Handle,
+    /// The tick that the event proves; 0 when none is under way.
+    tick: u64,
+}
+
+// SAFETY: handles of ACL may be used by any thread.
+unsafe impl Send for Proof {}
+
+impl Default for Proof {
+    /// Of a stream that nothing may be asked of.
+    fn default() -> Proof {
+        let nothing = null_mut();
+        Proof { context: nothing, ending: false, event: nothing, event_context: nothing, tick: 0 }
+    }
+}
+
+impl Proof {
+    /// Of a live stream of this context.
+    pub fn of(context: Handle) -> Proof {
+        Proof { context, ..Proof::default() }
+    }
+
+    /// Begins with a new stream. The event of the one before is kept for it.
+    pub fn begin(&mut self, new: Proof) {
+        let (event, event_context) = (self.event, self.event_context);
+        *self = Proof { event, event_context, ..new };
+    }
+}
+
+impl Stream {
+    /// Begins to prove that what was freed so far is done, unless that is under way.
+    fn begin_proof(&self, acl: &Acl) {
+        let mut proof = self.proof.lock();
+        if !proof.ending {
+            self.look(acl, &mut proof);
+            self.ask(acl, &mut proof);
+        }
+    }
+
+    /// Begins the last proof of a stream that is about to be destroyed.
+    pub(crate) fn prove_last(&self, acl: &Acl) {
+        let mut proof = self.proof.lock();
+        (proof.ending, proof.tick) = (true, 0);
+        if process::may_call() {
+            self.ask(acl, &mut proof);
+        }
+    }
+
+    /// True for a stream that is, or is about to be, destroyed.
+    pub fn is_ending(&self) -> bool {
+        self.proof.lock().ending
+    }
+
+    /// True if the stream is gone and everything that was freed through this door is done.
+    pub fn is_over(&self, door: Door) -> bool {
+        Progressing.finished(self.index(door)) == FOR_EVER
+    }
+
+    /// The stream is gone: the next one here begins where it stopped.
+    pub(crate) fn settle(&self) {
+        self.proof.lock().begin(Proof::default());
+        self.asked.store(false, Ordering::Release);
+        for ticks in &self.ticks {
+            if ticks.finished() == FOR_EVER {
+                ticks.finished.store(ticks.end(), Ordering::Release);
+            }
+        }
+    }
+
+    fn ask(&self, acl: &Acl, proof: &mut Proof) {
+        if proof.tick != 0 || proof.context.is_null() || self.is_captured(acl) {
+            return;
+        }
+        let Ok(_visit) = Visit::to_context(acl, proof.context) else {
+            proof.context = null_mut();
+            return;
+        };
+        let ticks = &self.ticks[Door::Direct as usize];
+        let tick = ticks.end();
+        if is_idle(acl, self.handle()) == Ok(true) {
+            ticks.finish(if proof.ending { FOR_EVER } else { tick });
+        } else if record(acl, proof, self.handle()) {
+            proof.tick = tick;
+            self.asked.store(true, Ordering::Release);
+        }
+    }
+
+    /// Sees whether the event under way is complete.
+    fn look(&self, acl: &Acl, proof: &mut Proof) {
+        let (Some(query), false) = (acl.aclrtQueryEventStatus, proof.tick == 0) else { return };
+        let Ok(_visit) = Visit::to_context(acl, proof.event_context) else { return };
+        let mut status = 0;
+        // SAFETY: the event is ours and the status goes to a place of ours.
+        if unsafe { query(proof.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {
+            let tick = std::mem::take(&mut proof.tick);
+            self.ticks[Door::Direct as usize].finish(if proof.ending { FOR_EVER } else { tick });
+            self.asked.store(false, Ordering::Release);
+        }
+    }
+
+    /// A stream that is being captured into a graph must not be asked anything.
+    fn is_captured(&self, acl: &Acl) -> bool {
+        let Some(info) = acl.aclmdlRICaptureGetInfo else { return false };
+        let (mut status, mut model) = (0, null_mut());
+        // SAFETY: the results go to places of ours.
+        unsafe { info(self.handle(), &mut status, &mut model) != 0 || status != 0 }
+    }
+}
+
+/// Whether a stream has nothing left to do; the code if ACL does not say. In the stream's context.
+pub fn is_idle(acl: &Acl, stream: Handle) -> Result<bool, acl::Code> {
+    let Some(query) = acl.aclrtStreamQuery else { return Ok(false) };
+    let mut status = u32::MAX;
+    // SAFETY: the caller has a live stream, and the status goes to a place of ours.
+    match unsafe { query(stream, &mut status) } {
+        0 => Ok(status == acl::STREAM_COMPLETE),
+        code => Err(code),
+    }
+}
+
+/// Records the stream's event, which is made on first use. In the stream's context.
+fn record(acl: &Acl, proof: &mut Proof, stream: Handle) -> bool {
+    if proof.event_context != proof.context && !proof.event.is_null() {
+        if let Some(destroy) = acl.aclrtDestroyEvent {
+            // SAFETY: the event is ours, and nobody waits for it.
+            unsafe { destroy(proof.event) };
+        }
+        proof.event = null_mut();
+    }
+    if proof.event.is_null() {
+        let make = acl.aclrtCreateEventExWithFlag.or(acl.aclrtCreateEventWithFlag);
+        let Some(make) = make else { return false };
+        // SAFETY: the handle goes to a place of ours.
+        if unsafe { make(&mut proof.event, acl::STREAM_PROGRESS) } != 0 {
+            proof.event = null_mut();
+            return false;
+        }
+        proof.event_context = proof.context;
+    }
+    // SAFETY: the event is ours; the stream is live: its end is announced under the same lock.
+    acl.aclrtRecordEvent.is_some_and(|record| unsafe { record(proof.event, stream) } == 0)
+}
+
+/// Everything that was freed on the device so far is done: the program waited for it.
+pub fn synchronized(device: i32) {
+    for stream in streams::of_device(device) {
+        let ending = stream.is_ending();
+        for ticks in &stream.ticks {
+            let tick = ticks.end();
+            ticks.finish(if ending { FOR_EVER } else { tick });
+        }
+    }
+}
+
+/// The device was reset: its streams and events are no more, and nothing may be asked of them.
+pub fn forget(device: i32) {
+    for stream in streams::of_device(device) {
+        *stream.proof.lock() = Proof::default();
+        stream.vacate();
+    }
+}
+
+/// Begins a proof for every stream of a device.
+pub fn prove_all(device: i32) {
+    streams::of_device(device).for_each(|s| Progressing.prove(s.index(Door::Direct)));
+}
+
+/// Waits until the clock's points are done. False if that takes until `end`, or if only the program can
+/// know.
+pub fn wait(clock: &Clock, end: Instant) -> bool {
+    let mut pause = Duration::from_micros(20);
+    while Instant::now() < end && process::may_call() {
+        let mut open = clock.marks().iter().filter(|m| Progressing.finished(m.stream) < m.seq);
+        let Some(first) = open.next() else { return true };
+        for mark in std::iter::once(first).chain(open) {
+            let (stream, door) = streams::by_index(mark.stream);
+            if door == Door::Queued || stream.proof.lock().context.is_null() {
+                return false;
+            }
+            Progressing.prove(mark.stream);
+        }
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(1));
+    }
+    false
+}
+
+/// The pools' view of all streams.
+pub struct Progressing;
+
+impl Progress for Progressing {
+    #[inline]
+    fn submitted(&self, stream: StreamIndex) -> u64 {
+        let (stream, door) = streams::by_index(stream);
+        stream.ticks[door as usize].now()
+    }
+
+    fn finished(&self, stream: StreamIndex) -> u64 {
+        let (stream, door) = streams::by_index(stream);
+        if door == Door::Direct
+            && stream.asked.load(Ordering::Acquire)
+            && process::may_call()
+            && let (Ok(acl), Some(mut proof)) = (acl(), stream.proof.try_lock())
+        {
+            stream.look(acl, &mut proof);
+        }
+        stream.ticks[door as usize].finished()
+    }
+
+    /// ACL does not say what a program ordered. But what is put on a stream runs after what was on it:
+    /// so a block freed behind its last task may go through the queue to the same stream, though not
+    /// the other way round.
+    fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
+        let ((to, door), (from, freed)) = (streams::by_index(on), streams::by_index(epoch.stream));
+        std::ptr::eq(to, from) && (door, freed) == (Door::Queued, Door::Direct)
+    }
+
+    fn prove(&self, stream: StreamIndex) {
+        let (stream, door) = streams::by_index(stream);
+        if door == Door::Direct
+            && process::may_call()
+            && let Ok(acl) = acl()
+        {
+            stream.begin_proof(acl);
+        }
+    }
+}

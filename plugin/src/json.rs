@@ -1,0 +1,58 @@
+//! The figures as JSON.
+//!
+//! ```text
+//! {"device":0,"memory":"segments","queued":true,"capacity":N,"free":N,
+//!  "total":{"live":N,...},"streams":[{"stream":"0x7f..","live":N,...},...]}
+//! ```
+
+use crate::devices::Device;
+use crate::report::Report;
+use crate::streams::{self, Door};
+use std::fmt::Write;
+
+/// One object with all figures of a device. Streams that took nothing are left out, and so are those
+/// that are gone and left nothing.
+pub fn of(device: &Device) -> String {
+    let (total, free) = device.capacity().unwrap_or_default();
+    let memory = device.pool.backing().kind();
+    let queued = device.torch == Door::Queued;
+    let streams = streams::of_device(device.id)
+        .map(|stream| (stream, Report::of_stream(device, stream)))
+        .filter(|(stream, of)| of.taken > 0 && (stream.is_known() || of.reserved > 0))
+        .map(|(stream, report)| (stream.handle() as usize, report));
+    let head = format!(
+        "\"device\":{},\"memory\":\"{memory}\",\"queued\":{queued},\"capacity\":{total},\"free\":{free}",
+        device.id
+    );
+    object(&head, &Report::of(device), streams)
+}
+
+fn object(head: &str, total: &Report, streams: impl Iterator<Item = (usize, Report)>) -> String {
+    let mut text = format!("{{{head},\"total\":{{{}}},\"streams\":[", fields(total));
+    for (at, (handle, report)) in streams.enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        let _ = write!(text, "{comma}{{\"stream\":\"{handle:#x}\",{}}}", fields(&report));
+    }
+    text.push_str("]}");
+    text
+}
+
+fn fields(report: &Report) -> String {
+    let parts = report.fields().map(|(name, value)| format!("\"{name}\":{value}"));
+    parts.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_a_name_of_its_own() {
+        let report = Report { live: 1, failed: 12, ..Report::default() };
+        let text = object("\"device\":3", &report, [(0xab0, report), (0xac0, report)].into_iter());
+        assert!(text.starts_with("{\"device\":3,\"total\":{\"live\":1,\"requested\":0,"));
+        assert!(text.contains("},\"streams\":[{\"stream\":\"0xab0\",\"live\":1,"));
+        assert!(text.ends_with(",\"freed\":0,\"failed\":12}]}"));
+        assert_eq!(text.matches("\"stream\":").count(), 2);
+    }
+}

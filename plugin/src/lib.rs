@@ -1,0 +1,35 @@
+//! `libcairn_pool.so`: Cairn's pool over whichever `libascendcl.so` a program has.
+//!
+//! ```text
+//! torch_npu           cairn_malloc, cairn_free ──┐ door.rs  frees pass a queue: the stream's own use
+//! ge::Allocator       cairn_pool_malloc, free  ──┤ door.rs  frees follow the last task: events
+//! aclrtAllocatorDesc  callbacks                ──┤ desc.rs
+//!                                                ▼
+//!                   blocks.rs ── devices.rs, streams.rs
+//!                                                ▼
+//!                                 cairn_pool::Pool (crates/pool), one a device
+//!                       │ Progress             │ Backing
+//!                    events.rs              memory.rs: mapped.rs or segments.rs
+//!                       └──────── acl.rs ──────┘  documented functions only, by dlsym
+//! ```
+//!
+//! The hot path calls nothing of ACL. Whoever calls it goes to the stream's or device's context and
+//! back (`visit.rs`).
+
+mod acl;
+mod blocks;
+mod desc;
+mod devices;
+mod door;
+mod events;
+mod json;
+mod mapped;
+mod memory;
+mod process;
+mod queue;
+mod refusal;
+mod report;
+mod segments;
+mod streams;
+mod text;
+mod visit;

@@ -1,0 +1,181 @@
+//! Memory in pieces: `aclrtMallocAlign32`, for an ACL without virtual memory.
+//!
+//! A piece is a multiple of 2 MiB, the size of a huge page: as much as is needed, or a sixteenth of
+//! what there is if that is more, but not over 128 MiB and not over the pool's budget. So small
+//! requests do not end in thousands of pieces, and at most a sixteenth is taken too early. A block never
+//! reaches from one piece into the next, also where they touch: a granule between them is left out.
+
+use crate::acl::{self, Acl, acl};
+use crate::visit::Visit;
+use cairn_pool::GRANULE;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::ops::Range;
+use std::sync::atomic::AtomicPtr;
+
+/// The size of a huge page.
+pub const PAGE: u64 = 2 << 20;
+const LARGEST: u64 = 128 << 20;
+
+/// The pieces of a device, by the first byte that the pool has.
+#[derive(Default)]
+pub struct Segments {
+    pieces: BTreeMap<u64, Segment>,
+    total: u64,
+}
+
+/// What ACL gave, and how far the pool may use it.
+struct Segment {
+    address: u64,
+    bytes: u64,
+    end: u64,
+}
+
+impl Segments {
+    /// A new piece with room for `bytes`; `room` is what the budget leaves.
+    pub fn extend(
+        &mut self,
+        device: i32,
+        home: &AtomicPtr<c_void>,
+        bytes: u64,
+        room: u64,
+    ) -> Result<Range<u64>, String> {
+        let acl = acl()?;
+        let _visit = Visit::to_device(acl, device, home)?;
+        let mut refusal = String::new();
+        for size in sizes(bytes, self.total, room) {
+            match self.take(acl, bytes, size) {
+                Ok(range) => return Ok(range),
+                Err(why) => refusal = why,
+            }
+        }
+        Err(refusal)
+    }
+
+    /// Gives the pieces that lie in the range back to ACL.
+    pub fn release(
+        &mut self,
+        device: i32,
+        home: &AtomicPtr<c_void>,
+        range: Range<u64>,
+    ) -> Vec<Range<u64>> {
+        let inside: Vec<u64> = self
+            .pieces
+            .range(range.start..range.end)
+            .filter(|(_, piece)| piece.end <= range.end)
+            .map(|(&start, _)| start)
+            .collect();
+        let Ok(acl) = acl() else { return Vec::new() };
+        if inside.is_empty() {
+            return Vec::new();
+        }
+        let Ok(_visit) = Visit::to_device(acl, device, home) else { return Vec::new() };
+        let mut gone = Vec::new();
+        for start in inside {
+            let piece = &self.pieces[&start];
+            // SAFETY: it came from ACL, and nobody has any of it.
+            if unsafe { (acl.aclrtFree)(piece.address as *mut c_void) } == 0 {
+                gone.push(start..piece.end);
+                self.total -= piece.bytes;
+                self.pieces.remove(&start);
+            }
+        }
+        gone
+    }
+
+    /// One piece of `size` bytes of which at least `bytes` can be used; larger if its place is bad.
+    fn take(&mut self, acl: &Acl, bytes: u64, size: u64) -> Result<Range<u64>, String> {
+        let address = malloc(acl, size)?;
+        let usable = self.usable(address, size);
+        if usable.end.saturating_sub(usable.start) >= bytes {
+            return Ok(self.keep(address, size, usable));
+        }
+        let larger = (bytes + 3 * GRANULE).next_multiple_of(PAGE);
+        let second = malloc(acl, larger);
+        // SAFETY: it was just given, and nobody has seen it.
+        unsafe { (acl.aclrtFree)(address as *mut c_void) };
+        let address = second?;
+        let usable = self.usable(address, larger);
+        Ok(self.keep(address, larger, usable))
+    }
+
+    /// Whole granules that touch no other piece.
+    fn usable(&self, address: u64, size: u64) -> Range<u64> {
+        let mut start = address.next_multiple_of(GRANULE);
+        let mut end = (address + size) / GRANULE * GRANULE;
+        if self.pieces.range(..start).next_back().is_some_and(|(_, piece)| piece.end == start) {
+            start += GRANULE;
+        }
+        if self.pieces.contains_key(&end) {
+            end -= GRANULE;
+        }
+        start..end
+    }
+
+    fn keep(&mut self, address: u64, bytes: u64, usable: Range<u64>) -> Range<u64> {
+        self.pieces.insert(usable.start, Segment { address, bytes, end: usable.end });
+        self.total += bytes;
+        usable
+    }
+}
+
+/// How large a piece to try for, the best first.
+fn sizes(bytes: u64, total: u64, room: u64) -> impl Iterator<Item = u64> {
+    let need = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
+    let ahead = need.max((total / 16).min(LARGEST) / PAGE * PAGE);
+    let exact = bytes.next_multiple_of(GRANULE);
+    let tries = [Some(ahead), (need < ahead).then_some(need), (exact < need).then_some(exact)];
+    tries.into_iter().flatten().filter(move |&size| size <= room.max(exact))
+}
+
+fn malloc(acl: &Acl, size: u64) -> Result<u64, String> {
+    let mut address = std::ptr::null_mut();
+    // SAFETY: the address goes to a place of ours.
+    let code = unsafe { (acl.aclrtMallocAlign32)(&mut address, size as usize, acl::HUGE_FIRST) };
+    match code {
+        0 if !address.is_null() => Ok(address as u64),
+        code => Err(format!("aclrtMallocAlign32 of {size} bytes returned {code}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tried(bytes: u64, total: u64, room: u64) -> Vec<u64> {
+        sizes(bytes, total, room).collect()
+    }
+
+    #[test]
+    fn pieces_grow_with_what_there_is_but_not_much() {
+        let gib = 1 << 30;
+        assert_eq!(tried(512, 0, u64::MAX), [PAGE, 512]);
+        assert_eq!(tried(3 * PAGE, 0, u64::MAX), [3 * PAGE]);
+        assert_eq!(tried(3 * PAGE - 512, 0, u64::MAX), [3 * PAGE, 3 * PAGE - 512]);
+        assert_eq!(tried(512, gib, u64::MAX), [gib / 16, PAGE, 512]);
+        assert_eq!(tried(512, 64 * gib, u64::MAX), [LARGEST, PAGE, 512]);
+        assert_eq!(tried(gib, 8 * gib, u64::MAX), [gib]);
+        for total in [0, gib, 64 * gib] {
+            let first = tried(512, total, u64::MAX)[0];
+            assert!(first <= PAGE.max(total / 16));
+        }
+    }
+
+    #[test]
+    fn a_budget_bounds_every_try() {
+        assert_eq!(tried(512, 0, 1 << 20), [512]);
+        assert_eq!(tried(512, 1 << 30, 3 * PAGE), [PAGE, 512]);
+        assert_eq!(tried(PAGE, 0, PAGE), [PAGE]);
+    }
+
+    #[test]
+    fn pieces_that_touch_are_kept_apart() {
+        let mut segments = Segments::default();
+        let first = segments.usable(PAGE, PAGE);
+        assert_eq!(first, PAGE..2 * PAGE);
+        segments.keep(PAGE, PAGE, first);
+        assert_eq!(segments.usable(2 * PAGE, PAGE), 2 * PAGE + GRANULE..3 * PAGE);
+        assert_eq!(segments.usable(0, PAGE), 0..PAGE - GRANULE);
+        assert_eq!(segments.usable(5 * PAGE + 64, PAGE), 5 * PAGE + GRANULE..6 * PAGE);
+    }
+}

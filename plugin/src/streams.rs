@@ -1,0 +1,249 @@
+//! The streams that the pools have seen: from ACL's handle to the pool's number.
+//!
+//! A runtime uses the handle of a destroyed stream again, for another one. So the pool asks ACL to be
+//! told before a stream is destroyed ([`Stream::end`]); the new stream then gets a place of its own,
+//! and the old one keeps its until nothing waits for it. An ACL that cannot tell
+//! (no `aclrtRegStreamStateCallback`) leaves two streams with one handle as one stream here. That is
+//! sound, because `aclrtDestroyStream` waits for the first; but a stream that may be gone must not be
+//! touched, so nothing is ever asked of it, and only `cairn_pool_synchronized` proves its progress.
+
+use crate::acl::{Acl, Handle};
+use crate::events::{Proof, Ticks};
+use cairn_pool::clock::StreamIndex;
+use cairn_sync::lock::{Mutex, Rank};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+const SHELF: usize = 64;
+const SHELVES: usize = 64;
+const CACHE: usize = 1024;
+
+/// How a block came and will go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// It is freed after its last task was put on the stream.
+    Direct = 0,
+    /// It may be freed before: a queue of the caller's lies between.
+    Queued = 1,
+}
+
+/// A place for a stream. Places live as long as the process; a stream has one from its first use until
+/// it is destroyed and nothing waits for it any more. A place stays with its device: what was freed in
+/// it long ago may still wait for that device to be synchronized.
+pub struct Stream {
+    /// What it is found by; 0 when it cannot be found.
+    key: AtomicUsize,
+    handle: AtomicUsize,
+    device: AtomicI32,
+    generation: AtomicU32,
+    number: u32,
+    pub(crate) ticks: [Ticks; 2],
+    pub(crate) asked: AtomicBool,
+    pub(crate) proof: Mutex<Proof>,
+}
+
+/// Which places are taken, and which are to be had again, by device.
+struct Places {
+    used: u32,
+    vacant: Vec<(i32, u32)>,
+}
+
+static PLACES: Mutex<Places> = Mutex::new(Rank::Handles, Places { used: 0, vacant: Vec::new() });
+static SHELF_OF: [OnceLock<Box<[Stream]>>; SHELVES] = [const { OnceLock::new() }; SHELVES];
+static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
+
+impl Stream {
+    fn vacant(number: u32) -> Stream {
+        Stream {
+            key: AtomicUsize::new(0),
+            handle: AtomicUsize::new(0),
+            device: AtomicI32::new(-1),
+            generation: AtomicU32::new(1),
+            number,
+            ticks: [Ticks::default(), Ticks::default()],
+            asked: AtomicBool::new(false),
+            proof: Mutex::new(Rank::Proof, Proof::default()),
+        }
+    }
+
+    /// The stream's number in the pools, which differs by door: what is freed through a queue is not
+    /// proven by what proves the rest.
+    #[inline]
+    pub fn index(&self, door: Door) -> StreamIndex {
+        self.number * 2 + door as u32
+    }
+
+    /// ACL's handle.
+    pub fn handle(&self) -> Handle {
+        self.handle.load(Ordering::Acquire) as Handle
+    }
+
+    /// The device it is used for.
+    #[inline]
+    pub fn device(&self) -> i32 {
+        self.device.load(Ordering::Relaxed)
+    }
+
+    /// True until the stream is destroyed.
+    pub fn is_known(&self) -> bool {
+        self.key.load(Ordering::Acquire) != 0
+    }
+
+    /// A name that outlives the stream, never null, for [`named`].
+    pub fn name(&self) -> usize {
+        (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
+    }
+
+    /// The stream is about to be destroyed: it cannot be found from now on.
+    pub fn end(&self, acl: &Acl) {
+        self.key.store(0, Ordering::Release);
+        self.prove_last(acl);
+    }
+
+    /// Nothing of the stream is left in a pool, so another may have its place.
+    pub fn vacate(&self) {
+        let mut places = PLACES.lock();
+        let place = (self.device(), self.number);
+        if !places.vacant.contains(&place) {
+            self.key.store(0, Ordering::Release);
+            self.generation.fetch_add(1, Ordering::AcqRel);
+            self.settle();
+            places.vacant.push(place);
+        }
+    }
+}
+
+/// The stream and door of a number.
+#[inline]
+pub fn by_index(index: StreamIndex) -> (&'static Stream, Door) {
+    let door = if index.is_multiple_of(2) { Door::Direct } else { Door::Queued };
+    (place(index / 2).expect("a number that was given out"), door)
+}
+
+/// The stream of a [`Stream::name`]; `None` once it is gone.
+pub fn named(name: usize) -> Option<&'static Stream> {
+    let stream = place((name as u32).checked_sub(1)?)?;
+    (stream.name() == name && stream.is_known()).then_some(stream)
+}
+
+/// Every place of a device, also of streams that are gone.
+pub fn of_device(device: i32) -> impl Iterator<Item = &'static Stream> {
+    let used = PLACES.lock().used;
+    (0..used).filter_map(place).filter(move |stream| stream.device() == device)
+}
+
+/// A stream that was seen before. A few loads.
+#[inline]
+pub fn find(handle: Handle) -> Option<&'static Stream> {
+    let key = handle as usize;
+    if key == 0 {
+        return None;
+    }
+    let recent = &RECENT[hash(key)];
+    // SAFETY: null, or a place, and places live as long as the process.
+    if let Some(stream) = unsafe { recent.load(Ordering::Acquire).as_ref() }
+        && stream.key.load(Ordering::Acquire) == key
+    {
+        return Some(stream);
+    }
+    let used = PLACES.lock().used;
+    let stream = (0..used).filter_map(place).find(|s| s.key.load(Ordering::Acquire) == key)?;
+    recent.store(std::ptr::from_ref(stream).cast_mut(), Ordering::Release);
+    Some(stream)
+}
+
+/// Takes a place for a stream, or finds the one it has. `proof` says how its progress can be learned.
+pub fn add(handle: Handle, device: i32, proof: Proof) -> Result<&'static Stream, String> {
+    let key = handle as usize;
+    let mut places = PLACES.lock();
+    let mut taken = (0..places.used).filter_map(place);
+    if let Some(stream) = taken.find(|s| s.key.load(Ordering::Acquire) == key) {
+        return Ok(stream);
+    }
+    let vacant = places.vacant.iter().position(|&(of, _)| of == device);
+    let number = match vacant.map(|at| places.vacant.swap_remove(at).1) {
+        Some(number) => number,
+        None if places.used as usize == SHELF * SHELVES => {
+            return Err(format!("more than {} streams are in use", SHELF * SHELVES));
+        }
+        None => {
+            places.used += 1;
+            places.used - 1
+        }
+    };
+    let shelf = SHELF_OF[number as usize / SHELF].get_or_init(|| {
+        let first = number / SHELF as u32 * SHELF as u32;
+        (first..first + SHELF as u32).map(Stream::vacant).collect()
+    });
+    let stream = &shelf[number as usize % SHELF];
+    stream.proof.lock().begin(proof);
+    stream.handle.store(key, Ordering::Release);
+    stream.device.store(device, Ordering::Relaxed);
+    stream.key.store(key, Ordering::Release);
+    Ok(stream)
+}
+
+/// Stands for streams of a device that are gone, or were never seen, when something of theirs is freed.
+pub fn unknown(device: i32) -> Result<&'static Stream, String> {
+    let odd = (2 * device + 1) as usize as Handle;
+    match find(odd) {
+        Some(stream) => Ok(stream),
+        None => add(odd, device, Proof::default()),
+    }
+}
+
+fn place(number: u32) -> Option<&'static Stream> {
+    SHELF_OF.get(number as usize / SHELF)?.get()?.get(number as usize % SHELF)
+}
+
+#[inline]
+fn hash(key: usize) -> usize {
+    ((key >> 4) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as usize >> (usize::BITS - 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_keeps_its_number_until_its_place_is_vacated() {
+        let handle = |n: usize| (0x7000_0000 + n * 64) as Handle;
+        let first = add(handle(1), 7, Proof::default()).unwrap();
+        assert!(std::ptr::eq(add(handle(1), 7, Proof::default()).unwrap(), first));
+        assert!(std::ptr::eq(find(handle(1)).unwrap(), first));
+        assert_ne!(first.index(Door::Direct), first.index(Door::Queued));
+        let (same, door) = by_index(first.index(Door::Queued));
+        assert!(std::ptr::eq(same, first) && door == Door::Queued);
+
+        let name = first.name();
+        assert!(std::ptr::eq(named(name).unwrap(), first));
+        first.vacate();
+        first.vacate();
+        assert!(find(handle(1)).is_none() && named(name).is_none());
+        let elsewhere = add(handle(2), 6, Proof::default()).unwrap();
+        assert!(!std::ptr::eq(elsewhere, first));
+        let again = add(handle(1), 7, Proof::default()).unwrap();
+        assert!(std::ptr::eq(again, first) && again.name() != name);
+        assert_eq!(of_device(7).count(), 1);
+        let third = add(handle(3), 7, Proof::default()).unwrap();
+        assert!(!std::ptr::eq(third, first), "vacated twice, taken once");
+    }
+
+    #[test]
+    fn many_streams_are_told_apart() {
+        let handles: Vec<Handle> = (1..500).map(|n| (0x5000_0000 + n * 16) as Handle).collect();
+        let indexes: std::collections::BTreeSet<_> = handles
+            .iter()
+            .map(|&h| add(h, 8, Proof::default()).unwrap().index(Door::Direct))
+            .collect();
+        assert_eq!(indexes.len(), handles.len());
+        assert!(handles.iter().all(|&h| find(h).is_some_and(|s| s.handle() == h)));
+        assert_eq!(of_device(8).count(), handles.len());
+    }
+
+    #[test]
+    fn nothing_is_found_for_nothing() {
+        assert!(find(std::ptr::null_mut()).is_none());
+        assert!(named(0).is_none() && named(usize::MAX).is_none());
+    }
+}
