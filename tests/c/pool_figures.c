@@ -1,0 +1,211 @@
+// links: -lcairn_pool
+/* What libcairn_pool.so says of itself: figures in total and by stream, as a struct and as JSON. */
+#include "gate.h"
+#include "cairn/pool.h"
+#include <ctype.h>
+
+#define MIB ((size_t)1 << 20)
+
+static const char *value(const char *at);
+
+static const char *blank(const char *at)
+{
+    while (*at && isspace((unsigned char)*at))
+        at++;
+    return at;
+}
+
+static const char *string(const char *at)
+{
+    if (*at++ != '"')
+        return NULL;
+    while (*at && *at != '"' && *at != '\\')
+        at++;
+    return *at == '"' ? at + 1 : NULL;
+}
+
+/* Members up to `close`; each has a name in an object. */
+static const char *members(const char *at, char close, int named)
+{
+    at = blank(at + 1);
+    if (*at == close)
+        return at + 1;
+    for (;;) {
+        if (named) {
+            at = string(blank(at));
+            if (!at || *(at = blank(at)) != ':')
+                return NULL;
+            at++;
+        }
+        at = value(at);
+        if (!at)
+            return NULL;
+        at = blank(at);
+        if (*at == close)
+            return at + 1;
+        if (*at++ != ',')
+            return NULL;
+    }
+}
+
+/* Behind one JSON value without escapes and fractions, or NULL. */
+static const char *value(const char *at)
+{
+    at = blank(at);
+    if (*at == '{')
+        return members(at, '}', 1);
+    if (*at == '[')
+        return members(at, ']', 0);
+    if (*at == '"')
+        return string(at);
+    if (strncmp(at, "true", 4) == 0)
+        return at + 4;
+    if (strncmp(at, "false", 5) == 0)
+        return at + 5;
+    const char *digits = at;
+    while (isdigit((unsigned char)*at))
+        at++;
+    return at > digits ? at : NULL;
+}
+
+static int is_json(const char *text)
+{
+    const char *end = value(text);
+    return end && *blank(end) == 0;
+}
+
+static cairnPoolFigures of(int device)
+{
+    cairnPoolFigures figures;
+    memset(&figures, 0xff, sizeof figures);
+    CHECK_EQ(cairn_pool_figures(device, &figures), 0);
+    return figures;
+}
+
+static cairnPoolFigures of_stream(int device, aclrtStream stream)
+{
+    cairnPoolFigures figures;
+    memset(&figures, 0xff, sizeof figures);
+    CHECK_EQ(cairn_pool_stream_figures(device, stream, &figures), 0);
+    return figures;
+}
+
+static char *json(void)
+{
+    size_t length = cairn_pool_json(0, NULL, 0);
+    char *text = malloc(length + 1);
+    CHECK_EQ(cairn_pool_json(0, text, length + 1), length);
+    CHECK_EQ(strlen(text), length);
+    return text;
+}
+
+int main(void)
+{
+    aclrtStream first, second;
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&first));
+    CHECK_OK(aclrtCreateStream(&second));
+
+    GROUP("pool figures of an unused pool");
+    cairnPoolFigures before = of(0);
+    CHECK_EQ(before.live | before.reserved | before.taken | before.failed | before.budget, 0);
+    CHECK(is_json("{\"a\":[1,{}],\"b\":\"c\"}") && !is_json("{\"a\":1") && !is_json("{a:1}"));
+    char *text = json();
+    CHECK(is_json(text));
+    free(text);
+
+    GROUP("pool blocks: at least what was asked for, aligned, apart, usable");
+    static const ssize_t sizes[] = {1, 40, 511, 512, 513, 100000, 3 * MIB, 5 * MIB + 1};
+    enum { COUNT = sizeof sizes / sizeof *sizes };
+    char *blocks[COUNT];
+    size_t asked = 0, rounded = 0;
+    for (int i = 0; i < COUNT; i++) {
+        blocks[i] = cairn_malloc(sizes[i], 0, i % 2 ? second : first);
+        if (!CHECK(blocks[i] != NULL))
+            return END();
+        CHECK_EQ((uintptr_t)blocks[i] % 512, 0);
+        CHECK_OK(aclrtMemset(blocks[i], sizes[i], i + 1, sizes[i]));
+        asked += sizes[i];
+        rounded += (sizes[i] + 511) / 512 * 512;
+    }
+    for (int i = 0; i < COUNT; i++) {
+        char ends[2];
+        CHECK_OK(aclrtMemcpy(ends, 1, blocks[i], 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        CHECK_OK(aclrtMemcpy(ends + 1, 1, blocks[i] + sizes[i] - 1, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+        CHECK_EQ(ends[0], i + 1);
+        CHECK_EQ(ends[1], i + 1);
+    }
+
+    GROUP("pool figures in total are the sum over the streams");
+    cairnPoolFigures all = of(0), one = of_stream(0, first), two = of_stream(0, second);
+    CHECK_EQ(all.live, rounded);
+    CHECK_EQ(all.requested, asked);
+    CHECK_EQ(all.blocks, COUNT);
+    CHECK_EQ(all.taken, COUNT);
+    CHECK_EQ(all.freed, 0);
+    CHECK_EQ(one.live + two.live, all.live);
+    CHECK_EQ(one.requested + two.requested, all.requested);
+    CHECK_EQ(one.blocks, COUNT / 2);
+    CHECK_EQ(two.blocks, COUNT / 2);
+    CHECK(all.reserved >= all.live && all.peakReserved == all.reserved && all.peak >= all.live);
+    CHECK_EQ(of_stream(0, NULL).taken, 0);
+
+    GROUP("pool figures as JSON");
+    text = json();
+    char wanted[160];
+    CHECK(is_json(text));
+    snprintf(wanted, sizeof wanted, "\"total\":{\"live\":%zu,\"requested\":%zu,", rounded, asked);
+    CHECK(strstr(text, wanted) != NULL);
+    snprintf(wanted, sizeof wanted, "{\"stream\":\"%p\",\"live\":%zu,", first, (size_t)one.live);
+    CHECK(strstr(text, wanted) != NULL);
+    snprintf(wanted, sizeof wanted, "{\"stream\":\"%p\",\"live\":%zu,", second, (size_t)two.live);
+    CHECK(strstr(text, wanted) != NULL);
+    char small[8] = "1234567";
+    CHECK_EQ(cairn_pool_json(0, small, 4), strlen(text));
+    CHECK(memcmp(small, text, 3) == 0 && small[3] == 0 && small[4] == '5');
+    free(text);
+
+    GROUP("pool figures after the frees, and the peaks");
+    for (int i = 0; i < COUNT; i++)
+        cairn_free(blocks[i], sizes[i], 0, i % 2 ? second : first);
+    all = of(0);
+    CHECK_EQ(all.live | all.requested | all.blocks, 0);
+    CHECK_EQ(all.freed, COUNT);
+    CHECK(all.peak >= rounded && all.largestHole >= 5 * MIB);
+    CHECK_EQ(all.waiting, rounded);
+    CHECK_EQ(cairn_pool_reset_peak(0), 0);
+    CHECK_EQ(of_stream(0, first).peak, 0);
+    CHECK(of(0).peak < MIB * 3);
+    CHECK_EQ(of(0).peakReserved, of(0).reserved);
+    CHECK_EQ(cairn_pool_synchronized(0), 0);
+    CHECK_EQ(of(0).waiting, 0);
+
+    GROUP("pool sizes of nothing and less");
+    CHECK(cairn_malloc(0, 0, first) == NULL);
+    CHECK(cairn_pool_malloc(0, 0, first) == NULL);
+    CHECK(cairn_pool_last_error() == NULL);
+    CHECK(cairn_malloc(-1, 0, first) == NULL);
+    const char *error = cairn_pool_last_error();
+    CHECK(error && strstr(error, "cairn_malloc") && strstr(error, "-1"));
+    CHECK(cairn_pool_last_error() == NULL);
+
+    GROUP("pool functions with wrong arguments");
+    CHECK_EQ(cairn_pool_figures(0, NULL), -1);
+    CHECK(cairn_pool_last_error() != NULL);
+    CHECK_EQ(cairn_pool_figures(7, &all), -1);
+    error = cairn_pool_last_error();
+    CHECK(error && strstr(error, "device 7"));
+    CHECK_EQ(cairn_pool_figures(-1, &all), -1);
+    CHECK_EQ(cairn_pool_json(99, small, sizeof small), 0);
+    CHECK_EQ(small[0], 0);
+    CHECK_EQ(cairn_pool_trim(99, 0), 0);
+    CHECK_EQ(cairn_pool_reset_peak(99), -1);
+    CHECK_EQ(cairn_pool_synchronized(99), -1);
+    CHECK(cairn_malloc(1, 99, first) == NULL);
+    CHECK(cairn_malloc(1, -1, first) == NULL);
+
+    CHECK_OK(aclrtDestroyStream(first));
+    CHECK_OK(aclrtDestroyStream(second));
+    return END();
+}
