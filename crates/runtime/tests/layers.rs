@@ -14,13 +14,14 @@ mod support;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::layer::{CANARY, POISON, Spec, Stack};
+use cairn_runtime::memory::pool::Pooled;
 use cairn_runtime::memory::supply::{Block, Supply};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
-use model::{Naive, naive};
+use model::{Naive, Refusal, naive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sources::{Ordered, Paper};
+use sources::{OfUser, Ordered, Paper, USERS_OBJECT};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::*;
@@ -40,6 +41,8 @@ struct Bench<'a> {
     source: &'a dyn Supply,
     stream: Option<Arc<Stream>>,
     other: Arc<Stream>,
+    /// What it says when it has no memory.
+    full: Code,
 }
 
 impl Bench<'_> {
@@ -75,16 +78,35 @@ fn span(block: &Block) -> Span {
 fn over_each_source(test: impl Fn(&Bench<'_>)) {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
-    let (stream, other) = (rig.new_stream(), rig.new_stream());
+    let (handle, other) = (rig.create_stream(0, 0).unwrap(), rig.new_stream());
+    let stream = Some(rig.stream(handle).unwrap());
+    let full = Code::MemoryAllocation;
 
     let live = rig.shared.memory.usage(0).live;
-    let direct = rig.shared.memory.direct(0);
-    test(&Bench { rig: &rig, source: &direct, stream: None, other: other.clone() });
+    let source = &rig.shared.memory.direct(0);
+    test(&Bench { rig: &rig, source, stream: None, other: other.clone(), full });
     assert_eq!(rig.shared.memory.usage(0).live, live);
 
+    let on_stream = |source: &dyn Supply, full| {
+        test(&Bench { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
+    };
     let ordered = Ordered::new(&rig);
-    test(&Bench { rig: &rig, source: &ordered, stream: Some(stream), other });
+    on_stream(&ordered, full);
     assert_eq!(ordered.out(), 0);
+
+    on_stream(&*Pooled::built_in(&rig.shared, 0), full);
+    assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
+
+    let user = OfUser::new(&rig);
+    on_stream(&*user.register(&rig, handle), Code::GeFailure);
+    assert_eq!(user.out(), 0);
+}
+
+/// The sources that serve streams; the one of the user is registered on this stream.
+fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Supply>> {
+    let pool = Pooled::built_in(&rig.shared, 0);
+    let external = OfUser::new(rig).register(rig, handle);
+    vec![Arc::new(Ordered::new(rig)), pool, external]
 }
 
 #[derive(Clone, Debug)]
@@ -139,7 +161,9 @@ fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
                         next = next.wrapping_add(1);
                     }
                     (Err(error), Err(refusal)) => {
-                        assert_eq!(error.code, Code::MemoryAllocation);
+                        let of_source = refusal == Refusal::Source;
+                        let code = if of_source { bench.full } else { Code::MemoryAllocation };
+                        assert_eq!(error.code, code, "{}", error.text);
                         for words in refusal.words(bytes) {
                             assert!(error.text.contains(&words), "{}: {words}", error.text);
                         }
@@ -269,7 +293,8 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let stack = Spec::parse("guard,stats").unwrap().build();
-    let (stream, gate) = (rig.new_stream(), Gate::default());
+    let handle = rig.create_stream(0, 0).unwrap();
+    let (stream, gate) = (rig.stream(handle).unwrap(), Gate::default());
     let all = |span: Span, value: u8| bytes(span).iter().all(|&byte| byte == value);
 
     let direct = rig.shared.memory.direct(0);
@@ -286,17 +311,19 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
     rig.shared.memory.empty_quarantines();
     assert!(all(at, POISON));
 
-    let ordered = Ordered::new(&rig);
-    let (supply, gate) = (stack.over(&ordered), Gate::default());
-    stream.submit(gate.task()).unwrap();
-    let block = supply.take(&Ask::bytes(5000), Some(&stream)).unwrap();
-    let at = span(&block);
-    stream.submit(fill(at, 9)).unwrap();
-    stream.submit(copy(at, copied)).unwrap();
-    supply.give(block, Some(&stream)).unwrap();
-    gate.open();
-    rig.synchronize(&stream, None).unwrap();
-    assert!(all(copied, 9) && all(at, POISON));
+    for source in on_streams(&rig, handle) {
+        let (supply, gate) = (stack.over(&*source), Gate::default());
+        stream.submit(gate.task()).unwrap();
+        let block = supply.take(&Ask::bytes(5000), Some(&stream)).unwrap();
+        let at = span(&block);
+        stream.submit(fill(at, 9)).unwrap();
+        stream.submit(copy(at, copied)).unwrap();
+        supply.give(block, Some(&stream)).unwrap();
+        gate.open();
+        rig.synchronize(&stream, None).unwrap();
+        assert!(all(copied, 9) && all(at, POISON), "{}", source.name());
+        rig.shared.memory.perform(&fill(copied, 0)).unwrap();
+    }
 }
 
 #[test]
@@ -341,20 +368,26 @@ fn canaries_that_an_abort_dropped_raise_no_alarm() {
 fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
-    let stream = rig.new_stream();
-    let ordered = Ordered::new(&rig);
-    let stack = Spec::parse("stats,guard").unwrap().build();
-    let supply = stack.over(&ordered);
-    let block = supply.take(&Ask::bytes(100), Some(&stream)).unwrap();
-    rig.synchronize(&stream, None).unwrap();
-    let behind = block.address + 100;
-    stream.close(true).unwrap();
-    assert_eq!(supply.take(&Ask::bytes(100), Some(&stream)).unwrap_err().code, Code::InvalidHandle);
-    let extent = ordered.extent(behind, 1).unwrap();
-    extent.write(&[!extent.read()[0]]);
-    assert_eq!(supply.give(block, Some(&stream)).unwrap_err().code, Code::MemoryFree);
-    let total = stack.books()[0].total;
-    assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
+    for index in 0..3 {
+        let handle = rig.create_stream(0, 0).unwrap();
+        let stream = rig.stream(handle).unwrap();
+        let source = on_streams(&rig, handle).remove(index);
+        let stack = Spec::parse("stats,guard").unwrap().build();
+        let supply = stack.over(&*source);
+        let block = supply.take(&Ask::bytes(100), Some(&stream)).unwrap();
+        rig.synchronize(&stream, None).unwrap();
+        let behind = source.extent(block.address + 100, 1).unwrap();
+        stream.close(true).unwrap();
+        let refused = supply.take(&Ask::bytes(100), Some(&stream)).unwrap_err();
+        assert_eq!(refused.code, Code::InvalidHandle, "{}", source.name());
+        behind.write(&[!behind.read()[0]]);
+        let found = supply.give(block, Some(&stream)).unwrap_err();
+        assert_eq!(found.code, Code::MemoryFree, "{}: {}", source.name(), found.text);
+        let total = stack.books()[0].total;
+        assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
+        assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
+        assert_eq!(rig.allocators.held_of(USERS_OBJECT).blocks, 0);
+    }
 }
 
 #[test]

@@ -332,6 +332,9 @@ impl Memory {
                     log::error!("the reset of device {device}: {}", error.text);
                 }
             }
+            for finding in layers.end(&|address| arena.offset(address).is_some()) {
+                log::error!("the reset of device {device}: {finding}");
+            }
         }
         self.end_pools(device);
         live += arena.clear();

@@ -392,7 +392,9 @@ impl Supply for Pooled {
         if let Some(value) = block.poison {
             let place = Place::Device(self.pool.device);
             let span = Span { address: block.address, bytes: block.bytes as usize, place };
-            stream.submit(Task::fill("poison", span, value))?;
+            if let Err(error) = stream.submit(Task::fill("poison", span, value)) {
+                log::warn!("{span} is not overwritten before it goes back: {}", error.text);
+            }
         }
         self.pool.give(block.token, stream)
     }

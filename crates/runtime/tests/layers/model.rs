@@ -28,7 +28,7 @@ impl Refusal {
                 vec!["by limit:".into(), format!("asked {asked} bytes"), format!("live {live},")]
             }
             Refusal::Fault { take } => vec!["injected fault".into(), format!("take {take} of")],
-            Refusal::Source => vec!["out of memory".into()],
+            Refusal::Source => Vec::new(),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::support::*;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::layer::{CANARY, Spec};
+use cairn_runtime::memory::pool::Pooled;
 use cairn_runtime::memory::supply::{Lease, Supply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -113,6 +114,26 @@ fn a_reset_gives_everything_back_through_the_layers() {
     assert_eq!((memory.usage(0).live, memory.usage(0).waiting), (0, 0));
     rig.set_device(0).unwrap();
     rig.alloc(0, MIB);
+}
+
+#[test]
+fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
+    let rig = layered("stats,guard");
+    let memory = &rig.shared.memory;
+    let stream = rig.new_stream();
+    let pool = Pooled::built_in(&rig.shared, 0);
+    let lease = Lease::take(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    rig.reset_device(0, true).unwrap();
+    rig.set_device(0).unwrap();
+    let all = rig.alloc(0, 60 * MIB);
+    assert!((all.address..all.address + all.bytes).contains(&lease.address()));
+    memory.perform(&fill(all, 1)).unwrap();
+    assert_eq!(memory.inspect(), Vec::<String>::new());
+    let late = lease.give().unwrap_err();
+    assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
+    memory.free(all.address).unwrap();
+    assert_eq!(memory.books(0)[0].total.live, 0);
 }
 
 #[test]

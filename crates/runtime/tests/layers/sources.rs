@@ -3,7 +3,9 @@
 use crate::support::{MIB, Rig};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
 use cairn_runtime::memory::raw::Extent;
+use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::supply::{Block, Supply};
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::Stream;
@@ -11,32 +13,58 @@ use cairn_runtime::task::{Place, Span, Task};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// A stream-ordered source: what is given back is taken again at once, so whoever takes it must do so
-/// in the order of the stream. Carves one block of device memory.
+const SLAB: u64 = 4 * MIB;
+
+/// One block of device memory, carved. What is given back is taken again at once.
+struct Slab {
+    start: usize,
+    holes: Vec<(usize, usize)>,
+    out: BTreeMap<usize, usize>,
+}
+
+impl Slab {
+    fn new(rig: &Rig) -> Slab {
+        let ask = Ask { align: 2 * MIB, ..Ask::bytes(SLAB) };
+        let start = rig.shared.memory.allocate(0, ask).unwrap();
+        Slab { start, holes: vec![(start, SLAB as usize)], out: BTreeMap::new() }
+    }
+
+    fn take(&mut self, bytes: u64, align: usize) -> Option<usize> {
+        let need = (bytes <= SLAB).then(|| bytes.next_multiple_of(512) as usize)?;
+        let fit = |&(at, bytes): &(usize, usize)| at.next_multiple_of(align) + need <= at + bytes;
+        let index = self.holes.iter().rposition(fit)?;
+        let (at, bytes) = self.holes.remove(index);
+        let (begin, end) = (at.next_multiple_of(align), at + bytes);
+        let rest = [(at, begin - at), (begin + need, end - begin - need)];
+        self.holes.extend(rest.into_iter().filter(|&(_, bytes)| bytes > 0));
+        self.out.insert(begin, need);
+        Some(begin)
+    }
+
+    fn give(&mut self, begin: usize) {
+        let bytes = self.out.remove(&begin).expect("it is out");
+        self.holes.push((begin, bytes));
+        if self.out.is_empty() {
+            self.holes = vec![(self.start, SLAB as usize)];
+        }
+    }
+}
+
+/// A stream-ordered source, as simple as can be: whoever takes a block must use it in the order of the
+/// stream.
 pub struct Ordered {
     shared: Arc<Shared>,
-    start: usize,
-    room: Mutex<Room>,
+    slab: Mutex<Slab>,
 }
-
-struct Room {
-    holes: Vec<(usize, usize)>,
-    out: BTreeMap<usize, (usize, usize)>,
-}
-
-const SLAB: u64 = 4 * MIB;
 
 impl Ordered {
     pub fn new(rig: &Rig) -> Ordered {
-        let ask = Ask { align: 2 * MIB, ..Ask::bytes(SLAB) };
-        let start = rig.shared.memory.allocate(0, ask).unwrap();
-        let room = Room { holes: vec![(start, SLAB as usize)], out: BTreeMap::new() };
-        Ordered { shared: rig.shared.clone(), start, room: Mutex::new(room) }
+        Ordered { shared: rig.shared.clone(), slab: Mutex::new(Slab::new(rig)) }
     }
 
     /// Blocks that are out.
     pub fn out(&self) -> usize {
-        self.room.lock().unwrap().out.len()
+        self.slab.lock().unwrap().out.len()
     }
 }
 
@@ -47,42 +75,77 @@ impl Supply for Ordered {
 
     fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
         let full = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
-        let whole = ask.whole().filter(|&whole| whole <= SLAB).ok_or_else(full)?;
-        let need = whole.next_multiple_of(512) as usize;
-        let align = ask.align as usize;
-        let mut room = self.room.lock().unwrap();
-        let fit = |&(at, bytes): &(usize, usize)| at.next_multiple_of(align) + need <= at + bytes;
-        let index = room.holes.iter().rposition(fit).ok_or_else(full)?;
-        let (at, bytes) = room.holes.remove(index);
-        let (begin, end) = (at.next_multiple_of(align), at + bytes);
-        let rest = [(at, begin - at), (begin + need, end - begin - need)];
-        room.holes.extend(rest.into_iter().filter(|&(_, bytes)| bytes > 0));
+        let whole = ask.whole().ok_or_else(full)?;
+        let mut slab = self.slab.lock().unwrap();
+        let begin = slab.take(whole, ask.align as usize).ok_or_else(full)?;
         let address = begin + ask.front as usize;
-        room.out.insert(address, (begin, need));
         Ok(Block { address, bytes: ask.bytes, token: begin, poison: None })
     }
 
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
         let span =
             Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) };
-        let poison = block.poison.map(|value| Task::fill("poison", span, value));
-        match (poison, stream) {
-            (Some(task), Some(stream)) => stream.submit(task).map(drop),
-            (Some(task), None) => self.shared.memory.perform(&task),
-            (None, _) => Ok(()),
-        }?;
-        let mut room = self.room.lock().unwrap();
-        let (begin, bytes) = room.out.remove(&block.address).expect("it is out");
-        assert_eq!(block.token, begin, "layers hand the token on");
-        room.holes.push((begin, bytes));
-        if room.out.is_empty() {
-            room.holes = vec![(self.start, SLAB as usize)];
+        if let (Some(value), Some(stream)) = (block.poison, stream) {
+            let _ = stream.submit(Task::fill("poison", span, value));
         }
+        self.slab.lock().unwrap().give(block.token);
         Ok(())
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         self.shared.memory.extent(address, bytes)
+    }
+}
+
+/// An allocator of a user over a block of device memory. Its blocks are their addresses.
+#[derive(Clone)]
+pub struct OfUser(Arc<Mutex<Slab>>);
+
+/// What stands for the user's object.
+pub const USERS_OBJECT: usize = 0x1234;
+/// What the addresses of the user's blocks are multiples of.
+const USERS_ALIGNMENT: usize = 8192;
+
+impl OfUser {
+    pub fn new(rig: &Rig) -> OfUser {
+        OfUser(Arc::new(Mutex::new(Slab::new(rig))))
+    }
+
+    /// Registers it on a stream; without layers, which the tests put over it themselves.
+    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Supply> {
+        let stream = rig.handles.get::<Stream>(handle).unwrap();
+        let user = Box::new(self.clone());
+        rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain).unwrap();
+        rig.allocators.allocator_for(Domain::Acl, handle).unwrap()
+    }
+
+    /// Blocks that are out.
+    pub fn out(&self) -> usize {
+        self.0.lock().unwrap().out.len()
+    }
+}
+
+impl UserAllocator for OfUser {
+    fn identity(&self) -> Identity {
+        Identity { object: USERS_OBJECT, functions: [1, 2, 0, 4] }
+    }
+
+    fn takes_advice(&self) -> bool {
+        false
+    }
+
+    fn call(&self, request: Request, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+        let mut slab = self.0.lock().unwrap();
+        Ok(match request {
+            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+                slab.take(bytes as u64, USERS_ALIGNMENT).unwrap_or(0)
+            }
+            Request::Address(block) => block,
+            Request::Free(block) => {
+                slab.give(block);
+                0
+            }
+        })
     }
 }
 

@@ -148,6 +148,12 @@ impl Layer for Guard {
         let watched: Vec<_> = self.watched.lock().values().cloned().collect();
         watched.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
     }
+
+    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let ended: Vec<_> =
+            self.watched.lock().extract_if(|&address, _| gone(address)).map(|(_, w)| w).collect();
+        ended.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
+    }
 }
 
 /// Gives a block back and says the first thing that went wrong; a second one goes to the log.

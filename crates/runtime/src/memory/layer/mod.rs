@@ -47,6 +47,13 @@ pub trait Layer: Send + Sync {
         Vec::new()
     }
 
+    /// The memory at these addresses is about to go, and the blocks there that are still out with it:
+    /// a last look at them. They may come back later all the same.
+    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let _ = gone;
+        Vec::new()
+    }
+
     /// What it has counted, if it counts.
     fn books(&self) -> Option<Books> {
         None
@@ -78,6 +85,11 @@ impl Stack {
     /// What is wrong with the blocks that are out now: a text for each.
     pub fn inspect(&self) -> Vec<String> {
         self.layers.iter().flat_map(|layer| layer.inspect()).collect()
+    }
+
+    /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
+    pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
+        self.layers.iter().flat_map(|layer| layer.end(gone)).collect()
     }
 
     /// What each layer that counts has counted, outermost first.

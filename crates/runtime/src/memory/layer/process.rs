@@ -75,6 +75,13 @@ impl Layers {
         self.devices.iter().chain(externals).flat_map(Stack::inspect).collect()
     }
 
+    /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
+    pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
+        let (externals, _) = self.externals();
+        let externals = externals.iter().map(|(_, stack)| stack);
+        self.devices.iter().chain(externals).flat_map(|stack| stack.end(gone)).collect()
+    }
+
     /// The last words of a process: what [`Layers::inspect`] finds, and what was counted. Empty if
     /// there is nothing to say.
     pub fn report(&self) -> String {
