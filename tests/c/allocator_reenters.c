@@ -169,6 +169,53 @@ static void doomed(void)
     CHECK_EQ(inner.out, 0);
 }
 
+static void execute_for(void *answer)
+{
+    *(aclError *)answer = run_tensor(stream, 64, NULL);
+}
+
+static void synchronize_own(Pool *unused)
+{
+    (void)unused;
+    CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_PARAM_INVALID, "own host function");
+}
+
+static void host_functions(void)
+{
+    aclError answer = -1;
+    GROUP("acl_reg_6 a host function may execute, also on its own stream");
+    int frees = pool.frees;
+    CHECK_OK(aclrtLaunchHostFunc(second, execute_for, &answer));
+    CHECK_OK(aclrtSynchronizeStream(second));
+    CHECK_OK(answer);
+    pool.in_free = synchronize_own;
+    answer = -1;
+    CHECK_OK(aclrtLaunchHostFunc(stream, execute_for, &answer));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    pool.in_free = NULL;
+    CHECK_OK(answer);
+    CHECK_EQ(pool.frees, frees + 2);
+}
+
+static void end_device(Pool *unused)
+{
+    (void)unused;
+    if (first_time())
+        CHECK_OK(aclrtResetDeviceForce(0));
+}
+
+static void without_a_device(void)
+{
+    GROUP("acl_reg_1 an allocator that resets the device has no memory to give");
+    pool.in_alloc = end_device;
+    calls = 0;
+    CHECK_FAIL(run_tensor(stream, 64, NULL), ACL_ERROR_GE_FAILURE, "without an allocation");
+    pool.in_alloc = NULL;
+    CHECK_EQ(pool.out, 0);
+    CHECK_EQ(pool.overlaps, 0);
+    CHECK_FAIL(run_tensor(stream, 64, NULL), ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+}
+
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
@@ -198,13 +245,11 @@ int main(void)
     GROUP("acl_1_8_6 a call that fails inside a callback fails nothing else");
     with(fail);
     behind_a_gate();
+    host_functions();
     doomed();
-
-    CHECK_OK(aclrtAllocatorDestroyDesc(own));
-    CHECK_OK(aclrtDestroyStream(stream));
-    pool_close(&pool);
     pool_close(&inner);
-    CHECK_OK(aclrtResetDevice(0));
+    without_a_device();
+    CHECK_OK(aclrtAllocatorDestroyDesc(own));
     CHECK_OK(aclFinalize());
     return END();
 }
