@@ -8,8 +8,9 @@ const LEAF: u32 = 14;
 const MIDDLE: u32 = 12;
 const TOP: u32 = 13;
 
-type Leaf = Box<[AtomicU64]>;
-type Middle = Box<[OnceLock<Leaf>]>;
+type Leaf = Box<[AtomicU64; 1 << LEAF]>;
+type Middle = Box<[OnceLock<Leaf>; 1 << MIDDLE]>;
+type Top = Box<[OnceLock<Middle>; 1 << TOP]>;
 
 /// A number for each granule of 256 TiB, 0 where none was put. Three loads to read one; readers and
 /// writers take no lock. 8 bytes for each granule of every 8 MiB in which a number was ever put, of
@@ -17,12 +18,12 @@ type Middle = Box<[OnceLock<Leaf>]>;
 ///
 /// Whoever reads a number checks it under the lock of what it names: by then it may be out of date.
 pub struct Index {
-    top: Box<[OnceLock<Middle>]>,
+    top: Top,
 }
 
 impl Default for Index {
     fn default() -> Self {
-        Index { top: (0..1 << TOP).map(|_| OnceLock::new()).collect() }
+        Index { top: unset() }
     }
 }
 
@@ -41,7 +42,7 @@ impl Index {
         }
         let middle = self.top[(granule >> (LEAF + MIDDLE)) as usize].get()?;
         let leaf = middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get()?;
-        leaf.get(granule as usize & ((1 << LEAF) - 1))
+        Some(&leaf[granule as usize & ((1 << LEAF) - 1)])
     }
 
     /// Puts a number at an offset.
@@ -58,15 +59,20 @@ impl Index {
             offset.is_multiple_of(GRANULE) && granule >> (LEAF + MIDDLE + TOP) == 0,
             "offset {offset:#x} is not one of the index"
         );
-        let middle = self.top[(granule >> (LEAF + MIDDLE)) as usize]
-            .get_or_init(|| (0..1 << MIDDLE).map(|_| OnceLock::new()).collect());
+        let middle = self.top[(granule >> (LEAF + MIDDLE)) as usize].get_or_init(unset);
         let leaf = middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get_or_init(zeroed);
         leaf[granule as usize & ((1 << LEAF) - 1)].store(number, Ordering::Release);
     }
 }
 
+/// Places for things that are made when they are needed.
+pub(crate) fn unset<T, const N: usize>() -> Box<[OnceLock<T>; N]> {
+    let places: Box<[OnceLock<T>]> = (0..N).map(|_| OnceLock::new()).collect();
+    places.try_into().unwrap_or_else(|_| unreachable!("of this length"))
+}
+
 fn zeroed() -> Leaf {
-    let leaf = Box::<[AtomicU64]>::new_zeroed_slice(1 << LEAF);
+    let leaf = Leaf::new_zeroed();
     // SAFETY: an atomic number whose bytes are all zero is the number 0.
     unsafe { leaf.assume_init() }
 }

@@ -14,6 +14,8 @@ use std::ops::Range;
 const QUICK: usize = 64;
 /// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
 const FREED: u64 = u64::MAX;
+/// The credit of a lane that is the only one.
+const ALONE: u64 = u64::MAX;
 /// How far the count of all lanes may be from the truth, for each lane.
 const SLACK: u64 = 1 << 20;
 
@@ -43,13 +45,13 @@ pub(crate) struct Inner {
     quick: [Quick; QUICK],
     waiting: Vec<Waiting>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
-    figures: Figures,
-    credit: Option<u64>,
+    counts: Figures,
+    credit: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 struct Quick {
-    size: u64,
+    granules: u64,
     id: BlockId,
     stamp: u64,
 }
@@ -69,8 +71,8 @@ impl Lane {
             quick: [Quick::default(); QUICK],
             waiting: Vec::new(),
             uses: HashMap::new(),
-            figures: Figures::default(),
-            credit: None,
+            counts: Figures::default(),
+            credit: ALONE,
         };
         Lane { stream, inner: Mutex::new(Rank::Lane, inner) }
     }
@@ -103,15 +105,25 @@ impl Lane {
         index: &Index,
         total: &Total,
     ) -> Option<Grant> {
-        let grant = match inner.take_quick(bytes, align) {
-            Some(grant) => grant,
-            None => {
-                let grant = inner.tlsf.alloc(bytes, align)?;
-                index.set(grant.offset, self.key(grant.id));
-                grant
-            }
-        };
-        *inner.tlsf.note(grant.id).expect("granted") = bytes;
+        if let Some(grant) = inner.take_quick(bytes, align) {
+            inner.hold(grant.size, bytes, total);
+            return Some(grant);
+        }
+        self.take_fitting(inner, bytes, align, index, total)
+    }
+
+    #[inline(never)]
+    fn take_fitting(
+        &self,
+        inner: &mut Inner,
+        bytes: u64,
+        align: u64,
+        index: &Index,
+        total: &Total,
+    ) -> Option<Grant> {
+        let grant = inner.tlsf.alloc(bytes, align)?;
+        index.set(grant.offset, self.key(grant.id));
+        *inner.tlsf.get_mut(grant.id)?.1 = bytes;
         inner.hold(grant.size, bytes, total);
         Some(grant)
     }
@@ -136,63 +148,84 @@ impl Total {
 impl Inner {
     #[inline]
     fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
-        let size = bytes.max(1).checked_next_multiple_of(GRANULE)?;
-        let quick = &mut self.quick[slot(size)];
-        if quick.size != size || align > GRANULE {
+        let granules = bytes.div_ceil(GRANULE).max(1);
+        let quick = &mut self.quick[slot(granules)];
+        if quick.granules != granules || align > GRANULE {
             return None;
         }
-        quick.size = 0;
-        self.tlsf.get(quick.id)
+        quick.granules = 0;
+        let (grant, note) = self.tlsf.get_mut(quick.id)?;
+        *note = bytes;
+        Some(grant)
     }
 
     #[inline]
     fn hold(&mut self, size: u64, bytes: u64, total: &Total) {
-        let figures = &mut self.figures;
-        figures.live += size;
-        figures.requested += bytes;
-        figures.blocks += 1;
-        figures.taken += 1;
-        figures.peak = figures.peak.max(figures.live);
-        if let Some(credit) = &mut self.credit
-            && figures.live > *credit
-        {
-            let more = (figures.live - *credit).next_multiple_of(SLACK);
-            *credit += more;
+        let counts = &mut self.counts;
+        counts.live += size;
+        counts.requested += bytes;
+        counts.taken += 1;
+        counts.peak = counts.peak.max(counts.live);
+        if counts.live > self.credit {
+            let more = (counts.live - self.credit).next_multiple_of(SLACK);
+            self.credit += more;
             total.raise(more, 0);
         }
     }
 
     #[inline]
     fn let_go(&mut self, size: u64, bytes: u64, total: &Total) {
-        let figures = &mut self.figures;
-        figures.live -= size;
-        figures.requested -= bytes;
-        figures.blocks -= 1;
-        figures.freed += 1;
-        if let Some(credit) = &mut self.credit
-            && *credit - figures.live >= 2 * SLACK
-        {
-            let less = (*credit - figures.live) / SLACK * SLACK - SLACK;
-            *credit -= less;
+        let counts = &mut self.counts;
+        counts.live -= size;
+        counts.requested -= bytes;
+        counts.freed += 1;
+        if self.credit - counts.live >= 2 * SLACK && self.credit != ALONE {
+            let less = (self.credit - counts.live) / SLACK * SLACK - SLACK;
+            self.credit -= less;
             total.live.fetch_sub(less, Ordering::Relaxed);
         }
     }
 
     /// From now on this lane is counted with others.
     pub fn count_in(&mut self, total: &Total) {
-        if self.credit.is_none() {
-            let credit = self.figures.live.next_multiple_of(SLACK);
-            self.credit = Some(credit);
-            total.raise(credit, self.figures.peak);
+        if self.credit == ALONE {
+            self.credit = self.counts.live.next_multiple_of(SLACK);
+            total.raise(self.credit, self.counts.peak);
         }
     }
 
     /// The block, if it is held and begins at `offset`, and the bytes that were asked for.
-    #[inline]
     pub fn held(&mut self, id: BlockId, offset: u64) -> Option<(Grant, u64)> {
-        let grant = self.tlsf.get(id).filter(|g| g.offset == offset)?;
-        let bytes = *self.tlsf.note(id)?;
-        (bytes != FREED).then_some((grant, bytes))
+        let (grant, &mut bytes) = self.tlsf.get_mut(id)?;
+        (grant.offset == offset && bytes != FREED).then_some((grant, bytes))
+    }
+
+    /// Ends a block that only the lane's stream may use still, up to `stamp()`, and returns its size.
+    /// `None` if it is not held, does not begin at `offset`, or may be used elsewhere.
+    #[inline]
+    pub fn free_quick(
+        &mut self,
+        id: BlockId,
+        offset: u64,
+        stamp: impl FnOnce() -> u64,
+        total: &Total,
+    ) -> Option<u64> {
+        if !self.uses.is_empty() {
+            return None;
+        }
+        let (grant, note) = self.tlsf.get_mut(id)?;
+        if grant.offset != offset || *note == FREED {
+            return None;
+        }
+        let bytes = std::mem::replace(note, FREED);
+        self.let_go(grant.size, bytes, total);
+        let granules = grant.size / GRANULE;
+        let quick = &mut self.quick[slot(granules)];
+        let before = std::mem::replace(quick, Quick { granules, id, stamp: stamp() });
+        if before.granules != 0 {
+            self.tlsf.free(before.id, before.stamp);
+        }
+        Some(grant.size)
     }
 
     /// Remembers that another stream uses a held block.
@@ -203,38 +236,23 @@ impl Inner {
         }
     }
 
-    /// Ends a held block that only the lane's stream may use still, up to `stamp`.
-    #[inline]
-    pub fn free(&mut self, grant: Grant, bytes: u64, stamp: u64, total: &Total) {
+    /// Ends a held block for its owner, and returns the other streams that use it. What becomes of it is
+    /// up to [`Inner::free_now`] or [`Inner::free_late`].
+    pub fn end(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {
         self.let_go(grant.size, bytes, total);
-        *self.tlsf.note(grant.id).expect("held") = FREED;
-        let quick = &mut self.quick[slot(grant.size)];
-        let before = std::mem::replace(quick, Quick { size: grant.size, id: grant.id, stamp });
-        if before.size != 0 {
-            self.tlsf.free(before.id, before.stamp);
+        if let Some((_, note)) = self.tlsf.get_mut(grant.id) {
+            *note = FREED;
         }
+        self.uses.remove(&grant.id).unwrap_or_default()
     }
 
-    /// The streams that use a held block beside its own; forgets them.
-    #[inline]
-    pub fn take_uses(&mut self, id: BlockId) -> SmallVec<[StreamIndex; 2]> {
-        match self.uses.is_empty() {
-            true => SmallVec::new(),
-            false => self.uses.remove(&id).unwrap_or_default(),
-        }
+    /// A block that ended may be used again on the lane's stream, and elsewhere after `stamp`.
+    pub fn free_now(&mut self, grant: Grant, stamp: u64) {
+        self.tlsf.free(grant.id, stamp);
     }
 
-    /// Ends a held block that other streams may use up to `others`.
-    pub fn free_late(
-        &mut self,
-        grant: Grant,
-        bytes: u64,
-        stamp: u64,
-        others: Clock,
-        total: &Total,
-    ) {
-        self.let_go(grant.size, bytes, total);
-        *self.tlsf.note(grant.id).expect("held") = FREED;
+    /// A block that ended may not be used again before these points of other streams.
+    pub fn free_late(&mut self, grant: Grant, stamp: u64, others: Clock) {
         self.waiting.push(Waiting { id: grant.id, size: grant.size, stamp, others });
     }
 
@@ -242,7 +260,7 @@ impl Inner {
     /// says at which of its points, given the one of the free.
     pub fn gather(&mut self, since: impl Fn(u64, &Clock) -> Option<u64>) {
         for quick in &mut self.quick {
-            if std::mem::take(&mut quick.size) != 0 {
+            if std::mem::take(&mut quick.granules) != 0 {
                 self.tlsf.free(quick.id, quick.stamp);
             }
         }
@@ -287,39 +305,43 @@ impl Inner {
         };
         self.tlsf.holes().for_each(|(_, size, stamp)| add(size, stamp, &[]));
         self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
-        let quick = self.quick.iter().filter(|q| q.size != 0);
-        quick.for_each(|q| add(q.size, q.stamp, &[]));
+        let quick = self.quick.iter().filter(|q| q.granules != 0);
+        quick.for_each(|q| add(q.granules * GRANULE, q.stamp, &[]));
         (bytes, clock)
     }
 
     /// A request found nothing.
     pub fn count_failure(&mut self) {
-        self.figures.failed += 1;
+        self.counts.failed += 1;
     }
 
     /// Forgets the peak.
     pub fn reset_peak(&mut self) {
-        self.figures.peak = self.figures.live;
-        self.figures.peak_reserved = self.tlsf.total();
+        self.counts.peak = self.counts.live;
+        self.counts.peak_reserved = self.tlsf.total();
     }
 
     /// The figures, but for what is waiting.
-    pub fn figures(&mut self) -> Figures {
+    pub fn figures(&self) -> Figures {
         let reserved = self.tlsf.total();
-        self.figures.peak_reserved = self.figures.peak_reserved.max(reserved);
-        let quick = self.quick.iter().map(|q| q.size).max().unwrap_or(0);
-        Figures { reserved, largest_hole: self.tlsf.largest_hole().max(quick), ..self.figures }
+        let quick = self.quick.iter().map(|q| q.granules * GRANULE).max().unwrap_or(0);
+        Figures {
+            reserved,
+            peak_reserved: self.counts.peak_reserved.max(reserved),
+            blocks: self.counts.taken - self.counts.freed,
+            largest_hole: self.tlsf.largest_hole().max(quick),
+            ..self.counts
+        }
     }
 
     /// Adds a range to this lane.
     pub fn add(&mut self, range: Range<u64>, stamp: u64) {
         self.tlsf.add(range, stamp);
-        self.figures.peak_reserved = self.figures.peak_reserved.max(self.tlsf.total());
+        self.counts.peak_reserved = self.counts.peak_reserved.max(self.tlsf.total());
     }
 }
 
 #[inline]
-fn slot(size: u64) -> usize {
-    let granules = size / GRANULE;
+fn slot(granules: u64) -> usize {
     (granules ^ granules >> 6 ^ granules >> 12) as usize % QUICK
 }

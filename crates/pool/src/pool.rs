@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::index::Index;
+use crate::index::{Index, unset};
 use crate::lane::{Inner, Lane, Total};
 use crate::progress::{Backing, Progress};
 use crate::tlsf::{GRANULE, Grant, Tlsf};
@@ -14,6 +14,7 @@ use std::sync::OnceLock;
 /// Streams a pool has room for, in shelves of this many.
 const SHELF: usize = 256;
 const SHELVES: usize = 1024;
+type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
 /// What a lane takes from the common stock beyond its need, if there is more.
 const HELPING: u64 = 1 << 20;
 
@@ -45,7 +46,7 @@ pub struct Pool<P, B> {
     backing: B,
     index: Index,
     total: Total,
-    shelves: Box<[OnceLock<Box<[OnceLock<Lane>]>>]>,
+    shelves: Box<[OnceLock<Shelf>; SHELVES]>,
     highest: AtomicUsize,
     root: Mutex<Root>,
 }
@@ -109,7 +110,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             backing,
             index: Index::default(),
             total: Total::default(),
-            shelves: (0..SHELVES).map(|_| OnceLock::new()).collect(),
+            shelves: unset(),
             highest: AtomicUsize::new(0),
             root: Mutex::new(Rank::Root, root),
         }
@@ -144,22 +145,34 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     /// stream, to the block's own and to those recorded, up to now, may still use it.
     #[inline]
     pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
+        let named = Lane::named_by(self.index.get(offset));
+        if let (Some((owner, id)), Some(lane)) = (named, self.lane(stream))
+            && owner == stream
+        {
+            let mut inner = lane.lock();
+            let stamp = || self.progress.submitted(stream);
+            if let Some(size) = inner.free_quick(id, offset, stamp, &self.total) {
+                return Ok(size);
+            }
+        }
+        self.free_slowly(offset, stream)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
         let (lane, id) = self.owner(offset)?;
         let mut inner = lane.lock();
         let (grant, bytes) = inner.held(id, offset).ok_or(Wrong::NotHeld)?;
-        let uses = inner.take_uses(id);
         let stamp = self.progress.submitted(lane.stream);
-        if stream == lane.stream && uses.is_empty() {
-            inner.free(grant, bytes, stamp, &self.total);
-            return Ok(grant.size);
-        }
         let mut others = Clock::new();
-        for other in uses.into_iter().chain([stream]).filter(|&s| s != lane.stream) {
+        let uses = inner.end(grant, bytes, &self.total);
+        for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
         match self.may_use(lane.stream, &others) {
-            true => inner.free(grant, bytes, stamp, &self.total),
-            false => inner.free_late(grant, bytes, stamp, others, &self.total),
+            true => inner.free_now(grant, stamp),
+            false => inner.free_late(grant, stamp, others),
         }
         Ok(grant.size)
     }
@@ -248,7 +261,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     }
 
     fn figures_in(&self, lane: &Lane) -> Figures {
-        let mut inner = lane.lock();
+        let inner = lane.lock();
         Figures { waiting: self.unfinished(lane, &inner).0, ..inner.figures() }
     }
 
@@ -274,7 +287,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     #[inline]
     fn lane(&self, stream: StreamIndex) -> Option<&Lane> {
         let shelf = self.shelves.get(stream as usize / SHELF)?.get()?;
-        shelf[stream as usize % SHELF].get()
+        shelf[stream as usize % SHELF].get().map(|lane| &**lane)
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {
@@ -335,11 +348,11 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             .shelves
             .get(stream as usize / SHELF)
             .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", SHELF * SHELVES))
-            .get_or_init(|| (0..SHELF).map(|_| OnceLock::new()).collect());
+            .get_or_init(unset);
         let mut fresh = false;
         let lane = shelf[stream as usize % SHELF].get_or_init(|| {
             fresh = true;
-            Lane::new(stream)
+            Box::new(Lane::new(stream))
         });
         if fresh {
             root.lanes += 1;

@@ -379,9 +379,12 @@ impl Tlsf {
         Some(Grant { id, offset: block.start * GRANULE, size: block.size * GRANULE })
     }
 
-    /// The number that a live block carries for its user; 0 at first.
-    pub fn note(&mut self, id: BlockId) -> Option<&mut u64> {
-        self.blocks.get_mut(id as usize).filter(|b| b.prev == LIVE).map(|b| &mut b.note)
+    /// The live block with this id, and the number that it carries for its user; 0 at first.
+    #[inline]
+    pub fn get_mut(&mut self, id: BlockId) -> Option<(Grant, &mut u64)> {
+        let block = self.blocks.get_mut(id as usize).filter(|b| b.prev == LIVE)?;
+        let grant = Grant { id, offset: block.start * GRANULE, size: block.size * GRANULE };
+        Some((grant, &mut block.note))
     }
 
     fn walk(&self) -> impl Iterator<Item = u32> {

@@ -121,7 +121,7 @@ proptest! {
                         prop_assert!(grant.offset % align == 0);
                         prop_assert_eq!(grant.size, size.next_multiple_of(GRANULE));
                         prop_assert_eq!(tlsf.get(grant.id), Some(grant));
-                        prop_assert_eq!(tlsf.note(grant.id).copied(), Some(0));
+                        prop_assert_eq!(tlsf.get_mut(grant.id), Some((grant, &mut 0)));
                         model.take(grant);
                     } else if model.end < 64 * MIB {
                         model.grow(growth);
