@@ -76,8 +76,9 @@ fn insist(
         let again = match &outcome {
             Outcome::Ready { offset, .. } => return Ok(*offset as *mut c_void),
             Outcome::Wait(clock) => events::wait(clock, end),
-            Outcome::Exhausted(_) => !std::mem::replace(&mut trimmed, true) && trim(device, 0) > 0,
-            Outcome::OverBudget => false,
+            Outcome::Exhausted(_) | Outcome::OverBudget => {
+                !std::mem::replace(&mut trimmed, true) && trim(device, 0) > 0
+            }
         };
         if !again {
             return Err(refusal::explain(device, size, stream, door, &outcome));

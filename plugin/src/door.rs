@@ -125,6 +125,9 @@ pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int
         let budget = (total as f64 * fraction) as u64 / GRANULE * GRANULE;
         device.pool.backing().set_limit(budget);
         device.pool.set_budget(budget);
+        if device.pool.figures().reserved > budget {
+            blocks::trim(device, 0);
+        }
         Ok(())
     })
 }
