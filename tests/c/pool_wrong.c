@@ -1,7 +1,7 @@
 // links: -lcairn_pool
-// env: ASCEND_SLOG_PRINT_TO_STDOUT=1 ASCEND_GLOBAL_LOG_LEVEL=3
-/* Frees that are wrong: each leaves a text, and nothing else comes of it. */
+/* Frees that are wrong: each leaves a text and a line in the log, and nothing else comes of it. */
 #include "gate.h"
+#include "logged.h"
 #include "cairn/pool.h"
 
 #define KIB ((size_t)1 << 10)
@@ -22,9 +22,17 @@ static uint64_t live(int device)
     return figures.live;
 }
 
+static void frees_wrongly(void *stream)
+{
+    cairn_free((void *)0x77777200, 1, 0, stream);
+    CHECK(says("0x77777200 is no block of the pool of device 0"));
+    CHECK(cairn_pool_last_error() == NULL);
+}
+
 int main(void)
 {
     aclrtStream stream, other, elsewhere;
+    log_begin();
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtCreateStream(&elsewhere));
@@ -117,9 +125,10 @@ int main(void)
     CHECK_EQ(cairn_pool_figures(0, &figures), 0);
     CHECK_EQ(figures.reserved, 0);
 
-    GROUP("pool texts belong to threads");
-    cairn_free(here, 1, 0, stream);
-    CHECK(says("is no block"));
+    GROUP("pool texts belong to threads, and stand in the log");
+    on_thread(frees_wrongly, stream);
     CHECK(cairn_pool_last_error() == NULL);
+    CHECK_EQ(LOGGED("ERROR", "libcairn_pool", "cairn_free: 0x77777200 is no block of the pool"), 1);
+    log_end();
     return END();
 }
