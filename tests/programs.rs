@@ -97,6 +97,7 @@ fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
         on.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
     }
     on.add("symbols::names", symbols::names);
+    on.add("symbols::pool", symbols::pool);
     for shell in shell::SHELLS {
         let here = shell::is_installed(shell);
         on.add_if(here, &format!("shell::{shell}"), move |toolkit| shell::set_env(toolkit, shell));

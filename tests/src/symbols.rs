@@ -88,6 +88,33 @@ pub fn names(toolkit: &Toolkit) -> Result<()> {
     Ok(())
 }
 
+/// `libcairn_pool.so` exports what `cairn/pool.h` declares and nothing else, has no SONAME, and needs
+/// nothing but the system: ACL is whichever the program has.
+pub fn pool(toolkit: &Toolkit) -> Result<()> {
+    let library = toolkit.lib64().join("libcairn_pool.so");
+    let header = fs::read_to_string(toolkit.include().join("cairn/pool.h"))?;
+    let name = |line: &str| {
+        let head = line.split('(').next().unwrap_or_default();
+        head.rsplit([' ', '*']).next().unwrap_or_default().to_owned()
+    };
+    let declared: BTreeSet<String> = header
+        .lines()
+        .filter(|line| !line.starts_with([' ', '/', '#']) && line.contains('('))
+        .map(name)
+        .collect();
+    let defined = defined(&library)?;
+    ensure!(declared.len() > 10, "only {declared:?} are declared");
+    ensure!(defined == declared, "it exports {defined:?}, the header declares {declared:?}");
+    let bytes = fs::read(&library)?;
+    ensure!(dynamic(&bytes, object::elf::DT_SONAME)?.is_empty(), "it has a SONAME");
+    let needed = dynamic(&bytes, object::elf::DT_NEEDED)?;
+    let system =
+        ["libc.so.", "libgcc_s.so.", "libdl.so.", "libpthread.so.", "libm.so.", "ld-linux"];
+    let known = |name: &String| system.iter().any(|prefix| name.starts_with(prefix));
+    ensure!(!needed.is_empty() && needed.iter().all(known), "it needs {needed:?}");
+    Ok(())
+}
+
 /// The names that a library defines for others.
 pub fn defined(library: &Path) -> Result<BTreeSet<String>> {
     let bytes = fs::read(library).with_context(|| format!("cannot read {}", library.display()))?;
@@ -97,6 +124,11 @@ pub fn defined(library: &Path) -> Result<BTreeSet<String>> {
 }
 
 fn elf_soname(bytes: &[u8]) -> Result<Option<String>> {
+    Ok(dynamic(bytes, object::elf::DT_SONAME)?.pop())
+}
+
+/// The names that the dynamic section gives with a tag.
+fn dynamic(bytes: &[u8], tag: object::elf::DynamicTag) -> Result<Vec<String>> {
     use object::{
         Endianness, elf,
         read::elf::{Dyn, FileHeader, SectionHeader},
@@ -104,12 +136,14 @@ fn elf_soname(bytes: &[u8]) -> Result<Option<String>> {
     let header = elf::FileHeader64::<Endianness>::parse(bytes)?;
     let endian = header.endian()?;
     let sections = header.sections(endian, bytes)?;
-    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else { return Ok(None) };
+    let Some((entries, strings)) = sections.dynamic(endian, bytes)? else { return Ok(Vec::new()) };
     let strings = sections.section(strings)?.data(endian, bytes)?;
-    let entry = entries.iter().find(|entry| entry.d_tag(endian) == elf::DT_SONAME);
-    Ok(entry.map(|entry| {
-        let rest = &strings[entry.d_val(endian) as usize..];
-        let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
-        String::from_utf8_lossy(&rest[..end]).into_owned()
-    }))
+    let named = entries.iter().filter(|entry| entry.d_tag(endian) == tag);
+    Ok(named
+        .map(|entry| {
+            let rest = &strings[entry.d_val(endian) as usize..];
+            let end = rest.iter().position(|byte| *byte == 0).unwrap_or(rest.len());
+            String::from_utf8_lossy(&rest[..end]).into_owned()
+        })
+        .collect())
 }
