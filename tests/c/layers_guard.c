@@ -47,7 +47,7 @@ int main(void)
     GROUP("CAIRN_MEMORY guard: a store behind the block");
     block = take(100);
     block[128] = 0x5a;
-    snprintf(text, sizeof text, "the block %p of 128 bytes: 1 bytes behind it, the first at offset 128, where 5a ", (void *)block);
+    snprintf(text, sizeof text, "the block %p of 128 bytes: 1 byte behind it, the first at offset 128, where 5a ", (void *)block);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, text);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_PARAM_INVALID, "already freed");
 
@@ -62,13 +62,13 @@ int main(void)
     block = take(256);
     CHECK_OK(aclrtLaunchHostFunc(stream, store_behind, block));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, "1 bytes behind it, the first at offset 256");
+    CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, "1 byte behind it, the first at offset 256");
 
     GROUP("CAIRN_MEMORY guard: an exact allocation has no padding");
     void *exact = NULL;
     CHECK_OK(aclrtMallocWithCfg(&exact, 77, ACL_MEM_MALLOC_NORMAL_ONLY, NULL));
     ((unsigned char *)exact)[77] = 0;
-    CHECK_FAIL(aclrtFree(exact), ACL_ERROR_RT_MEMORY_FREE, "of 77 bytes: 1 bytes behind it, the first at offset 77");
+    CHECK_FAIL(aclrtFree(exact), ACL_ERROR_RT_MEMORY_FREE, "of 77 bytes: 1 byte behind it, the first at offset 77");
 
     GROUP("CAIRN_MEMORY guard: blocks are aligned as before, and hold what is put there");
     void *large = NULL;

@@ -82,15 +82,15 @@ int main(void)
     CHECK(
         strcmp(
             report,
-            "cairn: stats of device 0: live 0 bytes in 0 blocks, peak 16384, largest 4096, taken 4 (16384 bytes), "
+            "cairn: stats of device 0: live 0 bytes, blocks 0, peak 16384, largest 4096, taken 4 (16384 bytes), "
             "given back 4, failed 0\n") == 0);
     printf("%s", report);
 
     GROUP("CAIRN_MEMORY stats, guard: blocks are still out, one of them damaged");
     CHECK_EQ(read_child(leaky), 0);
-    CHECK(strstr(report, "stats of device 0: live 12288 bytes in 3 blocks") != NULL);
+    CHECK(strstr(report, "stats of device 0: live 12288 bytes, blocks 3") != NULL);
     CHECK(strstr(report, "cairn: guard: somebody wrote beside the block ") == report);
-    CHECK(strstr(report, "of 4096 bytes: 1 bytes behind it, the first at offset 4096, where 01 ") != NULL);
+    CHECK(strstr(report, "of 4096 bytes: 1 byte behind it, the first at offset 4096, where 01 ") != NULL);
     printf("%s", report);
 
     GROUP("CAIRN_MEMORY: nobody listens");

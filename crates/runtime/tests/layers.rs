@@ -245,7 +245,7 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
     bench.settle();
     bench.flip(block.address.wrapping_add_signed(offset as isize));
     let words = [
-        format!("the block {:#x} of {bytes} bytes: 1 bytes {side} it", block.address),
+        format!("the block {:#x} of {bytes} bytes: 1 byte {side} it", block.address),
         format!("the first at offset {offset}, "),
     ];
     let found = stack.inspect();

@@ -47,7 +47,7 @@ fn malloc_and_free_go_through_the_layers() {
     let extent = memory.extent(small.address + 100, 1).unwrap();
     extent.write(&[!extent.read()[0]]);
     assert_eq!(memory.inspect().len(), 1);
-    assert!(memory.report().contains("1 bytes behind it, the first at offset 100"));
+    assert!(memory.report().contains("1 byte behind it, the first at offset 100"));
     let found = memory.free(small.address).unwrap_err();
     assert_eq!(found.code, Code::MemoryFree);
     assert!(memory.free(small.address).unwrap_err().text.contains("already freed"));
@@ -57,7 +57,7 @@ fn malloc_and_free_go_through_the_layers() {
     let report = memory.report();
     assert_eq!(report.lines().count(), 2, "a line for each device that was used: {report}");
     assert!(
-        report.starts_with("cairn: stats of device 0: live 0 bytes in 0 blocks, peak 524388, largest 524288, taken 2 (524388 bytes), given back 2, failed 1\n"),
+        report.starts_with("cairn: stats of device 0: live 0 bytes, blocks 0, peak 524388, largest 524288, taken 2 (524388 bytes), given back 2, failed 1\n"),
         "{report}"
     );
 }
@@ -175,7 +175,7 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
     assert_eq!(books.supplies["paper"].live, 400);
     assert_eq!(books.supplies["the memory of device 0"].live, 600);
-    assert!(memory.report().contains("stats of paper: live 400 bytes in 1 blocks"));
+    assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
     lease.give().unwrap();
     memory.free(block.address).unwrap();
 
@@ -188,6 +188,6 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     drop(memory.wrap_external(Arc::<Paper>::default()));
     let report = memory.report();
     assert!(report.lines().count() < 200, "those that ended are summed up");
-    let ended = "stats of allocators that have ended: live 0 bytes in 0 blocks, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
+    let ended = "stats of allocators that have ended: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";
     assert!(report.contains(ended), "{report}");
 }

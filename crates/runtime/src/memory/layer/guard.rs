@@ -232,8 +232,9 @@ impl Watched {
         let shown: Vec<_> =
             found[first..].iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
         let offset = (extent.address() + first) as i64 - self.address as i64;
+        let bytes = if count == 1 { "byte" } else { "bytes" };
         Some(format!(
-            "{count} bytes {side} it, the first at offset {offset}, where {} was found",
+            "{count} {bytes} {side} it, the first at offset {offset}, where {} was found",
             shown.join(" ")
         ))
     }

@@ -5,6 +5,7 @@ use super::{Figures, Spec, Stack};
 use crate::lock::{Mutex, Rank};
 use crate::memory::supply::Supply;
 use crate::sync::Arc;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// External stacks that are kept before those whose allocator has ended are summed up.
@@ -20,7 +21,8 @@ pub struct Layers {
 #[derive(Default)]
 struct Externals {
     stacks: Vec<(String, Stack)>,
-    ended: Figures,
+    /// Of those that have ended, by the place of the stats layer among its like.
+    ended: BTreeMap<usize, Figures>,
 }
 
 impl Layers {
@@ -54,36 +56,34 @@ impl Layers {
     fn sum_up(&self) {
         let stacks = std::mem::take(&mut self.externals.lock().stacks);
         let (gone, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_alone());
-        let mut ended = Figures::default();
-        for books in gone.iter().flat_map(|(_, stack)| stack.books()) {
-            ended.add(&books.total);
-        }
+        let books: Vec<_> = gone.iter().map(|(_, stack)| stack.books()).collect();
         let mut externals = self.externals.lock();
-        externals.ended.add(&ended);
+        for (place, books) in books.iter().flat_map(|books| books.iter().enumerate()) {
+            externals.ended.entry(place).or_default().add(&books.total);
+        }
         externals.stacks.splice(0..0, kept);
     }
 
-    fn externals(&self) -> (Vec<(String, Stack)>, Figures) {
-        let externals = self.externals.lock();
-        (externals.stacks.clone(), externals.ended)
+    fn externals(&self) -> Vec<(String, Stack)> {
+        self.externals.lock().stacks.clone()
     }
 
     /// What is wrong with the blocks that are out now: a text for each.
     pub fn inspect(&self) -> Vec<String> {
-        let (externals, _) = self.externals();
+        let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
         self.devices.iter().chain(externals).flat_map(Stack::inspect).collect()
     }
 
     /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
     pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
-        let (externals, _) = self.externals();
+        let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
         self.devices.iter().chain(externals).flat_map(|stack| stack.end(gone)).collect()
     }
 
     /// The last words of a process: what [`Layers::inspect`] finds, and what was counted. Empty if
-    /// there is nothing to say.
+    /// there is nothing to say. Registrations of one allocator share a line.
     pub fn report(&self) -> String {
         let mut text = String::new();
         for finding in self.inspect() {
@@ -102,11 +102,15 @@ impl Layers {
                 }
             }
         }
-        let (externals, ended) = self.externals();
-        for (name, stack) in &externals {
-            stack.books().iter().for_each(|books| line(name, &books.total));
+        let mut same = BTreeMap::<(String, usize), Figures>::new();
+        for (name, stack) in self.externals() {
+            for (place, books) in stack.books().iter().enumerate() {
+                same.entry((name.clone(), place)).or_default().add(&books.total);
+            }
         }
-        line("allocators that have ended", &ended);
+        same.iter().for_each(|((name, _), figures)| line(name, figures));
+        let externals = self.externals.lock();
+        externals.ended.values().for_each(|figures| line("allocators that have ended", figures));
         text
     }
 }

@@ -65,7 +65,7 @@ impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "live {} bytes in {} blocks, peak {}, largest {}, taken {} ({} bytes), given back {}, failed {}",
+            "live {} bytes, blocks {}, peak {}, largest {}, taken {} ({} bytes), given back {}, failed {}",
             self.live,
             self.blocks,
             self.peak,
