@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import builds
+
 # Settings of the caller's shell must not decide what is tested. Recording is no setting.
 for name in list(os.environ):
     if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE"):
@@ -34,3 +36,49 @@ def settled():
             torch.npu.synchronize(device)
         torch.npu.set_device(0)
         torch.npu.empty_cache()
+
+
+@pytest.fixture(scope="session")
+def page_builds(tmp_path_factory):
+    """The page's example in three builds at a time: see the fixtures below."""
+    wheel, toolkit, logs = (tmp_path_factory.mktemp(name) for name in ("page", "page-toolkit", "page-logs"))
+    source = builds.page_source()
+    begun = [
+        builds.Build(wheel, source, *builds.wheel_flags()),
+        builds.Build(toolkit, source, "-MD", *builds.toolkit_flags(toolkit), *builds.wheel_flags()),
+        builds.Build(logs, builds.logging_source(), f"-I{builds.home()}/include", *builds.wheel_flags()),
+    ]
+    yield begun
+    for build in begun:
+        build.wait()
+
+
+@pytest.fixture(scope="session")
+def page(page_builds):
+    """The page's library on the headers of the wheel."""
+    return page_builds[0].library()
+
+
+@pytest.fixture(scope="session")
+def page_on_toolkit(page_builds):
+    """The page's library on the headers of the toolkit."""
+    return page_builds[1].library()
+
+
+@pytest.fixture(scope="session")
+def page_with_logs(page_builds):
+    """The page's library with the page's log lines; of ACL's headers some are the toolkit's and some the wheel's."""
+    return page_builds[2].library()
+
+
+@pytest.fixture(scope="session")
+def recorder(tmp_path_factory):
+    """recorder.cpp, compiled; see journal.py."""
+    folder = tmp_path_factory.mktemp("recorder")
+    return builds.Build(folder, builds.HERE / "recorder.cpp", "-O1", "-Wall", "-Werror", name="recorder.so").library().path
+
+
+@pytest.fixture(scope="session", params=["page"])
+def library(request):
+    """Each allocator that has to serve torch."""
+    return request.getfixturevalue(request.param)

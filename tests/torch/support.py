@@ -22,11 +22,13 @@ ACL.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
 def run_script(code, *, arguments=(), check=True, timeout=240, **env):
     """Runs Python code in a process of its own, with `env` added to our environment; returns the finished process.
 
-    With `check` a failure of the script is a failure of the test and shows all that it printed.
+    It may import the modules of this folder. With `check` a failure of the script is a failure of the test and shows all
+    that it printed.
     """
+    path = os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     result = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"} | env,
+        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path} | env,
         capture_output=True,
         text=True,
         timeout=timeout,

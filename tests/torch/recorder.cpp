@@ -1,0 +1,65 @@
+// Stands between torch_npu and the two functions of an allocator and writes down every call; journal.py reads it.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+using Malloc = void *(*)(ssize_t, int, void *);
+using Free = void (*)(void *, ssize_t, int, void *);
+
+struct Call {
+    int64_t freed;
+    int64_t address;
+    int64_t size;
+    int64_t device;
+    int64_t stream;
+};
+
+static Malloc inner_malloc;
+static Free inner_free;
+static std::mutex lock;
+static std::vector<Call> calls;
+
+static void note(bool freed, void *address, ssize_t size, int device, void *stream)
+{
+    const auto number = [](void *pointer) { return static_cast<int64_t>(reinterpret_cast<intptr_t>(pointer)); };
+    std::lock_guard<std::mutex> guard(lock);
+    calls.push_back({freed, number(address), size, device, number(stream)});
+}
+
+extern "C" {
+
+void recorder_forward(Malloc to_malloc, Free to_free)
+{
+    inner_malloc = to_malloc;
+    inner_free = to_free;
+}
+
+// Written down when it is over, and a free before it begins: so an address is never handed out twice in the journal
+// because of two threads.
+void *recorded_malloc(ssize_t size, int device, void *stream)
+{
+    void *address = inner_malloc(size, device, stream);
+    note(false, address, size, device, stream);
+    return address;
+}
+
+void recorded_free(void *address, ssize_t size, int device, void *stream)
+{
+    note(true, address, size, device, stream);
+    inner_free(address, size, device, stream);
+}
+
+// Copies what was written down from number `from` on, as far as there is room, and tells how many there are.
+size_t recorder_read(size_t from, Call *to, size_t room)
+{
+    std::lock_guard<std::mutex> guard(lock);
+    for (size_t at = from; at < calls.size() && at - from < room; at++) {
+        to[at - from] = calls[at];
+    }
+    return calls.size();
+}
+}

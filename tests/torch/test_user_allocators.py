@@ -1,0 +1,204 @@
+"""Allocators of the user's, as the current one and behind a `MemPool`, in every mode of torch_npu's task queue.
+
+The library under test is called through recorder.cpp. So a tensor is known to lie in memory that the library gave, for its
+device and stream, and whatever happens, journal.py checks that no two blocks overlap and that each goes back as it came.
+Each child does much, because starting torch takes the longest.
+"""
+
+import pytest
+
+import support
+
+MODES = pytest.mark.parametrize("mode", ["0", "1", "2"])
+
+PRELUDE = """
+import gc, threading
+import torch, torch_npu
+from journal import Journal
+from support import MIB, held, pinned
+
+journal = Journal.from_arguments()
+default, side = torch.npu.default_stream, torch.npu.Stream
+
+def fails(call, kind=RuntimeError):
+    try:
+        call()
+    except kind as error:
+        return str(error)
+    raise AssertionError("no error")
+
+def block(mib, device="npu"):
+    return torch.empty(mib * MIB, dtype=torch.uint8, device=device)
+
+def churn(stream, turns, first):
+    \"\"\"Tensors that live for two copies each, on one stream. Every element carries the number of its turn.\"\"\"
+    sizes = (1, 100, 3000, 20_000)
+    outs = pinned(turns, max(sizes), fill=-1)
+    with torch.npu.stream(stream):
+        for turn in range(turns):
+            size = sizes[turn % len(sizes)]
+            device = torch.empty(size, dtype=torch.int32, device=stream.device)
+            device.copy_(pinned(size, fill=first + turn), non_blocking=True)
+            outs[turn, :size].copy_(device, non_blocking=True)
+            del device
+    stream.synchronize()
+    for turn in range(turns):
+        size = sizes[turn % len(sizes)]
+        assert (outs[turn, :size] == first + turn).all(), (turn, size)
+        assert (outs[turn, size:] == -1).all(), (turn, size)
+
+def in_threads(work, count):
+    failures = []
+
+    def run(number):
+        try:
+            work(number)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures, failures
+"""
+
+CURRENT = """
+journal.make_current()
+
+# Every tensor is one block of exactly its bytes, for its device and its stream.
+kept = [torch.arange(count, dtype=torch.int32).to(f"npu:{device}") for count in (1, 10, 1000, 1 << 20) for device in (0, 1)]
+stream = side()
+with torch.npu.stream(stream):
+    kept.append(torch.empty(777, dtype=torch.int32, device="npu"))
+    kept[-1].copy_(torch.arange(777, dtype=torch.int32))
+for tensor in kept:
+    call = journal.live()[tensor.data_ptr()]
+    on = stream if tensor is kept[-1] else default(tensor.device.index)
+    assert (call.size, call.device, call.stream) == (tensor.nbytes, tensor.device.index, on.npu_stream), call
+    assert torch.equal(tensor.cpu(), torch.arange(len(tensor), dtype=torch.int32))
+assert len(journal.live()) == len(kept), journal.live()
+# A view and a slice are no blocks of their own, an empty tensor is none at all.
+views = [kept[2][10:20], kept[2].view(-1, 1), torch.empty(0, device="npu")]
+assert len(journal.live()) == len(kept)
+del kept, views, tensor
+assert not journal.live()
+
+# Many short lives, on several streams, on two devices, from several threads.
+churn(default(), 100, 1000)
+churn(side(), 100, 2000)
+streams = [side(device=number % 2) for number in range(4)]
+in_threads(lambda number: churn(streams[number], 60, 10_000 * number), 4)
+assert not journal.live()
+assert journal.mallocs == journal.frees >= 440 and journal.failures == 0
+
+# Out of memory is an error of torch's, twice over; what was there stays as it is, and all comes back.
+precious = torch.arange(1000).npu()
+for turn in range(2):
+    failures = journal.failures
+    print(fails(lambda: block(1 << 10)))
+    filling = []
+    fails(lambda: [filling.append(block(20)) for _ in range(100)])
+    assert 10 <= len(filling) <= 12, len(filling)
+    assert len(journal.live()) == len(filling) + 1 and journal.failures >= failures + 2
+    for number, tensor in enumerate(filling):
+        tensor.copy_(torch.full((20 * MIB,), number, dtype=torch.uint8))
+    assert all((tensor.cpu() == number).all() for number, tensor in enumerate(filling))
+    del filling, tensor
+    assert torch.equal(precious.cpu(), torch.arange(1000))
+    assert len(journal.live()) == 1
+# It cannot be swapped any more, and goes on.
+assert "Can't swap an already initialized allocator" in fails(journal.make_current)
+churn(side(), 20, 0)
+
+del precious
+torch.npu.synchronize()
+assert not journal.live() and journal.mallocs == journal.frees
+"""
+
+POOL = """
+free = torch.npu.mem_get_info()[0]
+pool = torch.npu.MemPool(journal.allocator)
+assert torch_npu.npu.MemPool is torch.npu.MemPool and pool.allocator is journal.allocator
+plain = torch.npu.MemPool()
+
+def inside(make, pool=pool):
+    with torch.npu.use_mem_pool(pool):
+        return make()
+
+# Inside, memory comes from the allocator in segments; outside, and in a pool without one, it does not.
+small = inside(lambda: torch.arange(10).npu())
+large = inside(lambda: block(30))
+outside, other = torch.arange(10).npu(), inside(lambda: torch.arange(10).npu(), plain)
+assert journal.block_of(small).size == 2 * MIB and journal.block_of(large).size >= 30 * MIB
+assert journal.block_of(outside) is None and journal.block_of(other) is None
+assert {call.stream for call in journal.live().values()} == {default().npu_stream}
+assert torch.equal(small.cpu(), outside.cpu()) and torch.equal(small.cpu(), other.cpu())
+# A stream has its own segments.
+stream = side()
+with torch.npu.stream(stream):
+    there = inside(lambda: torch.full((500,), 3.0).npu())
+assert journal.block_of(there).stream == stream.npu_stream
+# A pool belongs to the device on which it was made.
+with torch.npu.device(1):
+    second = torch.npu.MemPool(journal.allocator)
+    away = inside(lambda: torch.arange(10).npu(), second)
+assert away.device.index == 1 and torch.equal(away.cpu(), small.cpu())
+assert journal.block_of(away).stream == default(1).npu_stream
+segments = len(journal.live())
+assert segments == 4, journal.live()
+
+# Cached segments serve again, and stay while the pool does.
+address = large.data_ptr()
+del large
+torch.npu.empty_cache()
+large = inside(lambda: block(30))
+assert large.data_ptr() == address and len(journal.live()) == segments and journal.frees == 0
+inside(lambda: churn(default(), 100, 1000))
+with torch.npu.stream(stream):
+    inside(lambda: churn(stream, 100, 2000))
+
+# Out of memory is torch's own error; what was there stays as it is.
+for turn in range(2):
+    failures = journal.failures
+    message = fails(lambda: inside(lambda: block(1 << 10)), torch.OutOfMemoryError)
+    assert "Tried to allocate 1.00 GiB" in message, message
+    journal.live()
+    assert journal.failures > failures
+    assert torch.equal(small.cpu(), outside.cpu())
+    assert (inside(lambda: torch.full((MIB,), turn, dtype=torch.uint8).npu()).cpu() == turn).all()
+
+# The end of the pool gives everything back; a tensor that is still there keeps its segment.
+del large, there, away, second, pool, inside
+gc.collect()
+torch.npu.empty_cache()
+assert torch.equal(small.cpu(), outside.cpu()) and journal.block_of(small), journal.live()
+del small, plain, other
+gc.collect()
+torch.npu.synchronize()
+torch.npu.empty_cache()
+assert not journal.live() and journal.mallocs == journal.frees, journal.live()
+del outside
+torch.npu.empty_cache()
+assert torch.npu.mem_get_info()[0] == free, (torch.npu.mem_get_info(), free)
+"""
+
+
+def run(code, library, recorder, mode):
+    return support.run_script(
+        PRELUDE + code,
+        arguments=[recorder, library.path, library.malloc, library.free],
+        TASK_QUEUE_ENABLE=mode,
+        CAIRN_DEVICE_MEMORY="256mib",
+    )
+
+
+@MODES
+def test_torch_1_current_allocator(library, recorder, mode):
+    run(CURRENT, library, recorder, mode)
+
+
+@MODES
+def test_torch_1_memory_pool(library, recorder, mode):
+    run(POOL, library, recorder, mode)
