@@ -143,8 +143,10 @@ fn give_slowly(
     handle: Handle,
 ) -> bool {
     let Some(device) = Device::opened(device) else {
-        text::fail(caller.function, &foreign(block, device));
-        return false;
+        return Device::bury(block as u64) || {
+            text::fail(caller.function, &foreign(block, device));
+            false
+        };
     };
     let known = device.stream_of_free(handle);
     give_for(caller, block, size, device, known)

@@ -21,6 +21,8 @@ static OPEN: [AtomicPtr<Device>; DEVICES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; DEVICES];
 /// Those whose memory is gone. Also held while one is made.
 static RESET: Mutex<Vec<&'static Device>> = Mutex::new(Rank::Process, Vec::new());
+/// Held by whoever clears away after streams: what one has seen must not change before it acts on it.
+static SWEEPING: Mutex<()> = Mutex::new(Rank::Device, ());
 
 /// A device and its pool. Never dropped: blocks may come back at any time, also after a reset.
 pub struct Device {
@@ -135,8 +137,10 @@ impl Device {
     /// Lets go of streams that were destroyed: what they freed is for all, and when nothing of theirs
     /// is held, their place is too.
     pub fn sweep(&self) {
+        let Some(_alone) = SWEEPING.try_lock() else { return };
         let ending = streams::of_device(self.id).filter(|stream| stream.is_ending());
         for stream in ending {
+            let name = stream.name();
             let empty = |door| {
                 let figures = self.pool.figures_of(stream.index(door));
                 figures.is_none_or(|of| of.blocks == 0 && of.reserved == 0)
@@ -149,7 +153,7 @@ impl Device {
                 (over, empty(door))
             });
             if direct == (true, true) && queued.1 {
-                stream.vacate();
+                stream.vacate(name);
             }
         }
     }

@@ -30,8 +30,9 @@ pub struct Ticks {
 }
 
 impl Ticks {
-    /// The tick that frees happen in now. Whatever this thread gave to a stream before is seen by
-    /// whoever ends the tick later.
+    /// The tick that frees happen in now. Whatever this thread gave to a stream before must be seen by
+    /// whoever ends the tick later: that takes a full fence, which on x86-64 the pool's lock, taken just
+    /// before, already is.
     #[inline]
     fn now(&self) -> u64 {
         if cfg!(not(target_arch = "x86_64")) {
@@ -54,7 +55,8 @@ impl Ticks {
     }
 }
 
-/// Every tick that ever comes: of a stream that is gone, and done.
+/// Every tick that ever comes: of a stream that is gone, and done. Set and taken away under the lock of
+/// the stream's proof.
 const FOR_EVER: u64 = u64::MAX;
 
 /// What is known of a stream besides its handle, and the event that is under way.
@@ -123,7 +125,8 @@ impl Stream {
 
     /// The stream is gone: the next one here begins where it stopped.
     pub(crate) fn settle(&self) {
-        self.proof.lock().begin(Proof::default());
+        let mut proof = self.proof.lock();
+        proof.begin(Proof::default());
         self.asked.store(false, Ordering::Release);
         for ticks in &self.ticks {
             if ticks.finished() == FOR_EVER {
@@ -209,10 +212,10 @@ fn record(acl: &Acl, proof: &mut Proof, stream: Handle) -> bool {
 /// Everything that was freed on the device so far is done: the program waited for it.
 pub fn synchronized(device: i32) {
     for stream in streams::of_device(device) {
-        let ending = stream.is_ending();
+        let proof = stream.proof.lock();
         for ticks in &stream.ticks {
             let tick = ticks.end();
-            ticks.finish(if ending { FOR_EVER } else { tick });
+            ticks.finish(if proof.ending { FOR_EVER } else { tick });
         }
     }
 }
@@ -221,7 +224,7 @@ pub fn synchronized(device: i32) {
 pub fn forget(device: i32) {
     for stream in streams::of_device(device) {
         *stream.proof.lock() = Proof::default();
-        stream.vacate();
+        stream.vacate(stream.name());
     }
 }
 

@@ -100,11 +100,11 @@ impl Stream {
         self.prove_last(acl);
     }
 
-    /// Nothing of the stream is left in a pool, so another may have its place.
-    pub fn vacate(&self) {
+    /// Nothing of the stream of this name is left in a pool, so another may have its place.
+    pub fn vacate(&self, name: usize) {
         let mut places = PLACES.lock();
         let place = (self.device(), self.number);
-        if !places.vacant.contains(&place) {
+        if self.name() == name && !places.vacant.contains(&place) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
             self.settle();
@@ -217,8 +217,10 @@ mod tests {
 
         let name = first.name();
         assert!(std::ptr::eq(named(name).unwrap(), first));
-        first.vacate();
-        first.vacate();
+        first.vacate(name + (1 << 32));
+        assert!(find(handle(1)).is_some(), "another stream's name");
+        first.vacate(name);
+        first.vacate(first.name());
         assert!(find(handle(1)).is_none() && named(name).is_none());
         let elsewhere = add(handle(2), 6, Proof::default()).unwrap();
         assert!(!std::ptr::eq(elsewhere, first));
@@ -227,6 +229,8 @@ mod tests {
         assert_eq!(of_device(7).count(), 1);
         let third = add(handle(3), 7, Proof::default()).unwrap();
         assert!(!std::ptr::eq(third, first), "vacated twice, taken once");
+        first.vacate(name);
+        assert!(find(handle(1)).is_some(), "the name of the stream before");
     }
 
     #[test]
