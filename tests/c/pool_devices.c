@@ -131,11 +131,18 @@ int main(void)
 
     GROUP("pool devices: a reset takes the pool away, and the next use makes another");
     held = cairn_malloc(4 * MIB, 1, one);
-    CHECK(held != NULL);
+    other = cairn_malloc(4 * MIB, 1, one);
+    CHECK(held && other);
     CHECK_OK(aclrtResetDeviceForce(1));
-    CHECK_EQ(figures(1).reserved, 0);
-    (void)cairn_pool_last_error();
     cairn_free(held, 4 * MIB, 1, one);
+    CHECK(cairn_pool_last_error() == NULL);
+    CHECK_EQ(figures(1).reserved, 0);
+    cairn_free(other, 4 * MIB, 1, one);
+    const char *text = cairn_pool_last_error();
+    CHECK(text && strstr(text, "does not know"));
+    cairn_free(other, 4 * MIB, 1, one);
+    text = cairn_pool_last_error();
+    CHECK(text && strstr(text, "is no block"));
     CHECK_EQ(figures(1).live, 0);
     CHECK_OK(aclrtSetDevice(1));
     CHECK_OK(aclrtCreateStream(&one));

@@ -3,6 +3,7 @@
 #include "gate.h"
 #include "cairn/pool.h"
 #include <ctype.h>
+#include <limits.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -202,6 +203,9 @@ int main(void)
     CHECK_EQ(cairn_pool_trim(99, 0), 0);
     CHECK_EQ(cairn_pool_reset_peak(99), -1);
     CHECK_EQ(cairn_pool_synchronized(99), -1);
+    CHECK(cairn_malloc(SSIZE_MAX, 0, first) == NULL && cairn_pool_malloc(SIZE_MAX, 0, first) == NULL);
+    error = cairn_pool_last_error();
+    CHECK(error && strstr(error, "18446744073709551615 bytes"));
     CHECK(cairn_malloc(1, 99, first) == NULL);
     CHECK(cairn_malloc(1, -1, first) == NULL);
 

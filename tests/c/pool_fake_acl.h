@@ -1,0 +1,452 @@
+/*
+ * A small ACL of the test's own, for libcairn_pool.so over a library that is not Cairn's. The program
+ * exports it (-rdynamic), and the pool is loaded as torch_npu loads it.
+ *
+ * Memory is only addresses: pieces lie side by side, each at an odd place. With FAKE_FULL there are
+ * also events, state callbacks and virtual memory in pages of 2 MiB; without it virtual memory is there
+ * but refuses, as Cairn's own does.
+ */
+#ifndef CAIRN_TESTS_POOL_FAKE_ACL_H
+#define CAIRN_TESTS_POOL_FAKE_ACL_H
+
+#include "check.h"
+#include "cairn/pool.h"
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+
+#define MIB ((size_t)1 << 20)
+#define PAGE (2 * MIB)
+#define ODD 64
+#define CAPACITY (256 * MIB)
+#define PIECES 512
+
+typedef struct FakePiece {
+    char *address;
+    size_t size;
+} FakePiece;
+
+typedef struct FakeStream {
+    int busy, capturing;
+} FakeStream;
+
+/* What the fake did. All tests use one thread. */
+static struct {
+    int calls, device, mallocs, frees;
+    size_t used;
+    char *arena;
+    size_t end;
+    FakePiece pieces[PIECES];
+    int handles, maps, unmaps, records, queries, destroyed_events;
+    int fail_physical_in, fail_map_in;
+    size_t largest_handle, mapped;
+    char *reserved[2];
+    size_t reserved_size;
+    aclrtStreamStateCallback on_stream;
+    aclrtDeviceStateCallback on_device;
+    char log[4096];
+} fake;
+
+#define CALLED() (fake.calls++)
+#define CONTEXT_OF(device) ((void *)(uintptr_t)(0x1000 * ((device) + 1)))
+
+const char *aclGetRecentErrMsg(void)
+{
+    return NULL;
+}
+
+aclError aclrtGetDeviceCount(uint32_t *count)
+{
+    CALLED();
+    *count = 2;
+    return 0;
+}
+
+aclError aclrtGetDevice(int32_t *device)
+{
+    CALLED();
+    *device = fake.device;
+    return 0;
+}
+
+aclError aclrtSetDevice(int32_t device)
+{
+    CALLED();
+    fake.device = device;
+    return 0;
+}
+
+aclError aclrtGetCurrentContext(aclrtContext *context)
+{
+    CALLED();
+    *context = CONTEXT_OF(fake.device);
+    return 0;
+}
+
+aclError aclrtSetCurrentContext(aclrtContext context)
+{
+    CALLED();
+    fake.device = (int)((uintptr_t)context / 0x1000) - 1;
+    return 0;
+}
+
+aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t *free_bytes, size_t *total)
+{
+    CALLED();
+    CHECK_EQ(attribute, ACL_HBM_MEM);
+    *free_bytes = CAPACITY - fake.used;
+    *total = CAPACITY;
+    return 0;
+}
+
+aclError aclrtMallocAlign32(void **address, size_t size, aclrtMemMallocPolicy policy)
+{
+    CALLED();
+    CHECK_EQ(policy, ACL_MEM_MALLOC_HUGE_FIRST);
+    *address = NULL;
+    if (fake.used + size > CAPACITY)
+        return 207001;
+    if (!fake.arena)
+        fake.arena = (char *)mmap(NULL, 64 * CAPACITY, PROT_NONE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) + ODD;
+    for (int i = 0; i < PIECES; i++) {
+        if (!fake.pieces[i].address) {
+            fake.pieces[i] = (FakePiece){fake.arena + fake.end, size};
+            fake.end += size;
+            fake.used += size;
+            fake.mallocs++;
+            *address = fake.pieces[i].address;
+            return 0;
+        }
+    }
+    return 207001;
+}
+
+aclError aclrtFree(void *address)
+{
+    CALLED();
+    for (int i = 0; i < PIECES; i++) {
+        if (address && fake.pieces[i].address == address) {
+            fake.used -= fake.pieces[i].size;
+            fake.pieces[i].address = NULL;
+            fake.frees++;
+            return 0;
+        }
+    }
+    CHECK(!"free of what was never given");
+    return 107000;
+}
+
+/* The piece that a block lies in with all its bytes. */
+__attribute__((unused)) static const FakePiece *fake_piece_of(const char *block, size_t size)
+{
+    for (int i = 0; i < PIECES; i++) {
+        const FakePiece *piece = &fake.pieces[i];
+        if (piece->address && block >= piece->address && block + size <= piece->address + piece->size)
+            return piece;
+    }
+    return NULL;
+}
+
+#ifdef FAKE_FULL
+
+typedef struct FakeHandle {
+    size_t size;
+    char *at;
+} FakeHandle;
+
+static FakeHandle *fake_mapped[PIECES];
+
+aclError aclrtMemGetAllocationGranularity(
+    aclrtPhysicalMemProp *prop, aclrtMemGranularityOptions option, size_t *granularity)
+{
+    CALLED();
+    CHECK_EQ(prop->memAttr, ACL_HBM_MEM_HUGE);
+    CHECK_EQ(option, ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    *granularity = PAGE;
+    return 0;
+}
+
+aclError aclrtReserveMemAddress(
+    void **address, size_t size, size_t alignment, void *expected, uint64_t flags)
+{
+    CALLED();
+    CHECK(alignment == 0 && expected == NULL && flags == 1 && size % PAGE == 0);
+    char *start = mmap(NULL, size + PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    fake.reserved[fake.device] = start + (PAGE - (uintptr_t)start % PAGE) % PAGE;
+    fake.reserved_size = size;
+    *address = fake.reserved[fake.device];
+    return 0;
+}
+
+aclError aclrtReleaseMemAddress(void *address)
+{
+    CALLED();
+    CHECK(address == fake.reserved[fake.device] && fake.mapped == 0);
+    fake.reserved[fake.device] = NULL;
+    return 0;
+}
+
+aclError aclrtMallocPhysical(
+    aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+{
+    CALLED();
+    CHECK(prop->handleType == 0 && prop->allocationType == 0 && prop->memAttr == ACL_HBM_MEM_HUGE);
+    CHECK_EQ(prop->location.type, ACL_MEM_LOCATION_TYPE_DEVICE);
+    CHECK_EQ(prop->location.id, fake.device);
+    CHECK(flags == 0 && size > 0 && size % PAGE == 0);
+    if (fake.used + size > CAPACITY || (fake.fail_physical_in && --fake.fail_physical_in == 0))
+        return 207001;
+    FakeHandle *made = calloc(1, sizeof *made);
+    made->size = size;
+    fake.used += size;
+    fake.handles++;
+    if (size > fake.largest_handle)
+        fake.largest_handle = size;
+    *handle = made;
+    return 0;
+}
+
+aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
+{
+    CALLED();
+    FakeHandle *freed = handle;
+    CHECK(freed->at == NULL);
+    fake.used -= freed->size;
+    fake.handles--;
+    free(freed);
+    return 0;
+}
+
+aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+    CALLED();
+    FakeHandle *mapped = handle;
+    char *at = address;
+    CHECK(mapped->at == NULL && mapped->size == size && offset == 0 && flags == 0);
+    CHECK(at >= fake.reserved[fake.device]);
+    CHECK(at + size <= fake.reserved[fake.device] + fake.reserved_size);
+    if (fake.fail_map_in && --fake.fail_map_in == 0)
+        return 207000;
+    int place = -1;
+    for (int i = 0; i < PIECES; i++) {
+        if (!fake_mapped[i])
+            place = i;
+        else
+            CHECK(at + size <= fake_mapped[i]->at || fake_mapped[i]->at + fake_mapped[i]->size <= at);
+    }
+    CHECK(place >= 0);
+    fake_mapped[place] = mapped;
+    mapped->at = at;
+    fake.mapped += size;
+    fake.maps++;
+    return 0;
+}
+
+aclError aclrtUnmapMem(void *address)
+{
+    CALLED();
+    for (int i = 0; i < PIECES; i++) {
+        if (fake_mapped[i] && fake_mapped[i]->at == address) {
+            fake.mapped -= fake_mapped[i]->size;
+            fake_mapped[i]->at = NULL;
+            fake_mapped[i] = NULL;
+            fake.unmaps++;
+            return 0;
+        }
+    }
+    CHECK(!"unmap of what was never mapped");
+    return 107000;
+}
+
+typedef struct FakeEvent {
+    FakeStream *stream;
+} FakeEvent;
+
+aclError aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
+{
+    CALLED();
+    CHECK_EQ(flag, ACL_EVENT_CAPTURE_STREAM_PROGRESS);
+    *event = calloc(1, sizeof(FakeEvent));
+    return 0;
+}
+
+aclError aclrtDestroyEvent(aclrtEvent event)
+{
+    CALLED();
+    fake.destroyed_events++;
+    free(event);
+    return 0;
+}
+
+aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+{
+    CALLED();
+    CHECK(!((FakeStream *)stream)->capturing);
+    ((FakeEvent *)event)->stream = stream;
+    fake.records++;
+    return 0;
+}
+
+aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status)
+{
+    CALLED();
+    FakeStream *stream = ((FakeEvent *)event)->stream;
+    *status = stream && stream->busy ? ACL_EVENT_RECORDED_STATUS_NOT_READY
+                                     : ACL_EVENT_RECORDED_STATUS_COMPLETE;
+    return 0;
+}
+
+aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
+{
+    CALLED();
+    CHECK(!((FakeStream *)stream)->capturing);
+    fake.queries++;
+    *status = ((FakeStream *)stream)->busy ? ACL_STREAM_STATUS_NOT_READY : ACL_STREAM_STATUS_COMPLETE;
+    return 0;
+}
+
+aclError aclmdlRICaptureGetInfo(aclrtStream stream, int *status, void **model)
+{
+    CALLED();
+    *status = ((FakeStream *)stream)->capturing;
+    *model = NULL;
+    return 0;
+}
+
+aclError aclrtRegStreamStateCallback(const char *name, aclrtStreamStateCallback callback, void *args)
+{
+    CALLED();
+    CHECK(name && *name && callback && !args && !fake.on_stream);
+    fake.on_stream = callback;
+    return 0;
+}
+
+aclError aclrtRegDeviceStateCallback(const char *name, aclrtDeviceStateCallback callback, void *args)
+{
+    CALLED();
+    CHECK(name && *name && callback && !args && !fake.on_device);
+    fake.on_device = callback;
+    return 0;
+}
+
+void aclAppLog(
+    aclLogLevel level, const char *function, const char *file, uint32_t line, const char *format, ...)
+{
+    va_list arguments;
+    CALLED();
+    CHECK(level == ACL_ERROR && function && file);
+    (void)line;
+    va_start(arguments, format);
+    vsnprintf(fake.log, sizeof fake.log, format, arguments);
+    va_end(arguments);
+}
+
+#else
+
+aclError aclrtMemGetAllocationGranularity(void *prop, int option, size_t *granularity)
+{
+    CALLED();
+    (void)prop, (void)option;
+    *granularity = PAGE;
+    return 0;
+}
+
+aclError aclrtReserveMemAddress(
+    void **address, size_t size, size_t alignment, void *expected, uint64_t flags)
+{
+    CALLED();
+    (void)size, (void)alignment, (void)expected, (void)flags;
+    *address = NULL;
+    return 207000;
+}
+
+aclError aclrtReleaseMemAddress(void *address)
+{
+    CHECK(!address);
+    return 207000;
+}
+
+aclError aclrtMallocPhysical(
+    aclrtDrvMemHandle *handle, size_t size, const aclrtPhysicalMemProp *prop, uint64_t flags)
+{
+    CHECK(!"memory after a range was refused");
+    (void)handle, (void)size, (void)prop, (void)flags;
+    return 207000;
+}
+
+aclError aclrtFreePhysical(aclrtDrvMemHandle handle)
+{
+    CHECK(!handle);
+    return 207000;
+}
+
+aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags)
+{
+    CHECK(!"a map after a range was refused");
+    (void)address, (void)size, (void)offset, (void)handle, (void)flags;
+    return 207000;
+}
+
+aclError aclrtUnmapMem(void *address)
+{
+    CHECK(!address);
+    return 207000;
+}
+
+#endif
+
+/* The functions of the pool, found when it was loaded. */
+static struct {
+    __typeof__(cairn_malloc) *malloc;
+    __typeof__(cairn_free) *free;
+    __typeof__(cairn_pool_malloc) *take;
+    __typeof__(cairn_pool_free) *give;
+    __typeof__(cairn_pool_trim) *trim;
+    __typeof__(cairn_pool_synchronized) *synchronized;
+    __typeof__(cairn_pool_figures) *figures;
+    __typeof__(cairn_pool_json) *json;
+    __typeof__(cairn_pool_last_error) *last_error;
+    __typeof__(cairn_pool_create_desc) *create_desc;
+    __typeof__(cairn_pool_set_fraction) *set_fraction;
+    __typeof__(cairn_pool_record_stream) *record_stream;
+} pool;
+
+__attribute__((unused)) static void pool_load(void)
+{
+    void *library = dlopen("libcairn_pool.so", RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        printf("%s\n", dlerror());
+        exit(1);
+    }
+    *(void **)&pool.malloc = dlsym(library, "cairn_malloc");
+    *(void **)&pool.free = dlsym(library, "cairn_free");
+    *(void **)&pool.take = dlsym(library, "cairn_pool_malloc");
+    *(void **)&pool.give = dlsym(library, "cairn_pool_free");
+    *(void **)&pool.trim = dlsym(library, "cairn_pool_trim");
+    *(void **)&pool.synchronized = dlsym(library, "cairn_pool_synchronized");
+    *(void **)&pool.figures = dlsym(library, "cairn_pool_figures");
+    *(void **)&pool.json = dlsym(library, "cairn_pool_json");
+    *(void **)&pool.last_error = dlsym(library, "cairn_pool_last_error");
+    *(void **)&pool.create_desc = dlsym(library, "cairn_pool_create_desc");
+    *(void **)&pool.set_fraction = dlsym(library, "cairn_pool_set_fraction");
+    *(void **)&pool.record_stream = dlsym(library, "cairn_pool_record_stream");
+}
+
+__attribute__((unused)) static cairnPoolFigures pool_figures(int device)
+{
+    cairnPoolFigures figures;
+    CHECK_EQ(pool.figures(device, &figures), 0);
+    return figures;
+}
+
+__attribute__((unused)) static int pool_says(const char *part)
+{
+    const char *text = pool.last_error();
+    if (text && strstr(text, part))
+        return 1;
+    printf("the text lacks \"%s\": %s\n", part, text ? text : "(there is none)");
+    return 0;
+}
+
+#endif
