@@ -1,8 +1,9 @@
-//! The pinned Python environment (torch, torch_npu, pytest) that the torch tests run in.
+//! The pinned Python environment (torch, torch_npu, pytest) that the torch tests run in, and a small one with what
+//! the benches compare with.
 //!
-//! It is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from
-//! `tests/torch/requirements.txt` and `requirements-nodeps.txt`: checkouts that pin the same versions share one
-//! environment (several GiB), and a changed pin makes a new one. A virtual environment cannot be moved, so it is built
+//! An environment is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from its
+//! lists of requirements: checkouts that pin the same versions share one environment (with torch several GiB), and
+//! a changed pin makes a new one. A virtual environment cannot be moved, so it is built
 //! where it stays: the stamp [`STAMP`] is written last, and a folder without it is built anew. A lock file beside the
 //! folder keeps two runs from building at once.
 //!
@@ -32,10 +33,17 @@ pub fn run(root: &Path) -> Result<()> {
 pub fn ensure(root: &Path) -> Result<PathBuf> {
     let requirements = root.join("tests/torch/requirements.txt");
     let nodeps = root.join("tests/torch/requirements-nodeps.txt");
+    environment(Some(&requirements), &nodeps)
+}
+
+/// Makes or finds an environment with what `requirements` names, and what `nodeps` names without its
+/// dependencies; the result is its interpreter.
+pub fn environment(requirements: Option<&Path>, nodeps: &Path) -> Result<PathBuf> {
     let read = |path: &Path| {
         fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
     };
-    let name = format!("venv-{}", key(&read(&requirements)?, &read(&nodeps)?));
+    let pinned = requirements.map_or(Ok(String::new()), read)?;
+    let name = format!("venv-{}", key(&pinned, &read(nodeps)?));
 
     let cache = crate::cache::folder()?;
     let dir = cache.join(&name);
@@ -49,20 +57,20 @@ pub fn ensure(root: &Path) -> Result<PathBuf> {
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let _lock = lock(&cache.join(format!("{name}.lock")))?;
     if !complete() {
-        build(&dir, &python, &requirements, &nodeps)
+        build(&dir, &python, requirements, nodeps)
             .with_context(|| format!("no environment in {}", dir.display()))?;
     }
     Ok(python)
 }
 
 /// Builds the environment in place; the caller holds its lock.
-fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Result<()> {
+fn build(dir: &Path, python: &Path, requirements: Option<&Path>, nodeps: &Path) -> Result<()> {
     let base = find_python()?;
     let stamp = dir.join(STAMP);
     if stamp.exists() {
         fs::remove_file(&stamp)?;
     }
-    eprintln!("venv: making {} (several GiB, a few minutes, once)", dir.display());
+    eprintln!("venv: making {} (once; with torch a few minutes and several GiB)", dir.display());
     must(Command::new(&base).args(["-m", "venv", "--clear"]).arg(dir))?;
 
     // Wheels only: nothing of a package runs while it is installed.
@@ -75,9 +83,11 @@ fn build(dir: &Path, python: &Path, requirements: &Path, nodeps: &Path) -> Resul
         "--no-input",
         "--only-binary=:all:",
     ];
-    eprintln!("venv: installing torch and pytest");
-    must(Command::new(python).args(install).arg("-r").arg(requirements))?;
-    eprintln!("venv: installing torch_npu");
+    if let Some(requirements) = requirements {
+        eprintln!("venv: installing {}", requirements.display());
+        must(Command::new(python).args(install).arg("-r").arg(requirements))?;
+    }
+    eprintln!("venv: installing {}", nodeps.display());
     must(Command::new(python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
 
     fs::write(&stamp, "")?;
@@ -110,7 +120,7 @@ fn find_python() -> Result<String> {
             Err(_) => seen.push(format!("no {name}")),
         }
     }
-    bail!("the torch tests need Python {PYTHON} on PATH ({})", seen.join(", "))
+    bail!("the wheels are pinned for Python {PYTHON}: put it on PATH ({})", seen.join(", "))
 }
 
 /// Takes the lock, and says so if that means waiting. Dropping the file releases it.
@@ -164,9 +174,13 @@ mod tests {
 
     #[test]
     fn requirements_are_pinned() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/torch");
-        for name in ["requirements.txt", "requirements-nodeps.txt"] {
-            let text = fs::read_to_string(folder.join(name)).unwrap();
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for name in [
+            "tests/torch/requirements.txt",
+            "tests/torch/requirements-nodeps.txt",
+            "benches/requirements-nodeps.txt",
+        ] {
+            let text = fs::read_to_string(root.join(name)).unwrap();
             for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
                 assert!(line.contains("=="), "{name}: {line}");
             }
