@@ -1,9 +1,10 @@
-//! `cargo xtask bench runtime`: the runtime beside its peers, in one run.
+//! `cargo xtask bench NAME`: ours beside its peers, in one run.
 
 #![allow(missing_docs)]
 
 mod acl;
 mod measure;
+mod memory;
 
 use acl::Acl;
 use cairn_runtime::Runtime;
@@ -12,14 +13,23 @@ use cairn_runtime::event::{Kind, flag};
 use cairn_runtime::task::{Body, Task};
 use measure::{Figure, Report, slices};
 use std::ffi::c_void;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 
 fn main() -> std::io::Result<()> {
-    let toolkit =
-        PathBuf::from(std::env::var_os("CAIRN_TOOLKIT").expect("CAIRN_TOOLKIT names the toolkit"));
     let out =
         PathBuf::from(std::env::var_os("CAIRN_BENCH_OUT").unwrap_or_else(|| "target/bench".into()));
+    match std::env::args().nth(1).as_deref() {
+        None | Some("runtime") => runtime(&out),
+        Some("memory") => memory::run(&out),
+        Some(other) => panic!("no bench is named {other}: there are runtime, memory"),
+    }
+}
+
+/// The runtime beside its peers.
+fn runtime(out: &Path) -> std::io::Result<()> {
+    let toolkit =
+        PathBuf::from(std::env::var_os("CAIRN_TOOLKIT").expect("CAIRN_TOOLKIT names the toolkit"));
     let mut report = Report::new();
     engine(&mut report);
     door(&mut report, &Acl::load(&toolkit));

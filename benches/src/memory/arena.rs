@@ -1,0 +1,215 @@
+//! What a contestant holds of the memory it manages, so that programs can be compared by it.
+
+use super::contestant::Contestant;
+use super::peers::ort;
+use super::pool::CairnPool;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+/// An allocator on one stream that says how much it has reserved.
+pub trait Arena {
+    /// Takes the block with this number.
+    fn take(&mut self, block: usize, bytes: u64);
+
+    /// Gives it back.
+    fn free(&mut self, block: usize);
+
+    /// Bytes that were reserved at the most.
+    fn peak_reserved(&self) -> u64;
+
+    /// Bytes that are reserved now.
+    fn reserved(&self) -> u64;
+}
+
+/// Keeps what a [`Contestant`] wants back, and asks it what it has reserved, now and at the most.
+pub struct Counted<C: Contestant> {
+    /// Whose.
+    pub contestant: C,
+    blocks: HashMap<usize, (C::Block, u64)>,
+    reserved: fn(&C) -> (u64, u64),
+}
+
+impl<C: Contestant> Counted<C> {
+    fn new(contestant: C, reserved: fn(&C) -> (u64, u64)) -> Counted<C> {
+        Counted { contestant, blocks: HashMap::new(), reserved }
+    }
+}
+
+impl Counted<CairnPool> {
+    /// Where the live blocks lie, and how long they are.
+    pub fn held(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.blocks.values().copied()
+    }
+
+    /// Our pool.
+    pub fn pool() -> Counted<CairnPool> {
+        Counted::new(CairnPool::new(), |pool| {
+            let figures = pool.figures();
+            (figures.reserved, figures.peak_reserved)
+        })
+    }
+}
+
+impl Counted<ort::Arena> {
+    /// ONNX Runtime's, which gives nothing back by itself.
+    pub fn ort(arena: ort::Arena) -> Counted<ort::Arena> {
+        Counted::new(arena, |arena| (arena.reserved(), arena.reserved()))
+    }
+}
+
+impl<C: Contestant> Arena for Counted<C> {
+    fn take(&mut self, block: usize, bytes: u64) {
+        let taken = self.contestant.allocate(bytes as usize, 0);
+        self.blocks.insert(block, (taken, bytes));
+    }
+
+    fn free(&mut self, block: usize) {
+        let (taken, bytes) = self.blocks.remove(&block).expect("a trace frees what it took");
+        self.contestant.free(taken, bytes as usize, 0);
+    }
+
+    fn peak_reserved(&self) -> u64 {
+        (self.reserved)(&self.contestant).1
+    }
+
+    fn reserved(&self) -> u64 {
+        (self.reserved)(&self.contestant).0
+    }
+}
+
+/// The unit of the arenas that are only numbers.
+const UNIT: u64 = 512;
+
+/// offset-allocator in a range that is taken to grow: what it reserved is how far up it ever came.
+#[cfg(feature = "peers")]
+pub struct Offsets {
+    inner: offset_allocator::Allocator,
+    blocks: HashMap<usize, offset_allocator::Allocation>,
+    end: u64,
+}
+
+#[cfg(feature = "peers")]
+impl Offsets {
+    /// An empty range of 64 GiB.
+    pub fn new() -> Offsets {
+        let inner = offset_allocator::Allocator::new(((64u64 << 30) / UNIT) as u32);
+        Offsets { inner, blocks: HashMap::new(), end: 0 }
+    }
+}
+
+#[cfg(feature = "peers")]
+impl Arena for Offsets {
+    fn take(&mut self, block: usize, bytes: u64) {
+        let units = bytes.div_ceil(UNIT).max(1);
+        let taken = self.inner.allocate(units as u32).expect("the range has room");
+        self.end = self.end.max(u64::from(taken.offset) + units);
+        self.blocks.insert(block, taken);
+    }
+
+    fn free(&mut self, block: usize) {
+        self.inner.free(self.blocks.remove(&block).expect("a trace frees what it took"));
+    }
+
+    fn peak_reserved(&self) -> u64 {
+        self.end * UNIT
+    }
+
+    fn reserved(&self) -> u64 {
+        self.end * UNIT
+    }
+}
+
+/// The smallest hole that fits, in a range that grows: slow, and about the best that can be done
+/// without knowing the future.
+#[derive(Default)]
+pub struct BestFit {
+    by_start: BTreeMap<u64, u64>,
+    by_size: BTreeSet<(u64, u64)>,
+    blocks: HashMap<usize, (u64, u64)>,
+    end: u64,
+}
+
+impl BestFit {
+    fn remove(&mut self, start: u64, size: u64) {
+        self.by_start.remove(&start);
+        self.by_size.remove(&(size, start));
+    }
+
+    fn insert(&mut self, start: u64, size: u64) {
+        self.by_start.insert(start, size);
+        self.by_size.insert((size, start));
+    }
+}
+
+impl Arena for BestFit {
+    fn take(&mut self, block: usize, bytes: u64) {
+        let size = bytes.max(1).next_multiple_of(UNIT);
+        let start = match self.by_size.range((size, 0)..).next().copied() {
+            Some((found, start)) => {
+                self.remove(start, found);
+                if found > size {
+                    self.insert(start + size, found - size);
+                }
+                start
+            }
+            None => {
+                let last = self.by_start.last_key_value().map(|(&start, &size)| (start, size));
+                let start = match last.filter(|(start, size)| start + size == self.end) {
+                    Some((start, hole)) => {
+                        self.remove(start, hole);
+                        start
+                    }
+                    None => self.end,
+                };
+                self.end = start + size;
+                start
+            }
+        };
+        self.blocks.insert(block, (start, size));
+    }
+
+    fn free(&mut self, block: usize) {
+        let (mut start, mut size) = self.blocks.remove(&block).expect("a trace frees what it took");
+        if let Some((&before, &hole)) = self.by_start.range(..start).next_back()
+            && before + hole == start
+        {
+            self.remove(before, hole);
+            (start, size) = (before, size + hole);
+        }
+        if let Some(&hole) = self.by_start.get(&(start + size)) {
+            self.remove(start + size, hole);
+            size += hole;
+        }
+        self.insert(start, size);
+    }
+
+    fn peak_reserved(&self) -> u64 {
+        self.end
+    }
+
+    fn reserved(&self) -> u64 {
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn best_fit_takes_the_smallest_hole_and_merges() {
+        let mut arena = BestFit::default();
+        for (block, units) in [4, 1, 2, 1, 8].into_iter().enumerate() {
+            arena.take(block, units * UNIT);
+        }
+        arena.free(0);
+        arena.free(2);
+        arena.take(5, 2 * UNIT);
+        assert_eq!(arena.blocks[&5], (5 * UNIT, 2 * UNIT));
+        arena.free(1);
+        arena.free(5);
+        assert_eq!(arena.by_start.iter().collect::<Vec<_>>(), [(&0, &(7 * UNIT))]);
+        arena.free(4);
+        arena.take(6, 9 * UNIT);
+        assert_eq!((arena.blocks[&6].0, arena.peak_reserved()), (8 * UNIT, 17 * UNIT));
+    }
+}

@@ -1,0 +1,83 @@
+//! The pool as others meet it: `libcairn_pool.so` through its C interface, on our `libascendcl.so`.
+
+use super::contestant::Contestant;
+use super::peers::Address;
+use crate::acl::Acl;
+use std::ffi::{CString, c_int, c_void};
+use std::path::Path;
+use std::sync::Arc;
+
+type Malloc = unsafe extern "C" fn(isize, c_int, *mut c_void) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void, isize, c_int, *mut c_void);
+
+/// Both libraries, loaded, and two streams of device 0. They stay to the end of the process.
+pub struct Plugin {
+    acl: Acl,
+    malloc: Malloc,
+    free: Free,
+    streams: [Address; 2],
+}
+
+impl Plugin {
+    /// Loads both from a toolkit; the error says why not.
+    pub fn load(toolkit: &Path) -> Result<Arc<Plugin>, String> {
+        let path = toolkit.join("lib64/libcairn_pool.so");
+        if !path.exists() {
+            return Err("the toolkit has no lib64/libcairn_pool.so".into());
+        }
+        let acl = Acl::load(toolkit);
+        let name = CString::new(path.as_os_str().as_encoded_bytes()).expect("a path without NUL");
+        // SAFETY: loading the library runs its initialisers, which is what a program does.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        if library.is_null() {
+            return Err("libcairn_pool.so cannot be loaded".into());
+        }
+        // SAFETY: the handle is valid.
+        let find = |name: &std::ffi::CStr| match unsafe { libc::dlsym(library, name.as_ptr()) } {
+            found if found.is_null() => Err(format!("libcairn_pool.so has no {name:?}")),
+            found => Ok(found),
+        };
+        let (malloc, free) = (find(c"cairn_malloc")?, find(c"cairn_free")?);
+        // SAFETY: `cairn/pool.h` declares both with these types; the streams go to places of ours.
+        unsafe {
+            assert_eq!((acl.set_device)(0), 0, "no device 0");
+            let mut streams = [std::ptr::null_mut(); 2];
+            for stream in &mut streams {
+                assert_eq!((acl.create_stream)(stream), 0, "no stream");
+            }
+            Ok(Arc::new(Plugin {
+                acl,
+                malloc: std::mem::transmute::<*mut c_void, Malloc>(malloc),
+                free: std::mem::transmute::<*mut c_void, Free>(free),
+                streams: streams.map(|stream| Address::new(stream, "ACL", 0)),
+            }))
+        }
+    }
+}
+
+/// `cairn_malloc` and `cairn_free`, as torch_npu calls them.
+pub struct CDoor(pub Arc<Plugin>);
+
+impl Contestant for CDoor {
+    type Block = Address;
+
+    #[inline]
+    fn allocate(&self, bytes: usize, stream: usize) -> Address {
+        let stream = self.0.streams[stream].pointer();
+        // SAFETY: the stream is live.
+        let block = unsafe { (self.0.malloc)(bytes as isize, 0, stream) };
+        Address::new(block, "cairn_malloc", bytes)
+    }
+
+    #[inline]
+    fn free(&self, block: Address, bytes: usize, stream: usize) {
+        let stream = self.0.streams[stream].pointer();
+        // SAFETY: the block came from `cairn_malloc`, and a workload frees each block once.
+        unsafe { (self.0.free)(block.pointer(), bytes as isize, 0, stream) }
+    }
+
+    fn enter(&self) {
+        // SAFETY: a call that any thread may make.
+        assert_eq!(unsafe { (self.0.acl.set_device)(0) }, 0, "no device 0");
+    }
+}

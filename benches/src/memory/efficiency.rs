@@ -1,0 +1,169 @@
+//! How much memory is reserved for what programs hold: recorded programs, a pattern that made other
+//! pools grow without end, and what can be given back.
+
+use super::arena::{Arena, BestFit, Counted};
+use super::field::{Field, OFFSET, ORT, POOL};
+use super::pool::PAGE;
+use super::trace::{Event, Trace};
+use serde_json::{Value, json};
+
+const MIB: u64 = 1 << 20;
+
+/// One program on one allocator.
+pub struct Row {
+    /// The program.
+    pub trace: String,
+    /// Whether it learns.
+    pub training: bool,
+    /// The most bytes it held.
+    pub peak_live: u64,
+    /// The most bytes that each allocator reserved.
+    pub reserved: Vec<(&'static str, u64)>,
+}
+
+/// The pattern that grows: what was live and reserved at its end, on each allocator.
+pub struct Growth {
+    /// Bytes that are live at the end.
+    pub live: u64,
+    /// The most bytes that were live.
+    pub peak_live: u64,
+    /// What each has reserved at the end.
+    pub reserved: Vec<(&'static str, u64)>,
+    /// What the pool still has after a trim.
+    pub trimmed: u64,
+}
+
+/// What a trim gave back in the midst of a program.
+pub struct Trimmed {
+    /// The program.
+    pub trace: String,
+    /// Whole pages in which nothing was live.
+    pub free: u64,
+    /// What came back.
+    pub returned: u64,
+}
+
+/// Replays one program on all that can tell what they reserve.
+pub fn replay(field: &Field, trace: &Trace) -> Row {
+    let reserved = arenas(field)
+        .into_iter()
+        .map(|(name, mut arena)| {
+            run(&mut *arena, &trace.events);
+            (name, arena.peak_reserved())
+        })
+        .collect();
+    Row {
+        trace: trace.name.clone(),
+        training: trace.is_training(),
+        peak_live: trace.peak_live,
+        reserved,
+    }
+}
+
+fn arenas(field: &Field) -> Vec<(&'static str, Box<dyn Arena>)> {
+    let mut all: Vec<(&'static str, Box<dyn Arena>)> = vec![(POOL, Box::new(Counted::pool()))];
+    #[cfg(feature = "peers")]
+    all.push((OFFSET, Box::new(super::arena::Offsets::new())));
+    let _ = OFFSET;
+    if let Some(ort) = &field.ort {
+        all.push((ORT, Box::new(Counted::ort(ort.arena().expect("an arena")))));
+    }
+    all.push(("best fit (reference)", Box::<BestFit>::default()));
+    all
+}
+
+fn run(arena: &mut dyn Arena, events: &[Event]) {
+    for event in events {
+        match *event {
+            Event::Take(block, bytes) => arena.take(block, bytes),
+            Event::Free(block) => arena.free(block),
+        }
+    }
+}
+
+/// A hundred cycles: 91 MiB and 45.5 MiB are taken, then 2 MiB that stay, then both are freed; 66 MiB
+/// are held throughout. PyTorch issue 123548 reports 14,060 MiB reserved for 266 MiB live.
+pub fn growth(field: &Field) -> Growth {
+    let mut events = vec![Event::Take(0, 66 * MIB)];
+    for cycle in 0..100 {
+        let first = 1 + 3 * cycle;
+        events.extend([
+            Event::Take(first, 91 * MIB),
+            Event::Take(first + 1, 91 * MIB / 2),
+            Event::Take(first + 2, 2 * MIB),
+            Event::Free(first),
+            Event::Free(first + 1),
+        ]);
+    }
+    let mut reserved = Vec::new();
+    for (name, mut arena) in arenas(field) {
+        run(&mut *arena, &events);
+        reserved.push((name, arena.reserved()));
+    }
+    let mut pool = Counted::pool();
+    run(&mut pool, &events);
+    pool.contestant.trim();
+    let live = (66 + 200) * MIB;
+    Growth { live, peak_live: live + 91 * MIB + 91 * MIB / 2, reserved, trimmed: pool.reserved() }
+}
+
+/// Stops a program in its midst, and trims.
+pub fn trim(trace: &Trace) -> Trimmed {
+    let mut pool = Counted::pool();
+    run(&mut pool, &trace.events[..trace.events.len() / 2]);
+    let free = free_pages(pool.held(), pool.reserved());
+    let returned = pool.contestant.trim();
+    Trimmed { trace: trace.name.clone(), free, returned }
+}
+
+/// Bytes in pages below `end` in which no block lies.
+fn free_pages(blocks: impl Iterator<Item = (u64, u64)>, end: u64) -> u64 {
+    let mut blocks: Vec<(u64, u64)> = blocks.collect();
+    blocks.sort_unstable();
+    let (mut free, mut from) = (0, 0);
+    for (start, bytes) in blocks.into_iter().chain([(end, 0)]) {
+        free += (start / PAGE * PAGE).saturating_sub(from);
+        from = (start + bytes).next_multiple_of(PAGE);
+    }
+    free
+}
+
+/// All of it for the file of figures.
+pub fn json(rows: &[Row], growth: &Growth, trims: &[Trimmed]) -> Value {
+    let named = |reserved: &[(&str, u64)], live: u64| -> Value {
+        let each = |(name, bytes): &(&str, u64)| json!({ "allocator": name, "reserved": bytes, "ratio": *bytes as f64 / live as f64 });
+        reserved.iter().map(each).collect()
+    };
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "trace": row.trace, "peak_live": row.peak_live,
+                "peak_reserved": named(&row.reserved, row.peak_live),
+            })
+        })
+        .collect();
+    let trims: Vec<Value> = trims
+        .iter()
+        .map(|t| json!({ "trace": t.trace, "free": t.free, "returned": t.returned }))
+        .collect();
+    json!({
+        "traces": rows,
+        "growth": {
+            "live": growth.live, "peak_live": growth.peak_live,
+            "reserved": named(&growth.reserved, growth.live), "after_trim": growth.trimmed,
+        },
+        "trim": trims,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_counts_only_when_all_of_it_is_free() {
+        let blocks = [(0, 100), (2 * PAGE, PAGE + 1), (6 * PAGE - 1, 2)];
+        assert_eq!(free_pages(blocks.into_iter(), 10 * PAGE), (1 + 1 + 3) * PAGE);
+    }
+}

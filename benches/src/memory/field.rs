@@ -1,0 +1,81 @@
+//! All contestants of this run.
+
+use super::c_door::{CDoor, Plugin};
+use super::contestant::Visit;
+use super::floor::Floor;
+use super::peers::glibc;
+use super::peers::ort::Ort;
+use super::pool::CairnPool;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The name of our pool in every table.
+pub const POOL: &str = "cairn pool";
+
+/// The name of the pool through the plugin's C interface.
+pub const C_DOOR: &str = "cairn_malloc";
+
+/// ONNX Runtime's arena.
+pub const ORT: &str = "onnxruntime arena";
+
+/// offset-allocator behind a mutex.
+pub const OFFSET: &str = "offset-allocator, mutex";
+
+/// What was found on this machine beside the crates that are compiled in.
+pub struct Field {
+    /// ONNX Runtime, if its library could be loaded.
+    pub ort: Option<Arc<Ort>>,
+    /// The plugin, if the toolkit has it.
+    pub plugin: Option<Arc<Plugin>>,
+    /// What is missing, and why.
+    pub absent: Vec<String>,
+}
+
+impl Field {
+    /// Looks for what is loaded at run time.
+    pub fn gather() -> Field {
+        let mut absent = Vec::new();
+        let ort = match std::env::var_os("CAIRN_ONNXRUNTIME").filter(|p| !p.is_empty()) {
+            None => Err("CAIRN_ONNXRUNTIME does not name the library".into()),
+            Some(path) => Ort::load(&PathBuf::from(path)),
+        };
+        let ort = ort.map_err(|why| absent.push(format!("{ORT}: {why}"))).ok();
+        let plugin = match std::env::var_os("CAIRN_TOOLKIT").filter(|p| !p.is_empty()) {
+            None => Err("CAIRN_TOOLKIT does not name the toolkit".into()),
+            Some(path) => Plugin::load(&PathBuf::from(path)),
+        };
+        let plugin = plugin.map_err(|why| absent.push(format!("{C_DOOR}: {why}"))).ok();
+        if cfg!(not(feature = "peers")) {
+            absent.push("mimalloc, jemalloc, snmalloc, rlsf, offset-allocator: built without the feature `peers`".into());
+        }
+        Field { ort, plugin, absent }
+    }
+
+    /// Calls `visit` with each contestant, made anew.
+    pub fn each(&self, visit: &mut impl Visit) {
+        visit.visit(POOL, CairnPool::new());
+        if let Some(plugin) = &self.plugin {
+            visit.visit(C_DOOR, CDoor(plugin.clone()));
+        }
+        #[cfg(feature = "peers")]
+        {
+            use super::peers::{heaps, offset, tlsf};
+            visit.visit(OFFSET, offset::OffsetAllocator::new());
+            visit.visit("rlsf, mutex", tlsf::Rlsf::new());
+            visit.visit("mimalloc", heaps::Mimalloc);
+            visit.visit("jemalloc", heaps::Jemalloc);
+            visit.visit("snmalloc", heaps::Snmalloc);
+        }
+        visit.visit("glibc malloc", glibc::Malloc);
+        visit.visit("glibc posix_memalign", glibc::Memalign);
+        if let Some(ort) = &self.ort {
+            visit.visit(ORT, ort.arena().expect("an arena"));
+        }
+    }
+
+    /// As [`Field::each`], and the floor, which serves only who frees on the thread of the stream.
+    pub fn each_and_floor(&self, visit: &mut impl Visit) {
+        self.each(visit);
+        visit.visit("floor: private lists", Floor::new());
+    }
+}

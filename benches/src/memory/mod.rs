@@ -1,0 +1,90 @@
+//! `cargo xtask bench memory`: the pool beside other allocators, in one run.
+//!
+//! Speed: slices of all contestants in turn over the same sequences ([`race`], [`speed`]). Memory:
+//! recorded programs and a pattern that made other pools grow ([`efficiency`]). Goals stand beside the
+//! figures and fail nothing ([`goals`]).
+
+mod arena;
+mod c_door;
+mod churn;
+mod contestant;
+mod efficiency;
+mod field;
+mod floor;
+mod goals;
+mod handed;
+mod partner;
+mod peers;
+mod pool;
+mod race;
+mod sequence;
+mod speed;
+mod streams;
+mod table;
+mod trace;
+
+use efficiency::{Growth, Row};
+use field::{Field, POOL};
+use goals::Goals;
+use partner::Partner;
+use serde_json::json;
+use std::io::{Error, Result};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use streams::Streams;
+use table::Table;
+
+/// Runs all and writes `memory.json` into `out`.
+pub fn run(out: &Path) -> Result<()> {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+    let package = package.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
+    let project = package.parent().expect("benches lies in the project");
+    let mut field = Field::gather();
+    let found = trace::all(project).map_err(Error::other)?;
+    field.absent.extend(found.absent);
+    field.absent.iter().for_each(|what| println!("absent: {what}"));
+
+    let partner = Rc::new(Partner::start());
+    let mut table = Table::default();
+    speed::run(&field, &partner, &mut table);
+    let streams = Streams::measure(partner, speed::LENGTH);
+    table.print();
+    println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
+
+    let rows: Vec<Row> = found.traces.iter().map(|t| efficiency::replay(&field, t)).collect();
+    let trims: Vec<_> = found.traces.iter().map(efficiency::trim).collect();
+    let growth = efficiency::growth(&field);
+    print_memory(&rows, &growth);
+
+    let mut goals = Goals::default();
+    goals.speed(&table, &streams);
+    goals.memory(&rows, &growth, &trims);
+    println!();
+    goals.print();
+
+    std::fs::create_dir_all(out)?;
+    let all = json!({
+        "absent": field.absent, "onnxruntime": field.ort.as_ref().map(|ort| &ort.version),
+        "speed": table.json(), "streams": streams.json(),
+        "memory": efficiency::json(&rows, &growth, &trims), "goals": goals.json(),
+    });
+    std::fs::write(out.join("memory.json"), serde_json::to_string_pretty(&all)? + "\n")
+}
+
+fn print_memory(rows: &[Row], growth: &Growth) {
+    const MIB: f64 = (1 << 20) as f64;
+    print!("\n{:<26} {:>9}", "peak reserved over live", "MiB live");
+    growth.reserved.iter().for_each(|(name, _)| print!(" {name:>24}"));
+    println!();
+    let line = |what: &str, live: u64, reserved: &[(&str, u64)]| {
+        print!("{what:<26} {:>9.1}", live as f64 / MIB);
+        reserved.iter().for_each(|(_, bytes)| print!(" {:>24.3}", *bytes as f64 / live as f64));
+        println!();
+    };
+    rows.iter().for_each(|row| line(&row.trace, row.peak_live, &row.reserved));
+    line("growing pattern, its end", growth.live, &growth.reserved);
+    println!(
+        "after a trim the {POOL} has {:.3} of what is live there",
+        growth.trimmed as f64 / growth.live as f64
+    );
+}

@@ -1,0 +1,119 @@
+//! A second thread that works beside the first, started together with it each time.
+
+use super::churn::Work;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Runs of one slice: the two threads are awake and side by side only once they have met.
+pub const RUNS: usize = 8;
+
+/// Nanoseconds per operation of each run.
+pub type Times = [f64; RUNS];
+
+/// What the partner does.
+pub type Job = Box<dyn FnMut(&Meeting) -> Times + Send>;
+
+/// Where the two meet, by spinning: a wake-up costs as much as a whole slice.
+pub struct Meeting {
+    created: Instant,
+    arrived: AtomicUsize,
+    opened: AtomicUsize,
+    start: AtomicU64,
+    done: AtomicUsize,
+}
+
+impl Meeting {
+    fn new() -> Meeting {
+        let zero = || AtomicUsize::new(0);
+        let (arrived, opened, done) = (zero(), zero(), zero());
+        Meeting { created: Instant::now(), arrived, opened, start: AtomicU64::new(0), done }
+    }
+
+    /// Waits for the other. The result is when the later one came, for both: whoever loses its core
+    /// right after has that in its time, so a slice in which the two did not run side by side is
+    /// never the best.
+    pub fn begin(&self) -> Instant {
+        let before = self.arrived.fetch_add(1, Ordering::AcqRel);
+        if before % 2 == 1 {
+            self.start.store(self.created.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.opened.fetch_add(1, Ordering::AcqRel);
+        }
+        wait(|| self.opened.load(Ordering::Acquire) > before / 2);
+        self.created + Duration::from_nanos(self.start.load(Ordering::Relaxed))
+    }
+
+    /// Times runs of `count` operations, and goes on after each until the other has done its own, so
+    /// that neither ever measures an idle neighbour.
+    pub fn timed(&self, work: &mut impl Work, count: usize) -> Times {
+        work.run(count / 4);
+        std::array::from_fn(|_| {
+            let start = self.begin();
+            work.run(count);
+            let time = start.elapsed().as_nanos() as f64 / count as f64;
+            let before = self.done.fetch_add(1, Ordering::AcqRel);
+            while self.done.load(Ordering::Acquire) < (before & !1) + 2 {
+                work.run(64);
+            }
+            time
+        })
+    }
+}
+
+/// Spins until `ready`, and lets others run after a while, should there be one core only.
+pub fn wait(ready: impl Fn() -> bool) {
+    let mut turns = 0u32;
+    while !ready() {
+        turns += 1;
+        if turns.is_multiple_of(1 << 18) {
+            std::thread::yield_now();
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// The second thread. Jobs travel to it and back, so that whoever owns a job keeps its state.
+pub struct Partner {
+    jobs: Option<Sender<Job>>,
+    results: Receiver<(Job, Times)>,
+    thread: Option<JoinHandle<()>>,
+    meeting: Arc<Meeting>,
+}
+
+impl Partner {
+    /// Starts the thread.
+    pub fn start() -> Partner {
+        let (jobs, to_do) = bounded::<Job>(1);
+        let (finish, results) = bounded(1);
+        let meeting = Arc::new(Meeting::new());
+        let shared = meeting.clone();
+        let thread = std::thread::spawn(move || {
+            for mut job in to_do {
+                let times = job(&shared);
+                let _ = finish.send((job, times));
+            }
+        });
+        Partner { jobs: Some(jobs), results, thread: Some(thread), meeting }
+    }
+
+    /// Runs both sides; the result is the best run, each as slow as its slower side.
+    pub fn beside(&self, theirs: &mut Option<Job>, mine: impl FnOnce(&Meeting) -> Times) -> f64 {
+        let job = theirs.take().expect("a job comes back from every run");
+        self.jobs.as_ref().expect("until dropped").send(job).expect("the partner lives");
+        let mine = mine(&self.meeting);
+        let (job, others) = self.results.recv().expect("the partner lives");
+        *theirs = Some(job);
+        mine.into_iter().zip(others).map(|(a, b)| a.max(b)).fold(f64::MAX, f64::min)
+    }
+}
+
+impl Drop for Partner {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The workloads: which operations, on how many threads, for how long.
+
+use super::churn::{Churn, Hot, slice};
+use super::contestant::{Contestant, Visit};
+use super::field::Field;
+use super::handed;
+use super::partner::{Job, Meeting, Partner};
+use super::race::{self, Lane, Length};
+use super::sequence::{CHURN_1K, CHURN_64L, Shape, Step, replacements};
+use super::table::{Table, bytes as in_words};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Steps of a sequence before it starts over.
+const STEPS: usize = 16 << 10;
+
+/// Sizes of the hot pairs.
+pub const HOT: [usize; 5] = [512, 4 << 10, 64 << 10, 1 << 20, 32 << 20];
+
+/// The columns beside the hot pairs.
+pub mod column {
+    pub const CHURN_1K: &str = "churn1k";
+    pub const CHURN_64L: &str = "churn64L";
+    pub const ALONE: &str = "1 thread";
+    pub const BESIDE: &str = "2 threads";
+    pub const HANDED: &str = "handed over";
+}
+
+/// How long each workload goes on.
+pub const LENGTH: Length = Length { rounds: 24, time: Duration::from_secs(4) };
+
+/// Runs every workload; the table fills column by column.
+pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
+    for bytes in HOT {
+        let count = if bytes < 1 << 20 { 2000 } else { 500 };
+        let mut hot = HotPairs { lanes: Vec::new(), bytes, count };
+        field.each_and_floor(&mut hot);
+        table.add(&in_words(bytes), race::run(hot.lanes, LENGTH));
+    }
+    for (name, shape) in [(column::CHURN_1K, CHURN_1K), (column::CHURN_64L, CHURN_64L)] {
+        let steps = replacements(shape, STEPS, 1).into();
+        let mut churns = Churns { lanes: Vec::new(), shape, steps };
+        field.each_and_floor(&mut churns);
+        table.add(name, race::run(churns.lanes, LENGTH));
+    }
+    let steps = [1, 2].map(|seed| replacements(CHURN_1K, STEPS, seed).into());
+    let mut pairs =
+        Pairs { alone: Vec::new(), beside: Vec::new(), partner: partner.clone(), steps };
+    field.each_and_floor(&mut pairs);
+    let alone = pairs.alone.len();
+    pairs.alone.extend(pairs.beside);
+    let mut figures = race::run(pairs.alone, LENGTH);
+    let beside = figures.split_off(alone);
+    table.add(column::ALONE, figures);
+    table.add(column::BESIDE, beside);
+
+    let mut handed = handed::Lanes::new(partner.clone());
+    field.each(&mut handed);
+    table.add(column::HANDED, race::run(handed.lanes, LENGTH));
+}
+
+struct HotPairs {
+    lanes: Vec<Lane>,
+    bytes: usize,
+    count: usize,
+}
+
+impl Visit for HotPairs {
+    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
+        let (mut hot, count) = (Hot { contestant, bytes: self.bytes }, self.count);
+        self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut hot, count)) });
+    }
+}
+
+struct Churns {
+    lanes: Vec<Lane>,
+    shape: Shape,
+    steps: Arc<[Step]>,
+}
+
+impl Visit for Churns {
+    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
+        let mut churn = Churn::new(Arc::new(contestant), 0, self.shape, self.steps.clone());
+        let count = 4096;
+        self.lanes.push(Lane { name, slice: Box::new(move || slice(&mut churn, count)) });
+    }
+}
+
+/// Each thread churns on a stream of its own; both lanes of a contestant, one thread and two, share
+/// its state, so that they differ in nothing else.
+struct Pairs {
+    alone: Vec<Lane>,
+    beside: Vec<Lane>,
+    partner: Rc<Partner>,
+    steps: [Arc<[Step]>; 2],
+}
+
+impl Visit for Pairs {
+    fn visit<C: Contestant + 'static>(&mut self, name: &'static str, contestant: C) {
+        const COUNT: usize = 2048;
+        let contestant = Arc::new(contestant);
+        let [mine, theirs] = self.steps.clone();
+        let mine = Rc::new(RefCell::new(Churn::new(contestant.clone(), 0, CHURN_1K, mine)));
+        let single = mine.clone();
+        self.alone
+            .push(Lane { name, slice: Box::new(move || slice(&mut *single.borrow_mut(), COUNT)) });
+
+        let mut churn = None;
+        let theirs: Job = Box::new(move |meeting: &Meeting| {
+            let churn = churn.get_or_insert_with(|| {
+                contestant.enter();
+                Churn::new(contestant.clone(), 1, CHURN_1K, theirs.clone())
+            });
+            meeting.timed(churn, COUNT)
+        });
+        let (partner, mut theirs) = (self.partner.clone(), Some(theirs));
+        self.beside.push(Lane {
+            name,
+            slice: Box::new(move || {
+                partner.beside(&mut theirs, |meeting| meeting.timed(&mut *mine.borrow_mut(), COUNT))
+            }),
+        });
+    }
+}
