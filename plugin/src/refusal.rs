@@ -38,7 +38,8 @@ pub fn explain(
     ));
     let owner = |owner: &Owner| {
         let (of, _) = streams::by_index(owner.stream);
-        format!("stream {:?} {} in {} blocks", of.handle(), bytes(owner.live), owner.blocks)
+        let (count, s) = (owner.blocks, if owner.blocks == 1 { "" } else { "s" });
+        format!("stream {:?} {} in {count} block{s}", of.handle(), bytes(owner.live))
     };
     let owners: Vec<String> = pool.owners().iter().take(3).map(owner).collect();
     if !owners.is_empty() {

@@ -139,7 +139,7 @@ static void out(void)
     CHECK(has(text, "100 MiB live, 0 bytes waiting for streams, largest hole "));
     CHECK(has(text, "What to do: "));
     for (int i = 1; i < 4; i++) {
-        snprintf(part, sizeof part, "stream %p %d MiB in 1 blocks", streams[i], (i + 1) * 10);
+        snprintf(part, sizeof part, "stream %p %d MiB in 1 block", streams[i], (i + 1) * 10);
         CHECK(has(text, part));
     }
     snprintf(part, sizeof part, "stream %p 10 MiB", streams[0]);
