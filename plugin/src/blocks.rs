@@ -148,7 +148,8 @@ fn give_slowly(
             false
         };
     };
-    let known = device.stream_of_free(handle);
+    let known = device.known(handle);
+    let known = known.or_else(|| device.late_owner(block as u64).filter(|s| s.handle() == handle));
     give_for(caller, block, size, device, known)
         && (known.is_some()
             || {

@@ -87,7 +87,9 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
     }
     guarded(FREE.function, (), || match Device::holding(block as u64) {
         Some(device) => {
-            blocks::give_for(FREE, block, None, device, streams::named(object as usize));
+            let named = streams::named(object as usize);
+            let stream = named.or_else(|| device.late_owner(block as u64));
+            blocks::give_for(FREE, block, None, device, stream);
         }
         None => text::fail(FREE.function, &format!("{block:?} is no block that is held")),
     });

@@ -108,14 +108,20 @@ impl Device {
         }
     }
 
-    /// The stream of a free, if it was seen before and is of this device. Any other must not be touched:
-    /// it may be gone.
-    pub fn stream_of_free(&self, handle: Handle) -> Option<&'static Stream> {
+    /// A stream that was seen before and is of this device. Any other must not be touched: it may be
+    /// gone.
+    pub fn known(&self, handle: Handle) -> Option<&'static Stream> {
         let handle = match handle.is_null() {
             true if process::may_call() => self.default_stream().ok()?,
             _ => handle,
         };
         streams::find(handle).filter(|stream| stream.device() == self.id)
+    }
+
+    /// The stream that a held block was taken for, if that is gone: then the block is freed as if on it.
+    pub fn late_owner(&self, address: u64) -> Option<&'static Stream> {
+        let (_, owner) = self.pool.find(address)?;
+        Some(streams::by_index(owner).0).filter(|stream| stream.is_ending())
     }
 
     /// Total and free bytes that ACL reports.

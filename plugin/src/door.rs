@@ -156,7 +156,7 @@ pub unsafe extern "C" fn cairn_pool_stream_figures(
 ) -> c_int {
     let read = || {
         let device = Device::open(device)?;
-        let stream = device.stream_of_free(stream);
+        let stream = device.known(stream);
         Ok(stream.map_or_else(Report::default, |stream| Report::of_stream(device, stream)))
     };
     // SAFETY: the caller vouches for the room.

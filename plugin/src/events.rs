@@ -171,7 +171,7 @@ impl Stream {
         let Some(info) = acl.aclmdlRICaptureGetInfo else { return false };
         let (mut status, mut model) = (0, null_mut());
         // SAFETY: the results go to places of ours.
-        unsafe { info(self.handle(), &mut status, &mut model) != 0 || status != 0 }
+        unsafe { info(self.handle(), &mut status, &mut model) == 0 && status != 0 }
     }
 }
 

@@ -57,9 +57,10 @@ pub fn explain(
             "What to do: call torch.npu.synchronize() and then cairn_pool_synchronized({id}), or \
              start with TASK_QUEUE_ENABLE=0"
         ),
-        Outcome::Wait(_) => {
-            "What to do: synchronize the streams that freed memory, and try again".into()
-        }
+        Outcome::Wait(_) => format!(
+            "What to do: synchronize the streams that freed memory and try again, after \
+             cairn_pool_synchronized({id}) if some of them are gone"
+        ),
         Outcome::OverBudget => format!(
             "What to do: free blocks, or raise the budget with cairn_pool_set_fraction(.., {id})"
         ),
