@@ -38,7 +38,7 @@ static struct {
     size_t end;
     FakePiece pieces[PIECES];
     int handles, maps, unmaps, records, queries, destroyed_events;
-    int fail_physical_in, fail_map_in;
+    int fail_physical_in, fail_map_in, no_captures;
     size_t largest_handle, mapped;
     char *reserved[2];
     size_t reserved_size;
@@ -309,9 +309,9 @@ aclError aclrtStreamQuery(aclrtStream stream, aclrtStreamStatus *status)
 aclError aclmdlRICaptureGetInfo(aclrtStream stream, int *status, void **model)
 {
     CALLED();
-    *status = ((FakeStream *)stream)->capturing;
+    *status = fake.no_captures ? -1 : ((FakeStream *)stream)->capturing;
     *model = NULL;
-    return 0;
+    return fake.no_captures ? 207000 : 0;
 }
 
 aclError aclrtRegStreamStateCallback(const char *name, aclrtStreamStateCallback callback, void *args)

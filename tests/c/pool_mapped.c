@@ -113,6 +113,12 @@ static void streams(void)
     CHECK_EQ(pool.synchronized(0), 0);
     CHECK_EQ(pool.trim(0, 0), 16 * MIB);
 
+    GROUP("pool mapped: an ACL that cannot say whether a stream is captured captures none");
+    char *probe = pool.take(8 * MIB, 0, &b);
+    CHECK_EQ(pool.give(probe, 0, &b), 0);
+    fake.no_captures = 1;
+    CHECK_EQ(pool.trim(0, 0), 8 * MIB);
+
     GROUP("pool mapped: another device, and back");
     FakeStream other = {0, 0};
     fake.device = 0;

@@ -99,6 +99,7 @@ static void counts(aclrtStream stream)
     CHECK(allocator->Malloc(size_t(1) << 50) == nullptr);
     CHECK(cairn_pool_last_error() != nullptr);
     CHECK(cairn::PoolAllocator(9, stream).Malloc(1) == nullptr);
+    CHECK(cairn_pool_last_error() != nullptr);
     allocator->Free(nullptr);
 }
 
@@ -149,8 +150,21 @@ static void threads(aclrtStream stream)
     CHECK_EQ(figures(stream).taken, figures(stream).freed);
 }
 
+/* Gives its block back after main. */
+struct Late {
+    ge::AllocatorPtr allocator;
+    ge::MemBlock *block = nullptr;
+    ~Late()
+    {
+        block->Free();
+        if (cairn_pool_last_error() != nullptr)
+            _exit(1);
+    }
+};
+
 int main()
 {
+    static Late late;
     aclrtStream a, b;
     CHECK_OK(aclInit(nullptr));
     CHECK_OK(aclrtSetDevice(0));
@@ -160,5 +174,8 @@ int main()
     counts(a);
     streams(a, b);
     threads(b);
+    late.allocator = std::make_shared<cairn::PoolAllocator>(0, a);
+    late.block = late.allocator->Malloc(MIB);
+    CHECK(late.block != nullptr);
     return END();
 }
