@@ -183,7 +183,8 @@ impl Device {
     fn proof_of(&self, acl: &Acl, handle: Handle) -> Result<Proof, String> {
         let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
         let mut flags = 0;
-        match events::is_idle(acl, handle) {
+        let captured = events::is_captured(acl, handle);
+        match if captured { Ok(false) } else { events::is_idle(acl, handle) } {
             Ok(_) => {}
             Err(code @ (100000 | 107000 | 107003 | 107017)) => {
                 return Err(format!(

@@ -136,7 +136,7 @@ impl Stream {
     }
 
     fn ask(&self, acl: &Acl, proof: &mut Proof) {
-        if proof.tick != 0 || proof.context.is_null() || self.is_captured(acl) {
+        if proof.tick != 0 || proof.context.is_null() || is_captured(acl, self.handle()) {
             return;
         }
         let Ok(_visit) = Visit::to_context(acl, proof.context) else {
@@ -165,14 +165,14 @@ impl Stream {
             self.asked.store(false, Ordering::Release);
         }
     }
+}
 
-    /// A stream that is being captured into a graph must not be asked anything.
-    fn is_captured(&self, acl: &Acl) -> bool {
-        let Some(info) = acl.aclmdlRICaptureGetInfo else { return false };
-        let (mut status, mut model) = (0, null_mut());
-        // SAFETY: the results go to places of ours.
-        unsafe { info(self.handle(), &mut status, &mut model) == 0 && status != 0 }
-    }
+/// True for a stream that is being captured into a graph: it must not be asked anything.
+pub fn is_captured(acl: &Acl, stream: Handle) -> bool {
+    let Some(info) = acl.aclmdlRICaptureGetInfo else { return false };
+    let (mut status, mut model) = (0, null_mut());
+    // SAFETY: the caller has a live stream, and the results go to places of ours.
+    unsafe { info(stream, &mut status, &mut model) == 0 && status != 0 }
 }
 
 /// Whether a stream has nothing left to do; the code if ACL does not say. In the stream's context.
@@ -189,8 +189,10 @@ pub fn is_idle(acl: &Acl, stream: Handle) -> Result<bool, acl::Code> {
 /// Records the stream's event, which is made on first use. In the stream's context.
 fn record(acl: &Acl, proof: &mut Proof, stream: Handle) -> bool {
     if proof.event_context != proof.context && !proof.event.is_null() {
-        if let Some(destroy) = acl.aclrtDestroyEvent {
-            // SAFETY: the event is ours, and nobody waits for it.
+        if let (Some(destroy), Ok(_visit)) =
+            (acl.aclrtDestroyEvent, Visit::to_context(acl, proof.event_context))
+        {
+            // SAFETY: the event is ours, its context lives, and nobody waits for it.
             unsafe { destroy(proof.event) };
         }
         proof.event = null_mut();

@@ -44,7 +44,7 @@ impl Segments {
         let _visit = Visit::to_device(acl, device, home)?;
         let mut refusal = String::new();
         for size in sizes(bytes, self.total, room) {
-            match self.take(acl, bytes, size) {
+            match self.take(acl, bytes, size, room) {
                 Ok(range) => return Ok(range),
                 Err(why) => refusal = why,
             }
@@ -83,20 +83,24 @@ impl Segments {
         gone
     }
 
-    /// One piece of `size` bytes of which at least `bytes` can be used; larger if its place is bad.
-    fn take(&mut self, acl: &Acl, bytes: u64, size: u64) -> Result<Range<u64>, String> {
+    /// One piece of `size` bytes of which at least `bytes` can be used; larger if its place is bad, but
+    /// the pool never has more than `room` of it.
+    fn take(&mut self, acl: &Acl, bytes: u64, size: u64, room: u64) -> Result<Range<u64>, String> {
         let address = malloc(acl, size)?;
         let usable = self.usable(address, size);
         if usable.end.saturating_sub(usable.start) >= bytes {
             return Ok(self.keep(address, size, usable));
         }
-        let larger = (bytes + 3 * GRANULE).next_multiple_of(PAGE);
+        let padded = bytes + 3 * GRANULE;
+        let pages = Some(padded.next_multiple_of(PAGE)).filter(|&pages| pages <= room);
+        let larger = pages.unwrap_or(padded);
         let second = malloc(acl, larger);
         // SAFETY: it was just given, and nobody has seen it.
         unsafe { (acl.aclrtFree)(address as *mut c_void) };
         let address = second?;
-        let usable = self.usable(address, larger);
-        Ok(self.keep(address, larger, usable))
+        let Range { start, end } = self.usable(address, larger);
+        let most = room.max(bytes) / GRANULE * GRANULE;
+        Ok(self.keep(address, larger, start..end.min(start.saturating_add(most))))
     }
 
     /// Whole granules that touch no other piece.
