@@ -55,7 +55,8 @@ int main(void)
     CHECK(pool.take(5 * MIB, 0, &streams[0]) == first);
     CHECK_EQ(pool.record_stream(first, &streams[1]), 0);
     CHECK_EQ(pool.give(first, 0, &streams[0]), 0);
-    CHECK(pool.take(5 * MIB, 0, &streams[0]) != first);
+    char *last = pool.take(5 * MIB, 0, &streams[0]);
+    CHECK(last && last != first);
 
     GROUP("pool bare: what it does not have, it says");
     CHECK(pool.take(512, 0, NULL) == NULL);
@@ -66,6 +67,21 @@ int main(void)
     CHECK(pool_says("aclrtMallocAlign32 of 536870912 bytes returned 207001"));
     CHECK(pool.take(512, 2, &streams[0]) == NULL);
     CHECK(pool_says("device 2: there are 2, from 0"));
+
+    GROUP("pool bare: a budget is used to the last byte, and not beyond");
+    char *half[2];
+    CHECK_EQ(pool.give(last, 0, &streams[0]), 0);
+    CHECK_EQ(pool.synchronized(0), 0);
+    pool.trim(0, 0);
+    CHECK_EQ(pool_figures(0).reserved, 0);
+    CHECK_EQ(pool.set_fraction(0.125, 0), 0);
+    half[0] = pool.take(16 * MIB - 4096, 0, &streams[0]);
+    half[1] = pool.take(16 * MIB, 0, &streams[1]);
+    CHECK(half[0] && half[1] && fake_piece_of(half[1], 16 * MIB));
+    CHECK(pool_figures(0).reserved <= 32 * MIB);
+    CHECK(fake.used <= 32 * MIB + 4096);
+    CHECK_EQ(pool.give(half[0], 0, &streams[0]), 0);
+    CHECK_EQ(pool.give(half[1], 0, &streams[1]), 0);
 
     GROUP("pool bare: pieces grow with the pool, within its budget");
     CHECK_EQ(pool.synchronized(0), 0);

@@ -109,9 +109,14 @@ static void streams(void)
     CHECK_EQ(pool.trim(0, 0), 0);
     CHECK(pool.take(8 * MIB, 0, &b) != NULL);
     CHECK_EQ(pool_figures(0).blocks, 1);
+    FakeStream fresh = {0, 1};
+    char *captured = pool.take(8 * MIB, 0, &fresh);
+    CHECK(captured != NULL);
+    CHECK_EQ(pool.give(captured, 0, &fresh), 0);
     b.capturing = 0;
-    CHECK_EQ(pool.synchronized(0), 0);
     CHECK_EQ(pool.trim(0, 0), 16 * MIB);
+    fresh.capturing = 0;
+    CHECK_EQ(pool.trim(0, 0), 8 * MIB);
 
     GROUP("pool mapped: an ACL that cannot say whether a stream is captured captures none");
     char *probe = pool.take(8 * MIB, 0, &b);
