@@ -24,6 +24,12 @@ class Library(NamedTuple):
         return os.path.dirname(self.path)
 
 
+def cairn():
+    """The pool to take away, which has to be in the toolkit, by its bare name."""
+    assert (home() / "lib64/libcairn_pool.so").exists(), "libcairn_pool.so is not in the toolkit: see `cargo xtask toolkit`"
+    return Library("libcairn_pool.so", "cairn_malloc", "cairn_free")
+
+
 def home():
     return pathlib.Path(os.environ["ASCEND_HOME_PATH"])
 

@@ -78,7 +78,13 @@ def recorder(tmp_path_factory):
     return builds.Build(folder, builds.HERE / "recorder.cpp", "-O1", "-Wall", "-Werror", name="recorder.so").library().path
 
 
-@pytest.fixture(scope="session", params=["page"])
+@pytest.fixture(scope="session")
+def cairn():
+    """libcairn_pool.so."""
+    return builds.cairn()
+
+
+@pytest.fixture(scope="session", params=["page", "cairn"])
 def library(request):
     """Each allocator that has to serve torch."""
     return request.getfixturevalue(request.param)

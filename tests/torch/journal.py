@@ -78,3 +78,11 @@ class Journal:
             if call.address <= begin and end <= call.address + call.size and call.device == tensor.device.index:
                 return call
         return None
+
+    def give_back(self):
+        """After a synchronize: what the library keeps of freed memory goes back to the devices. The page's keeps nothing."""
+        if hasattr(self.library, "cairn_pool_trim"):
+            for device in range(torch.npu.device_count()):
+                torch.npu.synchronize(device)
+                assert self.library.cairn_pool_synchronized(device) == 0
+                self.library.cairn_pool_trim(device, ctypes.c_size_t(0))

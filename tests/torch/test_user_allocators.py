@@ -27,6 +27,11 @@ def fails(call, kind=RuntimeError):
         return str(error)
     raise AssertionError("no error")
 
+def free_memory():
+    \"\"\"Free bytes of both devices; torch_npu, which sets devices late, has to be told the current one.\"\"\"
+    torch.npu.set_device(0)
+    return [torch.npu.mem_get_info(device)[0] for device in range(2)]
+
 def block(mib, device="npu"):
     return torch.empty(mib * MIB, dtype=torch.uint8, device=device)
 
@@ -66,6 +71,7 @@ def in_threads(work, count):
 
 CURRENT = """
 journal.make_current()
+free = free_memory()
 
 # Every tensor is one block of exactly its bytes, for its device and its stream.
 kept = [torch.arange(count, dtype=torch.int32).to(f"npu:{device}") for count in (1, 10, 1000, 1 << 20) for device in (0, 1)]
@@ -113,12 +119,14 @@ assert "Can't swap an already initialized allocator" in fails(journal.make_curre
 churn(side(), 20, 0)
 
 del precious
-torch.npu.synchronize()
 assert not journal.live() and journal.mallocs == journal.frees
+torch.npu.synchronize()
+journal.give_back()
+assert free_memory() == free, (free_memory(), free)
 """
 
 POOL = """
-free = torch.npu.mem_get_info()[0]
+free = free_memory()
 pool = torch.npu.MemPool(journal.allocator)
 assert torch_npu.npu.MemPool is torch.npu.MemPool and pool.allocator is journal.allocator
 plain = torch.npu.MemPool()
@@ -181,7 +189,8 @@ torch.npu.empty_cache()
 assert not journal.live() and journal.mallocs == journal.frees, journal.live()
 del outside
 torch.npu.empty_cache()
-assert torch.npu.mem_get_info()[0] == free, (torch.npu.mem_get_info(), free)
+journal.give_back()
+assert free_memory() == free, (free_memory(), free)
 """
 
 
