@@ -162,9 +162,10 @@ static void contexts(void)
 static void exit_order(void)
 {
     GROUP("acl_1_8_12 the stream ends first, then the descriptor, then the registration");
-    aclrtAllocatorDesc desc = pool_describe(&pool);
+    aclrtAllocatorDesc found = NULL, desc = pool_describe(&pool);
     CHECK_OK(aclrtAllocatorRegister(stream, desc));
     CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_FAIL(find(stream, &found), ACL_ERROR_INVALID_PARAM, "no allocator");
     CHECK_OK(aclrtAllocatorDestroyDesc(desc));
     CHECK_OK(aclrtAllocatorUnregister(stream));
 
