@@ -2,8 +2,10 @@
 
 use crate::sources::Paper;
 use crate::support::*;
+use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
+use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
 use cairn_runtime::memory::pool::Pooled;
 use cairn_runtime::memory::supply::{Lease, Supply};
@@ -122,7 +124,8 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     let memory = &rig.shared.memory;
     let stream = rig.new_stream();
     let pool = Pooled::built_in(&rig.shared, 0);
-    let lease = Lease::take(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    let take = || Lease::take(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    let (first, lease) = (take(), take());
     rig.synchronize(&stream, None).unwrap();
     rig.reset_device(0, true).unwrap();
     rig.set_device(0).unwrap();
@@ -130,8 +133,10 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     assert!((all.address..all.address + all.bytes).contains(&lease.address()));
     memory.perform(&fill(all, 1)).unwrap();
     assert_eq!(memory.inspect(), Vec::<String>::new());
-    let late = lease.give().unwrap_err();
-    assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
+    for lease in [first, lease] {
+        let late = lease.give().unwrap_err();
+        assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
+    }
     memory.free(all.address).unwrap();
     assert_eq!(memory.books(0)[0].total.live, 0);
 }
@@ -161,6 +166,41 @@ fn a_block_is_freed_once_whoever_is_first() {
     let total = memory.books(0)[0].total;
     assert_eq!((total.live, total.takes, total.gives), (0, 400, 400));
     rig.alloc(0, MIB);
+}
+
+#[test]
+fn an_allocation_takes_leave_once() {
+    let arena = Arena::new(
+        "test".into(),
+        8 * MIB,
+        MIB,
+        0,
+        Arc::new(Progress::new(1)),
+        Arc::new(Budget::new(8 * MIB)),
+    )
+    .unwrap();
+    let ask = Ask { front: 1024, back: 100, ..Ask::bytes(1000) };
+    let take = || match arena.attempt(&ask, true) {
+        Attempt::Taken(address) => arena.offset(address).unwrap(),
+        _ => panic!("there is room"),
+    };
+    let (first, second) = (take(), take());
+    assert_eq!(arena.leave(first).map(|inside| inside.bytes), Some(1000));
+    assert_eq!(arena.leave(first), None);
+    assert_eq!(arena.find(first).map(|inside| inside.live), Some(false));
+    let rest = arena.leave_all();
+    assert_eq!(
+        rest.iter().map(|inside| arena.offset(inside.start)).collect::<Vec<_>>(),
+        [Some(second)]
+    );
+    assert_eq!(arena.clear(), 0, "whoever made them leave sees to the rest");
+    for offset in [first, second] {
+        assert!(arena.find(offset).is_some() && arena.retire(offset, None));
+        assert!(!arena.retire(offset, None) && !arena.free(offset));
+    }
+    assert_eq!((arena.usage().live, arena.usage().waiting), (0, 2 * 2560));
+    arena.empty_quarantine();
+    assert_eq!((arena.usage().waiting, arena.find(first), arena.find(second)), (0, None, None));
 }
 
 #[test]

@@ -63,3 +63,39 @@ impl Layer for Limit {
         given
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+
+    /// Looks at the limit while it has a block in hand.
+    struct Nosy<'a>(&'a Limit);
+
+    impl Supply for Nosy<'_> {
+        fn name(&self) -> String {
+            "a nosy source".into()
+        }
+
+        fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+            assert_eq!(self.0.live(), ask.bytes, "counted before it is taken");
+            Ok(Block { address: 512, bytes: ask.bytes, token: 0, poison: None })
+        }
+
+        fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+            assert_eq!(self.0.live(), block.bytes, "counted until it is back");
+            Err(Error::invalid("back all the same"))
+        }
+    }
+
+    #[test]
+    fn bytes_count_for_as_long_as_somebody_has_them() {
+        let limit = Limit::new(100);
+        let source = Nosy(&limit);
+        for _ in 0..2 {
+            let block = limit.take(&Ask::bytes(100), None, &source).unwrap();
+            limit.take(&Ask::bytes(1), None, &source).unwrap_err();
+            limit.give(block, None, &source).unwrap_err();
+            assert_eq!(limit.live(), 0);
+        }
+    }
+}
