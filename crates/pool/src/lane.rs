@@ -315,9 +315,13 @@ impl Inner {
         self.counts.failed += 1;
     }
 
-    /// Forgets the peak.
-    pub fn reset_peak(&mut self) {
+    /// Forgets how much was live.
+    pub fn reset_peak_live(&mut self) {
         self.counts.peak = self.counts.live;
+    }
+
+    /// Forgets how much the lane had.
+    pub fn reset_peak_reserved(&mut self) {
         self.counts.peak_reserved = self.tlsf.total();
     }
 

@@ -267,10 +267,22 @@ impl<P: Progress, B: Backing> Pool<P, B> {
 
     /// Forgets all peaks: they are what is live and reserved now.
     pub fn reset_peak(&self) {
+        self.reset_peak_live();
+        self.reset_peak_reserved();
+    }
+
+    /// Forgets how much was live.
+    pub fn reset_peak_live(&self) {
+        let _still = self.root.lock();
+        self.lanes().for_each(|lane| lane.lock().reset_peak_live());
+        self.total.reset_peak();
+    }
+
+    /// Forgets how much was reserved.
+    pub fn reset_peak_reserved(&self) {
         let mut root = self.root.lock();
         root.peak_reserved = root.reserved;
-        self.lanes().for_each(|lane| lane.lock().reset_peak());
-        self.total.reset_peak();
+        self.lanes().for_each(|lane| lane.lock().reset_peak_reserved());
     }
 
     /// Who holds memory, the largest first.

@@ -42,6 +42,8 @@ pub enum Rank {
     Root,
     /// One lane of a pool: the memory of one stream.
     Lane,
+    /// What one pool has from its arena.
+    Loan,
     /// A memory arena.
     Arena,
     /// What an arena has lent to pools.

@@ -7,6 +7,8 @@ pub mod direct;
 pub mod external;
 pub mod layer;
 mod lent;
+mod loan;
+mod ordered;
 pub mod outstanding;
 pub mod pool;
 mod pressure;

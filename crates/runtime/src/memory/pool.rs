@@ -1,22 +1,21 @@
 //! Stream-ordered pools over the memory of a device: the built-in one, and those that users make.
 
 use super::arena::{Arena, Ask, Attempt};
+use super::loan::Loan;
+use super::ordered::Ordered;
 use super::raw::Extent;
 use super::supply::{Block, Supply};
 use super::{Memory, describe};
-use crate::clock::{Epoch, Progress, StreamIndex};
+use crate::clock::{Clock, Epoch, Progress, StreamIndex};
 use crate::error::{Code, Error, Result};
-use crate::lock::{Mutex, Rank};
+use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use crate::task::{Place, Span, Task};
-use cairn_pool::{Backing, Figures, Outcome, Owner, Pool, Wrong};
-use std::ops::Range;
-
-/// What a pool takes from its arena at a time, if there is so much.
-const STRIDE: u64 = 2 << 20;
+use cairn_pool::{Figures, Outcome, Owner, Pool, Wrong};
+use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// A pool of memory for the streams of one device. Blocks carry no quarantine: they are reused in the
 /// order of streams, as `cairn_pool::Pool` says.
@@ -25,9 +24,20 @@ pub struct StreamPool {
     pub number: u32,
     /// The device whose memory it has.
     pub device: u32,
+    /// True for the one that operators take from; its blocks are not the user's.
+    pub built_in: bool,
+    /// Whether the user wants done memory to be used on other streams. It is in any case: it is safe.
+    pub opportunistic: AtomicBool,
+    /// Whether the user would let streams wait for each other to share memory. They never do.
+    pub internal_waits: AtomicBool,
     pool: Pool<Engine, Loan>,
     release_above: AtomicU64,
+    /// No more blocks are given.
+    closing: AtomicBool,
+    /// Nothing is left for the user.
     ended: AtomicBool,
+    /// What was queued when its device ended: until that is done its memory stays where it is.
+    last_tails: OnceLock<Clock>,
 }
 
 /// The engine's own clocks, as a pool sees them.
@@ -50,57 +60,61 @@ impl cairn_pool::Progress for Engine {
     }
 }
 
-/// What an arena lends to one pool.
-struct Loan {
-    arena: Arc<Arena>,
-    number: u32,
-    changed: AtomicBool,
-}
-
-impl Backing for Loan {
-    fn extend(&self, bytes: u64) -> std::result::Result<Range<u64>, String> {
-        self.changed.store(true, Ordering::Relaxed);
-        let generous = bytes.checked_next_multiple_of(STRIDE).unwrap_or(bytes);
-        let lent = self.arena.lend(generous, self.number);
-        lent.or_else(|_| self.arena.lend(bytes, self.number)).map_err(|attempt| match attempt {
-            Attempt::Refused(reason) => reason,
-            _ => format!("{} has no {bytes} bytes left", self.arena.name),
-        })
-    }
-
-    fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        self.changed.store(true, Ordering::Relaxed);
-        self.arena.take_back(range.clone());
-        vec![range]
-    }
-}
-
 impl StreamPool {
-    fn new(memory: &Memory, number: u32, device: u32, most: u64) -> StreamPool {
+    fn new(memory: &Memory, number: u32, device: u32, most: u64, built_in: bool) -> StreamPool {
         let arena = memory.devices[device as usize].clone();
         let engine =
             Engine { progress: memory.progress.clone(), follow_events: AtomicBool::new(true) };
-        let loan = Loan { arena, number, changed: AtomicBool::new(false) };
         StreamPool {
             number,
             device,
-            pool: Pool::new(engine, loan, most),
+            built_in,
+            opportunistic: AtomicBool::new(true),
+            internal_waits: AtomicBool::new(false),
+            pool: Pool::new(engine, Loan::new(arena, number, most), most),
             release_above: AtomicU64::new(u64::MAX),
+            closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            last_tails: OnceLock::new(),
         }
     }
 
-    fn arena(&self) -> &Arena {
-        &self.pool.backing().arena
+    /// What the user calls it, for error texts.
+    pub fn name(&self) -> String {
+        match self.built_in {
+            true => format!("the pool of device {}", self.device),
+            false => format!("pool {} of device {}", self.number, self.device),
+        }
     }
 
-    fn check(&self) -> Result<()> {
-        match self.ended.load(Ordering::Acquire) {
+    /// True once nothing is left of it: its device was reset, or it was destroyed and all is back.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn arena(&self) -> &Arena {
+        &self.loan().arena
+    }
+
+    fn loan(&self) -> &Loan {
+        self.pool.backing()
+    }
+
+    /// Fails once it has ended.
+    pub(super) fn check(&self) -> Result<()> {
+        match self.has_ended() {
             false => Ok(()),
-            true => Err(Error::new(
-                Code::InvalidHandle,
-                format!("pool {} of device {} has ended", self.number, self.device),
-            )),
+            true => Err(Error::new(Code::InvalidHandle, format!("{} has ended", self.name()))),
+        }
+    }
+
+    /// Fails once it gives no more blocks.
+    fn check_open(&self) -> Result<()> {
+        match self.closing.load(Ordering::Acquire) {
+            false => self.check(),
+            true => {
+                Err(Error::new(Code::InvalidHandle, format!("{} has been destroyed", self.name())))
+            }
         }
     }
 
@@ -119,6 +133,16 @@ impl StreamPool {
         self.pool.reset_peak();
     }
 
+    /// Forgets how much was live.
+    pub fn reset_peak_live(&self) {
+        self.pool.reset_peak_live();
+    }
+
+    /// Forgets how much was reserved.
+    pub fn reset_peak_reserved(&self) {
+        self.pool.reset_peak_reserved();
+    }
+
     /// Who holds memory of it, the largest first.
     pub fn owners(&self) -> Vec<Owner> {
         self.pool.owners()
@@ -131,6 +155,7 @@ impl StreamPool {
 
     /// Changes that.
     pub fn set_budget(&self, most: u64) {
+        self.loan().set_most(most);
         self.pool.set_budget(most);
     }
 
@@ -180,12 +205,22 @@ impl StreamPool {
         }
     }
 
+    /// Bytes of it, whoever holds them.
+    pub(super) fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.arena().extent(address, bytes)
+    }
+
     /// Gives a block back that begins at `address`, room included.
-    fn give(&self, address: usize, stream: &Stream) -> Result<()> {
+    pub(super) fn give(&self, address: usize, stream: &Stream) -> Result<()> {
         self.check()?;
         let offset = self.arena().offset(address).ok_or(Wrong::Unknown);
         let freed = offset.and_then(|offset| self.pool.free(offset, stream.index));
         freed.map(|_| ()).map_err(|wrong| self.wrong(address, wrong))
+    }
+
+    /// The error of whoever gives something back that is no block.
+    pub(super) fn no_block_at(&self, address: usize) -> Error {
+        self.wrong(address, Wrong::Unknown)
     }
 
     fn wrong(&self, address: usize, wrong: Wrong) -> Error {
@@ -194,8 +229,8 @@ impl StreamPool {
             Wrong::NotHeld => "it was already freed",
         };
         Error::refused(format!(
-            "{address:#x} is not the start of a live block of pool {} of device {}: {reason}",
-            self.number, self.device
+            "{address:#x} is not the start of a live block of {}: {reason}",
+            self.name()
         ))
     }
 }
@@ -203,8 +238,10 @@ impl StreamPool {
 /// All pools of the process, and which are built in.
 pub(super) struct Pools {
     table: Mutex<Table>,
-    /// True once any pool has a threshold.
+    /// True once any pool has a threshold, or is to end later.
     thresholds: AtomicBool,
+    /// Blocks of users' pools that went out through layers, by address, with the pool's number.
+    layered: Mutex<HashMap<usize, (u32, Block)>>,
 }
 
 #[derive(Default)]
@@ -216,7 +253,16 @@ struct Table {
 impl Pools {
     pub fn new(devices: usize) -> Pools {
         let table = Table { all: Vec::new(), built_in: vec![None; devices] };
-        Pools { table: Mutex::new(Rank::Registry, table), thresholds: AtomicBool::new(false) }
+        Pools {
+            table: Mutex::new(Rank::Registry, table),
+            thresholds: AtomicBool::new(false),
+            layered: Mutex::new(Rank::Registry, HashMap::new()),
+        }
+    }
+
+    /// The blocks that went out through layers.
+    pub fn layered(&self) -> MutexGuard<'_, HashMap<usize, (u32, Block)>> {
+        self.layered.lock()
     }
 
     fn get(&self, number: u32) -> Option<Arc<StreamPool>> {
@@ -229,12 +275,12 @@ impl Pools {
 }
 
 impl Table {
-    fn add(&mut self, memory: &Memory, device: u32, most: u64) -> Arc<StreamPool> {
+    fn add(&mut self, memory: &Memory, device: u32, most: u64, built_in: bool) -> Arc<StreamPool> {
         let at = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
             self.all.push(None);
             self.all.len() - 1
         });
-        let pool = Arc::new(StreamPool::new(memory, at as u32 + 1, device, most));
+        let pool = Arc::new(StreamPool::new(memory, at as u32 + 1, device, most, built_in));
         self.all[at] = Some(pool.clone());
         pool
     }
@@ -244,7 +290,7 @@ impl Table {
 impl Memory {
     /// A new pool that takes at most so many bytes from its device.
     pub fn create_pool(&self, device: u32, most: u64) -> Arc<StreamPool> {
-        self.pools.table.lock().add(self, device, most)
+        self.pools.table.lock().add(self, device, most, false)
     }
 
     /// The pool that operators of a device take from when nobody registered an allocator.
@@ -253,7 +299,7 @@ impl Memory {
         if let Some(pool) = &table.built_in[device as usize] {
             return pool.clone();
         }
-        let pool = table.add(self, device, u64::MAX);
+        let pool = table.add(self, device, u64::MAX, true);
         table.built_in[device as usize] = Some(pool.clone());
         pool
     }
@@ -261,22 +307,58 @@ impl Memory {
     /// Ends a pool: its memory goes back to the device. The caller has seen to it that no task uses it.
     pub fn end_pool(&self, pool: &StreamPool) {
         pool.ended.store(true, Ordering::Release);
+        self.write_off(pool);
+        pool.loan().close();
         let mut table = self.pools.table.lock();
-        if let Some(slot) = table.all.get_mut(pool.number as usize - 1) {
-            *slot = None;
+        let Table { all, built_in } = &mut *table;
+        for slot in all.iter_mut().chain(built_in) {
+            slot.take_if(|known| std::ptr::eq(&**known, pool));
         }
-        table.built_in.iter_mut().for_each(|slot| {
-            slot.take_if(|built_in| built_in.number == pool.number);
-        });
         drop(table);
-        pool.arena().take_all_back(pool.number);
         self.show(pool.device);
     }
 
-    /// Ends all pools of a device that is being closed.
-    pub(super) fn end_pools(&self, device: u32) {
-        for pool in self.pools.all().iter().filter(|pool| pool.device == device) {
+    /// A pool gives no more blocks, and ends when the last one is back and done with.
+    pub fn close_pool(&self, pool: &StreamPool) {
+        pool.closing.store(true, Ordering::Release);
+        self.set_release_above(pool, 0);
+        self.finish_pool(pool);
+        let Figures { blocks, live, .. } = pool.figures();
+        if blocks > 0 {
+            let plural = if blocks == 1 { "" } else { "s" };
+            log::info!(
+                "{} was destroyed with {blocks} block{plural} ({live} bytes) out: it ends when they are back",
+                pool.name()
+            );
+        }
+    }
+
+    /// Ends a pool that is to end, if it can.
+    pub(super) fn finish_pool(&self, pool: &StreamPool) {
+        let over = match pool.last_tails.get() {
+            Some(tails) => self.progress.covers_all(tails),
+            None if pool.closing.load(Ordering::Acquire) => {
+                pool.trim(0);
+                self.show_if_changed(pool);
+                pool.loan().close_if_idle()
+            }
+            None => false,
+        };
+        if over {
             self.end_pool(pool);
+        }
+    }
+
+    /// Ends all pools of a device that is being closed. Tasks of other devices may still reach into
+    /// their memory: then it goes back when those are done.
+    pub(super) fn end_pools(&self, device: u32) {
+        let tails = self.progress.tails();
+        for pool in self.pools.all().iter().filter(|pool| pool.device == device) {
+            let _ = pool.last_tails.set(tails.clone());
+            pool.ended.store(true, Ordering::Release);
+            self.write_off(pool);
+            self.pools.thresholds.store(true, Ordering::Relaxed);
+            self.finish_pool(pool);
         }
     }
 
@@ -288,9 +370,10 @@ impl Memory {
 
     /// Takes a block from a pool for use on `stream`. Waits only when there is no other way.
     pub fn allocate_ordered(&self, pool: &StreamPool, ask: &Ask, stream: &Stream) -> Result<usize> {
-        pool.check()?;
+        pool.check_open()?;
         let address = self.persist(pool.arena(), ask, |_| pool.attempt(ask, stream));
         self.show_if_changed(pool);
+        pool.check()?;
         address
     }
 
@@ -312,26 +395,34 @@ impl Memory {
         self.pools.thresholds.store(true, Ordering::Relaxed);
     }
 
-    /// A stream of the device was waited for: pools give back what they have above their thresholds.
+    /// Gives free memory of a pool back until at most `keep` bytes are left; returns how much.
+    pub fn trim_pool(&self, pool: &StreamPool, keep: u64) -> u64 {
+        let bytes = pool.trim(keep);
+        self.show_if_changed(pool);
+        bytes
+    }
+
+    /// A stream of the device was waited for: pools give back what they have above their thresholds,
+    /// and end if they were to end.
     pub fn settle_pools(&self, device: u32) {
         if !self.pools.thresholds.load(Ordering::Relaxed) {
             return;
         }
-        for pool in self.pools.all().iter().filter(|pool| pool.device == device) {
+        for pool in &self.pools.all() {
             let above = pool.release_above();
-            if above < u64::MAX && pool.figures().reserved > above {
-                pool.trim(above);
-                self.show_if_changed(pool);
+            if pool.device == device && pool.loan().lent() > above {
+                self.trim_pool(pool, above);
             }
+            self.finish_pool(pool);
         }
     }
 
     /// Gives everything that pools have free back to their devices; true if there was anything.
     pub(super) fn trim_pools(&self) -> bool {
         let trimmed = |pool: &Arc<StreamPool>| {
-            let bytes = pool.trim(0);
-            self.show_if_changed(pool);
-            bytes > 0
+            let bytes = self.trim_pool(pool, 0);
+            self.finish_pool(pool);
+            bytes > 0 || pool.has_ended()
         };
         self.pools.all().iter().filter(|pool| trimmed(pool)).count() > 0
     }
@@ -355,7 +446,7 @@ impl Memory {
     }
 
     fn show_if_changed(&self, pool: &StreamPool) {
-        if pool.pool.backing().changed.swap(false, Ordering::Relaxed) {
+        if pool.loan().take_change() {
             self.show(pool.device);
         }
     }
@@ -375,35 +466,26 @@ impl Pooled {
     }
 }
 
-impl Supply for Pooled {
-    fn name(&self) -> String {
-        format!("the pool of device {}", self.pool.device)
-    }
-
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        let stream = ordered(stream, &self.name())?;
-        let address = self.shared.memory.allocate_ordered(&self.pool, ask, stream)?;
-        let token = address - ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token, poison: None })
-    }
-
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        let stream = ordered(stream, &self.name())?;
-        if let Some(value) = block.poison {
-            let place = Place::Device(self.pool.device);
-            let span = Span { address: block.address, bytes: block.bytes as usize, place };
-            if let Err(error) = stream.submit(Task::fill("poison", span, value)) {
-                log::warn!("{span} is not overwritten before it goes back: {}", error.text);
-            }
-        }
-        self.pool.give(block.token, stream)
-    }
-
-    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
-        self.pool.arena().extent(address, bytes)
+impl Pooled {
+    fn ordered(&self) -> Ordered<'_> {
+        Ordered { memory: &self.shared.memory, pool: &self.pool }
     }
 }
 
-fn ordered<'a>(stream: Option<&'a Arc<Stream>>, name: &str) -> Result<&'a Arc<Stream>> {
-    stream.ok_or_else(|| Error::refused(format!("{name} serves streams, and none was named")))
+impl Supply for Pooled {
+    fn name(&self) -> String {
+        self.ordered().name()
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+        self.ordered().take(ask, stream)
+    }
+
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+        self.ordered().give(block, stream)
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.ordered().extent(address, bytes)
+    }
 }

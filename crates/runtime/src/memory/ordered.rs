@@ -1,0 +1,182 @@
+//! Stream-ordered memory as the user asks for it: pools by handle, their blocks by address.
+
+use super::arena::Ask;
+use super::layer::Layers;
+use super::pool::StreamPool;
+use super::raw::Extent;
+use super::supply::{Block, Supply};
+use super::{Memory, describe};
+use crate::Runtime;
+use crate::error::{Code, Error, Result};
+use crate::handle::Handled;
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::task::{Place, Span, Task};
+
+impl Handled for StreamPool {
+    const KIND: &'static str = "memory pool";
+}
+
+/// A pool as a supply of blocks for streams. A block that is to be poisoned is filled in the order of
+/// the stream that gives it back.
+pub(super) struct Ordered<'a> {
+    pub memory: &'a Memory,
+    pub pool: &'a StreamPool,
+}
+
+impl Supply for Ordered<'_> {
+    fn name(&self) -> String {
+        self.pool.name()
+    }
+
+    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+        let address = self.memory.allocate_ordered(self.pool, ask, self.named(stream)?)?;
+        let token = address - ask.front as usize;
+        Ok(Block { address, bytes: ask.bytes, token, poison: None })
+    }
+
+    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+        let stream = self.named(stream)?;
+        if let Some(value) = block.poison {
+            let place = Place::Device(self.pool.device);
+            let span = Span { address: block.address, bytes: block.bytes as usize, place };
+            if let Err(error) = stream.submit(Task::fill("poison", span, value)) {
+                log::warn!("{span} is not overwritten before it goes back: {}", error.text);
+            }
+        }
+        self.pool.give(block.token, stream)
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.pool.extent(address, bytes)
+    }
+}
+
+impl Ordered<'_> {
+    fn named<'s>(&self, stream: Option<&'s Arc<Stream>>) -> Result<&'s Arc<Stream>> {
+        stream.ok_or_else(|| {
+            Error::refused(format!("{} serves streams, and none was named", self.name()))
+        })
+    }
+}
+
+/// Where blocks of a pool go that has ended under them: only the layers still want to know.
+struct Ended<'a>(&'a StreamPool);
+
+impl Supply for Ended<'_> {
+    fn name(&self) -> String {
+        self.0.name()
+    }
+
+    fn take(&self, _: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+        self.0.check().map(|()| unreachable!("only ended pools come here"))
+    }
+
+    fn give(&self, _: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Blocks by address.
+impl Memory {
+    /// Takes a block from a user's pool for use on `stream`, through the layers of the device.
+    pub fn take_from(&self, pool: &StreamPool, bytes: u64, stream: &Arc<Stream>) -> Result<usize> {
+        let ask = Ask::bytes(bytes);
+        let Some(layers) = &self.layers else {
+            return self.allocate_ordered(pool, &ask, stream);
+        };
+        let ordered = Ordered { memory: self, pool };
+        let block = layers.of_device(pool.device).over(&ordered).take(&ask, Some(stream))?;
+        let address = block.address;
+        self.pools.layered().insert(address, (pool.number, block));
+        Ok(address)
+    }
+
+    /// Gives the block of a user's pool that begins at `address` back, after what was submitted to
+    /// `stream`.
+    pub fn give_back(&self, address: usize, stream: &Arc<Stream>) -> Result<()> {
+        let pool = self.pool_at(address).ok_or_else(|| {
+            let what = describe(address, &self.locate(address));
+            Error::refused(format!(
+                "{address:#x} belongs to no memory pool: it is {what}; what aclrtMalloc gave goes back by aclrtFree"
+            ))
+        })?;
+        if pool.built_in {
+            return Err(Error::refused(format!(
+                "{address:#x} belongs to {}, from which operators take memory, and is theirs to give back",
+                pool.name()
+            )));
+        }
+        let given = match &self.layers {
+            None => pool.give(address, stream),
+            Some(layers) => self.give_layered(layers, &pool, address, stream),
+        };
+        self.finish_pool(&pool);
+        given
+    }
+
+    fn give_layered(
+        &self,
+        layers: &Layers,
+        pool: &StreamPool,
+        address: usize,
+        stream: &Arc<Stream>,
+    ) -> Result<()> {
+        let held = self.pools.layered().remove(&address);
+        let Some((_, block)) = held else { return Err(pool.no_block_at(address)) };
+        let ordered = Ordered { memory: self, pool };
+        layers.of_device(pool.device).over(&ordered).give(block, Some(stream))
+    }
+
+    /// A pool has ended: so have the blocks that layers know of.
+    pub(super) fn write_off(&self, pool: &StreamPool) {
+        let Some(layers) = &self.layers else { return };
+        let of_pool = |_: &usize, (number, _): &mut (u32, Block)| *number == pool.number;
+        let gone: Vec<_> = self.pools.layered().extract_if(of_pool).collect();
+        for (_, (_, block)) in gone {
+            if let Err(error) = layers.of_device(pool.device).over(&Ended(pool)).give(block, None) {
+                log::error!("the end of {}: {}", pool.name(), error.text);
+            }
+        }
+    }
+}
+
+/// Pools by handle.
+impl Runtime {
+    /// A new pool over the memory of a device that is open; it takes at most so many bytes, and gives
+    /// back all that it has free whenever a stream of the device is waited for. Returns its handle.
+    pub fn create_pool(&self, device: i64, most: u64) -> Result<usize> {
+        self.current_context()?;
+        let device = self.device(device)?;
+        if device.streams().is_empty() {
+            let text = format!("device {0} is not set: call aclrtSetDevice({0}) first", device.id);
+            return Err(Error::refused(text));
+        }
+        let memory = &self.shared.memory;
+        let pool = memory.create_pool(device.id, most);
+        memory.set_release_above(&pool, 0);
+        self.handles.insert(pool.clone()).inspect_err(|_| memory.end_pool(&pool))
+    }
+
+    /// The pool behind a handle.
+    pub fn pool(&self, handle: usize) -> Result<Arc<StreamPool>> {
+        let pool = self.handles.get::<StreamPool>(handle)?;
+        match pool.has_ended() {
+            false => Ok(pool),
+            true => Err(Error::new(
+                Code::InvalidHandle,
+                format!("the memory pool {handle:#x} ended when device {} was reset", pool.device),
+            )),
+        }
+    }
+
+    /// Ends a handle. The pool gives no more blocks; it ends when the last one is back and what was
+    /// submitted before that is done.
+    pub fn destroy_pool(&self, handle: usize) -> Result<()> {
+        let found = self.pool(handle);
+        let pool = self.handles.remove::<StreamPool>(handle)?;
+        found?;
+        self.shared.memory.close_pool(&pool);
+        Ok(())
+    }
+}
