@@ -1391,6 +1391,65 @@ pub const ACL_OP_COMPILE_DEFAULT: aclOpCompileFlag = 0;
 pub const ACL_OP_COMPILE_FUZZ: aclOpCompileFlag = 1;
 /// Whether operators are compiled for one shape or for any.
 pub type aclOpCompileFlag = u32;
+/// A pool.
+pub type aclrtMemPool = *mut core::ffi::c_void;
+/// uint32_t, 0 or 1, at first 1: a stream may have memory that an event ordered before it.
+pub const ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES: aclrtMemPoolAttr = 1;
+/// uint32_t, 0 or 1, at first 1: kept, without effect. Memory that is done with serves any stream.
+pub const ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC: aclrtMemPoolAttr = 2;
+/// uint32_t, 0 or 1, at first 0: kept, without effect. No stream is made to wait for another.
+pub const ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES: aclrtMemPoolAttr = 3;
+/// uint64_t, at first 0: free memory above so many bytes goes back when a stream is synchronized.
+pub const ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD: aclrtMemPoolAttr = 4;
+/// uint64_t, read only: bytes that the pool has from its device.
+pub const ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT: aclrtMemPoolAttr = 5;
+/// uint64_t: the most of that. Takes 0, and begins anew with what is reserved then.
+pub const ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH: aclrtMemPoolAttr = 6;
+/// uint64_t, read only: bytes in blocks that are out, each a multiple of 512.
+pub const ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT: aclrtMemPoolAttr = 7;
+/// uint64_t: the most of that. Takes 0, and begins anew with what is used then.
+pub const ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH: aclrtMemPoolAttr = 8;
+/// What can be asked of a pool, and what of it can be set. The type of the value stands with each.
+pub type aclrtMemPoolAttr = u32;
+/// What a new pool is to be.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtMemPoolProps {
+    /// ACL_MEM_ALLOCATION_TYPE_PINNED.
+    pub allocType: aclrtMemAllocationType,
+    /// ACL_MEM_HANDLE_TYPE_NONE or ACL_MEM_HANDLE_TYPE_POSIX; a pool is not shared with others.
+    pub handleType: aclrtMemHandleType,
+    /// Of type ACL_MEM_LOCATION_TYPE_DEVICE: a device that is set.
+    pub location: aclrtMemLocation,
+    /// The most bytes that it takes from the device, in steps of 2 MiB; 0 for no limit of its own.
+    pub maxSize: usize,
+    /// 0.
+    pub reserved: [core::ffi::c_uchar; 32usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtMemPoolProps"][::core::mem::size_of::<aclrtMemPoolProps>() - 56usize];
+    ["Alignment of aclrtMemPoolProps"][::core::mem::align_of::<aclrtMemPoolProps>() - 8usize];
+    ["Offset of field: aclrtMemPoolProps::allocType"]
+        [::core::mem::offset_of!(aclrtMemPoolProps, allocType) - 0usize];
+    ["Offset of field: aclrtMemPoolProps::handleType"]
+        [::core::mem::offset_of!(aclrtMemPoolProps, handleType) - 4usize];
+    ["Offset of field: aclrtMemPoolProps::location"]
+        [::core::mem::offset_of!(aclrtMemPoolProps, location) - 8usize];
+    ["Offset of field: aclrtMemPoolProps::maxSize"]
+        [::core::mem::offset_of!(aclrtMemPoolProps, maxSize) - 16usize];
+    ["Offset of field: aclrtMemPoolProps::reserved"]
+        [::core::mem::offset_of!(aclrtMemPoolProps, reserved) - 24usize];
+};
+impl Default for aclrtMemPoolProps {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 /// What the functions of aclnn return; 0 is success.
 pub type aclnnStatus = i32;
 #[repr(C)]
@@ -2117,6 +2176,40 @@ pub mod signature {
         deviceId: i32,
         handle: *mut aclrtDrvMemHandle,
     ) -> aclError;
+    /// Makes a pool. It takes memory from its device as blocks need it.
+    pub type aclrtMemPoolCreate = unsafe extern "C" fn(
+        memPool: *mut aclrtMemPool,
+        poolProps: *const aclrtMemPoolProps,
+    ) -> aclError;
+    /** Destroys a pool. Does not wait: blocks that are out stay good until they are freed, and the pool
+    ends with the last of them. The reset of its device ends a pool with all its blocks.*/
+    pub type aclrtMemPoolDestroy = unsafe extern "C" fn(memPool: aclrtMemPool) -> aclError;
+    /// Gives a block back to its pool, after what was queued on the stream and on the block's own.
+    pub type aclrtMemPoolFreeAsync =
+        unsafe extern "C" fn(ptr: *mut core::ffi::c_void, stream: aclrtStream) -> aclError;
+    /// Writes an attribute to a value of its type.
+    pub type aclrtMemPoolGetAttr = unsafe extern "C" fn(
+        memPool: aclrtMemPool,
+        attr: aclrtMemPoolAttr,
+        value: *mut core::ffi::c_void,
+    ) -> aclError;
+    /** Takes a block of at least `size` bytes for use on a stream; NULL is the default stream. Waits only
+    when nothing else is left: for work that still uses freed memory.*/
+    pub type aclrtMemPoolMallocAsync = unsafe extern "C" fn(
+        ptr: *mut *mut core::ffi::c_void,
+        size: usize,
+        memPool: aclrtMemPool,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Sets an attribute from a value of its type.
+    pub type aclrtMemPoolSetAttr = unsafe extern "C" fn(
+        memPool: aclrtMemPool,
+        attr: aclrtMemPoolAttr,
+        value: *mut core::ffi::c_void,
+    ) -> aclError;
+    /// Gives free memory back to the device until the pool has at most `minBytesToKeep` bytes from it.
+    pub type aclrtMemPoolTrimTo =
+        unsafe extern "C" fn(memPool: aclrtMemPool, minBytesToKeep: usize) -> aclError;
     /// Names the processes that may import.
     pub type aclrtMemSetPidToShareableHandle =
         unsafe extern "C" fn(shareableHandle: u64, pid: *mut i32, pidNum: usize) -> aclError;
@@ -2446,6 +2539,13 @@ pub enum Entry {
     aclrtMapMem,
     aclrtMemExportToShareableHandle,
     aclrtMemImportFromShareableHandle,
+    aclrtMemPoolCreate,
+    aclrtMemPoolDestroy,
+    aclrtMemPoolFreeAsync,
+    aclrtMemPoolGetAttr,
+    aclrtMemPoolMallocAsync,
+    aclrtMemPoolSetAttr,
+    aclrtMemPoolTrimTo,
     aclrtMemSetPidToShareableHandle,
     aclrtMemcpy,
     aclrtMemcpyAsync,
@@ -2497,7 +2597,7 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 194usize;
+    pub const COUNT: usize = 201usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "aclAppLog",
@@ -2646,6 +2746,13 @@ impl Entry {
         "aclrtMapMem",
         "aclrtMemExportToShareableHandle",
         "aclrtMemImportFromShareableHandle",
+        "aclrtMemPoolCreate",
+        "aclrtMemPoolDestroy",
+        "aclrtMemPoolFreeAsync",
+        "aclrtMemPoolGetAttr",
+        "aclrtMemPoolMallocAsync",
+        "aclrtMemPoolSetAttr",
+        "aclrtMemPoolTrimTo",
         "aclrtMemSetPidToShareableHandle",
         "aclrtMemcpy",
         "aclrtMemcpyAsync",

@@ -28,6 +28,7 @@ mod hccl;
 mod host_func;
 mod init;
 mod memory;
+mod memory_pool;
 mod message;
 mod probe;
 mod process;

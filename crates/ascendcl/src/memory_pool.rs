@@ -1,0 +1,219 @@
+//! Memory pools in the order of streams.
+
+use crate::abi;
+use crate::door::{Handle, entry, not_null, out_entry, runtime};
+use cairn_runtime::error::{Error, Result};
+use cairn_runtime::memory::pool::StreamPool;
+use std::ffi::c_void;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The limit of a pool counts in these.
+const STEP: u64 = 2 << 20;
+
+/// The pool behind a handle of the user.
+fn pool(handle: Handle) -> Result<Arc<StreamPool>> {
+    not_null(handle, "memPool")?;
+    runtime()?.pool(handle as usize)
+}
+
+/// Checks what a pool is to be; gives its device and the most that it may take.
+fn checked(props: *const abi::aclrtMemPoolProps) -> Result<(i64, u64)> {
+    not_null(props, "poolProps")?;
+    // SAFETY: not null; the user passes this struct.
+    let props = unsafe { props.read_unaligned() };
+    if props.allocType != abi::ACL_MEM_ALLOCATION_TYPE_PINNED {
+        return Err(Error::invalid(format!(
+            "poolProps->allocType {}: it takes ACL_MEM_ALLOCATION_TYPE_PINNED (0)",
+            props.allocType
+        )));
+    }
+    let handles = [abi::ACL_MEM_HANDLE_TYPE_NONE, abi::ACL_MEM_HANDLE_TYPE_POSIX];
+    if !handles.contains(&props.handleType) {
+        return Err(Error::invalid(format!(
+            "poolProps->handleType {}: it takes ACL_MEM_HANDLE_TYPE_NONE (0) or ACL_MEM_HANDLE_TYPE_POSIX (2)",
+            props.handleType
+        )));
+    }
+    if props.location.type_ != abi::ACL_MEM_LOCATION_TYPE_DEVICE {
+        return Err(Error::invalid(format!(
+            "poolProps->location.type {}: it takes ACL_MEM_LOCATION_TYPE_DEVICE (1)",
+            props.location.type_
+        )));
+    }
+    if let Some(at) = props.reserved.iter().position(|&byte| byte != 0) {
+        return Err(Error::invalid(format!(
+            "poolProps->reserved[{at}] is {}: all of it must be 0",
+            props.reserved[at]
+        )));
+    }
+    let most = match props.maxSize as u64 {
+        0 => u64::MAX,
+        bytes => bytes.checked_next_multiple_of(STEP).unwrap_or(u64::MAX),
+    };
+    Ok((i64::from(props.location.id), most))
+}
+
+/// A number of the user's for an attribute.
+///
+/// # Safety
+/// `value` points to a number of the attribute's type.
+unsafe fn read<T>(value: *const c_void) -> T {
+    // SAFETY: the caller vouches for it.
+    unsafe { value.cast::<T>().read_unaligned() }
+}
+
+/// A switch of the user's.
+fn switch(attribute: &str, value: u32) -> Result<bool> {
+    match value {
+        0 | 1 => Ok(value == 1),
+        _ => Err(Error::refused(format!("{attribute} {value}: it takes 0 (off) or 1 (on)"))),
+    }
+}
+
+/// A peak that the user wants to be forgotten.
+fn forget(attribute: &str, value: u64) -> Result<()> {
+    match value {
+        0 => Ok(()),
+        _ => Err(Error::refused(format!("{attribute} {value}: it can only be set to 0"))),
+    }
+}
+
+fn read_only(attribute: &str) -> Result<()> {
+    Err(Error::refused(format!("{attribute} can only be read")))
+}
+
+fn unknown(attribute: u32) -> Error {
+    Error::refused(format!("there is no attribute {attribute}: they are 1 to 8"))
+}
+
+/// Sets an attribute.
+///
+/// # Safety
+/// `value` points to a number of the attribute's type.
+unsafe fn set(pool: &StreamPool, attribute: u32, value: *const c_void) -> Result<()> {
+    // SAFETY: the caller vouches for the type of the number.
+    let (flag, number) = unsafe {
+        match attribute {
+            1..=3 => (read::<u32>(value), 0),
+            4..=8 => (0, read::<u64>(value)),
+            _ => return Err(unknown(attribute)),
+        }
+    };
+    match attribute {
+        abi::ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES => {
+            pool.follow_events(switch("reuse by events", flag)?);
+        }
+        abi::ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC => {
+            pool.opportunistic.store(switch("opportunistic reuse", flag)?, Relaxed);
+        }
+        abi::ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
+            pool.internal_waits.store(switch("reuse by internal dependencies", flag)?, Relaxed);
+        }
+        abi::ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD => {
+            runtime()?.shared.memory.set_release_above(pool, number);
+        }
+        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH => {
+            forget("the most reserved memory", number)?;
+            pool.reset_peak_reserved();
+        }
+        abi::ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH => {
+            forget("the most used memory", number)?;
+            pool.reset_peak_live();
+        }
+        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT => read_only("the reserved memory")?,
+        _ => read_only("the used memory")?,
+    }
+    Ok(())
+}
+
+/// Writes an attribute.
+///
+/// # Safety
+/// `value` points to a place for a number of the attribute's type.
+unsafe fn get(pool: &StreamPool, attribute: u32, value: *mut c_void) -> Result<()> {
+    let flag = |on: bool| {
+        // SAFETY: the caller vouches for the place.
+        unsafe { value.cast::<u32>().write_unaligned(u32::from(on)) };
+    };
+    let number = |number: u64| {
+        // SAFETY: the caller vouches for the place.
+        unsafe { value.cast::<u64>().write_unaligned(number) };
+    };
+    match attribute {
+        abi::ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES => flag(pool.follows_events()),
+        abi::ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC => flag(pool.opportunistic.load(Relaxed)),
+        abi::ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
+            flag(pool.internal_waits.load(Relaxed));
+        }
+        abi::ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD => number(pool.release_above()),
+        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT => number(pool.figures().reserved),
+        abi::ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH => number(pool.figures().peak_reserved),
+        abi::ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT => number(pool.figures().live),
+        abi::ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH => number(pool.figures().peak),
+        _ => return Err(unknown(attribute)),
+    }
+    Ok(())
+}
+
+out_entry! {
+    /// A new pool.
+    fn aclrtMemPoolCreate(mem_pool = "memPool", pool_props: *const abi::aclrtMemPoolProps) {
+        let (device, most) = checked(pool_props)?;
+        runtime()?.create_pool(device, most)
+    }
+
+    /// A block for use on a stream.
+    fn aclrtMemPoolMallocAsync(ptr = "ptr", size: usize, mem_pool: Handle, stream: Handle) {
+        let pool = pool(mem_pool)?;
+        if size == 0 {
+            return Err(Error::invalid("size 0: it must be positive"));
+        }
+        let runtime = runtime()?;
+        let stream = runtime.stream(stream as usize)?;
+        let address = runtime.shared.memory.take_from(&pool, size as u64, &stream)?;
+        log::debug!("{} gave {size} bytes at {address:#x} to stream {}", pool.name(), stream.index);
+        Ok(address)
+    }
+}
+
+entry! {
+    /// Ends a handle; the pool ends when its last block is back.
+    fn aclrtMemPoolDestroy(mem_pool: Handle) {
+        not_null(mem_pool, "memPool")?;
+        runtime()?.destroy_pool(mem_pool as usize)
+    }
+
+    /// Sets an attribute.
+    fn aclrtMemPoolSetAttr(mem_pool: Handle, attr: abi::aclrtMemPoolAttr, value: Handle) {
+        let pool = pool(mem_pool)?;
+        not_null(value, "value")?;
+        // SAFETY: not null; the header says which number is there.
+        unsafe { set(&pool, attr, value) }
+    }
+
+    /// Writes an attribute.
+    fn aclrtMemPoolGetAttr(mem_pool: Handle, attr: abi::aclrtMemPoolAttr, value: Handle) {
+        let pool = pool(mem_pool)?;
+        not_null(value, "value")?;
+        // SAFETY: not null; the header says what there is a place for.
+        unsafe { get(&pool, attr, value) }
+    }
+
+    /// Gives a block back, in the order of a stream.
+    fn aclrtMemPoolFreeAsync(ptr: Handle, stream: Handle) {
+        not_null(ptr, "ptr")?;
+        let runtime = runtime()?;
+        let stream = runtime.stream(stream as usize)?;
+        runtime.shared.memory.give_back(ptr as usize, &stream)?;
+        log::debug!("stream {} gave {ptr:p} back to its pool", stream.index);
+        Ok(())
+    }
+
+    /// Gives free memory back to the device.
+    fn aclrtMemPoolTrimTo(mem_pool: Handle, min_bytes_to_keep: usize) {
+        let pool = pool(mem_pool)?;
+        runtime()?.shared.memory.trim_pool(&pool, min_bytes_to_keep as u64);
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+// env: CAIRN_DEVICE_MEMORY=512mib
+// env: CAIRN_DEVICE_MEMORY=512mib CAIRN_WORKERS=1
+/* Eight threads, each with a stream, share one pool; each makes and ends pools of its own too. */
+#include "mem_pool.h"
+
+enum { THREADS = 8, ROUNDS = 400, HELD = 12, WORD = 64 };
+
+static aclrtMemPool shared;
+/* Blocks that one thread took and another gives back: 0 when the place is empty. */
+static uintptr_t handed[THREADS];
+
+/* A block with one byte all over, and what was read of the block before it when that was freed. */
+typedef struct Holding {
+    void *block;
+    size_t size;
+    int seed;
+    int read;
+    unsigned char *ends;
+} Holding;
+
+static void put_back(Holding *held, aclrtStream stream, int number)
+{
+    char *last = (char *)held->block + held->size - WORD;
+    CHECK_OK(aclrtMemcpyAsync(held->ends, WORD, held->block, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    CHECK_OK(aclrtMemcpyAsync(held->ends + WORD, WORD, last, WORD, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    held->read = held->seed % 251;
+    uintptr_t none = 0;
+    if (held->seed % 3 != 0 || !__atomic_compare_exchange_n(
+                                   &handed[(number + 1) % THREADS], &none, (uintptr_t)held->block, 0,
+                                   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        CHECK_OK(aclrtMemPoolFreeAsync(held->block, stream));
+}
+
+/* Every block had its byte at both ends when it was freed. */
+static int is_whole(const Holding *held)
+{
+    for (int i = 0; i < HELD; i++)
+        for (int at = 0; at < 2 * WORD; at++)
+            if (held[i].ends[at] != held[i].read)
+                return 0;
+    return 1;
+}
+
+static void works(void *argument)
+{
+    int number = (int)(intptr_t)argument;
+    aclrtStream stream = NULL;
+    unsigned char *ends = NULL;
+    Holding held[HELD];
+    memset(held, 0, sizeof held);
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtMallocHost((void **)&ends, HELD * 2 * WORD));
+    memset(ends, 0, HELD * 2 * WORD);
+    for (int i = 0; i < HELD; i++)
+        held[i].ends = ends + i * 2 * WORD;
+    for (int round = 0; round < ROUNDS; round++) {
+        Holding *slot = &held[round % HELD];
+        int seed = number * 31 + round;
+        if (slot->block)
+            put_back(slot, stream, number);
+        if (round % HELD == HELD - 1) {
+            CHECK_OK(aclrtSynchronizeStream(stream));
+            CHECK(is_whole(held));
+        }
+        uintptr_t foreign = __atomic_exchange_n(&handed[number], 0, __ATOMIC_SEQ_CST);
+        if (foreign)
+            CHECK_OK(aclrtMemPoolFreeAsync((void *)foreign, stream));
+        slot->size = WORD + (size_t)(seed * 7919 % (300 * 1024));
+        slot->seed = seed;
+        if (!CHECK_OK(aclrtMemPoolMallocAsync(&slot->block, slot->size, shared, stream)))
+            break;
+        CHECK_OK(aclrtMemsetAsync(slot->block, slot->size, seed % 251, slot->size, stream));
+        if (round % 50 == 7) {
+            aclrtMemPool own = make_pool(0, 4 * MIB);
+            void *block = take(own, 1 * MIB, stream);
+            CHECK_OK(aclrtMemPoolDestroy(own));
+            CHECK_OK(aclrtMemPoolFreeAsync(block, stream));
+            CHECK_OK(aclrtMemPoolTrimTo(shared, 4 * MIB));
+        }
+    }
+    for (int i = 0; i < HELD; i++)
+        if (held[i].block)
+            CHECK_OK(aclrtMemPoolFreeAsync(held[i].block, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtFreeHost(ends));
+    CHECK_OK(aclrtDestroyStream(stream));
+}
+
+int main(void)
+{
+    pthread_t threads[THREADS];
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    size_t before = free_bytes();
+    shared = make_pool(0, 0);
+    GROUP("acl_soma_9 eight threads on one pool keep their bytes apart");
+    keep(shared, 64 * MIB);
+    for (intptr_t i = 0; i < THREADS; i++)
+        threads[i] = start_thread(works, (void *)i);
+    for (int i = 0; i < THREADS; i++)
+        join_thread(threads[i]);
+    GROUP("acl_soma_9 and everything comes back");
+    for (int i = 0; i < THREADS; i++)
+        if (handed[i])
+            CHECK_OK(aclrtMemPoolFreeAsync((void *)handed[i], NULL));
+    CHECK_OK(aclrtSynchronizeDevice());
+    CHECK_EQ(used(shared), 0);
+    CHECK_OK(aclrtMemPoolDestroy(shared));
+    CHECK_EQ(free_bytes(), before);
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclFinalize());
+    return END();
+}
