@@ -138,7 +138,11 @@ impl Registry {
             .map(|domain| self.tables.lock().registrations.remove(&(domain, handle)));
         drop(ended);
         let held = self.outstanding.of_stream(stream.index);
-        report(&format!("stream {} ends", stream.index), held, "what is out goes back when its holder lets go");
+        report(
+            &format!("stream {} ends", stream.index),
+            held,
+            "what is out goes back when its holder lets go",
+        );
     }
 
     /// The memory of a device is about to end.
