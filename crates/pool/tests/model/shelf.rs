@@ -1,0 +1,68 @@
+//! Memory that is only numbers.
+
+use cairn_pool::{Backing, GRANULE};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// One growing range, of which any part can be taken back.
+#[derive(Default)]
+pub struct Shelf {
+    refuse_from: Option<u64>,
+    end: AtomicU64,
+    backed: Mutex<BTreeMap<u64, u64>>,
+}
+
+impl Backing for Shelf {
+    fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
+        assert!(bytes > 0 && bytes.is_multiple_of(GRANULE));
+        if self.refuse_from.is_some_and(|most| self.held() + bytes > most) {
+            return Err(format!("the shelf is full: {bytes}"));
+        }
+        let start = self.end.fetch_add(bytes, Relaxed);
+        self.backed.lock().unwrap().insert(start, start + bytes);
+        Ok(start..start + bytes)
+    }
+
+    fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut backed = self.backed.lock().unwrap();
+        let mut at = range.start;
+        while at < range.end {
+            let (&start, &end) = backed.range(..=at).next_back().expect("backed");
+            assert!(at < end, "{at} was taken back before");
+            backed.remove(&start);
+            let stop = end.min(range.end);
+            if start < at {
+                backed.insert(start, at);
+            }
+            if stop < end {
+                backed.insert(stop, end);
+            }
+            at = stop;
+        }
+        vec![range]
+    }
+}
+
+impl Shelf {
+    /// A shelf that gives no more than this.
+    pub fn of(most: u64) -> Shelf {
+        Shelf { refuse_from: Some(most), ..Shelf::default() }
+    }
+
+    /// Where the next range begins.
+    pub fn end(&self) -> u64 {
+        self.end.load(Relaxed)
+    }
+
+    /// What is backed now, by first byte: one past the last.
+    pub fn backed(&self) -> BTreeMap<u64, u64> {
+        self.backed.lock().unwrap().clone()
+    }
+
+    /// Bytes that are backed now.
+    pub fn held(&self) -> u64 {
+        self.backed.lock().unwrap().iter().map(|(start, end)| end - start).sum()
+    }
+}
