@@ -3,18 +3,20 @@
 use super::contestant::Contestant;
 use super::peers::Address;
 use crate::acl::Acl;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::Arc;
 
 type Malloc = unsafe extern "C" fn(isize, c_int, *mut c_void) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void, isize, c_int, *mut c_void);
+type LastError = unsafe extern "C" fn() -> *const c_char;
 
 /// Both libraries, loaded, and two streams of device 0. They stay to the end of the process.
 pub struct Plugin {
     acl: Acl,
     malloc: Malloc,
     free: Free,
+    last_error: LastError,
     streams: [Address; 2],
 }
 
@@ -25,20 +27,18 @@ impl Plugin {
         if !path.exists() {
             return Err("the toolkit has no lib64/libcairn_pool.so".into());
         }
+        // The plugin takes the ACL that the program sees.
+        open(&toolkit.join("lib64/libascendcl.so"), libc::RTLD_NOW | libc::RTLD_GLOBAL)?;
         let acl = Acl::load(toolkit);
-        let name = CString::new(path.as_os_str().as_encoded_bytes()).expect("a path without NUL");
-        // SAFETY: loading the library runs its initialisers, which is what a program does.
-        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
-        if library.is_null() {
-            return Err("libcairn_pool.so cannot be loaded".into());
-        }
+        let library = open(&path, libc::RTLD_NOW)?;
         // SAFETY: the handle is valid.
-        let find = |name: &std::ffi::CStr| match unsafe { libc::dlsym(library, name.as_ptr()) } {
+        let find = |name: &CStr| match unsafe { libc::dlsym(library, name.as_ptr()) } {
             found if found.is_null() => Err(format!("libcairn_pool.so has no {name:?}")),
             found => Ok(found),
         };
         let (malloc, free) = (find(c"cairn_malloc")?, find(c"cairn_free")?);
-        // SAFETY: `cairn/pool.h` declares both with these types; the streams go to places of ours.
+        let last_error = find(c"cairn_pool_last_error")?;
+        // SAFETY: `cairn/pool.h` declares all with these types; the streams go to places of ours.
         unsafe {
             assert_eq!((acl.set_device)(0), 0, "no device 0");
             let mut streams = [std::ptr::null_mut(); 2];
@@ -49,9 +49,31 @@ impl Plugin {
                 acl,
                 malloc: std::mem::transmute::<*mut c_void, Malloc>(malloc),
                 free: std::mem::transmute::<*mut c_void, Free>(free),
+                last_error: std::mem::transmute::<*mut c_void, LastError>(last_error),
                 streams: streams.map(|stream| Address::new(stream, "ACL", 0)),
             }))
         }
+    }
+
+    #[cold]
+    fn refused(&self, bytes: usize) -> ! {
+        // SAFETY: the text, if there is one, stays until the next failure on this thread.
+        let why = unsafe {
+            let text = (self.last_error)();
+            if text.is_null() { "no reason".into() } else { CStr::from_ptr(text).to_string_lossy() }
+        };
+        panic!("cairn_malloc has no {bytes} bytes: {why}")
+    }
+}
+
+fn open(path: &Path, flags: c_int) -> Result<*mut c_void, String> {
+    let name = CString::new(path.as_os_str().as_encoded_bytes()).expect("a path without NUL");
+    // SAFETY: loading a library runs its initialisers, which is what a program does.
+    let library = unsafe { libc::dlopen(name.as_ptr(), flags) };
+    if library.is_null() {
+        Err(format!("{} cannot be loaded", path.display()))
+    } else {
+        Ok(library)
     }
 }
 
@@ -66,6 +88,9 @@ impl Contestant for CDoor {
         let stream = self.0.streams[stream].pointer();
         // SAFETY: the stream is live.
         let block = unsafe { (self.0.malloc)(bytes as isize, 0, stream) };
+        if block.is_null() {
+            self.0.refused(bytes);
+        }
         Address::new(block, "cairn_malloc", bytes)
     }
 
