@@ -1,0 +1,81 @@
+"""In a child process: libcairn_pool.so behind torch_npu, and its functions beside the two (include/cairn/pool.h)."""
+
+import ctypes
+import json
+
+import torch
+import torch_npu
+
+NAME = "libcairn_pool.so"
+
+
+class Figures(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_uint64)
+        for name in ("live", "requested", "peak", "reserved", "peakReserved", "waiting", "largestHole", "budget")
+        + ("blocks", "taken", "freed", "failed")
+    ]
+
+    def as_dict(self):
+        return {name: getattr(self, name) for name, _ in self._fields_}
+
+
+LIBRARY = ctypes.CDLL(NAME)
+LIBRARY.cairn_pool_record_stream.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+LIBRARY.cairn_pool_trim.argtypes = [ctypes.c_int, ctypes.c_size_t]
+LIBRARY.cairn_pool_trim.restype = ctypes.c_size_t
+LIBRARY.cairn_pool_set_fraction.argtypes = [ctypes.c_double, ctypes.c_int]
+LIBRARY.cairn_pool_figures.argtypes = [ctypes.c_int, ctypes.c_void_p]
+LIBRARY.cairn_pool_stream_figures.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+LIBRARY.cairn_pool_json.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t]
+LIBRARY.cairn_pool_json.restype = ctypes.c_size_t
+LIBRARY.cairn_pool_last_error.restype = ctypes.c_char_p
+
+
+def plug():
+    """The allocator, with those of torch_npu's further callbacks that C functions can serve."""
+    made = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
+    address = lambda name: ctypes.cast(getattr(LIBRARY, name), ctypes.c_void_p).value
+    made.allocator().set_memory_fraction_fn(address("cairn_pool_set_fraction"))
+    made.allocator().set_reset_fn(address("cairn_pool_empty_cache"))
+    made.allocator().set_reset_peak_status_fn(address("cairn_pool_reset_peak"))
+    return made
+
+
+def done(status):
+    assert status == 0, last_error()
+
+
+def last_error():
+    text = LIBRARY.cairn_pool_last_error()
+    return text and text.decode()
+
+
+def figures(device=0, stream=None):
+    result = Figures()
+    if stream is None:
+        done(LIBRARY.cairn_pool_figures(device, ctypes.byref(result)))
+    else:
+        done(LIBRARY.cairn_pool_stream_figures(device, stream.npu_stream, ctypes.byref(result)))
+    return result
+
+
+def report(device=0):
+    room = LIBRARY.cairn_pool_json(device, None, 0) + 1
+    text = ctypes.create_string_buffer(room)
+    assert LIBRARY.cairn_pool_json(device, text, room) == room - 1
+    return json.loads(text.value)
+
+
+def synchronized(device=0):
+    """Waits for torch_npu's queue and all streams, and tells the pool so."""
+    torch.npu.synchronize(device)
+    done(LIBRARY.cairn_pool_synchronized(device))
+
+
+def trim(device=0, keep=0):
+    return LIBRARY.cairn_pool_trim(device, keep)
+
+
+def record_stream(tensor, stream):
+    done(LIBRARY.cairn_pool_record_stream(tensor.data_ptr(), stream.npu_stream))
