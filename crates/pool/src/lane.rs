@@ -256,6 +256,13 @@ impl Inner {
         self.waiting.push(Waiting { id: grant.id, size: grant.size, stamp, others });
     }
 
+    /// The other streams' points that freed blocks wait for.
+    pub fn awaited(&self) -> Clock {
+        let mut clock = Clock::new();
+        self.waiting.iter().for_each(|w| clock.join(&w.others));
+        clock
+    }
+
     /// Makes holes of what is at hand, and of what waited and may be used on this lane's stream: `since`
     /// says at which of its points, given the one of the free.
     pub fn gather(&mut self, since: impl Fn(u64, &Clock) -> Option<u64>) {

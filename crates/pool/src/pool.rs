@@ -331,6 +331,11 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     /// Makes holes of all that the lane's stream may have. What is only ordered, not done, is done when
     /// the stream has come to where it stands now: the wait that ordered it lies before.
     fn gather(&self, lane: &Lane, inner: &mut Inner) {
+        for &epoch in inner.awaited().marks() {
+            if !self.is_done(epoch) {
+                self.progress.prove(epoch.stream);
+            }
+        }
         inner.gather(|stamp, others| {
             if others.marks().iter().all(|&epoch| self.is_done(epoch)) {
                 return Some(stamp);
