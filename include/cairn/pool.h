@@ -96,7 +96,7 @@ int cairn_pool_destroy_desc(aclrtAllocatorDesc desc);
 
 /**
  * `stream` uses the block too: after it is freed, nobody gets its memory before that stream is done
- * with it as well. Fits set_record_stream_fn.
+ * with it as well. Not for set_record_stream_fn, which passes an object of C++: see docs/pool.md.
  */
 int cairn_pool_record_stream(void *ptr, aclrtStream stream);
 

@@ -32,13 +32,26 @@ LIBRARY.cairn_pool_json.restype = ctypes.c_size_t
 LIBRARY.cairn_pool_last_error.restype = ctypes.c_char_p
 
 
+class TorchStream(ctypes.Structure):
+    """What torch_npu hands to a record_stream callback: an object of C++, by address, and no stream of ACL's."""
+
+    _fields_ = [("device_type", ctypes.c_int8), ("device_index", ctypes.c_int8), ("stream_id", ctypes.c_int64)]
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.POINTER(TorchStream))
+def on_record_stream(address, stream):
+    parts = {name: getattr(stream.contents, name) for name, _ in TorchStream._fields_}
+    done(LIBRARY.cairn_pool_record_stream(address, torch.npu.Stream(**parts).npu_stream))
+
+
 def plug():
-    """The allocator, with those of torch_npu's further callbacks that C functions can serve."""
+    """The allocator, with torch_npu's further callbacks as docs/torch.md sets them."""
     made = torch_npu.npu.memory.NPUPluggableAllocator(NAME, "cairn_malloc", "cairn_free")
-    address = lambda name: ctypes.cast(getattr(LIBRARY, name), ctypes.c_void_p).value
-    made.allocator().set_memory_fraction_fn(address("cairn_pool_set_fraction"))
-    made.allocator().set_reset_fn(address("cairn_pool_empty_cache"))
-    made.allocator().set_reset_peak_status_fn(address("cairn_pool_reset_peak"))
+    address = lambda function: ctypes.cast(function, ctypes.c_void_p).value
+    made.allocator().set_memory_fraction_fn(address(LIBRARY.cairn_pool_set_fraction))
+    made.allocator().set_reset_fn(address(LIBRARY.cairn_pool_empty_cache))
+    made.allocator().set_reset_peak_status_fn(address(LIBRARY.cairn_pool_reset_peak))
+    made.allocator().set_record_stream_fn(address(on_record_stream))
     return made
 
 

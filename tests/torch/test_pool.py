@@ -146,18 +146,19 @@ for turn in range(2):
     del new
     pool.synchronized()
 
-# A stream that uses a block of another's keeps it from everybody, its own stream included.
-old = block_on(first, 40)
-address = old.data_ptr()
-with held(second):
-    with torch.npu.stream(second):
-        out.copy_(old[: 4 * MIB].view(torch.int8), non_blocking=True)
-    pool.record_stream(old, second)
-    del old
-    fails(lambda: block_on(first, 40))
-pool.synchronized()
-assert overlap(address, 40, block_on(first, 40))
-pool.synchronized()
+# A stream that uses a block of another's keeps it from everybody, its own stream included: said to the pool, or to torch.
+for say in (pool.record_stream, torch.Tensor.record_stream):
+    old = block_on(first, 40)
+    address = old.data_ptr()
+    with held(second):
+        with torch.npu.stream(second):
+            out.copy_(old[: 4 * MIB].view(torch.int8), non_blocking=True)
+        say(old, second)
+        del old
+        fails(lambda: block_on(first, 40))
+    pool.synchronized()
+    assert overlap(address, 40, block_on(first, 40))
+    pool.synchronized()
 while pool.last_error():
     pass
 
