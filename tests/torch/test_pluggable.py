@@ -231,7 +231,7 @@ os._exit(0)
 
 
 def test_torch_5_free_that_leaks(wrong):
-    """It leaks until the device is full, and then says so."""
+    """It leaks until the device is full, and then says so. At the end the library says what is out, if it is asked."""
     result = run_with(
         wrong,
         WRONG
@@ -246,10 +246,13 @@ for turn in range(100):
 """,
         check=False,
         CAIRN_DEVICE_MEMORY="256mib",
+        CAIRN_MEMORY="stats",
     )
     assert result.returncode == 1, result.returncode
     assert 24 <= int(result.stdout.split()[-1]) <= 25, result.stdout
     assert re.search(r"^RuntimeError: Get \w+ failed$", result.stderr, re.M), result.stderr
+    live, blocks, back = re.search(r"stats of device 0: live (\d+) bytes, blocks (\d+),.* given back (\d+),", result.stderr).groups()
+    assert (int(live), back) == (int(blocks) * (10 << 20), "0"), result.stderr
 
 
 # Training, A2, A3, inference.

@@ -157,7 +157,7 @@ def run(code, library, recorder, mode):
 
 
 @MODES
-def test_torch_1_current_allocator(library, recorder, mode):
+def test_torch_1_3_6_current_allocator(library, recorder, mode):
     run(CURRENT, library, recorder, mode)
 
 
