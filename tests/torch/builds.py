@@ -34,6 +34,11 @@ def home():
     return pathlib.Path(os.environ["ASCEND_HOME_PATH"])
 
 
+def package(name):
+    """The folder of an installed wheel."""
+    return pathlib.Path(importlib.util.find_spec(name).origin).parent
+
+
 def page_source():
     """The page's C++ example as printed, and the one line that it lacks: the declaration of `useflag`."""
     text = (HERE / "pluggable_allocator_extensions.cpp").read_text()
@@ -43,13 +48,17 @@ def page_source():
 def logging_source():
     """The same with the page's two log lines, and without torch's headers, which take the longest."""
     text = page_source().replace("#include <torch/extension.h>\n", '#include "torch_npu/csrc/core/npu/npu_log.h"\n')
-    text = text.replace("    void *ptr;\n", '    void *ptr;\n    ASCEND_LOGD("Pluggable Allocator malloc: malloc = %zu", size);\n')
-    return text.replace("    aclrtFree(ptr);\n", '    ASCEND_LOGD("Pluggable Allocator free: free= %zu", size);\n    aclrtFree(ptr);\n')
+    for line, log in [
+        ("    void *ptr;\n", 'ASCEND_LOGD("Pluggable Allocator malloc: malloc = %zu", size);\n'),
+        ("    aclrtFree(ptr);\n", 'ASCEND_LOGD("Pluggable Allocator free: free= %zu", size);\n'),
+    ]:
+        text = text.replace(line, line + log)
+    return text
 
 
 def wheel_flags():
     """The headers of torch and of torch_npu, which brings its own copy of ACL's, and the libraries."""
-    torch_folder, npu_folder = (pathlib.Path(importlib.util.find_spec(name).origin).parent for name in ("torch", "torch_npu"))
+    torch_folder, npu_folder = package("torch"), package("torch_npu")
     includes = [
         torch_folder / "include",
         torch_folder / "include/torch/csrc/api/include",

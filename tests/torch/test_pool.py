@@ -74,7 +74,8 @@ for tensors in made.values():
 check(made)
 assert pool.figures().live == 0 < pool.figures().reserved
 
-in_threads(lambda number: churn(torch.npu.Stream(device=number % 2), 200, 1000 * number), 4)
+streams = [torch.npu.Stream(device=number % 2) for number in range(4)]
+in_threads(lambda number: [churn(streams[number], 200, 1000 * turn + number) for turn in range(5)], 4)
 check(made)
 assert pool.last_error() is None
 """
