@@ -54,6 +54,11 @@ impl Clock {
         }
     }
 
+    /// Forgets the points that do not `stay`.
+    pub fn retain(&mut self, mut stay: impl FnMut(Epoch) -> bool) {
+        self.marks.retain(|mark| stay(*mark));
+    }
+
     /// The points, by stream.
     pub fn marks(&self) -> &[Epoch] {
         &self.marks

@@ -10,7 +10,7 @@ pub struct Figures {
     /// Bytes that were asked for, of those.
     pub requested: u64,
     /// The most that was live since the last reset. Exact for a stream, and for a pool that one
-    /// stream uses; else it may be over by up to 1 MiB a stream.
+    /// stream uses; else it may be over by up to 2 MiB a stream.
     pub peak: u64,
     /// Bytes the pool has from its backing, or those of them that belong to the stream.
     pub reserved: u64,

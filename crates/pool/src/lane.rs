@@ -40,11 +40,16 @@ pub(crate) struct Total {
 /// ```
 ///
 /// A hole may be used again on the lane's stream at once; elsewhere when its epoch is ordered or done.
+///
+/// **Debts.** Memory that came here because the program ordered it, while other streams were still to
+/// finish with it, makes the lane owe those points. Until they are done, nothing of the lane is used by a
+/// stream that they are not ordered before: the order may be broken meanwhile, by an abort.
 pub(crate) struct Inner {
     pub tlsf: Tlsf,
     quick: [Quick; QUICK],
     waiting: Vec<Waiting>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
+    debts: Clock,
     counts: Figures,
     credit: u64,
 }
@@ -57,6 +62,7 @@ struct Quick {
 }
 
 /// A freed block that other streams may still use, up to these points.
+#[derive(Clone)]
 struct Waiting {
     id: BlockId,
     size: u64,
@@ -71,6 +77,7 @@ impl Lane {
             quick: [Quick::default(); QUICK],
             waiting: Vec::new(),
             uses: HashMap::new(),
+            debts: Clock::new(),
             counts: Figures::default(),
             credit: ALONE,
         };
@@ -112,6 +119,41 @@ impl Lane {
         self.take_fitting(inner, bytes, align, index, total)
     }
 
+    /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
+    /// lane owes these points from now on.
+    pub fn take_first(
+        &self,
+        inner: &mut Inner,
+        range: Range<u64>,
+        owed: &Clock,
+        bytes: u64,
+        index: &Index,
+        total: &Total,
+    ) -> Option<Grant> {
+        let whole = inner.tlsf.add_live(range)?;
+        if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
+            inner.tlsf.free(rest.id, 0);
+        }
+        inner.debts.join(owed);
+        inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
+        self.enter(inner, whole.id, bytes, index, total)
+    }
+
+    fn enter(
+        &self,
+        inner: &mut Inner,
+        id: BlockId,
+        bytes: u64,
+        index: &Index,
+        total: &Total,
+    ) -> Option<Grant> {
+        let (grant, note) = inner.tlsf.get_mut(id)?;
+        *note = bytes;
+        index.set(grant.offset, self.key(id));
+        inner.hold(grant.size, bytes, total);
+        Some(grant)
+    }
+
     #[inline(never)]
     fn take_fitting(
         &self,
@@ -122,10 +164,7 @@ impl Lane {
         total: &Total,
     ) -> Option<Grant> {
         let grant = inner.tlsf.alloc(bytes, align)?;
-        index.set(grant.offset, self.key(grant.id));
-        *inner.tlsf.get_mut(grant.id)?.1 = bytes;
-        inner.hold(grant.size, bytes, total);
-        Some(grant)
+        self.enter(inner, grant.id, bytes, index, total)
     }
 }
 
@@ -210,7 +249,7 @@ impl Inner {
         stamp: impl FnOnce() -> u64,
         total: &Total,
     ) -> Option<u64> {
-        if !self.uses.is_empty() {
+        if !self.uses.is_empty() && self.uses.contains_key(&id) {
             return None;
         }
         let (grant, note) = self.tlsf.get_mut(id)?;
@@ -256,16 +295,26 @@ impl Inner {
         self.waiting.push(Waiting { id: grant.id, size: grant.size, stamp, others });
     }
 
-    /// The other streams' points that freed blocks wait for.
+    /// The points of other streams that freed blocks wait for, and that the lane owes.
     pub fn awaited(&self) -> Clock {
-        let mut clock = Clock::new();
+        let mut clock = self.debts.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
         clock
     }
 
-    /// Makes holes of what is at hand, and of what waited and may be used on this lane's stream: `since`
-    /// says at which of its points, given the one of the free.
-    pub fn gather(&mut self, since: impl Fn(u64, &Clock) -> Option<u64>) {
+    /// What other streams have to finish before memory of this lane is free of them.
+    #[inline]
+    pub fn debts(&self) -> &Clock {
+        &self.debts
+    }
+
+    /// Forgets the debts that are done.
+    pub fn settle(&mut self, done: impl Fn(Epoch) -> bool) {
+        self.debts.retain(|epoch| !done(epoch));
+    }
+
+    /// Makes holes of what is at hand, and of what waited as far as it is done.
+    pub fn gather(&mut self, done: impl Fn(Epoch) -> bool) {
         for quick in &mut self.quick {
             if std::mem::take(&mut quick.granules) != 0 {
                 self.tlsf.free(quick.id, quick.stamp);
@@ -273,24 +322,41 @@ impl Inner {
         }
         let tlsf = &mut self.tlsf;
         self.waiting.retain(|w| {
-            let ready = since(w.stamp, &w.others);
-            if let Some(stamp) = ready {
-                tlsf.free(w.id, stamp);
+            let over = w.others.marks().iter().all(|&epoch| done(epoch));
+            if over {
+                tlsf.free(w.id, w.stamp);
             }
-            ready.is_none()
+            !over
+        });
+    }
+
+    /// Makes holes of what waited and is ordered before the lane's stream; the lane owes it from now on.
+    pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
+        let (tlsf, debts) = (&mut self.tlsf, &mut self.debts);
+        self.waiting.retain(|w| {
+            let over = ordered(&w.others);
+            if over {
+                tlsf.free(w.id, w.stamp);
+                debts.join(&w.others);
+            }
+            !over
         });
     }
 
     /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
-    /// freed at some stamp and other streams used until some clock.
+    /// freed at some stamp and other streams used until some clock; and what has to be done before all
+    /// may. A longer block that waits is cut.
     pub fn cut(
         &mut self,
+        lane: StreamIndex,
         bytes: u64,
         align: u64,
-        may: impl Fn(u64, Option<&Clock>) -> bool,
-    ) -> Option<Range<u64>> {
-        if let Some(grant) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
-            return self.tlsf.take_out(grant.id);
+        mut may: impl FnMut(u64, Option<&Clock>) -> bool,
+    ) -> Option<(Range<u64>, Clock)> {
+        let mut owed = self.debts.clone();
+        if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
+            owed.raise(Epoch { stream: lane, seq });
+            return Some((self.tlsf.take_out(grant.id)?, owed));
         }
         let fits = |w: &Waiting| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
@@ -298,23 +364,37 @@ impl Inner {
         };
         let at = self.waiting.iter().position(fits)?;
         let found = self.waiting.swap_remove(at);
-        self.tlsf.take_out(found.id)
+        owed.raise(Epoch { stream: lane, seq: found.stamp });
+        owed.join(&found.others);
+        if let Some(rest) = self.tlsf.split(found.id, bytes) {
+            self.waiting.push(Waiting { id: rest.id, size: rest.size, ..found.clone() });
+        }
+        Some((self.tlsf.take_out(found.id)?, owed))
     }
 
     /// Bytes that were freed but are not done with, and the points that they wait for.
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
-        let (mut bytes, mut clock) = (0, Clock::new());
+        let (mut bytes, mut clock) = (0, self.debts.clone());
+        clock.retain(|epoch| !done(epoch));
+        let indebted = !clock.marks().is_empty();
         let mut add = |size: u64, stamp: u64, others: &[Epoch]| {
             let own = Epoch { stream, seq: stamp };
             let mut open = others.iter().copied().chain([own]).filter(|&e| !done(e)).peekable();
-            bytes += if open.peek().is_some() { size } else { 0 };
+            bytes += if indebted || open.peek().is_some() { size } else { 0 };
             open.for_each(|epoch| clock.raise(epoch));
         };
-        self.tlsf.holes().for_each(|(_, size, stamp)| add(size, stamp, &[]));
+        self.tlsf.any_holes().for_each(|(size, stamp)| add(size, stamp, &[]));
         self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
         let quick = self.quick.iter().filter(|q| q.granules != 0);
         quick.for_each(|q| add(q.granules * GRANULE, q.stamp, &[]));
         (bytes, clock)
+    }
+
+    /// True if anything that was freed is not done with. The quick list was gathered.
+    pub fn has_unfinished(&self, finished: u64) -> bool {
+        !self.waiting.is_empty()
+            || !self.debts.marks().is_empty()
+            || self.tlsf.any_holes().any(|(_, stamp)| stamp > finished)
     }
 
     /// A request found nothing.
@@ -322,9 +402,13 @@ impl Inner {
         self.counts.failed += 1;
     }
 
-    /// Forgets how much was live.
-    pub fn reset_peak_live(&mut self) {
+    /// Forgets how much was live, and counts exactly what is.
+    pub fn reset_peak_live(&mut self, total: &Total) {
         self.counts.peak = self.counts.live;
+        if self.credit != ALONE {
+            total.live.fetch_sub(self.credit - self.counts.live, Ordering::Relaxed);
+            self.credit = self.counts.live;
+        }
     }
 
     /// Forgets how much the lane had.
@@ -345,9 +429,9 @@ impl Inner {
         }
     }
 
-    /// Adds a range to this lane.
-    pub fn add(&mut self, range: Range<u64>, stamp: u64) {
-        self.tlsf.add(range, stamp);
+    /// Adds a range that is done with.
+    pub fn add(&mut self, range: Range<u64>) {
+        self.tlsf.add(range, 0);
         self.counts.peak_reserved = self.counts.peak_reserved.max(self.tlsf.total());
     }
 }

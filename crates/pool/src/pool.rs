@@ -8,15 +8,15 @@ use crate::progress::{Backing, Progress};
 use crate::tlsf::{GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::OnceLock;
 
 /// Streams a pool has room for, in shelves of this many.
 const SHELF: usize = 256;
 const SHELVES: usize = 1024;
 type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
-/// What a lane takes from the common stock beyond its need, if there is more.
-const HELPING: u64 = 1 << 20;
+/// What a lane takes from the common stock beyond its need, if there is more: as much again, within these.
+const HELPING: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
 /// A pool of memory for streams.
 ///
@@ -134,7 +134,9 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     pub fn allocate(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
         if let Some(lane) = self.lane(stream) {
             let mut inner = lane.lock();
-            if let Some(grant) = lane.take(&mut inner, bytes, align, &self.index, &self.total) {
+            if self.is_clear(lane, &mut inner)
+                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.index, &self.total)
+            {
                 return grant.into();
             }
         }
@@ -170,7 +172,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         for other in uses.into_iter().chain([stream]).filter(|&other| other != lane.stream) {
             others.raise(Epoch { stream: other, seq: self.progress.submitted(other) });
         }
-        match self.may_use(lane.stream, &others) {
+        match others.marks().iter().all(|&epoch| self.is_done(epoch)) {
             true => inner.free_now(grant, stamp),
             false => inner.free_late(grant, stamp, others),
         }
@@ -211,8 +213,11 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         let mut root = self.root.lock();
         let ranges = {
             let mut inner = lane.lock();
-            self.gather(lane, &mut inner);
-            inner.tlsf.take_out_holes(|_| true)
+            self.gather(&mut inner);
+            match inner.debts().marks().is_empty() {
+                true => inner.tlsf.take_out_holes(|_| true),
+                false => Vec::new(),
+            }
         };
         ranges.into_iter().for_each(|range| root.tlsf.add(range, 0));
     }
@@ -274,7 +279,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     /// Forgets how much was live.
     pub fn reset_peak_live(&self) {
         let _still = self.root.lock();
-        self.lanes().for_each(|lane| lane.lock().reset_peak_live());
+        self.lanes().for_each(|lane| lane.lock().reset_peak_live(&self.total));
         self.total.reset_peak();
     }
 
@@ -328,20 +333,27 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         inner.unfinished(lane.stream, |epoch| self.is_done(epoch))
     }
 
-    /// Makes holes of all that the lane's stream may have. What is only ordered, not done, is done when
-    /// the stream has come to where it stands now: the wait that ordered it lies before.
-    fn gather(&self, lane: &Lane, inner: &mut Inner) {
+    /// True if the lane's stream may use what the lane has.
+    #[inline]
+    fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
+        inner.debts().marks().is_empty() || self.settle(lane, inner)
+    }
+
+    #[cold]
+    fn settle(&self, lane: &Lane, inner: &mut Inner) -> bool {
+        inner.settle(|epoch| self.is_done(epoch));
+        self.may_use(lane.stream, inner.debts())
+    }
+
+    /// Makes holes of all that a lane has and other streams are done with.
+    fn gather(&self, inner: &mut Inner) {
         for &epoch in inner.awaited().marks() {
             if !self.is_done(epoch) {
                 self.progress.prove(epoch.stream);
             }
         }
-        inner.gather(|stamp, others| {
-            if others.marks().iter().all(|&epoch| self.is_done(epoch)) {
-                return Some(stamp);
-            }
-            self.may_use(lane.stream, others).then(|| self.progress.submitted(lane.stream))
-        });
+        inner.gather(|epoch| self.is_done(epoch));
+        inner.settle(|epoch| self.is_done(epoch));
     }
 
     #[cold]
@@ -383,63 +395,71 @@ impl<P: Progress, B: Backing> Pool<P, B> {
 
     /// Looks everywhere but in the backing.
     fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
-        {
-            let mut inner = lane.lock();
-            self.gather(lane, &mut inner);
-            let found = lane.take(&mut inner, bytes, align, &self.index, &self.total);
-            if found.is_some() {
-                return found;
-            }
+        let found = self.search_own(lane, bytes, align);
+        if found.is_some() {
+            return found;
         }
-        let (range, stamp) = match self.cut_from_root(root, bytes, align) {
-            Some(range) => (range, 0),
+        let (range, owed) = match self.cut_from_root(root, bytes, align) {
+            Some(range) => (range, Clock::new()),
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
             None => match self.cut_from_others(lane, bytes, align) {
-                Some(range) => (range, self.progress.submitted(lane.stream)),
+                Some(found) => found,
                 None => {
                     self.reclaim(root);
-                    (self.cut_from_root(root, bytes, align)?, 0)
+                    (self.cut_from_root(root, bytes, align)?, Clock::new())
                 }
             },
         };
-        self.give(lane, range, stamp, bytes, align)
+        let mut inner = lane.lock();
+        lane.take_first(&mut inner, range, &owed, bytes, &self.index, &self.total)
     }
 
-    /// Adds a range to a lane, done with at `stamp` of its stream, and takes the block out of it that
-    /// it was meant for.
-    fn give(
-        &self,
-        lane: &Lane,
-        range: Range<u64>,
-        stamp: u64,
-        bytes: u64,
-        align: u64,
-    ) -> Option<Grant> {
+    fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
         let mut inner = lane.lock();
-        inner.add(range, stamp);
-        lane.take(&mut inner, bytes, align, &self.index, &self.total)
+        self.gather(&mut inner);
+        if !self.is_clear(lane, &mut inner) {
+            return None;
+        }
+        lane.take(&mut inner, bytes, align, &self.index, &self.total).or_else(|| {
+            inner.gather_ordered(|clock| self.may_use(lane.stream, clock));
+            lane.take(&mut inner, bytes, align, &self.index, &self.total)
+        })
     }
 
     fn cut_from_root(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
-        let helping = bytes.saturating_add(bytes.clamp(GRANULE, HELPING));
+        let helping = bytes.saturating_add(bytes.clamp(*HELPING.start(), *HELPING.end()));
         let grant = root.tlsf.alloc(helping, align).or_else(|| root.tlsf.alloc(bytes, align))?;
         root.tlsf.take_out(grant.id)
     }
 
-    fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Range<u64>> {
+    fn cut_from_others(&self, lane: &Lane, bytes: u64, align: u64) -> Option<(Range<u64>, Clock)> {
         for other in self.lanes().filter(|other| other.stream != lane.stream) {
             let finished = self.progress.finished(other.stream);
             let mut inner = other.lock();
-            self.gather(other, &mut inner);
-            let found = inner.cut(bytes, align, |stamp, others| {
-                let epoch = Epoch { stream: other.stream, seq: stamp };
-                (stamp <= finished || self.progress.is_ordered(lane.stream, epoch))
-                    && others.is_none_or(|clock| self.may_use(lane.stream, clock))
-            });
-            let wanted = found.is_none() && self.unfinished(other, &inner).0 > 0;
+            self.gather(&mut inner);
+            // What is ordered is so up to some point: few questions answer for all.
+            let (mut ordered, mut unordered) = (finished, u64::MAX);
+            let mut is_ordered = |seq: u64| {
+                if seq > ordered && seq < unordered {
+                    let epoch = Epoch { stream: other.stream, seq };
+                    match self.progress.is_ordered(lane.stream, epoch) {
+                        true => ordered = seq,
+                        false => unordered = seq,
+                    }
+                }
+                seq <= ordered
+            };
+            let found = match self.may_use(lane.stream, inner.debts()) {
+                false => None,
+                true => inner.cut(other.stream, bytes, align, |stamp, others| {
+                    is_ordered(stamp) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
+                }),
+            };
+            let wanted = found.is_none() && inner.has_unfinished(finished);
             drop(inner);
-            if found.is_some() {
-                return found;
+            if let Some((range, mut owed)) = found {
+                owed.retain(|epoch| !self.is_done(epoch));
+                return Some((range, owed));
             }
             if wanted {
                 self.progress.prove(other.stream);
@@ -454,8 +474,11 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             let finished = self.progress.finished(lane.stream);
             let ranges = {
                 let mut inner = lane.lock();
-                self.gather(lane, &mut inner);
-                inner.tlsf.take_out_holes(|stamp| stamp <= finished)
+                self.gather(&mut inner);
+                match inner.debts().marks().is_empty() {
+                    true => inner.tlsf.take_out_holes(|stamp| stamp <= finished),
+                    false => Vec::new(),
+                }
             };
             ranges.into_iter().for_each(|range| root.tlsf.add(range, 0));
         }
@@ -473,14 +496,21 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             self.reclaim(root);
             self.release(root, root.budget.saturating_sub(need));
         }
-        let tail = lane.lock().tlsf.hole_at_end(root.end).max(root.tlsf.hole_at_end(root.end));
-        let from = root.end - tail;
+        let own = {
+            let mut inner = lane.lock();
+            match self.is_clear(lane, &mut inner) {
+                true => inner.tlsf.hole_at_end(root.end),
+                false => 0,
+            }
+        };
+        let common = root.tlsf.hole_at_end(root.end);
+        let from = root.end - own.max(common);
         let padded = from.checked_next_multiple_of(align).and_then(|at| at.checked_add(need));
-        let joins = tail > 0 && self.backing.is_contiguous();
-        let short = padded.filter(|_| joins).map(|end| end - root.end);
+        let joins = from < root.end && self.backing.is_contiguous();
+        let short = padded.filter(|_| joins).and_then(|end| end.checked_sub(root.end));
         let whole = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
-        for more in short.into_iter().chain([whole]) {
+        for more in short.into_iter().filter(|&more| more > 0).chain([whole]) {
             if !room(root, more) {
                 continue;
             }
@@ -489,28 +519,28 @@ impl<P: Progress, B: Backing> Pool<P, B> {
                 Ok(range) => {
                     root.reserved += range.end - range.start;
                     root.peak_reserved = root.peak_reserved.max(root.reserved);
-                    let joined = (range.start == root.end).then(|| root.tlsf.hole_at_end(root.end));
+                    let lengthens = own > 0 && range.start == root.end && more < whole;
                     root.end = range.end;
-                    let range = match joined.filter(|&tail| tail > 0) {
-                        Some(tail) => self.take_tail(root, range, tail),
-                        None => range,
+                    let mut inner = lane.lock();
+                    let (index, total) = (&self.index, &self.total);
+                    let granted = if lengthens {
+                        root.tlsf.add(range.start + more..range.end, 0);
+                        inner.add(range.start..range.start + more);
+                        lane.take(&mut inner, bytes, align, index, total)
+                    } else {
+                        root.tlsf.add(range, 0);
+                        self.cut_from_root(root, bytes, align).and_then(|piece| {
+                            let owed = Clock::new();
+                            lane.take_first(&mut inner, piece, &owed, bytes, index, total)
+                        })
                     };
-                    if let Some(grant) = self.give(lane, range, 0, bytes, align) {
+                    if let Some(grant) = granted {
                         return grant.into();
                     }
                 }
             }
         }
         self.refusal(root, need, refused)
-    }
-
-    /// Joins a new range with the root's hole right before it.
-    fn take_tail(&self, root: &mut Root, range: Range<u64>, tail: u64) -> Range<u64> {
-        let end = range.end;
-        let start = range.start - tail;
-        root.tlsf.add(range, 0);
-        root.tlsf.take_out_range(start..end);
-        start..end
     }
 
     fn refusal(&self, root: &Root, need: u64, refused: Option<String>) -> Outcome {

@@ -11,8 +11,6 @@ const FIRST: usize = 56;
 const CLASSES: usize = FIRST << SPLIT;
 /// Holes of its own class that a request looks at before it takes a larger one.
 const PEEK: usize = 4;
-/// Holes that a picky request looks at.
-const LOOKS: usize = 64;
 const NONE: u32 = u32::MAX;
 const LIVE: u32 = u32::MAX - 1;
 const EDGE: u32 = u32::MAX - 2;
@@ -119,13 +117,23 @@ impl Tlsf {
     /// # Panics
     /// If the range is not of whole granules, or overlaps one that is there.
     pub fn add(&mut self, range: Range<u64>, stamp: u64) {
+        if let Some(grant) = self.add_live(range) {
+            self.free(grant.id, stamp);
+        }
+    }
+
+    /// The same as a live block; `None` for an empty range.
+    ///
+    /// # Panics
+    /// As [`Tlsf::add`].
+    pub fn add_live(&mut self, range: Range<u64>) -> Option<Grant> {
         assert!(
             range.start.is_multiple_of(GRANULE) && range.end.is_multiple_of(GRANULE),
             "{range:?} is not of whole granules"
         );
         let (start, end) = (range.start / GRANULE, range.end / GRANULE);
         if start >= end {
-            return;
+            return None;
         }
         let before = self.ranges.range(..end).next_back().map(|(&at, &edges)| (at, edges));
         assert!(before.is_none_or(|(_, e)| e.end <= start), "{range:?} overlaps a range");
@@ -161,7 +169,7 @@ impl Tlsf {
         self.total += size;
         self.live += size;
         self.live_blocks += 1;
-        self.free(id, stamp);
+        self.get(id)
     }
 
     /// Extends the highest range by `bytes`, rounded down to whole granules.
@@ -180,22 +188,38 @@ impl Tlsf {
         Some(self.grant(hole, start, need))
     }
 
-    /// The same, from a hole whose stamp `fits`. Looks at a bounded number of holes, so it may miss one.
+    /// The same, from a hole whose stamp `fits`, and that stamp. `None` if there is no such hole: looks
+    /// at all that are large enough.
     pub fn alloc_where(
         &mut self,
         size: u64,
         align: u64,
-        fits: impl Fn(u64) -> bool,
-    ) -> Option<Grant> {
+        mut fits: impl FnMut(u64) -> bool,
+    ) -> Option<(Grant, u64)> {
         let (need, align) = granules(size, align)?;
         let classes =
             std::iter::successors(self.holes_from(class(need)), |c| self.holes_from(c + 1));
         let (hole, start) = classes
             .flat_map(|c| self.list(c))
-            .take(LOOKS)
             .filter(|&id| fits(self.blocks[id as usize].note))
             .find_map(|id| self.within(id, need, align))?;
-        Some(self.grant(hole, start, need))
+        let stamp = self.blocks[hole as usize].note;
+        Some((self.grant(hole, start, need), stamp))
+    }
+
+    /// Cuts a live block in two; the first keeps the id and has `size` bytes, rounded up to whole
+    /// granules. `None`, and nothing is cut, if there is no such block or nothing would be left.
+    pub fn split(&mut self, id: BlockId, size: u64) -> Option<Grant> {
+        let (need, _) = granules(size, 1)?;
+        let &Block { start, size, right, prev, note, .. } = self.blocks.get(id as usize)?;
+        if prev != LIVE || need >= size {
+            return None;
+        }
+        self.blocks[id as usize].size = need;
+        let rest = self.add_between(id, right, start + need, size - need);
+        self.blocks[rest as usize].note = note;
+        self.live_blocks += 1;
+        self.get(rest)
     }
 
     fn grant(&mut self, hole: u32, start: u64, need: u64) -> Grant {
@@ -365,6 +389,14 @@ impl Tlsf {
             .map(|id| &self.blocks[id as usize])
             .filter(|b| b.prev != LIVE)
             .map(|b| (b.start * GRANULE, b.size * GRANULE, b.note))
+    }
+
+    /// The holes as (size, stamp), in no order. Walks the holes only.
+    pub fn any_holes(&self) -> impl Iterator<Item = (u64, u64)> {
+        std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
+            .flat_map(|c| self.list(c))
+            .map(|id| &self.blocks[id as usize])
+            .map(|b| (b.size * GRANULE, b.note))
     }
 
     /// The live blocks, by address. Walks all blocks.

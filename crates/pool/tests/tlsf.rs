@@ -196,7 +196,8 @@ proptest! {
         let before: Vec<_> = tlsf.holes().collect();
         let grant = tlsf.alloc_where(want * GRANULE, GRANULE, |stamp| stamp >= from);
         prop_assert_eq!(grant.is_some(), best);
-        if let Some(grant) = grant {
+        if let Some((grant, stamp)) = grant {
+            prop_assert!(stamp >= from);
             let inside = |h: &&(u64, u64, u64)| h.0 <= grant.offset && grant.offset < h.0 + h.1;
             prop_assert!(before.iter().find(inside).is_some_and(|h| h.2 >= from));
         }
