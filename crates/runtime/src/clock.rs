@@ -22,7 +22,8 @@ pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 /// that a submitting thread and the worker do not share one. Readers take no lock.
 pub struct Progress {
     lines: Box<[Line]>,
-    ordered: Box<[Mutex<Clock>]>,
+    ordered: Box<[Mutex<Ordered>]>,
+    order: AtomicU64,
     open: Box<[AtomicU64]>,
     highest: AtomicUsize,
     running: AtomicUsize,
@@ -73,6 +74,13 @@ impl Held {
     }
 }
 
+/// What a stream's next task is ordered after, and the order under which that was learned.
+#[derive(Default)]
+struct Ordered {
+    order: u64,
+    clock: Clock,
+}
+
 #[derive(Default)]
 struct Line {
     submitted: Padded,
@@ -88,7 +96,8 @@ impl Progress {
     pub fn new(streams: usize) -> Progress {
         Progress {
             lines: (0..streams).map(|_| Line::default()).collect(),
-            ordered: (0..streams).map(|_| Mutex::new(Rank::Ordered, Clock::new())).collect(),
+            ordered: (0..streams).map(|_| Mutex::new(Rank::Ordered, Ordered::default())).collect(),
+            order: AtomicU64::new(0),
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
             running: AtomicUsize::new(0),
@@ -165,14 +174,38 @@ impl Progress {
         self.lines[index as usize].finished.0.load(Ordering::SeqCst)
     }
 
-    /// Publishes what the next task of a stream is ordered after.
-    pub(crate) fn set_ordered(&self, index: StreamIndex, clock: &Clock) {
-        self.ordered[index as usize].lock().clone_from(clock);
+    /// The number of the present order. All that is known of the order of streams was learned under
+    /// some number, and is void under another.
+    pub fn order(&self) -> u64 {
+        self.order.load(Ordering::SeqCst)
+    }
+
+    /// A wait that orders tasks will not hold them back after all: it was aborted, or ran out of time.
+    /// Whoever came after it, directly or not, is not known any more to come after anything. Rare, so all
+    /// that is known is forgotten. Called before the wait is let go.
+    pub(crate) fn break_order(&self) {
+        self.order.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Publishes what the next task of a stream is ordered after, under which order. The tasks that say
+    /// so are submitted.
+    pub(crate) fn set_ordered(&self, index: StreamIndex, order: u64, clock: &Clock) {
+        let mut ordered = self.ordered[index as usize].lock();
+        ordered.order = order;
+        ordered.clock.clone_from(clock);
     }
 
     /// True if what is submitted to the stream from now on is ordered after `epoch`.
     pub fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
-        self.ordered[on as usize].lock().covers(epoch)
+        let ordered = self.ordered[on as usize].lock();
+        ordered.clock.covers(epoch) && ordered.order == self.order()
+    }
+
+    /// What of a clock is done. That stays true whatever becomes of the order.
+    pub fn done_of(&self, clock: &Clock) -> Clock {
+        let mut done = clock.clone();
+        done.retain(|epoch| self.covers(epoch));
+        done
     }
 
     pub(crate) fn set_submitted(&self, index: StreamIndex, seq: u64) {

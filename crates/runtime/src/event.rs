@@ -12,7 +12,7 @@
 //! An event of the old kind exists unrecorded: then its current capture is not bound to a stream
 //! yet, waits bind to it all the same, and the next record fills it.
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Progress};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
 use crate::lock::{Mutex, Rank};
@@ -53,9 +53,11 @@ pub struct Capture {
 
 struct Bound {
     stream: Weak<Stream>,
+    progress: Arc<Progress>,
     key: u64,
     seq: u64,
     clock: Clock,
+    order: u64,
 }
 
 struct Parked(Mutex<Vec<(Arc<Stream>, u64)>>);
@@ -68,8 +70,16 @@ impl Default for Parked {
 
 impl Capture {
     /// Fills in where the record task stands. Called once, under the stream's submission lock.
-    pub(crate) fn bind(&self, stream: &Arc<Stream>, seq: u64, clock: Clock) {
-        let bound = Bound { stream: Arc::downgrade(stream), key: stream.key(), seq, clock };
+    pub(crate) fn bind(
+        &self,
+        stream: &Arc<Stream>,
+        progress: &Arc<Progress>,
+        seq: u64,
+        clock: Clock,
+        order: u64,
+    ) {
+        let (key, progress) = (stream.key(), progress.clone());
+        let bound = Bound { stream: Arc::downgrade(stream), progress, key, seq, clock, order };
         assert!(self.bound.set(bound).is_ok(), "a capture is recorded once");
     }
 
@@ -83,9 +93,10 @@ impl Capture {
         self.bound.get().is_some()
     }
 
-    /// What is ordered before whoever waits for this capture; `None` while it is unrecorded.
-    pub fn clock(&self) -> Option<&Clock> {
-        self.bound.get().map(|b| &b.clock)
+    /// What is ordered before whoever waits for this capture; `None` while it is unrecorded, and when it
+    /// was recorded under another order.
+    pub fn clock(&self, order: u64) -> Option<&Clock> {
+        self.bound.get().filter(|b| b.order == order).map(|b| &b.clock)
     }
 
     /// Completes the capture and lets the parked streams go on.
@@ -281,7 +292,7 @@ impl Event {
                 || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.seq, limit))
         });
         if done {
-            host.learn(&bound.clock);
+            host.learn(&bound.progress.done_of(&bound.clock));
         }
         Ok(done)
     }

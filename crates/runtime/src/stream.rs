@@ -62,6 +62,7 @@ pub struct Stream {
 struct Submit {
     pending: VecDeque<Task>,
     ordered: Clock,
+    order: u64,
     seen: (usize, u64),
     closed: bool,
 }
@@ -91,6 +92,7 @@ impl Stream {
                 Submit {
                     pending: VecDeque::new(),
                     ordered: Clock::new(),
+                    order: shared.progress.order(),
                     seen: (0, 0),
                     closed: false,
                 },
@@ -117,7 +119,7 @@ impl Stream {
 
     /// Adds a task at the end and returns at once.
     pub fn submit(self: &Arc<Stream>, task: Task) -> Result<u64> {
-        self.push(|_, _| task)
+        self.push(|_, _, _| task)
     }
 
     /// Adds a task at the end and returns when it is done, also on streams that synchronize does not
@@ -129,34 +131,34 @@ impl Stream {
                 task.name, self.index
             )));
         }
-        let seq = self.push(|_, _| task)?;
+        let seq = self.push(|_, _, _| task)?;
         self.wait_ordered(seq, None);
         Ok(())
     }
 
     /// Adds the record of an event.
     pub(crate) fn submit_record(self: &Arc<Stream>, capture: Arc<Capture>) -> Result<u64> {
-        self.push(|seq, ordered| {
+        self.push(|seq, ordered, order| {
             let mut clock = ordered.clone();
             clock.raise(Epoch { stream: self.index, seq });
-            capture.bind(self, seq, clock);
+            capture.bind(self, &self.shared.progress, seq, clock, order);
             Task::bare("aclrtRecordEvent", Body::Record(capture))
         })
     }
 
     /// Adds the wait for an event.
     pub(crate) fn submit_wait(self: &Arc<Stream>, name: &'static str, wait: Wait) -> Result<()> {
-        self.push(|_, ordered| {
-            if let Some(clock) = wait.capture.clock() {
+        self.push(|_, ordered, order| {
+            if let Some(clock) = wait.capture.clock(order) {
                 ordered.join(clock);
-                self.shared.progress.set_ordered(self.index, ordered);
             }
             Task::bare(name, Body::Wait(wait))
         })
         .map(|_| ())
     }
 
-    fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock) -> Task) -> Result<u64> {
+    /// Appends what `task` makes of its number, what it is ordered after, and the number of that order.
+    fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
         if let Some(failure) = self.spec.fate.failure() {
             return Err(failure.clone());
         }
@@ -165,16 +167,26 @@ impl Stream {
         if submit.closed {
             return Err(self.closed());
         }
+        let progress = &self.shared.progress;
+        let order = progress.order();
+        if submit.order != order {
+            submit.ordered = Clock::new();
+            (submit.order, submit.seen) = (order, (0, 0));
+        }
         let stamp = host.stamp();
-        if submit.seen != stamp {
+        let mut changed = submit.seen != stamp;
+        if changed {
             host.join_into(&mut submit.ordered);
             submit.seen = stamp;
-            self.shared.progress.set_ordered(self.index, &submit.ordered);
         }
-        let seq = self.shared.progress.submitted(self.index) + 1;
-        let task = task(seq, &mut submit.ordered);
+        let seq = progress.submitted(self.index) + 1;
+        let task = task(seq, &mut submit.ordered, order);
+        changed |= matches!(task.body, Body::Wait(_));
         submit.pending.push_back(task);
-        self.shared.progress.set_submitted(self.index, seq);
+        progress.set_submitted(self.index, seq);
+        if changed {
+            progress.set_ordered(self.index, order, &submit.ordered);
+        }
         drop(submit);
         if self.state.load(Ordering::SeqCst) == IDLE && self.turn(IDLE, READY) {
             self.shared.scheduler.push(self.clone());
@@ -276,7 +288,7 @@ impl Stream {
                     reached => start = reached,
                 }
                 if self.timed_out.swap(false, Ordering::SeqCst) {
-                    self.forget_order();
+                    self.shared.progress.break_order();
                     wait.waits.passed();
                     Err(self.wait_timeout(wait))
                 } else if wait.capture.park(self, seq) {
@@ -388,6 +400,7 @@ impl Stream {
     fn fail(&self, error: Error) {
         log::error!("stream {}: {}", self.index, error.text);
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
+            self.shared.progress.break_order();
             self.spec.fate.end(error.clone(), &self.shared.scheduler);
         }
         self.note(error);
@@ -461,19 +474,13 @@ impl Stream {
         Ok(())
     }
 
-    /// A wait that orders later tasks does not hold them back after all: nothing is known of what they
-    /// run after.
-    fn forget_order(&self) {
-        let mut submit = self.submit.lock();
-        submit.ordered = Clock::new();
-        submit.seen = (0, 0);
-        self.shared.progress.set_ordered(self.index, &submit.ordered);
-    }
-
     fn drop_queued(self: &Arc<Stream>) {
-        self.forget_order();
-        let seq = self.shared.progress.submitted(self.index);
-        self.dropped_to.fetch_max(seq, Ordering::SeqCst);
+        {
+            let _no_wait_comes_between = self.submit.lock();
+            self.shared.progress.break_order();
+            let seq = self.shared.progress.submitted(self.index);
+            self.dropped_to.fetch_max(seq, Ordering::SeqCst);
+        }
         if self.state.load(Ordering::SeqCst) == PARKED {
             let batch = self.batch.lock();
             let seq = self.shared.progress.finished(self.index) + 1;
@@ -539,7 +546,7 @@ impl Drop for Stream {
             }
         }
         progress.set_finished(self.index, progress.submitted(self.index));
-        progress.set_ordered(self.index, &Clock::new());
+        progress.set_ordered(self.index, 0, &Clock::new());
         progress.close(self.index);
     }
 }

@@ -408,3 +408,17 @@ fn without_a_registration_the_device_serves() {
     assert!(b.stream.synchronize(None).unwrap());
     assert_eq!(bytes(span), [9; 100]);
 }
+
+#[test]
+fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too() {
+    let b = bench();
+    let memory = b.rig.alloc(0, 4096);
+    let first = Fake::at(0x10, memory.address);
+    let lease = b.take(&b.register(&first), 64).unwrap();
+    let second = Fake { advises: true, ..first.clone() };
+    let error = b.take(&b.register(&second), 64).err().unwrap();
+    assert!(error.text.contains("still out"), "{}", error.text);
+    lease.give().unwrap();
+    let frees = first.take_calls().iter().filter(|c| matches!(c, Request::Free(7))).count();
+    assert_eq!(frees, 1);
+}

@@ -126,12 +126,20 @@ impl External {
             );
             self.turnstiles.abandon();
         };
-        let called =
-            self.turnstile.pass(visit, || host::in_callback(|| self.user.call(request, &left)));
+        let called = self.turnstile.pass(visit, || match self.shared.exiting() {
+            false => Some(host::in_callback(|| self.user.call(request, &left))),
+            true => None,
+        });
+        let called = called.ok_or_else(|| self.too_late())?;
         called.map_err(|Thrown(text)| {
             let text = if text.is_empty() { text } else { format!(": {text}") };
             failure(format!("{visit} threw a C++ exception{text}"))
         })
+    }
+
+    fn too_late(&self) -> Error {
+        let text = format!("{} is not called any more: the process is exiting", self.name());
+        Error::new(Code::RtInternal, text)
     }
 
     /// Takes a block from the user and admits it; runs behind the turnstile.
@@ -146,16 +154,20 @@ impl External {
         if let Some(out) = self.outstanding.find(self.maker(), block) {
             return Err(out_twice(&asked, block, &out));
         }
+        let mut taken = false;
         let admitted = self
             .call(Request::Address(block), stream)
             .and_then(|address| self.place(&asked, block, address, bytes, stream))
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
                 Err(Clash::Block(other) | Clash::Bytes(other)) => {
+                    // The same block of the same object, through other functions: it goes back once.
+                    taken = (other.object, other.block) == (out.object, out.block);
                     Err(overlap(&asked, &out, &other))
                 }
             });
         if admitted.is_err()
+            && !taken
             && let Err(error) = self.call(Request::Free(block), stream)
         {
             log::error!("{}", error.text);
@@ -244,8 +256,7 @@ impl Supply for External {
             return Ok(Block { address: 0, bytes: 0, token: 0, poison: None });
         }
         if self.shared.exiting() {
-            let text = format!("{} is not called any more: the process is exiting", self.name());
-            return Err(Error::new(Code::RtInternal, text));
+            return Err(self.too_late());
         }
         let near = ask.near.filter(|_| self.user.takes_advice());
         let request = match near.and_then(|near| near.checked_sub(ask.front as usize)) {

@@ -90,11 +90,12 @@ impl Backing for Loan {
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut ledger = self.ledger.lock();
-        if !ledger.closed {
-            ledger.lent -= range.end - range.start;
-            self.arena.take_back(range.clone());
-            self.changed.store(true, Ordering::Relaxed);
+        if ledger.closed {
+            return Vec::new();
         }
+        ledger.lent -= range.end - range.start;
+        self.arena.take_back(range.clone());
+        self.changed.store(true, Ordering::Relaxed);
         vec![range]
     }
 }

@@ -36,6 +36,8 @@ pub struct StreamPool {
     closing: AtomicBool,
     /// Nothing is left for the user.
     ended: AtomicBool,
+    /// Nothing is left at all, or soon will be.
+    gone: AtomicBool,
     /// What was queued when its device ended: until that is done its memory stays where it is.
     last_tails: OnceLock<Clock>,
 }
@@ -75,6 +77,7 @@ impl StreamPool {
             release_above: AtomicU64::new(u64::MAX),
             closing: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             last_tails: OnceLock::new(),
         }
     }
@@ -307,6 +310,10 @@ impl Memory {
     /// Ends a pool: its memory goes back to the device. The caller has seen to it that no task uses it.
     pub fn end_pool(&self, pool: &StreamPool) {
         pool.ended.store(true, Ordering::Release);
+        // Once: afterwards its number may be another's.
+        if pool.gone.swap(true, Ordering::AcqRel) {
+            return;
+        }
         self.write_off(pool);
         pool.loan().close();
         let mut table = self.pools.table.lock();
@@ -353,10 +360,13 @@ impl Memory {
     /// their memory: then it goes back when those are done.
     pub(super) fn end_pools(&self, device: u32) {
         let tails = self.progress.tails();
+        self.pools.table.lock().built_in[device as usize] = None;
         for pool in self.pools.all().iter().filter(|pool| pool.device == device) {
             let _ = pool.last_tails.set(tails.clone());
             pool.ended.store(true, Ordering::Release);
-            self.write_off(pool);
+            if !pool.gone.load(Ordering::Acquire) {
+                self.write_off(pool);
+            }
             self.pools.thresholds.store(true, Ordering::Relaxed);
             self.finish_pool(pool);
         }

@@ -11,7 +11,8 @@ use crate::sync::Arc;
 /// user; plain, or under layers.
 ///
 /// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the
-/// user run on the calling thread, inside the call. **Asynchrony.** No call waits for a stream.
+/// user run on the calling thread, inside the call. **Asynchrony.** No call
+/// waits for a stream, but for one that would else be out of memory.
 pub trait Supply: Send + Sync {
     /// What the user calls it, for error texts: `the pool of device 0`, `the allocator 0x.. of stream 3`.
     fn name(&self) -> String;

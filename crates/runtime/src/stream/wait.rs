@@ -37,7 +37,7 @@ impl Stream {
         let done = host.synchronize(|| self.wait_finished(seq, limit));
         if done && seq > 0 {
             clock.raise(Epoch { stream: self.index, seq });
-            host.learn(&clock);
+            host.learn(&self.shared.progress.done_of(&clock));
         }
         done
     }

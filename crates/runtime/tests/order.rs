@@ -1,0 +1,194 @@
+//! Orders that are broken: by an abort, a forced end, a wait that ran out of time. Memory that somebody
+//! still uses is not handed to whoever only seemed to come after.
+#![cfg(not(feature = "shuttle"))]
+
+use cairn_runtime::event::{Event, Kind, flag};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::pool::{Pooled, StreamPool};
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Task};
+use std::sync::Arc;
+use std::time::Duration;
+
+mod support;
+use support::*;
+
+const SHORT: Duration = Duration::from_millis(20);
+
+/// Two streams; the first is held up and has freed a block that its tasks still use.
+struct Scene {
+    gate: Gate,
+    busy: Arc<Stream>,
+    block: usize,
+    pool: Arc<StreamPool>,
+    rig: Rig,
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let rig = rig(2, |_| ());
+        rig.set_device(0).unwrap();
+        let busy = rig.new_stream();
+        let pool = rig.shared.memory.create_pool(0, u64::MAX);
+        let gate = Gate::default();
+        busy.submit(gate.task()).unwrap();
+        let mut scene = Scene { gate, busy, block: 0, pool, rig };
+        scene.block = scene.take(&scene.busy);
+        scene.free(&scene.busy);
+        scene
+    }
+
+    fn take(&self, stream: &Stream) -> usize {
+        let ask = Ask::bytes(4 * MIB);
+        self.rig.shared.memory.allocate_ordered(&self.pool, &ask, stream).unwrap()
+    }
+
+    fn free(&self, stream: &Stream) {
+        self.rig.shared.memory.free_ordered(self.block, stream).unwrap();
+    }
+
+    /// A new stream that waits for the busy one.
+    fn waiting(&self, limit: Duration) -> Arc<Stream> {
+        let stream = self.rig.new_stream();
+        let event = event();
+        event.record(&self.busy).unwrap();
+        event.wait(&stream, limit).unwrap();
+        stream
+    }
+
+    fn keeps_its_block_from(self, stream: &Arc<Stream>) {
+        stream.submit(Task::bare("nothing", Body::Nothing)).unwrap();
+        let got = self.take(stream);
+        assert_ne!(got, self.block, "the busy stream still uses it");
+        self.gate.open();
+        self.rig.synchronize(&self.busy, None).unwrap();
+    }
+}
+
+impl Drop for Scene {
+    fn drop(&mut self) {
+        self.gate.open();
+    }
+}
+
+fn event() -> Event {
+    Event::new(0, Kind::Ex, flag::SYNC).unwrap()
+}
+
+fn until_idle(stream: &Stream) {
+    while !stream.is_idle() {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn an_order_that_holds_hands_memory_on() {
+    let scene = Scene::new();
+    let stream = scene.waiting(Duration::ZERO);
+    assert_eq!(scene.take(&stream), scene.block);
+}
+
+#[test]
+fn memory_that_had_moved_when_its_stream_was_aborted() {
+    let scene = Scene::new();
+    let stream = scene.waiting(Duration::ZERO);
+    assert_eq!(scene.take(&stream), scene.block);
+    scene.free(&stream);
+    stream.abort();
+    scene.keeps_its_block_from(&stream);
+}
+
+#[test]
+fn memory_that_had_moved_when_its_stream_was_forced_to_end() {
+    let scene = Scene::new();
+    let stream = scene.waiting(Duration::ZERO);
+    assert_eq!(scene.take(&stream), scene.block);
+    scene.free(&stream);
+    stream.close(false).unwrap();
+    until_idle(&stream);
+    let third = scene.rig.new_stream();
+    scene.keeps_its_block_from(&third);
+}
+
+#[test]
+fn a_record_behind_an_aborted_wait() {
+    let scene = Scene::new();
+    let stream = scene.waiting(Duration::ZERO);
+    let behind = event();
+    behind.record(&stream).unwrap();
+    stream.abort();
+    until_idle(&stream);
+    assert!(behind.is_complete());
+    let third = scene.rig.new_stream();
+    behind.wait(&third, Duration::ZERO).unwrap();
+    scene.keeps_its_block_from(&third);
+}
+
+#[test]
+fn a_wait_for_a_record_whose_own_wait_is_aborted_later() {
+    let scene = Scene::new();
+    let stream = scene.waiting(Duration::ZERO);
+    let behind = event();
+    behind.record(&stream).unwrap();
+    let third = scene.rig.new_stream();
+    behind.wait(&third, Duration::ZERO).unwrap();
+    stream.abort();
+    until_idle(&third);
+    scene.keeps_its_block_from(&third);
+}
+
+#[test]
+fn a_host_that_synchronizes_an_event_behind_a_wait_that_ran_out_of_time() {
+    let scene = Scene::new();
+    let stream = scene.waiting(SHORT);
+    let behind = event();
+    behind.record(&stream).unwrap();
+    assert!(behind.synchronize(None).unwrap());
+    let third = scene.rig.new_stream();
+    scene.keeps_its_block_from(&third);
+}
+
+#[test]
+fn a_host_that_synchronizes_a_stream_whose_wait_ran_out_of_time() {
+    let scene = Scene::new();
+    let stream = scene.waiting(SHORT);
+    assert!(scene.rig.synchronize(&stream, None).is_err(), "the wait failed");
+    let third = scene.rig.new_stream();
+    scene.keeps_its_block_from(&third);
+}
+
+#[test]
+fn a_device_that_is_reset_and_set_again_while_another_works() {
+    let rig = rig(2, |_| ());
+    rig.set_device(1).unwrap();
+    let other = rig.new_stream();
+    let gate = Gate::default();
+    other.submit(gate.task()).unwrap();
+    for _ in 0..2 {
+        rig.set_device(0).unwrap();
+        let stream = rig.new_stream();
+        let supply = Pooled::built_in(&rig.shared, 0);
+        Lease::take(&supply, &Ask::bytes(MIB), Some(&stream)).unwrap().give().unwrap();
+        drop((supply, stream));
+        rig.reset_device(0, false).unwrap();
+    }
+    gate.open();
+}
+
+#[test]
+fn a_late_trim_of_a_pool_that_has_ended() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let stream = rig.new_stream();
+    let memory = &rig.shared.memory;
+    let pool = memory.create_pool(0, u64::MAX);
+    let block = memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), &stream).unwrap();
+    memory.free_ordered(block, &stream).unwrap();
+    memory.end_pool(&pool);
+    let mine = rig.alloc(0, 4 * MIB);
+    stream.submit(fill(mine, 7)).unwrap();
+    rig.synchronize(&stream, None).unwrap();
+    assert_eq!(pool.trim(0), 0);
+    assert!(bytes(mine).iter().all(|&byte| byte == 7));
+}
