@@ -67,6 +67,9 @@ pub const STREAM_DESTROY_PRE: c_uint = 2;
 pub const DEVICE_RESET_POST: c_uint = 3;
 /// `ACL_ERROR`.
 pub const LOG_ERROR: c_uint = 3;
+/// What aclrtSetCurrentContext says of a context that was destroyed: a parameter, context or handle that
+/// is not valid.
+pub const NO_SUCH_CONTEXT: [Code; 3] = [107000, 107001, 107017];
 
 macro_rules! functions {
     (

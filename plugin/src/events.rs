@@ -139,9 +139,9 @@ impl Stream {
         if proof.tick != 0 || proof.context.is_null() || is_captured(acl, self.handle()) {
             return;
         }
-        let Ok(_visit) = Visit::to_context(acl, proof.context) else {
-            proof.context = null_mut();
-            return;
+        let _visit = match Visit::to_context(acl, proof.context) {
+            Ok(visit) => visit,
+            Err(code) => return self.lose_context(proof, code),
         };
         let ticks = &self.ticks[Door::Direct as usize];
         let tick = ticks.end();
@@ -153,10 +153,24 @@ impl Stream {
         }
     }
 
+    /// The context cannot be entered. If that is because it is no more, neither is the stream: a default
+    /// stream ends without being announced, with its context, which waits for it.
+    fn lose_context(&self, proof: &mut Proof, code: acl::Code) {
+        proof.context = null_mut();
+        if acl::NO_SUCH_CONTEXT.contains(&code) {
+            proof.ending = true;
+            self.hide();
+            self.ticks[Door::Direct as usize].finish(FOR_EVER);
+        }
+    }
+
     /// Sees whether the event under way is complete.
     fn look(&self, acl: &Acl, proof: &mut Proof) {
         let (Some(query), false) = (acl.aclrtQueryEventStatus, proof.tick == 0) else { return };
-        let Ok(_visit) = Visit::to_context(acl, proof.event_context) else { return };
+        let _visit = match Visit::to_context(acl, proof.event_context) {
+            Ok(visit) => visit,
+            Err(code) => return self.lose_context(proof, code),
+        };
         let mut status = 0;
         // SAFETY: the event is ours and the status goes to a place of ours.
         if unsafe { query(proof.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {

@@ -94,9 +94,14 @@ impl Stream {
         (self.generation.load(Ordering::Acquire) as usize) << 32 | (self.number as usize + 1)
     }
 
+    /// It cannot be found from now on.
+    pub(crate) fn hide(&self) {
+        self.key.store(0, Ordering::Release);
+    }
+
     /// The stream is about to be destroyed: it cannot be found from now on.
     pub fn end(&self, acl: &Acl) {
-        self.key.store(0, Ordering::Release);
+        self.hide();
         self.prove_last(acl);
     }
 

@@ -1,6 +1,6 @@
 //! Being on another device, or in another context, for a moment.
 
-use crate::acl::{Acl, Handle};
+use crate::acl::{Acl, Code, Handle};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The calling thread is where it was asked to be; dropping this brings it back to where it was. A
@@ -11,8 +11,8 @@ pub struct Visit<'a> {
 }
 
 impl<'a> Visit<'a> {
-    /// In a context.
-    pub fn to_context(acl: &'a Acl, context: Handle) -> Result<Visit<'a>, String> {
+    /// In a context; the code if ACL does not let us.
+    pub fn to_context(acl: &'a Acl, context: Handle) -> Result<Visit<'a>, Code> {
         let here = current(acl);
         if here == Some(context) {
             return Ok(Visit { acl, back: None });
@@ -21,7 +21,7 @@ impl<'a> Visit<'a> {
         let code = unsafe { (acl.aclrtSetCurrentContext)(context) };
         match code {
             0 => Ok(Visit { acl, back: here }),
-            code => Err(format!("aclrtSetCurrentContext({context:?}) returned {code}")),
+            code => Err(code),
         }
     }
 
