@@ -7,7 +7,7 @@
 
 int main(void)
 {
-    GROUP("many contexts, a block on the default stream of each");
+    GROUP("pool many contexts, a block on the default stream of each");
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
     aclrtContext home;
