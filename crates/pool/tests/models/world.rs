@@ -1,0 +1,143 @@
+//! A pool over numbers, and what is true of its memory: who holds a granule, and which work touched it
+//! last.
+
+use crate::device::{Device, STREAMS};
+use cairn_pool::clock::{Clock, Epoch, StreamIndex};
+use cairn_pool::{Backing, GRANULE, Outcome, Pool};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+/// What one execution of a model is about.
+pub struct World {
+    /// The streams.
+    pub device: Arc<Device>,
+    /// The pool.
+    pub pool: Pool<Arc<Device>, Granules>,
+    truth: Mutex<BTreeMap<u64, Granule>>,
+}
+
+/// A block that a modelled thread holds.
+pub struct Held {
+    /// Its first byte.
+    pub offset: u64,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Granule {
+    held: bool,
+    uses: Clock,
+}
+
+/// A backing that knows which granules it gave.
+#[derive(Default)]
+pub struct Granules(Mutex<Given>);
+
+#[derive(Default)]
+struct Given {
+    end: u64,
+    granules: BTreeSet<u64>,
+}
+
+impl Backing for Granules {
+    fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
+        let mut given = self.0.lock().unwrap();
+        let range = given.end..given.end + bytes;
+        given.end = range.end;
+        given.granules.extend(range.clone().step_by(GRANULE as usize));
+        Ok(range)
+    }
+
+    fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut given = self.0.lock().unwrap();
+        for granule in range.clone().step_by(GRANULE as usize) {
+            assert!(given.granules.remove(&granule), "{granule} was taken back before");
+        }
+        vec![range]
+    }
+}
+
+impl Granules {
+    fn has(&self, granule: u64) -> bool {
+        self.0.lock().unwrap().granules.contains(&granule)
+    }
+}
+
+impl Held {
+    fn granules(&self) -> impl Iterator<Item = u64> + use<> {
+        (self.offset..self.offset + self.size).step_by(GRANULE as usize)
+    }
+}
+
+impl World {
+    /// An empty pool with this budget.
+    pub fn new(budget: u64) -> World {
+        let device = Arc::new(Device::default());
+        let pool = Pool::new(device.clone(), Granules::default(), budget);
+        World { device, pool, truth: Mutex::default() }
+    }
+
+    /// A block for a stream, if there is one now. Panics if another holds a part of it, or the stream
+    /// may overtake work on it.
+    pub fn take(&self, bytes: u64, stream: usize) -> Option<Held> {
+        let outcome = self.pool.allocate(bytes, GRANULE, stream as StreamIndex);
+        let Outcome::Ready { offset, size } = outcome else {
+            assert!(!matches!(outcome, Outcome::Exhausted(_)), "{outcome:?}");
+            return None;
+        };
+        let block = Held { offset, size };
+        let marks = self.device.marks();
+        let mut truth = self.truth.lock().unwrap();
+        for at in block.granules() {
+            assert!(self.pool.backing().has(at), "{at} is not backed");
+            let granule = truth.entry(at).or_default();
+            assert!(!granule.held, "{at} is held twice");
+            let uses = std::mem::take(&mut granule.uses);
+            assert!(marks.may_use(stream, &uses), "{at} on stream {stream} before {uses:?}");
+            granule.held = true;
+        }
+        Some(block)
+    }
+
+    /// Work on a stream touches a block.
+    pub fn work(&self, block: &Held, stream: usize) {
+        let epoch: Epoch = self.device.submit(stream);
+        let mut truth = self.truth.lock().unwrap();
+        for at in block.granules() {
+            truth.get_mut(&at).expect("held").uses.raise(epoch);
+        }
+    }
+
+    /// Work on another stream touches a block, and the pool knows.
+    pub fn share(&self, block: &Held, stream: usize) {
+        self.pool.record_use(block.offset, stream as StreamIndex).unwrap();
+        self.work(block, stream);
+    }
+
+    /// Gives a block back on a stream.
+    pub fn give(&self, block: Held, stream: usize) {
+        self.truth_ends(&block);
+        assert_eq!(self.pool.free(block.offset, stream as StreamIndex), Ok(block.size));
+    }
+
+    /// Nobody holds the block any more.
+    pub fn truth_ends(&self, block: &Held) {
+        let mut truth = self.truth.lock().unwrap();
+        for at in block.granules() {
+            truth.get_mut(&at).expect("held").held = false;
+        }
+    }
+
+    /// All blocks are back: when all work has ended, so is all memory.
+    pub fn end(&self) {
+        self.device.finish_all();
+        let figures = self.pool.figures();
+        assert_eq!((figures.live, figures.requested, figures.blocks), (0, 0, 0), "{figures:?}");
+        assert_eq!(figures.waiting, 0, "{figures:?}");
+        let of = |stream: usize| self.pool.figures_of(stream as StreamIndex).unwrap_or_default();
+        assert_eq!((0..STREAMS).map(|stream| of(stream).live).sum::<u64>(), 0);
+        assert_eq!(self.pool.trim(0), figures.reserved);
+        assert!(self.pool.backing().0.lock().unwrap().granules.is_empty());
+    }
+}

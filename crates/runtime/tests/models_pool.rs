@@ -1,0 +1,191 @@
+//! The pool on the engine's own clocks, and the ends of pools, under a scheduler that tries many
+//! interleavings: see `models.rs`.
+
+#![cfg(feature = "shuttle")]
+
+use cairn_runtime::clock::Epoch;
+use cairn_runtime::config::Config;
+use cairn_runtime::event::{Event, Kind, flag};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::pool::StreamPool;
+use cairn_runtime::shared::Shared;
+use cairn_runtime::stream::{Fate, Stream, StreamSpec};
+use cairn_runtime::sync::{Arc, thread};
+use cairn_runtime::task::{Place, Span, Task};
+use shuttle::scheduler::{PctScheduler, RandomScheduler};
+use std::time::Duration;
+
+const BYTES: u64 = 4096;
+
+fn explore(model: impl Fn() + Send + Sync + 'static) {
+    let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
+    let iterations = asked.unwrap_or(1000);
+    let model = std::sync::Arc::new(model);
+    let mut config = shuttle::Config::new();
+    config.stack_size = 1 << 18;
+    let (random, pct) = (model.clone(), model);
+    shuttle::Runner::new(RandomScheduler::new(iterations), config.clone()).run(move || random());
+    shuttle::Runner::new(PctScheduler::new(3, iterations), config).run(move || pct());
+}
+
+/// One engine inside one execution, and a pool of it.
+struct World {
+    shared: Arc<Shared>,
+    fate: Arc<Fate>,
+    pool: Arc<StreamPool>,
+}
+
+impl World {
+    fn new() -> Arc<World> {
+        let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
+        config.visible = vec![0];
+        config.device_memory = 8 << 20;
+        config.budget = 16 << 20;
+        let shared = Shared::new(config, 8).unwrap();
+        shared.scheduler.start(1).unwrap();
+        let pool = shared.memory.create_pool(0, u64::MAX);
+        shared.memory.set_release_above(&pool, 0);
+        Arc::new(World { shared, fate: Arc::default(), pool })
+    }
+
+    fn stream(&self) -> Arc<Stream> {
+        let fate = self.fate.clone();
+        let spec = StreamSpec { device: 0, context: 1, fate, priority: 0, flags: 0 };
+        Stream::new(&self.shared, spec).unwrap()
+    }
+
+    fn take(&self, stream: &Arc<Stream>) -> Option<usize> {
+        self.shared.memory.take_from(&self.pool, BYTES, stream).ok()
+    }
+
+    fn give(&self, address: usize, stream: &Arc<Stream>) {
+        self.shared.memory.give_back(address, stream).unwrap();
+    }
+
+    fn fill(&self, address: usize, stream: &Arc<Stream>) -> Epoch {
+        let span = Span { address, bytes: BYTES as usize, place: Place::Device(0) };
+        let seq = stream.submit(Task::fill("fill", span, 7)).unwrap();
+        Epoch { stream: stream.index, seq }
+    }
+
+    fn synchronize(&self, stream: &Arc<Stream>) {
+        assert!(stream.synchronize(None).unwrap());
+        self.shared.memory.settle_pools(0);
+        assert!(stream.take_failure().is_none());
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.shared.memory.info(0).0
+    }
+
+    fn end(&self) {
+        self.shared.scheduler.stop();
+        while Arc::strong_count(&self.shared.scheduler) > 1 {
+            thread::yield_now();
+        }
+    }
+}
+
+#[test]
+fn a_wait_counts_before_it_orders() {
+    explore(|| {
+        let world = World::new();
+        let (a, b, c) = (world.stream(), world.stream(), world.stream());
+        let block = world.take(&a).unwrap();
+        let used = world.fill(block, &b);
+        let waiter = {
+            let (a, b) = (a.clone(), b.clone());
+            thread::spawn(move || {
+                let event = Event::new(0, Kind::Ex, flag::SYNC).unwrap();
+                event.record(&b).unwrap();
+                event.wait(&a, Duration::ZERO).unwrap();
+            })
+        };
+        world.give(block, &b);
+        let taken = world.take(&c).unwrap();
+        let progress = &world.shared.progress;
+        assert!(
+            taken != block || progress.covers(used) || progress.is_ordered(c.index, used),
+            "stream c has the block before stream b is done with it"
+        );
+        world.give(taken, &c);
+        waiter.join().unwrap();
+        [a, b, c].iter().for_each(|stream| world.synchronize(stream));
+        world.end();
+    });
+}
+
+#[test]
+fn a_pool_ends_once_and_with_its_last_block() {
+    explore(|| {
+        let world = World::new();
+        let before = world.free_bytes();
+        let (a, b) = (world.stream(), world.stream());
+        let block = world.take(&a).unwrap();
+        let user = {
+            let (world, a) = (world.clone(), a.clone());
+            thread::spawn(move || {
+                world.fill(block, &a);
+                world.give(block, &a);
+                world.synchronize(&a);
+            })
+        };
+        let late = {
+            let (world, b) = (world.clone(), b.clone());
+            thread::spawn(move || {
+                if let Some(block) = world.take(&b) {
+                    world.fill(block, &b);
+                    world.give(block, &b);
+                }
+                world.synchronize(&b);
+            })
+        };
+        world.shared.memory.close_pool(&world.pool);
+        assert!(world.take(&a).is_none(), "it gives no more");
+        let other = world.shared.memory.create_pool(0, u64::MAX);
+        let kept = world.shared.memory.take_from(&other, BYTES, &a).unwrap();
+        user.join().unwrap();
+        late.join().unwrap();
+        world.synchronize(&a);
+        assert!(world.pool.has_ended());
+        assert_eq!(other.figures().live, BYTES, "the end of one pool is not that of another");
+        world.fill(kept, &a);
+        world.give(kept, &a);
+        world.synchronize(&a);
+        world.shared.memory.end_pool(&other);
+        assert_eq!(world.free_bytes(), before);
+        world.end();
+    });
+}
+
+#[test]
+fn a_closed_device_takes_its_pools_with_it() {
+    explore(|| {
+        let world = World::new();
+        let before = world.free_bytes();
+        let (a, b) = (world.stream(), world.stream());
+        let block = world.take(&a).unwrap();
+        let elsewhere = {
+            let (world, b) = (world.clone(), b.clone());
+            thread::spawn(move || {
+                world.fill(block, &b);
+                world.synchronize(&b);
+            })
+        };
+        let taker = {
+            let (world, a) = (world.clone(), a.clone());
+            thread::spawn(move || {
+                world.take(&a);
+            })
+        };
+        elsewhere.join().unwrap();
+        world.shared.memory.clear(0);
+        taker.join().unwrap();
+        assert!(world.pool.has_ended() && world.take(&a).is_none());
+        assert!(world.shared.memory.give_back(block, &a).is_err());
+        assert_eq!(world.free_bytes(), before);
+        let fresh = world.shared.memory.create_pool(0, u64::MAX);
+        assert!(world.shared.memory.allocate_ordered(&fresh, &Ask::bytes(BYTES), &a).is_ok());
+        world.end();
+    });
+}
