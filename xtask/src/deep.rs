@@ -8,6 +8,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
+    fuzz,
     step::{Counts, announce, cargo, counted},
     target_dir, test, toolkit,
 };
@@ -15,7 +16,7 @@ use crate::{
 /// How many schedules shuttle tries per model here.
 const SCHEDULES: &str = "5000";
 
-/// Runs long stress, many schedules, the thread sanitizer and miri; exits with 1 when one failed.
+/// Runs long stress, many schedules, fuzzing, the thread sanitizer and miri; exits with 1 when one failed.
 pub fn run(root: &Path) -> Result<()> {
     let mut total = Counts::default();
     let mut skipped = Vec::new();
@@ -31,10 +32,10 @@ pub fn run(root: &Path) -> Result<()> {
         .and_then(|toolkit| counted(test::programs(root, &toolkit).env("CAIRN_STRESS", "long"))));
 
     announce("many schedules");
-    match test::models(root) {
-        Some(mut models) => add(counted(models.env("CAIRN_SHUTTLE_ITERATIONS", SCHEDULES))),
-        None => skipped.push("schedules: crates/runtime/tests/models.rs is not there"),
-    }
+    add(counted(test::models(root).env("CAIRN_SHUTTLE_ITERATIONS", SCHEDULES)));
+
+    announce("fuzzing");
+    add(fuzz::run(root));
 
     announce("thread sanitizer");
     let rebuilt =
@@ -53,7 +54,6 @@ pub fn run(root: &Path) -> Result<()> {
     } else {
         skipped.push("miri: this toolchain has none (it comes with nightly)");
     }
-    skipped.push("fuzzing: no targets yet");
 
     announce("skipped");
     for reason in skipped {

@@ -5,6 +5,7 @@ mod cache;
 mod coverage;
 mod deep;
 mod demo;
+mod fuzz;
 mod r#gen;
 mod lint;
 mod step;
@@ -56,7 +57,7 @@ enum Chore {
     Lint,
     /// Make or find the pinned Python environment and print its interpreter
     Venv,
-    /// Long stress, more schedules, sanitizers; says what it skipped
+    /// Long stress, more schedules, fuzzing, sanitizers; says what it skipped
     Deep,
 }
 

@@ -35,10 +35,8 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     announce("unit tests");
     let units = cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
     add(counted(&mut with_counters(units)));
-    if let Some(mut models) = models(root) {
-        announce("models of concurrency");
-        add(counted(&mut models));
-    }
+    announce("models of concurrency");
+    add(counted(&mut models(root)));
     announce("toolkit");
     match toolkit::assemble(root, &toolkit::default_dir(root)) {
         Err(error) => add(Err(error)),
@@ -63,17 +61,13 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
     Ok(())
 }
 
-/// The shuttle models, when there are any, in a target folder of their own: the feature changes
-/// every lock, and sharing the folder would rebuild the world twice a run.
-pub fn models(root: &Path) -> Option<Command> {
-    root.join("crates/runtime/tests/models.rs").exists().then(|| {
-        let mut command = cargo(
-            root,
-            &["test", "-p", "cairn-runtime", "--features", "shuttle", "--test", "models*"],
-        );
-        command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
-        command
-    })
+/// The shuttle models, in a target folder of their own: the feature changes every lock, and sharing
+/// the folder would rebuild the world twice a run.
+pub fn models(root: &Path) -> Command {
+    let mut command = cargo(root, &["test", "-p", "cairn-pool", "-p", "cairn-runtime"]);
+    command.args(["--features", "shuttle", "--test", "models*", "--no-fail-fast"]);
+    command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
+    command
 }
 
 /// The C and C++ programs, which find the toolkit by `CAIRN_TOOLKIT`.

@@ -1,0 +1,14 @@
+//! What inputs are tried on: an entry function a target, which panics when something is wrong.
+//!
+//! `targets/` has a program for each, in which libFuzzer searches for inputs that reach new code;
+//! `cargo xtask deep` builds and runs them. `corpus/` keeps a few inputs that together reach what is
+//! known; `tests/corpus.rs` plays them through the same functions in every run of the tests.
+
+mod operations;
+mod spec;
+
+#[path = "../../../crates/pool/tests/model/mod.rs"]
+pub mod model;
+
+pub use operations::{Operations, pool};
+pub use spec::spec;

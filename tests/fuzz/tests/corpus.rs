@@ -1,0 +1,59 @@
+//! Plays every input that is kept, without any search.
+
+use cairn_fuzz::Operations;
+use cairn_fuzz::model::Op;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// The inputs of a target, by name.
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target);
+    let mut inputs: Vec<_> = std::fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    inputs.sort();
+    assert!(inputs.len() >= 10, "{} has {} inputs", folder.display(), inputs.len());
+    inputs
+}
+
+fn play(target: &str, entry: fn(&[u8])) {
+    for (name, data) in corpus(target) {
+        if let Err(panic) = std::panic::catch_unwind(|| entry(&data)) {
+            eprintln!("the input corpus/{target}/{name} fails");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn pool() {
+    play("pool", cairn_fuzz::pool);
+}
+
+#[test]
+fn spec() {
+    play("spec", cairn_fuzz::spec);
+}
+
+#[test]
+fn the_inputs_of_the_pool_do_everything() {
+    let mut seen = BTreeSet::new();
+    for (_, data) in corpus("pool") {
+        seen.extend(Operations(&data[1..]).map(|op| match op {
+            Op::Allocate(..) => "allocate",
+            Op::Free(..) => "free",
+            Op::Use(..) => "use",
+            Op::Submit(..) => "submit",
+            Op::Finish(..) => "finish",
+            Op::Order(..) => "order",
+            Op::Trim(..) => "trim",
+            Op::FinishAll => "finish all",
+        }));
+    }
+    assert_eq!(seen.len(), 8, "{seen:?}");
+}
