@@ -361,14 +361,51 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
         let mut root = self.root.lock();
         let lane = self.open(&mut root, stream);
-        let outcome = match self.search(&mut root, lane, bytes, align) {
-            Some(grant) => grant.into(),
-            None => self.grow(&mut root, lane, bytes, align),
+        let outcome = match self.look(&mut root, lane, bytes, align) {
+            Ok(grant) => return grant.into(),
+            Err(refused) => self.look_again(&mut root, lane, bytes, align, refused),
         };
         if !matches!(outcome, Outcome::Ready { .. }) {
             lane.lock().count_failure();
         }
         outcome
+    }
+
+    /// Looks everywhere. The error is what the backing said, if it was asked.
+    fn look(
+        &self,
+        root: &mut Root,
+        lane: &Lane,
+        bytes: u64,
+        align: u64,
+    ) -> Result<Grant, Option<String>> {
+        match self.search(root, lane, bytes, align) {
+            Some(grant) => Ok(grant),
+            None => self.grow(root, lane, bytes, align),
+        }
+    }
+
+    /// Looks once more before it gives up: streams have gone on meanwhile. What they had not done when
+    /// this began is what to wait for; what they had is found. A backing that refused is not asked again.
+    fn look_again(
+        &self,
+        root: &mut Root,
+        lane: &Lane,
+        bytes: u64,
+        align: u64,
+        refused: Option<String>,
+    ) -> Outcome {
+        let (free, clock) = self.unfinished_of_all(root);
+        let found = match refused {
+            Some(reason) => self.search(root, lane, bytes, align).ok_or(Some(reason)),
+            None => self.look(root, lane, bytes, align),
+        };
+        match found {
+            Ok(grant) => grant.into(),
+            Err(_) if free >= bytes && !clock.marks().is_empty() => Outcome::Wait(clock),
+            Err(Some(reason)) => Outcome::Exhausted(reason),
+            Err(None) => Outcome::OverBudget,
+        }
     }
 
     /// The lane of a stream, made if it is the first time.
@@ -485,10 +522,14 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     }
 
     /// Gets more from the backing.
-    fn grow(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Outcome {
-        let Some(need) = bytes.max(1).checked_next_multiple_of(GRANULE) else {
-            return Outcome::OverBudget;
-        };
+    fn grow(
+        &self,
+        root: &mut Root,
+        lane: &Lane,
+        bytes: u64,
+        align: u64,
+    ) -> Result<Grant, Option<String>> {
+        let need = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or(None)?;
         let room = |root: &Root, more: u64| {
             root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
         };
@@ -535,15 +576,16 @@ impl<P: Progress, B: Backing> Pool<P, B> {
                         })
                     };
                     if let Some(grant) = granted {
-                        return grant.into();
+                        return Ok(grant);
                     }
                 }
             }
         }
-        self.refusal(root, need, refused)
+        Err(refused)
     }
 
-    fn refusal(&self, root: &Root, need: u64, refused: Option<String>) -> Outcome {
+    /// Bytes that are free, or will be, and the points that they wait for.
+    fn unfinished_of_all(&self, root: &Root) -> (u64, Clock) {
         let mut free = root.tlsf.total();
         let mut clock = Clock::new();
         for lane in self.lanes() {
@@ -554,11 +596,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             free += bytes;
             clock.join(&unfinished);
         }
-        match refused {
-            _ if free >= need && !clock.marks().is_empty() => Outcome::Wait(clock),
-            Some(reason) => Outcome::Exhausted(reason),
-            None => Outcome::OverBudget,
-        }
+        (free, clock)
     }
 
     /// Releases holes of the root, the highest first, until at most `keep` bytes are reserved.
