@@ -62,7 +62,7 @@ static void in_order(aclrtMemPool pool)
 {
     aclrtEvent event = NULL;
     unsigned char *result = NULL;
-    enum { SIZE = 64 << 10, ROUNDS = 50 };
+    enum { SIZE = 2 << 20, ROUNDS = 50 };
     GROUP("acl_soma_4 one stream has its block again before the work on it is done");
     CHECK_OK(aclrtMallocHost((void **)&result, ROUNDS * 16));
     gate_put(&gate, a);
@@ -94,17 +94,17 @@ static void in_order(aclrtMemPool pool)
     GROUP("acl_soma_4 unless the pool is told not to follow events");
     uint32_t follow = 0;
     aclrtMemPool deaf = make_pool(0, 0);
-    void *fourth = take(deaf, 3 * MIB, a);
+    void *fourth = take(deaf, 4 * MIB, a);
     CHECK_OK(aclrtMemPoolFreeAsync(fourth, a));
     CHECK_OK(aclrtRecordEvent(event, a));
     CHECK_OK(aclrtStreamWaitEvent(b, event));
     CHECK_OK(aclrtStreamWaitEvent(c, event));
     CHECK_OK(aclrtMemPoolSetAttr(deaf, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
-    void *fifth = take(deaf, 3 * MIB, b);
+    void *fifth = take(deaf, 4 * MIB, b);
     CHECK(fifth != fourth);
     follow = 1;
     CHECK_OK(aclrtMemPoolSetAttr(deaf, ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES, &follow));
-    CHECK(take(deaf, 3 * MIB, c) == fourth);
+    CHECK(take(deaf, 4 * MIB, c) == fourth);
     CHECK_OK(aclrtMemPoolFreeAsync(fourth, c));
     CHECK_OK(aclrtMemPoolFreeAsync(fifth, b));
     CHECK_OK(aclrtMemPoolDestroy(deaf));
@@ -128,14 +128,14 @@ static void in_order(aclrtMemPool pool)
 static void freed_elsewhere(aclrtMemPool pool)
 {
     GROUP("acl_soma_4 a block freed on a second stream waits for both");
-    void *block = take(pool, 3 * MIB, a);
+    void *block = take(pool, 4 * MIB, a);
     gate_put(&gate, b);
     CHECK_OK(aclrtMemPoolFreeAsync(block, b));
-    void *more = take(pool, 3 * MIB, a);
+    void *more = take(pool, 4 * MIB, a);
     CHECK(more != block);
     gate_open(&gate);
     CHECK_OK(aclrtSynchronizeStream(b));
-    CHECK(take(pool, 3 * MIB, a) == block);
+    CHECK(take(pool, 4 * MIB, a) == block);
     CHECK_OK(aclrtMemPoolFreeAsync(block, a));
     CHECK_OK(aclrtMemPoolFreeAsync(more, a));
 }
