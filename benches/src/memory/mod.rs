@@ -47,7 +47,7 @@ pub fn run(out: &Path) -> Result<()> {
     let partner = Rc::new(Partner::start());
     let mut table = Table::default();
     speed::run(&field, &partner, &mut table);
-    let streams = Streams::measure(partner, speed::LENGTH);
+    let streams = Streams::measure(partner, speed::LENGTH, speed::PAIRED);
     table.print();
     println!("\nfreed by another thread on another stream: {:.1} ns", streams.handed.best);
 

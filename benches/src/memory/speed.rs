@@ -28,8 +28,11 @@ pub mod column {
     pub const HANDED: &str = "handed over";
 }
 
-/// How long each workload goes on.
+/// How long each workload of one thread goes on.
 pub const LENGTH: Length = Length { rounds: 24, time: Duration::from_secs(4) };
+
+/// How long each workload of two threads goes on: they must find both cores free.
+pub const PAIRED: Length = Length { rounds: 40, time: Duration::from_secs(8) };
 
 /// Runs every workload; the table fills column by column.
 pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
@@ -51,14 +54,14 @@ pub fn run(field: &Field, partner: &Rc<Partner>, table: &mut Table) {
     field.each_and_floor(&mut pairs);
     let alone = pairs.alone.len();
     pairs.alone.extend(pairs.beside);
-    let mut figures = race::run(pairs.alone, LENGTH);
+    let mut figures = race::run(pairs.alone, PAIRED);
     let beside = figures.split_off(alone);
     table.add(column::ALONE, figures);
     table.add(column::BESIDE, beside);
 
     let mut handed = handed::Lanes::new(partner.clone());
     field.each(&mut handed);
-    table.add(column::HANDED, race::run(handed.lanes, LENGTH));
+    table.add(column::HANDED, race::run(handed.lanes, PAIRED));
 }
 
 struct HotPairs {

@@ -29,7 +29,7 @@ pub struct Streams {
 
 impl Streams {
     /// Measures our pool.
-    pub fn measure(partner: Rc<Partner>, length: Length) -> Streams {
+    pub fn measure(partner: Rc<Partner>, single: Length, paired: Length) -> Streams {
         let figures = race::run(
             vec![
                 pair("idle", 0, false),
@@ -37,12 +37,12 @@ impl Streams {
                 pair("busy", BEHIND, false),
                 pair("busy+", BEHIND, true),
             ],
-            length,
+            single,
         );
         let added = |plain: usize| figures[plain + 1].1.best - figures[plain].1.best;
         let mut lanes = handed::Lanes::across_streams(partner);
         lanes.visit("pool", CairnPool::new());
-        let handed = race::run(lanes.lanes, length)[0].1;
+        let handed = race::run(lanes.lanes, paired)[0].1;
         Streams { recorded: added(0), recorded_busy: added(2), handed }
     }
 
