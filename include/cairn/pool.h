@@ -34,7 +34,8 @@ extern "C" {
 typedef struct cairnPoolFigures {
     uint64_t live;         /* in blocks that are held, in whole units of 512 */
     uint64_t requested;    /* asked for, of those */
-    uint64_t peak;         /* the most that was live since cairn_pool_reset_peak */
+    uint64_t peak;         /* the most that was live since cairn_pool_reset_peak; with several
+                            * streams it may be over by up to 2 MiB a stream */
     uint64_t reserved;     /* taken from ACL; of a stream: what belongs to it */
     uint64_t peakReserved; /* the most that was reserved since cairn_pool_reset_peak */
     uint64_t waiting;      /* freed, but other streams may not have it yet */

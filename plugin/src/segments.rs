@@ -94,10 +94,10 @@ impl Segments {
         let padded = bytes + 3 * GRANULE;
         let pages = Some(padded.next_multiple_of(PAGE)).filter(|&pages| pages <= room);
         let larger = pages.unwrap_or(padded);
-        let second = malloc(acl, larger);
-        // SAFETY: it was just given, and nobody has seen it.
+        // SAFETY: it was just given, and nobody has seen it. Before the next is asked for: there may not be
+        // room for both.
         unsafe { (acl.aclrtFree)(address as *mut c_void) };
-        let address = second?;
+        let address = malloc(acl, larger)?;
         let Range { start, end } = self.usable(address, larger);
         let most = room.max(bytes) / GRANULE * GRANULE;
         Ok(self.keep(address, larger, start..end.min(start.saturating_add(most))))

@@ -275,6 +275,11 @@ impl Inner {
         }
     }
 
+    /// True if a use of the block on another stream was recorded.
+    pub fn is_used_elsewhere(&self, id: BlockId) -> bool {
+        self.uses.contains_key(&id)
+    }
+
     /// Ends a held block for its owner, and returns the other streams that use it. What becomes of it is
     /// up to [`Inner::free_now`] or [`Inner::free_late`].
     pub fn end(&mut self, grant: Grant, bytes: u64, total: &Total) -> SmallVec<[StreamIndex; 2]> {

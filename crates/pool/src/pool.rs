@@ -198,6 +198,13 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         Some((grant.size, lane.stream))
     }
 
+    /// True if the held block was taken for this stream and no use elsewhere was recorded.
+    pub fn is_only_of(&self, offset: u64, stream: StreamIndex) -> bool {
+        let Ok((lane, id)) = self.owner(offset) else { return false };
+        let mut inner = lane.lock();
+        lane.stream == stream && inner.held(id, offset).is_some() && !inner.is_used_elsewhere(id)
+    }
+
     /// Gives free memory back to the backing until it has at most `keep` bytes from there; returns how
     /// much. Memory that some stream may still use stays.
     pub fn trim(&self, keep: u64) -> u64 {

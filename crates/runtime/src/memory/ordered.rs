@@ -18,7 +18,7 @@ impl Handled for StreamPool {
 }
 
 /// A pool as a supply of blocks for streams. A block that is to be poisoned is filled in the order of
-/// the stream that gives it back.
+/// the stream that gives it back, if that is its own and nobody recorded a use elsewhere.
 pub(super) struct Ordered<'a> {
     pub memory: &'a Memory,
     pub pool: &'a StreamPool,
@@ -37,7 +37,8 @@ impl Supply for Ordered<'_> {
 
     fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
         let stream = self.named(stream)?;
-        if let Some(value) = block.poison {
+        // Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
+        if let Some(value) = block.poison.filter(|_| self.pool.is_of(block.token, stream)) {
             let place = Place::Device(self.pool.device);
             let span = Span { address: block.address, bytes: block.bytes as usize, place };
             if let Err(error) = stream.submit(Task::fill("poison", span, value)) {

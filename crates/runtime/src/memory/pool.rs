@@ -226,6 +226,12 @@ impl StreamPool {
         self.wrong(address, Wrong::Unknown)
     }
 
+    /// True if only this stream may use the block that begins at `address`.
+    pub(super) fn is_of(&self, address: usize, stream: &Stream) -> bool {
+        let offset = self.arena().offset(address);
+        offset.is_some_and(|offset| self.pool.is_only_of(offset, stream.index))
+    }
+
     fn wrong(&self, address: usize, wrong: Wrong) -> Error {
         let reason = match wrong {
             Wrong::Unknown => "no block begins there",
