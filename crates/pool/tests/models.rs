@@ -112,6 +112,33 @@ fn an_event_may_come_during_a_free() {
 }
 
 #[test]
+fn an_order_may_be_broken_while_memory_moves() {
+    explore(|| {
+        let world = World::new(3 * GRANULE);
+        let block = world.take(GRANULE, 0).unwrap();
+        world.work(&block, 0);
+        world.give(block, 0);
+        world.device.order(1, 0);
+        let heir = |world: &World| {
+            for _ in 0..2 {
+                let Some(block) = world.take(GRANULE, 1) else { continue };
+                world.work(&block, 1);
+                world.give(block, 1);
+            }
+        };
+        let third = |world: &World| {
+            world.device.order(2, 1);
+            if let Some(block) = world.take(GRANULE, 2) {
+                world.work(&block, 2);
+                world.give(block, 1);
+            }
+        };
+        let breaker = |world: &World| world.device.break_order();
+        run(world, vec![Box::new(heir), Box::new(third), Box::new(breaker)]);
+    });
+}
+
+#[test]
 fn a_recorded_use_is_waited_for() {
     explore(|| {
         let user = |stream: usize, other: usize| -> Body {

@@ -2,7 +2,7 @@
 //! change.
 
 use cairn_pool::Progress;
-use cairn_pool::clock::{Clock, Epoch, StreamIndex};
+use cairn_pool::clock::{Epoch, StreamIndex};
 use shuttle::sync::Mutex;
 
 /// How many streams there are.
@@ -59,6 +59,13 @@ impl Device {
         }
     }
 
+    /// All waits are dropped, and what they ordered is so no more.
+    pub fn break_order(&self) {
+        let mut marks = self.0.lock().unwrap();
+        marks.waits.clear();
+        marks.ordered = Default::default();
+    }
+
     /// Lets the next work of a stream end, if there is any and what it waits for is done.
     pub fn advance(&self, stream: usize) {
         self.0.lock().unwrap().advance(stream);
@@ -97,11 +104,9 @@ impl Marks {
         }
     }
 
-    /// True if what is given to a stream from now on runs after all these points.
-    pub fn may_use(&self, stream: usize, clock: &Clock) -> bool {
-        clock.marks().iter().all(|epoch| {
-            let of = epoch.stream as usize;
-            of == stream || self.finished[of] >= epoch.seq || self.ordered[stream][of] >= epoch.seq
-        })
+    /// True if what is given to a stream from now on runs after this point.
+    pub fn may_use(&self, stream: usize, epoch: Epoch) -> bool {
+        let of = epoch.stream as usize;
+        of == stream || self.finished[of].max(self.ordered[stream][of]) >= epoch.seq
     }
 }

@@ -79,22 +79,25 @@ impl World {
     }
 
     /// A block for a stream, if there is one now. Panics if another holds a part of it, or the stream
-    /// may overtake work on it.
+    /// may overtake work on it. An order may be broken during the call: it counts if it held before.
     pub fn take(&self, bytes: u64, stream: usize) -> Option<Held> {
+        let before = self.device.marks();
         let outcome = self.pool.allocate(bytes, GRANULE, stream as StreamIndex);
         let Outcome::Ready { offset, size } = outcome else {
             assert!(!matches!(outcome, Outcome::Exhausted(_)), "{outcome:?}");
             return None;
         };
         let block = Held { offset, size };
-        let marks = self.device.marks();
+        let after = self.device.marks();
         let mut truth = self.truth.lock().unwrap();
         for at in block.granules() {
             assert!(self.pool.backing().has(at), "{at} is not backed");
             let granule = truth.entry(at).or_default();
             assert!(!granule.held, "{at} is held twice");
-            let uses = std::mem::take(&mut granule.uses);
-            assert!(marks.may_use(stream, &uses), "{at} on stream {stream} before {uses:?}");
+            for &epoch in granule.uses.marks() {
+                let may = before.may_use(stream, epoch) || after.may_use(stream, epoch);
+                assert!(may, "{at} on stream {stream} before {epoch:?}");
+            }
             granule.held = true;
         }
         Some(block)
