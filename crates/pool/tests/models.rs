@@ -139,6 +139,34 @@ fn an_order_may_be_broken_while_memory_moves() {
 }
 
 #[test]
+fn what_was_ordered_is_owed_when_the_order_is_broken() {
+    explore(|| {
+        let world = World::new(GRANULE);
+        let block = world.take(GRANULE, 1).unwrap();
+        world.work(&block, 0);
+        world.give(block, 0);
+        world.device.order(1, 0);
+        let heir = |world: &World| {
+            for _ in 0..2 {
+                if let Some(block) = world.take(GRANULE, 1) {
+                    world.give(block, 1);
+                }
+            }
+        };
+        let third = |world: &World| {
+            if let Some(block) = world.take(GRANULE, 2) {
+                world.give(block, 2);
+            }
+        };
+        let breaker = |world: &World| {
+            world.device.break_order();
+            world.device.advance(1);
+        };
+        run(world, vec![Box::new(heir), Box::new(third), Box::new(breaker)]);
+    });
+}
+
+#[test]
 fn a_recorded_use_is_waited_for() {
     explore(|| {
         let user = |stream: usize, other: usize| -> Body {
