@@ -13,8 +13,7 @@ pub trait Progress: Send + Sync {
     fn finished(&self, stream: StreamIndex) -> u64;
 
     /// True if whatever is given to stream `on` from now on runs after `epoch`, because the program
-    /// ordered it so. Work of `on` itself need not be considered: the pool knows. Whatever does the
-    /// waiting is [submitted](Progress::submitted) to `on` by the time that this is true.
+    /// ordered it so. Work of `on` itself need not be considered: the pool knows.
     fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool;
 
     /// Somebody else would have liked memory that was freed on this stream: whoever has to do
