@@ -570,10 +570,17 @@ impl<P: Progress, B: Backing> Pool<P, B> {
                     let lengthens = own > 0 && range.start == root.end && more < whole;
                     root.end = range.end;
                     let mut inner = lane.lock();
+                    let is_clear = self.is_clear(lane, &mut inner);
                     let (index, total) = (&self.index, &self.total);
-                    let granted = if lengthens {
-                        root.tlsf.add(range.start + more..range.end, 0);
-                        inner.add(range.start..range.start + more);
+                    let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
+                        // The lane keeps a little over; much more than it needs is for all.
+                        let over = more.saturating_add(*HELPING.end());
+                        let kept = match root.lanes {
+                            1 => range.end,
+                            _ => range.end.min(range.start.saturating_add(over)),
+                        };
+                        root.tlsf.add(kept..range.end, 0);
+                        inner.add(range.start..kept);
                         lane.take(&mut inner, bytes, align, index, total)
                     } else {
                         root.tlsf.add(range, 0);
