@@ -119,6 +119,7 @@ pub fn give(
         return true;
     }
     if let Some(device) = Device::opened(device)
+        && device.graves.is_empty()
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
         let index = stream.index(caller.door.unwrap_or(device.torch));
@@ -143,13 +144,14 @@ fn give_slowly(
     handle: Handle,
 ) -> bool {
     let Some(device) = Device::opened(device) else {
-        return Device::bury(block as u64) || {
-            text::fail(caller.function, &foreign(block, device));
-            false
-        };
+        text::fail(caller.function, &foreign(block, device));
+        return false;
     };
     let known = device.known(handle);
     let known = known.or_else(|| device.late_owner(block as u64).filter(|s| s.handle() == handle));
+    if let Some(told) = give_lost(caller, block, size, device, known) {
+        return told;
+    }
     give_for(caller, block, size, device, known)
         && (known.is_some()
             || {
@@ -161,6 +163,39 @@ fn give_slowly(
                 text::fail(caller.function, &why);
                 false
             })
+}
+
+/// Takes back a block that was out when the device was reset. `None` if there is no such block, or if
+/// the free may well be for the one that lies there now: then nothing tells the two apart.
+pub fn give_lost(
+    caller: Caller,
+    block: *mut c_void,
+    size: Option<u64>,
+    device: &Device,
+    stream: Option<&'static Stream>,
+) -> Option<bool> {
+    let lost = device.graves.find(block as u64)?;
+    let now = device.pool.find(block as u64).map(|(bytes, _)| bytes);
+    let fitting = now.is_some_and(|bytes| size.is_none_or(|size| fits(size, bytes)));
+    if fitting && stream.is_some() {
+        return None;
+    }
+    device.graves.close(block as u64);
+    if let Some(bytes) = now {
+        let as_what = size.map_or(String::new(), |size| format!(" as {size} bytes"));
+        let why = match fitting {
+            true => "the stream of the free is none that lives",
+            false => "its size is another",
+        };
+        let why = format!(
+            "block {block:?} was freed{as_what}, but {why}: that is the block of {lost} bytes which went \
+             when device {} was reset. The one of {bytes} bytes that lies there now stays; forget blocks \
+             when you reset their device",
+            device.id
+        );
+        text::fail(caller.function, &why);
+    }
+    Some(now.is_none())
 }
 
 /// Takes a block back from a stream; `None` is one that is gone, or unknown.
@@ -201,7 +236,6 @@ fn judge(
         (Err(Wrong::NotHeld), _) => {
             format!("block {block:?} of device {} is not held: it was freed before", device.id)
         }
-        (Err(Wrong::Unknown), _) if Device::bury(block as u64) => return true,
         (Err(Wrong::Unknown), _) => foreign(block, device.id),
     };
     text::fail(caller.function, &why);

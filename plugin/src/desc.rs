@@ -87,10 +87,20 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
     }
     guarded(FREE.function, (), || match Device::holding(block as u64) {
         Some(device) => {
-            let named = streams::named(object as usize);
-            let stream = named.or_else(|| device.late_owner(block as u64));
-            blocks::give_for(FREE, block, None, device, stream);
+            let late = || device.late_owner(block as u64).filter(|s| s.name() == object as usize);
+            let stream = streams::named(object as usize).or_else(late);
+            match (blocks::give_lost(FREE, block, None, device, stream), stream) {
+                (Some(_), _) => {}
+                (None, Some(_)) => _ = blocks::give_for(FREE, block, None, device, stream),
+                (None, None) => text::fail(
+                    FREE.function,
+                    &format!(
+                        "{block:?} stays: the stream of the descriptor is gone, and it was taken for another"
+                    ),
+                ),
+            }
         }
+        None if Device::all().any(|device| device.graves.close(block as u64)) => {}
         None => text::fail(FREE.function, &format!("{block:?} is no block that is held")),
     });
 }

@@ -2,14 +2,16 @@
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::events::{self, Progressing, Proof};
+use crate::graves::Graves;
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
 use crate::streams::{self, Door, Stream};
 use crate::visit::{self, Visit};
-use cairn_pool::Pool;
+use cairn_pool::{Figures, GRANULE, Pool};
 use cairn_sync::lock::{Mutex, Rank};
 use std::ffi::{CString, c_void};
+use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -19,12 +21,13 @@ pub const DEVICES: usize = 64;
 
 static OPEN: [AtomicPtr<Device>; DEVICES] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; DEVICES];
-/// Those whose memory is gone. Also held while one is made.
-static RESET: Mutex<Vec<&'static Device>> = Mutex::new(Rank::Process, Vec::new());
+/// Held while a pool is made, and while one is emptied after a reset.
+static CHANGING: Mutex<()> = Mutex::new(Rank::Process, ());
 /// Held by whoever clears away after streams: what one has seen must not change before it acts on it.
 static SWEEPING: Mutex<()> = Mutex::new(Rank::Device, ());
 
-/// A device and its pool. Never dropped: blocks may come back at any time, also after a reset.
+/// A device and its pool. Never dropped: any thread may be inside. A reset of the device empties the
+/// pool, and the same one goes on.
 pub struct Device {
     /// ACL's number.
     pub id: i32,
@@ -32,6 +35,9 @@ pub struct Device {
     pub torch: Door,
     /// Its memory.
     pub pool: Pool<Progressing, Memory>,
+    /// What was out when the device was reset.
+    pub graves: Graves,
+    before: Mutex<Figures>,
 }
 
 impl Device {
@@ -59,12 +65,17 @@ impl Device {
         }
         let slot = usize::try_from(id).ok().filter(|&at| at < DEVICES.min(count as usize));
         let slot = slot.ok_or_else(|| format!("device {id}: there are {count}, from 0"))?;
-        let _making = RESET.lock();
+        let _making = CHANGING.lock();
         if let Some(device) = Device::opened(id) {
             return Ok(device);
         }
-        let pool = Pool::new(Progressing, Memory::new(id), u64::MAX);
-        let device = Box::leak(Box::new(Device { id, torch: queue::door(), pool }));
+        let device = Box::leak(Box::new(Device {
+            id,
+            torch: queue::door(),
+            pool: Pool::new(Progressing::default(), Memory::new(id), u64::MAX),
+            graves: Graves::default(),
+            before: Mutex::new(Rank::Outstanding, Figures::default()),
+        }));
         OPEN[slot].store(device, Ordering::Release);
         Ok(device)
     }
@@ -79,13 +90,54 @@ impl Device {
         Device::all().find(|device| device.pool.find(address).is_some())
     }
 
-    /// Takes back a block of a pool that went with a reset of its device; false for any other address.
-    pub fn bury(address: u64) -> bool {
-        let take = |device: &&Device| match device.pool.find(address) {
-            Some((_, owner)) => device.pool.free(address, owner).is_ok(),
-            None => false,
-        };
-        RESET.lock().iter().any(take)
+    /// The figures of the pool since the device was last reset.
+    pub fn figures(&self) -> Figures {
+        let before = *self.before.lock();
+        let now = self.pool.figures();
+        Figures {
+            taken: now.taken - before.taken,
+            freed: now.freed - before.freed,
+            failed: now.failed - before.failed,
+            ..now
+        }
+    }
+
+    /// The device was reset: its memory is gone, and what was out is lost. Looks at every place where a
+    /// lost block may begin.
+    fn bury(&self) {
+        let _changing = CHANGING.lock();
+        let gone = self.pool.backing().end();
+        self.pool.progress().set_over(true);
+        let mut lost = Vec::new();
+        while self.pool.figures().reserved > 0 {
+            for range in &gone {
+                self.take_out(range.clone(), &mut lost);
+            }
+            self.pool.trim(0);
+        }
+        self.graves.dig(lost);
+        events::forget(self.id);
+        self.pool.set_budget(u64::MAX);
+        self.pool.reset_peak();
+        *self.before.lock() = self.pool.figures();
+        self.pool.progress().set_over(false);
+        self.pool.backing().begin();
+    }
+
+    /// Frees what is held of a range.
+    fn take_out(&self, range: Range<u64>, lost: &mut Vec<(u64, u64)>) {
+        let mut held = self.pool.figures().blocks;
+        let mut at = range.start;
+        while at < range.end && held > 0 {
+            let taken = self.pool.find(at);
+            if let Some((bytes, owner)) = taken
+                && self.pool.free(at, owner).is_ok()
+            {
+                lost.push((at, bytes));
+                held -= 1;
+            }
+            at += taken.map_or(GRANULE, |(bytes, _)| bytes);
+        }
     }
 
     /// The stream of a request, with a place in the table from now on. Null is the default stream of
@@ -247,10 +299,6 @@ unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
         .aclrtGetPrimaryCtxState
         .is_some_and(|state| unsafe { state(id, null_mut(), &mut active) } == 0 && active != 0);
     if !alive {
-        let mut gone = RESET.lock();
-        OPEN[id as usize].store(null_mut(), Ordering::Release);
-        gone.push(device);
-        drop(gone);
-        events::forget(id);
+        device.bury();
     }
 }

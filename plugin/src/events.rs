@@ -19,7 +19,7 @@ use crate::visit::Visit;
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// One door's ticks of a stream.
@@ -120,7 +120,7 @@ impl Stream {
 
     /// True if the stream is gone and everything that was freed through this door is done.
     pub fn is_over(&self, door: Door) -> bool {
-        Progressing.finished(self.index(door)) == FOR_EVER
+        finished(self.index(door)) == FOR_EVER
     }
 
     /// The stream is gone: the next one here begins where it stopped.
@@ -246,7 +246,7 @@ pub fn forget(device: i32) {
 
 /// Begins a proof for every stream of a device.
 pub fn prove_all(device: i32) {
-    streams::of_device(device).for_each(|s| Progressing.prove(s.index(Door::Direct)));
+    streams::of_device(device).for_each(|s| prove(s.index(Door::Direct)));
 }
 
 /// Waits until the clock's points are done. False if that takes until `end`, or if only the program can
@@ -254,14 +254,14 @@ pub fn prove_all(device: i32) {
 pub fn wait(clock: &Clock, end: Instant) -> bool {
     let mut pause = Duration::from_micros(20);
     while Instant::now() < end && process::may_call() {
-        let mut open = clock.marks().iter().filter(|m| Progressing.finished(m.stream) < m.seq);
+        let mut open = clock.marks().iter().filter(|m| finished(m.stream) < m.seq);
         let Some(first) = open.next() else { return true };
         for mark in std::iter::once(first).chain(open) {
             let (stream, door) = streams::by_index(mark.stream);
             if door == Door::Queued || stream.proof.lock().context.is_null() {
                 return false;
             }
-            Progressing.prove(mark.stream);
+            prove(mark.stream);
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(1));
@@ -269,8 +269,43 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
     false
 }
 
-/// The pools' view of all streams.
-pub struct Progressing;
+/// How far a stream has come.
+fn finished(stream: StreamIndex) -> u64 {
+    let (stream, door) = streams::by_index(stream);
+    if door == Door::Direct
+        && stream.asked.load(Ordering::Acquire)
+        && process::may_call()
+        && let (Ok(acl), Some(mut proof)) = (acl(), stream.proof.try_lock())
+    {
+        stream.look(acl, &mut proof);
+    }
+    stream.ticks[door as usize].finished()
+}
+
+/// Begins to prove what was freed on a stream so far.
+fn prove(stream: StreamIndex) {
+    let (stream, door) = streams::by_index(stream);
+    if door == Door::Direct
+        && process::may_call()
+        && let Ok(acl) = acl()
+    {
+        stream.begin_proof(acl);
+    }
+}
+
+/// A pool's view of all streams.
+#[derive(Default)]
+pub struct Progressing {
+    /// The pool's memory is gone: whatever used it is done.
+    over: AtomicBool,
+}
+
+impl Progressing {
+    /// Says whether the pool's memory is gone.
+    pub fn set_over(&self, over: bool) {
+        self.over.store(over, Ordering::Release);
+    }
+}
 
 impl Progress for Progressing {
     #[inline]
@@ -280,15 +315,10 @@ impl Progress for Progressing {
     }
 
     fn finished(&self, stream: StreamIndex) -> u64 {
-        let (stream, door) = streams::by_index(stream);
-        if door == Door::Direct
-            && stream.asked.load(Ordering::Acquire)
-            && process::may_call()
-            && let (Ok(acl), Some(mut proof)) = (acl(), stream.proof.try_lock())
-        {
-            stream.look(acl, &mut proof);
+        match self.over.load(Ordering::Acquire) {
+            true => FOR_EVER,
+            false => finished(stream),
         }
-        stream.ticks[door as usize].finished()
     }
 
     /// ACL does not say what a program ordered. But what is put on a stream runs after what was on it:
@@ -300,12 +330,6 @@ impl Progress for Progressing {
     }
 
     fn prove(&self, stream: StreamIndex) {
-        let (stream, door) = streams::by_index(stream);
-        if door == Door::Direct
-            && process::may_call()
-            && let Ok(acl) = acl()
-        {
-            stream.begin_proof(acl);
-        }
+        prove(stream);
     }
 }

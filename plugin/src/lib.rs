@@ -22,6 +22,7 @@ mod desc;
 mod devices;
 mod door;
 mod events;
+mod graves;
 mod json;
 mod mapped;
 mod memory;

@@ -78,6 +78,11 @@ impl Mapped {
         None
     }
 
+    /// What is mapped.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        self.pages.iter().map(|(&at, page)| at..at + page.bytes).collect()
+    }
+
     /// Maps at least `bytes` more, in one piece.
     pub fn extend(
         &mut self,

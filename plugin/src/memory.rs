@@ -29,6 +29,8 @@ enum Kind {
     Unknown,
     Mapped(Mapped),
     Segments(Segments),
+    /// The device was reset, and the pool still has to let go of what there was.
+    Gone,
 }
 
 impl Memory {
@@ -57,10 +59,29 @@ impl Memory {
     /// `mapped`, `segments`, or `none` before the first request.
     pub fn kind(&self) -> &'static str {
         match self.taken.lock().by {
-            Kind::Unknown => "none",
+            Kind::Unknown | Kind::Gone => "none",
             Kind::Mapped(_) => "mapped",
             Kind::Segments(_) => "segments",
         }
+    }
+
+    /// The device was reset: all memory is gone. Nothing is asked of ACL until [`Memory::begin`].
+    /// Returns what there was.
+    pub fn end(&self) -> Vec<Range<u64>> {
+        let mut taken = self.taken.lock();
+        taken.bytes = 0;
+        self.home.store(null_mut(), Ordering::Release);
+        self.set_limit(u64::MAX);
+        match std::mem::replace(&mut taken.by, Kind::Gone) {
+            Kind::Mapped(mapped) => mapped.ranges(),
+            Kind::Segments(segments) => segments.ranges(),
+            Kind::Unknown | Kind::Gone => Vec::new(),
+        }
+    }
+
+    /// The pool has let go of everything: it may have memory again.
+    pub fn begin(&self) {
+        self.taken.lock().by = Kind::Unknown;
     }
 
     fn choose(&self) -> Result<Kind, String> {
@@ -87,18 +108,19 @@ impl Backing for Memory {
         let range = match &mut taken.by {
             Kind::Mapped(mapped) => mapped.extend(&self.home, bytes, room)?,
             Kind::Segments(segments) => segments.extend(self.device, &self.home, bytes, room)?,
-            Kind::Unknown => return Err("nothing to take memory from".into()),
+            Kind::Unknown | Kind::Gone => {
+                return Err(format!("device {} is being reset", self.device));
+            }
         };
         taken.bytes += range.end - range.start;
         Ok(range)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        if !process::may_call() {
-            return Vec::new();
-        }
         let mut taken = self.taken.lock();
         let gone = match &mut taken.by {
+            Kind::Gone => return vec![range],
+            _ if !process::may_call() => return Vec::new(),
             Kind::Mapped(mapped) => mapped.release(&self.home, range),
             Kind::Segments(segments) => segments.release(self.device, &self.home, range),
             Kind::Unknown => Vec::new(),

@@ -29,7 +29,7 @@ impl Report {
     /// Of a whole pool.
     pub fn of(device: &Device) -> Report {
         let budget = Some(device.pool.budget()).filter(|&budget| budget < u64::MAX);
-        Report { budget: budget.unwrap_or(0), ..device.pool.figures().into() }
+        Report { budget: budget.unwrap_or(0), ..device.figures().into() }
     }
 
     /// Of one stream, through both doors.

@@ -32,6 +32,11 @@ struct Segment {
 }
 
 impl Segments {
+    /// What the pool has of all pieces.
+    pub fn ranges(&self) -> Vec<Range<u64>> {
+        self.pieces.iter().map(|(&start, piece)| start..piece.end).collect()
+    }
+
     /// A new piece with room for `bytes`; `room` is what the budget leaves.
     pub fn extend(
         &mut self,
