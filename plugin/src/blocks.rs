@@ -5,13 +5,13 @@ use crate::devices::Device;
 use crate::events;
 use crate::process;
 use crate::refusal;
+use crate::settings;
 use crate::streams::{self, Door, Stream};
 use crate::text;
 use cairn_pool::{GRANULE, Outcome, Wrong};
 use std::ffi::c_void;
 use std::ptr::null_mut;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Who asks, and through which door; `None` is torch_npu's, whatever that is on the device.
 #[derive(Clone, Copy)]
@@ -70,7 +70,7 @@ fn insist(
 ) -> Result<*mut c_void, String> {
     let ask = || device.pool.allocate(size, GRANULE, stream.index(door));
     let mut outcome = outcome.unwrap_or_else(ask);
-    let end = Instant::now() + longest_wait();
+    let end = Instant::now() + settings::get().longest_wait;
     let mut trimmed = false;
     loop {
         let again = match &outcome {
@@ -85,15 +85,6 @@ fn insist(
         }
         outcome = ask();
     }
-}
-
-/// How long a request waits for streams before it fails: `CAIRN_POOL_WAIT_MS`, else ten seconds.
-fn longest_wait() -> Duration {
-    static LIMIT: OnceLock<Duration> = OnceLock::new();
-    *LIMIT.get_or_init(|| {
-        let set = std::env::var("CAIRN_POOL_WAIT_MS").ok().and_then(|value| value.parse().ok());
-        Duration::from_millis(set.unwrap_or(10_000))
-    })
 }
 
 /// Gives memory that nobody may still use back to ACL until `keep` bytes are left.

@@ -6,6 +6,7 @@ use crate::graves::Graves;
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
+use crate::settings;
 use crate::streams::{self, Door, Stream};
 use crate::visit::{self, Visit};
 use cairn_pool::{Figures, GRANULE, Pool};
@@ -56,6 +57,7 @@ impl Device {
         }
         let acl = acl()?;
         process::watch();
+        settings::get();
         listen(acl);
         let mut count = 0;
         // SAFETY: the number goes to a place of ours.

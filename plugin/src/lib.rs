@@ -31,6 +31,7 @@ mod queue;
 mod refusal;
 mod report;
 mod segments;
+mod settings;
 mod streams;
 mod text;
 mod visit;

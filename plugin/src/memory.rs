@@ -4,6 +4,7 @@ use crate::acl::acl;
 use crate::mapped::Mapped;
 use crate::process;
 use crate::segments::Segments;
+use crate::settings;
 use crate::visit::Visit;
 use cairn_pool::Backing;
 use cairn_sync::lock::{Mutex, Rank};
@@ -87,7 +88,7 @@ impl Memory {
     fn choose(&self) -> Result<Kind, String> {
         let acl = acl()?;
         let _visit = Visit::to_device(acl, self.device, &self.home)?;
-        let wanted = std::env::var_os("CAIRN_POOL_VMM").is_none_or(|value| value != "0");
+        let wanted = settings::get().maps_pages;
         Ok(match wanted.then(|| Mapped::reserve(acl, self.device)).flatten() {
             Some(mapped) => Kind::Mapped(mapped),
             None => Kind::Segments(Segments::default()),

@@ -4,6 +4,7 @@ use crate::acl::acl;
 use crate::process;
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_char};
+use std::io::Write;
 
 const ROOM: usize = 2048;
 
@@ -35,6 +36,14 @@ pub fn fail(function: &str, why: &str) {
     if process::may_call()
         && let (Ok(acl), Ok(text)) = (acl(), CString::new(text))
     {
+        acl.log(&text);
+    }
+}
+
+/// Tells something that no call fails by: on standard error, and in ACL's log.
+pub fn warn(what: &str) {
+    let _ = writeln!(std::io::stderr(), "libcairn_pool: {what}");
+    if let (Ok(acl), Ok(text)) = (acl(), CString::new(what)) {
         acl.log(&text);
     }
 }

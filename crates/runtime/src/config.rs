@@ -3,6 +3,8 @@
 use crate::error::Error;
 use crate::memory::layer::Spec;
 use crate::memory::source;
+use std::cell::RefCell;
+use std::ffi::OsString;
 use std::time::Duration;
 
 /// How many software devices a process may ask for.
@@ -42,7 +44,23 @@ pub struct Config {
 impl Config {
     /// Reads the environment of this process. An unusable value is an error that names it.
     pub fn from_env() -> Result<Config, Error> {
-        Config::from_lookup(|name| std::env::var(name).ok(), source::machine_available())
+        Config::from_raw(|name| std::env::var_os(name), source::machine_available())
+    }
+
+    fn from_raw(get: impl Fn(&str) -> Option<OsString>, available: u64) -> Result<Config, Error> {
+        let unreadable = RefCell::new(None);
+        let text = |name: &str| {
+            get(name)?
+                .into_string()
+                .map_err(|raw| {
+                    let wanted = "text in UTF-8".into();
+                    *unreadable.borrow_mut() =
+                        Some(Error::setting(name, &raw.to_string_lossy(), wanted));
+                })
+                .ok()
+        };
+        let config = Config::from_lookup(text, available);
+        unreadable.into_inner().map_or(config, Err)
     }
 
     /// The same over any environment and machine, for tests.
@@ -157,6 +175,7 @@ fn visible(list: Option<&str>, devices: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::ffi::OsStringExt;
 
     fn with(pairs: &[(&str, &str)]) -> Result<Config, Error> {
         let find = |name: &str| pairs.iter().find(|(k, _)| *k == name).map(|(_, v)| v.to_string());
@@ -194,6 +213,17 @@ mod tests {
             let text = with(&[(name, value)]).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains(value), "{text}");
         }
+    }
+
+    #[test]
+    fn a_value_that_is_no_text_is_named_too() {
+        for name in ["CAIRN_MEMORY", "CAIRN_SOC", "CAIRN_DEVICE_MEMORY", "CAIRN_TRACE"] {
+            let raw = OsString::from_vec(b"gu\xffard".to_vec());
+            let find = |asked: &str| (asked == name).then(|| raw.clone());
+            let text = Config::from_raw(find, 20 << 30).unwrap_err().to_string();
+            assert!(text.contains(name) && text.contains("gu\u{fffd}ard"), "{text}");
+        }
+        assert_eq!(Config::from_raw(|_| None, 20 << 30), with(&[]));
     }
 
     #[test]
