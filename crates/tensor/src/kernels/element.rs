@@ -1,0 +1,239 @@
+//! The types that elements have in memory, and the few that kernels compute in.
+
+use crate::{DType, Scalar};
+use half::{bf16, f16};
+
+/// A truth value in memory: any byte but 0 is true, 1 is written.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Truth(pub u8);
+
+/// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every whole number; wraps
+/// as the narrow type does when it is stored) and `bool`.
+pub trait Compute: Element {
+    /// A number as this type.
+    fn from_scalar(scalar: Scalar) -> Self;
+}
+
+/// A type that elements have in memory.
+pub trait Element: Copy + Send + Sync + 'static {
+    /// Its name at run time.
+    const DTYPE: DType;
+    /// Every conversion to and from the types of [`Compute`].
+    fn to_f32(self) -> f32;
+    /// See [`Element::to_f32`].
+    fn to_f64(self) -> f64;
+    /// Cut off towards zero.
+    fn to_i64(self) -> i64;
+    /// Other than zero.
+    fn to_bool(self) -> bool;
+    /// Rounded to nearest even.
+    fn from_f32(value: f32) -> Self;
+    /// Rounded to nearest even.
+    fn from_f64(value: f64) -> Self;
+    /// Wraps.
+    fn from_i64(value: i64) -> Self;
+    /// 1 or 0.
+    fn from_bool(value: bool) -> Self;
+    /// To a compute type.
+    fn widen<C: Compute>(self) -> C;
+}
+
+macro_rules! widen {
+    () => {
+        #[inline(always)]
+        fn widen<C: Compute>(self) -> C {
+            match C::DTYPE {
+                DType::Float => C::from_f32(self.to_f32()),
+                DType::Double => C::from_f64(self.to_f64()),
+                DType::Int64 => C::from_i64(self.to_i64()),
+                _ => C::from_bool(self.to_bool()),
+            }
+        }
+    };
+}
+
+macro_rules! whole {
+    ($($type:ty = $dtype:ident),*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            widen!();
+            #[inline(always)] fn to_f32(self) -> f32 { self as f32 }
+            #[inline(always)] fn to_f64(self) -> f64 { self as f64 }
+            #[inline(always)] fn to_i64(self) -> i64 { self as i64 }
+            #[inline(always)] fn to_bool(self) -> bool { self != 0 }
+            #[inline(always)] fn from_f32(value: f32) -> Self { value as i64 as $type }
+            #[inline(always)] fn from_f64(value: f64) -> Self { value as i64 as $type }
+            #[inline(always)] fn from_i64(value: i64) -> Self { value as $type }
+            #[inline(always)] fn from_bool(value: bool) -> Self { value as $type }
+        }
+    )*};
+}
+
+whole!(i8 = Int8, u8 = Uint8, i16 = Int16, i32 = Int32, i64 = Int64);
+
+macro_rules! real {
+    ($($type:ty = $dtype:ident, $to32:expr, $to64:expr, $from32:expr, $from64:expr;)*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            widen!();
+            #[inline(always)] fn to_f32(self) -> f32 { ($to32)(self) }
+            #[inline(always)] fn to_f64(self) -> f64 { ($to64)(self) }
+            #[inline(always)] fn to_i64(self) -> i64 { self.to_f64() as i64 }
+            #[inline(always)] fn to_bool(self) -> bool { self.to_f32() != 0.0 }
+            #[inline(always)] fn from_f32(value: f32) -> Self { ($from32)(value) }
+            #[inline(always)] fn from_f64(value: f64) -> Self { ($from64)(value) }
+            #[inline(always)] fn from_i64(value: i64) -> Self { Self::from_f64(value as f64) }
+            #[inline(always)] fn from_bool(value: bool) -> Self { Self::from_f32(value as u8 as f32) }
+        }
+    )*};
+}
+
+#[inline(always)]
+fn bf16_to_f32(value: bf16) -> f32 {
+    f32::from_bits(u32::from(value.to_bits()) << 16)
+}
+
+#[inline(always)]
+fn f32_to_bf16(value: f32) -> bf16 {
+    let bits = value.to_bits();
+    let rounded = (bits.wrapping_add(0x7fff + ((bits >> 16) & 1)) >> 16) as u16;
+    bf16::from_bits(if value.is_nan() { 0x7fc0 } else { rounded })
+}
+
+real! {
+    f32 = Float, |v| v, f64::from, |v| v, |v| v as f32;
+    f64 = Double, |v| v as f32, |v| v, f64::from, |v| v;
+    f16 = Float16, f16::to_f32, f16::to_f64, f16::from_f32, f16::from_f64;
+    bf16 = Bf16, bf16_to_f32, |v| f64::from(bf16_to_f32(v)), f32_to_bf16, |v| f32_to_bf16(v as f32);
+}
+
+macro_rules! truth {
+    ($type:ty, |$value:ident| $to:expr, $from:expr) => {
+        impl Element for $type {
+            const DTYPE: DType = DType::Bool;
+            widen!();
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                self.to_bool() as u8 as f32
+            }
+            #[inline(always)]
+            fn to_f64(self) -> f64 {
+                self.to_bool() as u8 as f64
+            }
+            #[inline(always)]
+            fn to_i64(self) -> i64 {
+                self.to_bool() as i64
+            }
+            #[inline(always)]
+            fn to_bool(self) -> bool {
+                let $value = self;
+                $to
+            }
+            #[inline(always)]
+            fn from_f32(value: f32) -> Self {
+                ($from)(value != 0.0)
+            }
+            #[inline(always)]
+            fn from_f64(value: f64) -> Self {
+                ($from)(value != 0.0)
+            }
+            #[inline(always)]
+            fn from_i64(value: i64) -> Self {
+                ($from)(value != 0)
+            }
+            #[inline(always)]
+            fn from_bool(value: bool) -> Self {
+                ($from)(value)
+            }
+        }
+    };
+}
+
+truth!(bool, |v| v, |v| v);
+truth!(Truth, |v| v.0 != 0, |v| Truth(u8::from(v)));
+
+impl Compute for f32 {
+    fn from_scalar(scalar: Scalar) -> f32 {
+        scalar.as_f64() as f32
+    }
+}
+
+impl Compute for f64 {
+    fn from_scalar(scalar: Scalar) -> f64 {
+        scalar.as_f64()
+    }
+}
+
+impl Compute for i64 {
+    fn from_scalar(scalar: Scalar) -> i64 {
+        scalar.as_i64()
+    }
+}
+
+impl Compute for bool {
+    fn from_scalar(scalar: Scalar) -> bool {
+        scalar.as_bool()
+    }
+}
+
+/// The type to compute in for elements of a type; `None` for a type without arithmetic.
+pub fn compute_type(dtype: DType) -> Option<DType> {
+    Some(match dtype {
+        DType::Float | DType::Float16 | DType::Bf16 => DType::Float,
+        DType::Double => DType::Double,
+        DType::Int8 | DType::Uint8 | DType::Int16 | DType::Int32 | DType::Int64 => DType::Int64,
+        DType::Bool => DType::Bool,
+        _ => return None,
+    })
+}
+
+/// Runs `$body` with `$T` standing for the type in memory of `$dtype`; `$other` for a type that has none.
+#[macro_export]
+macro_rules! with_element {
+    ($dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $crate::DType::Float => {
+                type $T = f32;
+                $body
+            }
+            $crate::DType::Double => {
+                type $T = f64;
+                $body
+            }
+            $crate::DType::Float16 => {
+                type $T = half::f16;
+                $body
+            }
+            $crate::DType::Bf16 => {
+                type $T = half::bf16;
+                $body
+            }
+            $crate::DType::Int8 => {
+                type $T = i8;
+                $body
+            }
+            $crate::DType::Uint8 => {
+                type $T = u8;
+                $body
+            }
+            $crate::DType::Int16 => {
+                type $T = i16;
+                $body
+            }
+            $crate::DType::Int32 => {
+                type $T = i32;
+                $body
+            }
+            $crate::DType::Int64 => {
+                type $T = i64;
+                $body
+            }
+            $crate::DType::Bool => {
+                type $T = $crate::kernels::element::Truth;
+                $body
+            }
+            _ => $other,
+        }
+    };
+}

@@ -1,0 +1,177 @@
+//! Strips: short runs of elements that kernels load, compute on and store, whatever their type and stride.
+
+use super::element::{Compute, Element};
+use crate::with_element;
+use crate::{DType, View};
+use half::f16;
+use half::slice::HalfFloatSliceExt;
+
+/// The most elements of a strip. Three of them in `f64` fit a first-level cache with room to spare.
+pub const STRIP: usize = 512;
+
+/// Runs `work` compiled for the widest vectors this processor has.
+#[inline(always)]
+pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn wide<R>(work: impl FnOnce() -> R) -> R {
+            work()
+        }
+        if is_x86_feature_detected!("avx2")
+            && is_x86_feature_detected!("fma")
+            && is_x86_feature_detected!("f16c")
+        {
+            // SAFETY: this processor has the three features.
+            return unsafe { wide(work) };
+        }
+    }
+    work()
+}
+
+/// Loads `into.len()` elements of type `dtype` from `from` on, `stride` elements apart.
+///
+/// # Safety
+/// They are all readable.
+#[inline(always)]
+pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
+    // SAFETY: as the caller vouches.
+    with_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
+}
+
+/// As [`load`], of one type.
+///
+/// # Safety
+/// The elements are all readable.
+#[inline(always)]
+unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into: &mut [C]) {
+    match stride {
+        0 => {
+            // SAFETY: there is at least one element when there is a strip.
+            into.fill(unsafe { from.read_unaligned() }.widen());
+        }
+        1 => {
+            if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && from.is_aligned() {
+                // SAFETY: types as just seen; the caller vouches for the elements.
+                let (source, target) = unsafe {
+                    (
+                        std::slice::from_raw_parts(from.cast::<f16>(), into.len()),
+                        std::slice::from_raw_parts_mut(into.as_mut_ptr().cast::<f32>(), into.len()),
+                    )
+                };
+                source.convert_to_f32_slice(target);
+                return;
+            }
+            for (at, place) in into.iter_mut().enumerate() {
+                // SAFETY: as the caller vouches.
+                *place = unsafe { from.add(at).read_unaligned() }.widen();
+            }
+        }
+        _ => {
+            for (at, place) in into.iter_mut().enumerate() {
+                // SAFETY: as the caller vouches.
+                *place = unsafe { from.offset(at as isize * stride).read_unaligned() }.widen();
+            }
+        }
+    }
+}
+
+/// Stores a strip as elements of type `dtype`, `stride` elements apart.
+///
+/// # Safety
+/// They are all writable.
+#[inline(always)]
+pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
+    // SAFETY: as the caller vouches.
+    with_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
+}
+
+/// As [`store`], of one type.
+///
+/// # Safety
+/// The elements are all writable.
+#[inline(always)]
+unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &[C]) {
+    if stride == 1 {
+        if T::DTYPE == DType::Float16 && C::DTYPE == DType::Float && to.is_aligned() {
+            // SAFETY: types as just seen; the caller vouches for the elements.
+            let (source, target) = unsafe {
+                (
+                    std::slice::from_raw_parts(from.as_ptr().cast::<f32>(), from.len()),
+                    std::slice::from_raw_parts_mut(to.cast::<f16>(), from.len()),
+                )
+            };
+            target.convert_from_f32_slice(source);
+            return;
+        }
+        for (at, value) in from.iter().enumerate() {
+            // SAFETY: as the caller vouches.
+            unsafe { to.add(at).write_unaligned(narrow(*value)) };
+        }
+        return;
+    }
+    for (at, value) in from.iter().enumerate() {
+        // SAFETY: as the caller vouches.
+        unsafe { to.offset(at as isize * stride).write_unaligned(narrow(*value)) };
+    }
+}
+
+/// From a compute type to a type in memory.
+#[inline(always)]
+pub fn narrow<T: Element, C: Compute>(value: C) -> T {
+    match C::DTYPE {
+        DType::Float => T::from_f32(value.to_f32()),
+        DType::Double => T::from_f64(value.to_f64()),
+        DType::Int64 => T::from_i64(value.to_i64()),
+        _ => T::from_bool(value.to_bool()),
+    }
+}
+
+/// One element, whatever its type.
+///
+/// # Safety
+/// It is readable.
+#[inline(always)]
+pub unsafe fn load_one<C: Compute>(dtype: DType, from: *const u8) -> C {
+    // SAFETY: as the caller vouches.
+    with_element!(dtype, T => unsafe { from.cast::<T>().read_unaligned() }.widen(), else unreachable!("{dtype}"))
+}
+
+/// Stores one element, whatever its type.
+///
+/// # Safety
+/// It is writable.
+#[inline(always)]
+pub unsafe fn store_one<C: Compute>(dtype: DType, to: *mut u8, value: C) {
+    // SAFETY: as the caller vouches.
+    with_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
+}
+
+/// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `room`.
+///
+/// # Safety
+/// `length` elements from `offset` on, `stride` apart, belong to the view; nobody writes them while the strip is used, if
+/// `borrow`.
+#[inline(always)]
+pub unsafe fn strip<'s, C: Compute>(
+    view: &View<'_>,
+    offset: isize,
+    stride: isize,
+    length: usize,
+    borrow: bool,
+    room: &'s mut [C; STRIP],
+) -> &'s [C] {
+    let item = view.item() as isize;
+    // SAFETY: as the caller vouches.
+    let from = unsafe { view.first().offset(offset * item) };
+    if borrow && stride == 1 && view.dtype() == C::DTYPE && C::DTYPE != DType::Bool {
+        let typed = from.cast::<C>();
+        if typed.is_aligned() {
+            // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
+            return unsafe { std::slice::from_raw_parts(typed, length) };
+        }
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { load(view.dtype(), from, stride, &mut room[..length]) };
+    &room[..length]
+}

@@ -1,0 +1,154 @@
+//! The order in which elementwise kernels visit the elements of several tensors of the same sizes.
+
+use crate::layout::{Dims, Strides};
+use crate::{Layout, MAX_DIMS};
+use std::ops::Range;
+
+/// A walk over the positions that `N` tensors share, with as few dimensions as their strides allow: the
+/// first tensor's smallest stride is innermost, and dimensions that lie one behind the other in all are one.
+pub struct Walk<const N: usize> {
+    dims: Dims,
+    strides: [Strides; N],
+    count: usize,
+}
+
+impl<const N: usize> Walk<N> {
+    /// The walk over layouts of the same sizes.
+    pub fn new(layouts: [&Layout; N]) -> Walk<N> {
+        let all = layouts[0].dims();
+        debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
+        let count = all.iter().product();
+        let mut order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
+        let key = |at: usize| layouts.map(|layout| std::cmp::Reverse(layout.strides()[at].abs()));
+        order.sort_by(|a, b| key(*a).cmp(&key(*b)).then(a.cmp(b)));
+        let mut walk = Walk { dims: Dims::default(), strides: [Strides::default(); N], count };
+        for at in order.iter().copied() {
+            let stride = layouts.map(|layout| layout.strides()[at]);
+            let size = all[at];
+            let joins = !walk.dims.is_empty()
+                && (0..N).all(|i| walk.strides[i].last() == Some(&(stride[i] * size as isize)));
+            if joins {
+                let last = walk.dims.len() - 1;
+                walk.dims[last] *= size;
+                (0..N).for_each(|i| walk.strides[i][last] = stride[i]);
+            } else {
+                walk.dims.push(size);
+                (0..N).for_each(|i| walk.strides[i].push(stride[i]));
+            }
+        }
+        if walk.dims.is_empty() {
+            walk.dims.push(1);
+            walk.strides.iter_mut().for_each(|strides| strides.push(0));
+        }
+        walk
+    }
+
+    /// How many positions there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The length of the innermost dimension.
+    pub fn inner(&self) -> usize {
+        *self.dims.last().unwrap_or(&1)
+    }
+
+    /// The innermost strides.
+    pub fn inner_strides(&self) -> [isize; N] {
+        std::array::from_fn(|i| *self.strides[i].last().unwrap_or(&0))
+    }
+
+    /// Calls `run` with the offsets (in elements) of the first position and the length of each run along the
+    /// innermost dimension, at most `longest`, that make up the positions of `range`.
+    #[inline(always)]
+    pub fn runs(
+        &self,
+        range: Range<usize>,
+        longest: usize,
+        mut run: impl FnMut([isize; N], usize),
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let last = self.dims.len() - 1;
+        let mut place = [0usize; MAX_DIMS];
+        let mut rest = range.start;
+        for at in (0..=last).rev() {
+            place[at] = rest % self.dims[at];
+            rest /= self.dims[at];
+        }
+        let mut offsets: [isize; N] = std::array::from_fn(|i| {
+            (0..=last).map(|at| place[at] as isize * self.strides[i][at]).sum()
+        });
+        let inner = self.inner_strides();
+        let mut left = range.len();
+        loop {
+            let length = (self.dims[last] - place[last]).min(left).min(longest);
+            run(offsets, length);
+            left -= length;
+            if left == 0 {
+                return;
+            }
+            place[last] += length;
+            (0..N).for_each(|i| offsets[i] += length as isize * inner[i]);
+            let mut at = last;
+            while place[at] == self.dims[at] {
+                (0..N).for_each(|i| offsets[i] -= self.dims[at] as isize * self.strides[i][at]);
+                place[at] = 0;
+                at -= 1;
+                place[at] += 1;
+                (0..N).for_each(|i| offsets[i] += self.strides[i][at]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DType;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn visits_every_position_once(
+            sizes in prop::collection::vec(0usize..5, 0..5),
+            turn in any::<prop::sample::Index>(),
+            cut in any::<prop::sample::Index>(),
+            longest in 1usize..7,
+        ) {
+            let plain = Layout::contiguous(DType::Float, &sizes);
+            let mut order: Vec<usize> = (0..sizes.len()).collect();
+            if !order.is_empty() {
+                order.rotate_left(turn.index(sizes.len()));
+            }
+            let inverse: Vec<usize> = (0..sizes.len()).map(|at| order.iter().position(|o| *o == at).unwrap()).collect();
+            let turned_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let turned = Layout::contiguous(DType::Float, &turned_sizes).permuted(&inverse);
+            prop_assert_eq!(turned.dims(), plain.dims());
+            let walk = Walk::new([&turned, &plain]);
+            prop_assert_eq!(walk.count(), plain.count());
+            let middle = if walk.count() == 0 { 0 } else { cut.index(walk.count()) };
+            let mut seen = vec![None; walk.count()];
+            for range in [0..middle, middle..walk.count()] {
+                walk.runs(range, longest, |[a, b], n| {
+                    let [da, db] = walk.inner_strides();
+                    for i in 0..n as isize {
+                        let place = &mut seen[(b + i * db) as usize];
+                        assert!(place.is_none() && n <= longest);
+                        *place = Some(a + i * da);
+                    }
+                });
+            }
+            for (at, found) in seen.iter().enumerate() {
+                let mut rest = at;
+                let mut expected = 0isize;
+                for dim in (0..sizes.len()).rev() {
+                    expected += (rest % sizes[dim]) as isize * turned.strides()[dim];
+                    rest /= sizes[dim];
+                }
+                prop_assert_eq!(*found, Some(expected));
+            }
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Where the elements of a tensor lie: type, sizes, strides and offset, without the memory itself.
+
+use crate::DType;
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+
+/// The most dimensions a tensor has, as in CANN.
+pub const MAX_DIMS: usize = 8;
+
+/// Up to [`MAX_DIMS`] numbers, inline: sizes, strides, positions.
+#[derive(Clone, Copy)]
+pub struct Row<T> {
+    length: u8,
+    values: [T; MAX_DIMS],
+}
+
+/// The sizes of a tensor.
+pub type Dims = Row<usize>;
+
+/// The strides of a tensor, in elements.
+pub type Strides = Row<isize>;
+
+impl<T: Copy + Default> Row<T> {
+    /// A copy of `values`; `None` for more than [`MAX_DIMS`].
+    pub fn try_new(values: &[T]) -> Option<Row<T>> {
+        let mut row = Row { length: values.len() as u8, values: [T::default(); MAX_DIMS] };
+        row.values.get_mut(..values.len())?.copy_from_slice(values);
+        Some(row)
+    }
+
+    /// A copy of `values`, which are at most [`MAX_DIMS`].
+    pub fn new(values: &[T]) -> Row<T> {
+        Row::try_new(values).expect("at most MAX_DIMS dimensions")
+    }
+
+    /// `count` times the same value.
+    pub fn filled(count: usize, value: T) -> Row<T> {
+        assert!(count <= MAX_DIMS);
+        Row { length: count as u8, values: [value; MAX_DIMS] }
+    }
+
+    /// Appends a value; there is room for [`MAX_DIMS`].
+    pub fn push(&mut self, value: T) {
+        self.values[usize::from(self.length)] = value;
+        self.length += 1;
+    }
+
+    /// Inserts a value before position `at`.
+    pub fn insert(&mut self, at: usize, value: T) {
+        let length = self.len();
+        self.push(value);
+        self.values[at..=length].rotate_right(1);
+    }
+
+    /// Takes out the value at a position.
+    pub fn remove(&mut self, at: usize) -> T {
+        let length = self.len();
+        self.values[at..length].rotate_left(1);
+        self.length -= 1;
+        self.values[length - 1]
+    }
+}
+
+impl<T: Copy + Default> Default for Row<T> {
+    fn default() -> Self {
+        Row { length: 0, values: [T::default(); MAX_DIMS] }
+    }
+}
+
+impl<T> Deref for Row<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.values[..usize::from(self.length)]
+    }
+}
+
+impl<T> DerefMut for Row<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.values[..usize::from(self.length)]
+    }
+}
+
+impl<T: PartialEq> PartialEq for Row<T> {
+    fn eq(&self, other: &Row<T>) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for Row<T> {}
+
+impl<T: fmt::Debug> fmt::Debug for Row<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+impl<T: Copy + Default> FromIterator<T> for Row<T> {
+    /// Panics when there are more than [`MAX_DIMS`].
+    fn from_iter<I: IntoIterator<Item = T>>(values: I) -> Self {
+        let mut row = Row::default();
+        values.into_iter().for_each(|value| row.push(value));
+        row
+    }
+}
+
+/// The strides of a tensor whose elements lie one after the other, the last dimension fastest.
+pub fn contiguous_strides(dims: &[usize]) -> Strides {
+    let mut strides = Strides::filled(dims.len(), 1);
+    for at in (1..dims.len()).rev() {
+        strides[at - 1] = strides[at] * dims[at].max(1) as isize;
+    }
+    strides
+}
+
+/// The sizes that two shapes broadcast to, by PyTorch's rule; `None` when they do not.
+pub fn broadcast(a: &[usize], b: &[usize]) -> Option<Dims> {
+    let rank = a.len().max(b.len());
+    let size =
+        |dims: &[usize], at: usize| (at + dims.len()).checked_sub(rank).map_or(1, |at| dims[at]);
+    let mut dims = Dims::default();
+    for at in 0..rank {
+        dims.push(match (size(a, at), size(b, at)) {
+            (x, y) if x == y => x,
+            (1, y) => y,
+            (x, 1) => x,
+            _ => return None,
+        });
+    }
+    Some(dims)
+}
+
+/// Type, sizes, strides and offset of a tensor; strides and offset count elements. The offset is that of
+/// the first element from the start of the storage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// The type of the elements.
+    pub dtype: DType,
+    /// Where the element at position 0, 0, .. lies.
+    pub offset: isize,
+    dims: Dims,
+    strides: Strides,
+}
+
+impl Layout {
+    /// Elements one after the other from the start of the storage.
+    pub fn contiguous(dtype: DType, dims: &[usize]) -> Layout {
+        Layout { dtype, offset: 0, dims: Dims::new(dims), strides: contiguous_strides(dims) }
+    }
+
+    /// Any strides; one for each size.
+    pub fn strided(dtype: DType, dims: &[usize], strides: &[isize], offset: isize) -> Layout {
+        assert_eq!(dims.len(), strides.len());
+        Layout { dtype, offset, dims: Dims::new(dims), strides: Strides::new(strides) }
+    }
+
+    /// The sizes.
+    pub fn dims(&self) -> &[usize] {
+        &self.dims
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> &[isize] {
+        &self.strides
+    }
+
+    /// The number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.dims.len()
+    }
+
+    /// The number of elements.
+    pub fn count(&self) -> usize {
+        self.dims.iter().product()
+    }
+
+    /// Bytes of one element; 0 for a type whose elements have no whole number of bytes.
+    pub fn item(&self) -> usize {
+        self.dtype.size_in_bytes().unwrap_or(0)
+    }
+
+    /// Bytes of all elements when they lie one after the other.
+    pub fn bytes(&self) -> usize {
+        self.count() * self.item()
+    }
+
+    /// Elements lie one after the other, the last dimension fastest.
+    pub fn is_contiguous(&self) -> bool {
+        let mut expected = 1;
+        for (size, stride) in self.dims.iter().zip(self.strides.iter()).rev() {
+            match *size {
+                0 => return true,
+                1 => {}
+                _ if *stride != expected => return false,
+                size => expected *= size as isize,
+            }
+        }
+        true
+    }
+
+    /// Whether two positions share an element for certain: a stride of 0 over more than one element.
+    /// Finer overlaps are not looked for.
+    pub fn repeats(&self) -> bool {
+        self.count() > 0
+            && self.dims.iter().zip(self.strides.iter()).any(|(n, s)| *n > 1 && *s == 0)
+    }
+
+    /// The elements of the storage between the first and the last that is used; empty without elements.
+    /// `None` when that is no range of addresses.
+    pub fn extent(&self) -> Option<Range<isize>> {
+        if self.dims.contains(&0) {
+            return Some(self.offset..self.offset);
+        }
+        let (mut low, mut high) = (self.offset, self.offset);
+        for (size, stride) in self.dims.iter().zip(self.strides.iter()) {
+            let reach = isize::try_from(size - 1).ok()?.checked_mul(*stride)?;
+            match reach < 0 {
+                true => low = low.checked_add(reach)?,
+                false => high = high.checked_add(reach)?,
+            }
+        }
+        Some(low..high.checked_add(1)?)
+    }
+
+    /// The same elements, their storage counted from another place.
+    pub fn from_offset(self, offset: isize) -> Layout {
+        Layout { offset, ..self }
+    }
+
+    /// The same sizes and strides with another type of the same or another size.
+    pub fn with_dtype(self, dtype: DType) -> Layout {
+        Layout { dtype, ..self }
+    }
+
+    /// Contiguous, with the same sizes and type.
+    pub fn packed(&self) -> Layout {
+        Layout::contiguous(self.dtype, &self.dims)
+    }
+
+    /// Repeats dimensions of size 1, and puts new ones in front; `None` when the sizes do not fit.
+    pub fn broadcast_to(&self, dims: &[usize]) -> Option<Layout> {
+        let added = dims.len().checked_sub(self.rank())?;
+        let mut strides = Strides::filled(dims.len(), 0);
+        for (at, (size, stride)) in self.dims.iter().zip(self.strides.iter()).enumerate() {
+            match (*size, dims[added + at]) {
+                (have, want) if have == want => strides[added + at] = *stride,
+                (1, _) => {}
+                _ => return None,
+            }
+        }
+        Some(Layout { dims: Dims::try_new(dims)?, strides, ..*self })
+    }
+
+    /// The dimensions in another order: `order[i]` becomes dimension i.
+    pub fn permuted(&self, order: &[usize]) -> Layout {
+        let dims = order.iter().map(|at| self.dims[*at]).collect();
+        let strides = order.iter().map(|at| self.strides[*at]).collect();
+        Layout { dims, strides, ..*self }
+    }
+
+    /// Two dimensions swapped.
+    pub fn transposed(mut self, a: usize, b: usize) -> Layout {
+        self.dims.swap(a, b);
+        self.strides.swap(a, b);
+        self
+    }
+
+    /// `count` elements of a dimension from `start` on, every `step`-th.
+    pub fn sliced(mut self, dim: usize, start: usize, count: usize, step: isize) -> Layout {
+        self.offset += start as isize * self.strides[dim];
+        self.dims[dim] = count;
+        self.strides[dim] *= step;
+        self
+    }
+
+    /// The part at one place of a dimension, without that dimension.
+    pub fn at(mut self, dim: usize, place: usize) -> Layout {
+        self.offset += place as isize * self.strides[dim];
+        self.without(dim)
+    }
+
+    /// Without a dimension: the part at its first place.
+    pub fn without(mut self, dim: usize) -> Layout {
+        self.dims.remove(dim);
+        self.strides.remove(dim);
+        self
+    }
+
+    /// With a new dimension of size 1 before dimension `dim`.
+    pub fn with(mut self, dim: usize) -> Layout {
+        self.dims.insert(dim, 1);
+        self.strides.insert(dim, 0);
+        self
+    }
+
+    /// Sizes and strides of `dims` as one chain of elements: other sizes for the same elements in the
+    /// same order, without a copy. `None` where that takes one, or counts differ.
+    pub fn reshaped(&self, dims: &[usize]) -> Option<Layout> {
+        if dims.iter().product::<usize>() != self.count() {
+            return None;
+        }
+        if self.count() == 0 || self.is_contiguous() {
+            return Some(Layout { offset: self.offset, ..Layout::contiguous(self.dtype, dims) });
+        }
+        let old: Vec<(usize, isize)> =
+            (self.dims.iter().copied().zip(self.strides.iter().copied()))
+                .filter(|(size, _)| *size != 1)
+                .collect();
+        let mut strides = Strides::filled(dims.len(), 0);
+        let (mut next, mut from) = (0, 0);
+        while from < old.len() {
+            let (mut have, mut want) = (old[from].0, 1);
+            let (first, mut to) = (next, from + 1);
+            while want != have {
+                if want < have {
+                    want *= *dims.get(next)?;
+                    next += 1;
+                } else {
+                    let (size, stride) = *old.get(to)?;
+                    if old[to - 1].1 != stride * size as isize {
+                        return None;
+                    }
+                    have *= size;
+                    to += 1;
+                }
+            }
+            let mut stride = old[to - 1].1;
+            for at in (first..next).rev() {
+                strides[at] = stride;
+                stride *= dims[at] as isize;
+            }
+            from = to;
+        }
+        Some(Layout { dims: Dims::new(dims), strides, ..*self })
+    }
+}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{:?}", self.dtype, self.dims)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const F: DType = DType::Float;
+
+    #[test]
+    fn broadcasting() {
+        assert_eq!(broadcast(&[3, 1], &[4]).as_deref(), Some(&[3, 4][..]));
+        assert_eq!(broadcast(&[0, 1], &[1, 5]).as_deref(), Some(&[0, 5][..]));
+        assert_eq!(broadcast(&[], &[2]).as_deref(), Some(&[2][..]));
+        assert_eq!(broadcast(&[3], &[4]), None);
+        let wide = Layout::contiguous(F, &[3, 1]).broadcast_to(&[2, 3, 4]).unwrap();
+        assert_eq!(wide.strides(), [0, 1, 0]);
+        assert!(wide.repeats());
+        assert_eq!(Layout::contiguous(F, &[3]).broadcast_to(&[4]), None);
+    }
+
+    #[test]
+    fn extents() {
+        assert_eq!(Layout::contiguous(F, &[2, 3]).extent(), Some(0..6));
+        assert_eq!(Layout::strided(F, &[2, 3], &[-10, 2], 12).extent(), Some(2..17));
+        assert_eq!(Layout::contiguous(F, &[2, 0]).from_offset(5).extent(), Some(5..5));
+        assert_eq!(Layout::strided(F, &[usize::MAX], &[2], 0).extent(), None);
+    }
+
+    #[test]
+    fn reshaping_without_a_copy() {
+        let turned = Layout::contiguous(F, &[4, 6]).transposed(0, 1);
+        assert_eq!(turned.reshaped(&[24]), None);
+        assert_eq!(turned.reshaped(&[2, 3, 4]).unwrap().strides(), [3, 1, 6]);
+        assert_eq!(turned.reshaped(&[2, 3, 1, 4]).unwrap().strides()[3], 6);
+        let part = Layout::contiguous(F, &[4, 6]).sliced(1, 1, 3, 2);
+        assert_eq!(part.reshaped(&[12]).unwrap().strides(), [2]);
+        assert_eq!(part.sliced(0, 0, 2, 2).reshaped(&[6]), None);
+        assert_eq!(Layout::contiguous(F, &[2, 3]).reshaped(&[7]), None);
+        assert_eq!(Layout::contiguous(F, &[0, 3]).reshaped(&[5, 0]).unwrap().dims(), [5, 0]);
+    }
+
+    #[test]
+    fn rows_take_and_give() {
+        let mut row = Dims::new(&[1, 2, 3]);
+        row.insert(1, 9);
+        assert_eq!(*row, [1, 9, 2, 3]);
+        assert_eq!(row.remove(0), 1);
+        assert_eq!(*row, [9, 2, 3]);
+        assert!(Dims::try_new(&[1; 9]).is_none());
+    }
+}

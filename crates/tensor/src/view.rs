@@ -1,0 +1,119 @@
+//! Tensors in memory. The one place that turns bytes into elements.
+
+use crate::{DType, Layout};
+use std::cell::Cell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+/// A tensor in memory, to read.
+///
+/// Made only over bytes that hold every element ([`View::over`]), so that a kernel which keeps to sizes and
+/// strides stays inside. Several views may share bytes, also with [`ViewMut`]: nobody holds references to
+/// elements while somebody else writes them, and no two threads touch an element that one of them writes.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    first: *mut u8,
+    layout: Layout,
+    bytes: PhantomData<&'a [Cell<u8>]>,
+}
+
+/// A tensor in memory, to write; reads as a [`View`] does.
+#[derive(Clone, Copy)]
+pub struct ViewMut<'a>(View<'a>);
+
+// SAFETY: a view is an address and numbers; kernels keep the rule of the type's contract about threads.
+unsafe impl Send for View<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for View<'_> {}
+
+impl<'a> View<'a> {
+    /// The tensor with this layout, whose offset counts from the first of `bytes`. `None` when an element
+    /// would lie outside of them.
+    pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<View<'a>> {
+        let item = layout.dtype.size_in_bytes()?;
+        let extent = layout.extent()?;
+        let first = if extent.is_empty() {
+            bytes.as_ptr()
+        } else {
+            let end = usize::try_from(extent.end).ok()?.checked_mul(item)?;
+            if extent.start < 0 || end > bytes.len() {
+                return None;
+            }
+            // SAFETY: the first element lies in the extent, which lies in the bytes.
+            unsafe { bytes.as_ptr().offset(layout.offset * item as isize) }
+        };
+        let layout = layout.from_offset(0);
+        Some(View { first: first.cast_mut().cast(), layout, bytes: PhantomData })
+    }
+
+    /// The same elements, seen otherwise: sliced, permuted, broadcast. `None` when the new layout has an
+    /// element that this one's extent lacks. The new layout's offset counts from this view's first element.
+    pub fn seen(&self, layout: Layout) -> Option<View<'a>> {
+        let (whole, part) = (self.layout.extent()?, layout.extent()?);
+        let inside = part.is_empty() || (part.start >= whole.start && part.end <= whole.end);
+        if !inside || layout.item() != self.layout.item() {
+            return None;
+        }
+        let offset = if part.is_empty() { 0 } else { layout.offset * layout.item() as isize };
+        // SAFETY: the new first element lies in the extent of the old elements.
+        let first = unsafe { self.first.offset(offset) };
+        Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
+    }
+
+    /// The layout; its offset is 0.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.layout.dtype
+    }
+
+    /// The address of the element at position 0, 0, ..; dangling when there is none.
+    pub(crate) fn first(&self) -> *const u8 {
+        self.first
+    }
+
+    /// The address as a number, for questions of overlap.
+    pub fn address(&self) -> usize {
+        self.first as usize
+    }
+}
+
+impl Deref for View<'_> {
+    type Target = Layout;
+
+    fn deref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+impl<'a> ViewMut<'a> {
+    /// As [`View::over`].
+    pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<ViewMut<'a>> {
+        View::over(bytes, layout).map(ViewMut)
+    }
+
+    /// As [`View::seen`].
+    pub fn seen(&self, layout: Layout) -> Option<ViewMut<'a>> {
+        self.0.seen(layout).map(ViewMut)
+    }
+
+    /// To read.
+    pub fn view(&self) -> View<'a> {
+        self.0
+    }
+
+    pub(crate) fn first_mut(&self) -> *mut u8 {
+        self.0.first
+    }
+}
+
+impl<'a> Deref for ViewMut<'a> {
+    type Target = View<'a>;
+
+    fn deref(&self) -> &View<'a> {
+        &self.0
+    }
+}
