@@ -1,8 +1,10 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::team::Team`], and what they need beside their operands is handed in.
 
+pub mod constant;
 pub mod copy;
 pub mod element;
 pub mod map;
+pub mod number;
 pub mod strip;
 pub mod walk;

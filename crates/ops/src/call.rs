@@ -1,0 +1,377 @@
+//! The arguments of one call, read and checked by the operator's function.
+
+use crate::argument::{Arg, Tensor};
+use crate::error::{Error, Outcome, Result};
+use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use};
+use cairn_tensor::{DType, Layout, Scalar};
+use smallvec::SmallVec;
+
+/// Parts of a workspace begin on multiples of this.
+const SCRATCH_ALIGN: usize = 64;
+
+/// One call of an operator while it is planned. Arguments are asked for by place; each question checks kind
+/// and presence and names the parameter when it fails. Tensors that are asked for become part of the plan.
+pub struct Call<'a> {
+    /// The name the caller used.
+    pub name: &'static str,
+    parameters: &'a [&'static str],
+    by_name: bool,
+    places: SmallVec<[usize; 12]>,
+    args: SmallVec<[Arg; 12]>,
+    uses: SmallVec<[Use; 4]>,
+    workspace: usize,
+}
+
+/// What an argument is to be used for.
+const READ: Reach = Reach { reads: true, writes: false };
+const WRITE: Reach = Reach { reads: false, writes: true };
+const BOTH: Reach = Reach { reads: true, writes: true };
+
+impl<'a> Call<'a> {
+    /// A call by name. `places[i]` is the caller's own place of `args[i]`, which `parameters` names.
+    pub fn new(
+        name: &'static str,
+        parameters: &'a [&'static str],
+        args: SmallVec<[Arg; 12]>,
+        places: SmallVec<[usize; 12]>,
+    ) -> Call<'a> {
+        Call { name, parameters, by_name: false, places, args, uses: SmallVec::new(), workspace: 0 }
+    }
+
+    /// As [`Call::new`], where `parameters[i]` names `args[i]`.
+    pub fn named(
+        name: &'static str,
+        parameters: &'a [&'static str],
+        args: SmallVec<[Arg; 12]>,
+        places: SmallVec<[usize; 12]>,
+    ) -> Call<'a> {
+        Call { by_name: true, ..Call::new(name, parameters, args, places) }
+    }
+
+    /// The name of a parameter.
+    pub fn parameter(&self, at: usize) -> &'static str {
+        let place = match self.by_name {
+            true => at,
+            false => self.places.get(at).copied().unwrap_or(usize::MAX),
+        };
+        self.parameters.get(place).copied().unwrap_or("argument")
+    }
+
+    /// The argument as it is; absent beyond the last.
+    pub fn arg(&self, at: usize) -> &Arg {
+        self.args.get(at).unwrap_or(&Arg::Absent)
+    }
+
+    /// Whether an argument is there.
+    pub fn has(&self, at: usize) -> bool {
+        !matches!(self.arg(at), Arg::Absent)
+    }
+
+    fn wrong<T>(&self, at: usize, wanted: &str) -> Result<T> {
+        let parameter = self.parameter(at);
+        Err(match self.arg(at) {
+            Arg::Absent => Error::Null(format!("{parameter} is null: {wanted} is wanted")),
+            arg => Error::Invalid(format!("{parameter} is {}: {wanted} is wanted", arg.kind())),
+        })
+    }
+
+    fn claim(&mut self, at: usize, inner: usize, tensor: &Tensor, reach: Reach) -> Result<Operand> {
+        let parameter = self.parameter(at);
+        if tensor.layout.item() == 0 {
+            let dtype = tensor.layout.dtype;
+            return Err(Error::invalid(format!("{parameter} has elements of type {dtype}")));
+        }
+        let Some(span) = tensor.span() else {
+            let layout = tensor.layout;
+            return Err(Error::invalid(format!("{parameter} ({layout}) leaves the address space")));
+        };
+        if tensor.address == 0 && tensor.layout.count() > 0 {
+            let layout = tensor.layout;
+            return Err(Error::Null(format!("the address of {parameter} ({layout}) is null")));
+        }
+        let argument = (self.places.get(at).copied().unwrap_or(at), inner);
+        let item = tensor.layout.item() as isize;
+        let lead = span.start as isize - tensor.address as isize;
+        let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
+        let slot = match self.uses.iter().position(|one| one.argument == argument) {
+            Some(slot) => {
+                let both = &mut self.uses[slot].reach;
+                *both =
+                    Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+                slot
+            }
+            None => {
+                let (address, bytes) = (span.start, span.len());
+                self.uses.push(Use { parameter, argument, address, bytes, lead, reach });
+                self.uses.len() - 1
+            }
+        };
+        Ok(Operand { slot: slot as u16, address: span.start, layout })
+    }
+
+    fn one(&mut self, at: usize, reach: Reach) -> Result<Operand> {
+        let Arg::Tensor(tensor) = self.arg(at).clone() else {
+            return self.wrong(at, "a tensor");
+        };
+        if reach.writes && tensor.layout.repeats() {
+            let (name, layout) = (self.parameter(at), tensor.layout);
+            return Err(Error::invalid(format!(
+                "{name} ({layout}, strides {:?}) has elements that share memory and cannot be written",
+                layout.strides()
+            )));
+        }
+        self.claim(at, 0, &tensor, reach)
+    }
+
+    /// A tensor that is read.
+    pub fn tensor(&mut self, at: usize) -> Result<Operand> {
+        self.one(at, READ)
+    }
+
+    /// A tensor that is read, if it is there.
+    pub fn optional(&mut self, at: usize) -> Result<Option<Operand>> {
+        if self.has(at) { self.tensor(at).map(Some) } else { Ok(None) }
+    }
+
+    /// A tensor that is written.
+    pub fn output(&mut self, at: usize) -> Result<Operand> {
+        self.one(at, WRITE)
+    }
+
+    /// A tensor that is written, if it is there.
+    pub fn optional_output(&mut self, at: usize) -> Result<Option<Operand>> {
+        if self.has(at) { self.output(at).map(Some) } else { Ok(None) }
+    }
+
+    /// A tensor that is read and written.
+    pub fn inout(&mut self, at: usize) -> Result<Operand> {
+        self.one(at, BOTH)
+    }
+
+    fn many(&mut self, at: usize, reach: Reach) -> Result<Vec<Operand>> {
+        let Arg::Tensors(tensors) = self.arg(at).clone() else {
+            return self.wrong(at, "a list of tensors");
+        };
+        tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, reach)).collect()
+    }
+
+    /// A list of tensors that are read.
+    pub fn tensors(&mut self, at: usize) -> Result<Vec<Operand>> {
+        self.many(at, READ)
+    }
+
+    /// A list of tensors that are written.
+    pub fn outputs(&mut self, at: usize) -> Result<Vec<Operand>> {
+        self.many(at, WRITE)
+    }
+
+    /// A list of tensors that are read and written.
+    pub fn inouts(&mut self, at: usize) -> Result<Vec<Operand>> {
+        self.many(at, BOTH)
+    }
+
+    /// The layout of a tensor, without touching it.
+    pub fn layout(&self, at: usize) -> Result<Layout> {
+        match self.arg(at) {
+            Arg::Tensor(tensor) => Ok(tensor.layout),
+            _ => self.wrong(at, "a tensor"),
+        }
+    }
+
+    /// A number: a scalar, or a plain one.
+    pub fn scalar(&self, at: usize) -> Result<Scalar> {
+        match self.arg(at) {
+            Arg::Scalar(scalar) => Ok(*scalar),
+            Arg::Int(value) => Ok((*value).into()),
+            Arg::Float(value) => Ok((*value).into()),
+            Arg::Flag(value) => Ok((*value).into()),
+            _ => self.wrong(at, "a scalar"),
+        }
+    }
+
+    /// A number, or another when it is absent.
+    pub fn scalar_or(&self, at: usize, other: impl Into<Scalar>) -> Result<Scalar> {
+        if self.has(at) { self.scalar(at) } else { Ok(other.into()) }
+    }
+
+    /// A list of numbers.
+    pub fn scalars(&self, at: usize) -> Result<Vec<Scalar>> {
+        match self.arg(at) {
+            Arg::Scalars(scalars) => Ok(scalars.clone()),
+            Arg::Floats(values) => Ok(values.iter().map(|value| (*value).into()).collect()),
+            _ => self.wrong(at, "a list of scalars"),
+        }
+    }
+
+    /// A whole number.
+    pub fn int(&self, at: usize) -> Result<i64> {
+        match self.arg(at) {
+            Arg::Int(value) => Ok(*value),
+            Arg::Scalar(scalar @ Scalar::Int(..)) => Ok(scalar.as_i64()),
+            _ => self.wrong(at, "a whole number"),
+        }
+    }
+
+    /// A whole number, or another when it is absent.
+    pub fn int_or(&self, at: usize, other: i64) -> Result<i64> {
+        if self.has(at) { self.int(at) } else { Ok(other) }
+    }
+
+    /// A real number.
+    pub fn float(&self, at: usize) -> Result<f64> {
+        match self.arg(at) {
+            Arg::Float(value) => Ok(*value),
+            Arg::Int(value) => Ok(*value as f64),
+            Arg::Scalar(scalar) => Ok(scalar.as_f64()),
+            _ => self.wrong(at, "a real number"),
+        }
+    }
+
+    /// Yes or no.
+    pub fn flag(&self, at: usize) -> Result<bool> {
+        match self.arg(at) {
+            Arg::Flag(value) => Ok(*value),
+            Arg::Int(value) => Ok(*value != 0),
+            _ => self.wrong(at, "a truth value"),
+        }
+    }
+
+    /// Yes or no, or the other when it is absent.
+    pub fn flag_or(&self, at: usize, other: bool) -> Result<bool> {
+        if self.has(at) { self.flag(at) } else { Ok(other) }
+    }
+
+    /// A type of elements, by its number.
+    pub fn dtype(&self, at: usize) -> Result<DType> {
+        let number = self.int(at)?;
+        i32::try_from(number).ok().and_then(DType::from_number).ok_or_else(|| {
+            Error::invalid(format!("{} = {number} is no aclDataType", self.parameter(at)))
+        })
+    }
+
+    /// Whole numbers: a list, or a constant tensor of them.
+    pub fn ints(&self, at: usize) -> Result<Vec<i64>> {
+        match self.arg(at) {
+            Arg::Ints(values) => Ok(values.clone()),
+            Arg::Int(value) => Ok(vec![*value]),
+            Arg::Tensor(_) => Ok(self.values(at)?.into_iter().map(Scalar::as_i64).collect()),
+            _ => self.wrong(at, "a list of whole numbers"),
+        }
+    }
+
+    /// Real numbers.
+    pub fn floats(&self, at: usize) -> Result<Vec<f64>> {
+        match self.arg(at) {
+            Arg::Floats(values) => Ok(values.clone()),
+            _ => self.wrong(at, "a list of real numbers"),
+        }
+    }
+
+    /// Truth values.
+    pub fn flags(&self, at: usize) -> Result<Vec<bool>> {
+        match self.arg(at) {
+            Arg::Flags(values) => Ok(values.clone()),
+            _ => self.wrong(at, "a list of truth values"),
+        }
+    }
+
+    /// A text; empty when it is absent.
+    pub fn text(&self, at: usize) -> Result<&str> {
+        match self.arg(at) {
+            Arg::Text(text) => Ok(text),
+            Arg::Absent => Ok(""),
+            _ => self.wrong(at, "a text"),
+        }
+    }
+
+    /// The values of a constant or host tensor, in order.
+    pub fn values(&self, at: usize) -> Result<Vec<Scalar>> {
+        let Arg::Tensor(tensor) = self.arg(at) else {
+            return self.wrong(at, "a tensor");
+        };
+        let parameter = self.parameter(at);
+        let Some(bytes) = &tensor.constant else {
+            return Err(Error::invalid(format!(
+                "the values of {parameter} are needed before it runs: make it a constant or a host tensor"
+            )));
+        };
+        let item = tensor.layout.item().max(1);
+        let values: Option<Vec<Scalar>> = (bytes.chunks_exact(item))
+            .take(tensor.layout.count())
+            .map(|one| Scalar::read(one, tensor.layout.dtype))
+            .collect();
+        values.filter(|values| values.len() == tensor.layout.count()).ok_or_else(|| {
+            let (layout, have) = (tensor.layout, bytes.len());
+            Error::invalid(format!("{parameter} ({layout}) has {have} bytes of values"))
+        })
+    }
+
+    /// A dimension of a tensor of `rank`, counted from the end when negative.
+    pub fn dim(&self, at: usize, rank: usize) -> Result<usize> {
+        self.wrap(at, self.int(at)?, rank)
+    }
+
+    /// As [`Call::dim`], for a number that was read already.
+    pub fn wrap(&self, at: usize, dim: i64, rank: usize) -> Result<usize> {
+        let rank = rank.max(1) as i64;
+        let place = if dim < 0 { dim + rank } else { dim };
+        if (0..rank).contains(&place) {
+            return Ok(place as usize);
+        }
+        let parameter = self.parameter(at);
+        Err(Error::invalid(format!("{parameter} = {dim} is outside {} to {}", -rank, rank - 1)))
+    }
+
+    /// Fails unless an operand has these sizes.
+    pub fn expect_dims(&self, at: usize, operand: &Layout, dims: &[usize]) -> Result<()> {
+        if operand.dims() == dims {
+            return Ok(());
+        }
+        let (parameter, have) = (self.parameter(at), operand.dims());
+        Err(Error::invalid(format!("{parameter} has the sizes {have:?}, {dims:?} are wanted")))
+    }
+
+    /// Fails unless an operand has one of these types.
+    pub fn expect_dtype(&self, at: usize, operand: &Layout, among: &[DType]) -> Result<()> {
+        if among.contains(&operand.dtype) {
+            return Ok(());
+        }
+        let (parameter, have) = (self.parameter(at), operand.dtype);
+        let names: Vec<&str> = among.iter().map(|dtype| dtype.name()).collect();
+        let names = names.join(", ");
+        Err(Error::invalid(format!("{parameter} has elements of type {have}; it takes {names}")))
+    }
+
+    /// A part of the workspace for elements one after the other.
+    pub fn scratch(&mut self, dtype: DType, dims: &[usize]) -> Scratch {
+        let start = self.workspace.next_multiple_of(SCRATCH_ALIGN);
+        let layout = Layout::contiguous(dtype, dims);
+        self.workspace = start + layout.bytes();
+        Scratch { layout, start }
+    }
+
+    /// Whether an input shares memory with an output without being the same tensor: then its elements would
+    /// change while they are read.
+    pub fn is_entangled(&self, input: &Operand, output: &Operand) -> bool {
+        let range = |one: &Operand| {
+            let bytes = self.uses[usize::from(one.slot)].bytes;
+            one.address..one.address + bytes
+        };
+        let (a, b) = (range(input), range(output));
+        let shares = !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end;
+        shares && !(a.start == b.start && input.layout == output.layout)
+    }
+
+    /// The plan: what to run with the memory asked for so far.
+    pub fn plan(
+        &mut self,
+        kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,
+    ) -> Result<Plan> {
+        Ok(Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel)))
+    }
+
+    /// A plan that does nothing, for calls without elements.
+    pub fn nothing(&mut self) -> Result<Plan> {
+        self.plan(|_| Ok(()))
+    }
+}

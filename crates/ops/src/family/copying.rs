@@ -1,0 +1,81 @@
+//! Copies, conversions, and filling with one value.
+
+use super::elementwise::Input;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, F, I, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::Layout;
+use cairn_tensor::kernels::copy;
+use cairn_tensor::kernels::map::fill_scalar;
+
+/// `out = a`, broadcast and converted. Arguments: a, out.
+fn copied(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, out) = (call.tensor(0)?, call.output(1)?);
+    let Some(wide) = a.broadcast_to(out.dims()) else {
+        let (from, to) = (call.parameter(0), call.parameter(1));
+        let (have, want) = (a.dims(), out.dims());
+        return Err(Error::invalid(format!("{from} {have:?} does not broadcast to {to} {want:?}")));
+    };
+    let input = call.apart(Input::Tensor(a.seen(wide)), &out);
+    call.plan(move |memory| {
+        input.prepare(memory);
+        input.with(memory, out.dims(), |a| copy::copy(memory.team, memory.out(&out), a));
+        Ok(())
+    })
+}
+
+/// Every element the same. Arguments: out, value.
+fn filled(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, value) = (call.output(0)?, call.scalar(1)?);
+    call.plan(move |memory| {
+        fill_scalar(memory.team, memory.out(&out), value);
+        Ok(())
+    })
+}
+
+/// Every element the value of a tensor with one element. Arguments: out, value.
+fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, value) = (call.output(0)?, call.tensor(1)?);
+    if value.count() != 1 {
+        let (name, dims) = (call.parameter(1), value.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}, one element is wanted"
+        )));
+    }
+    let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
+    let value = value.seen(wide.expect("one element broadcasts"));
+    call.plan(move |memory| {
+        copy::copy(memory.team, memory.out(&out), memory.view(&value));
+        Ok(())
+    })
+}
+
+fn cast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(0)?.dims())])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("InplaceCopy", copied).picks(&[A(1), A(0)]),
+    aclnn("Cast", copied).picks(&[A(0), A(2)]),
+    aclnn("InplaceZero", filled).picks(&[A(0), I(0)]),
+    aclnn("InplaceOne", filled).picks(&[A(0), F(1.0)]),
+    aclnn("InplaceFillScalar", filled),
+    aclnn("InplaceFillTensor", filled_by),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("Identity", &["x"], &["y"], Infer::Like(0), copied, &[A(0), O(0)]),
+    node(
+        "Cast",
+        &["x"],
+        &["y"],
+        Infer::By(cast_output),
+        copied,
+        &[A(0), O(0), Attr("dst_type", Default::Required)],
+    ),
+];

@@ -1,0 +1,135 @@
+//! What elementwise operators have in common: operands that are tensors or numbers, broadcasting, and inputs
+//! that share memory with the output.
+
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Operand, Scratch};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::{DType, Dims, Layout, Scalar, View, broadcast, promote};
+
+/// An operand of an elementwise operator.
+#[derive(Clone, Copy)]
+pub enum Input {
+    /// A tensor.
+    Tensor(Operand),
+    /// A number.
+    Scalar(Scalar),
+    /// A tensor that shares memory with the output: copied to the workspace before anything is written.
+    Copied(Operand, Scratch),
+}
+
+impl Input {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Input::Tensor(operand) | Input::Copied(operand, _) => operand.dtype,
+            Input::Scalar(scalar) => scalar.dtype(),
+        }
+    }
+
+    /// Its sizes; none for a number.
+    pub fn dims(&self) -> &[usize] {
+        match self {
+            Input::Tensor(operand) | Input::Copied(operand, _) => operand.dims(),
+            Input::Scalar(_) => &[],
+        }
+    }
+
+    /// Calls `run` with the operand as a tensor of the sizes given.
+    pub fn with<R>(
+        &self,
+        memory: &Memory<'_>,
+        dims: &[usize],
+        run: impl FnOnce(View<'_>) -> R,
+    ) -> R {
+        let wide = |layout: &Layout| layout.broadcast_to(dims).expect("sizes were checked");
+        match self {
+            Input::Tensor(operand) => run(memory.seen(operand, wide(operand))),
+            Input::Scalar(scalar) => run(Constant::new(*scalar).view(dims)),
+            Input::Copied(_, scratch) => {
+                let copied = memory.scratch(scratch).view();
+                run(copied.seen(wide(scratch)).expect("sizes were checked"))
+            }
+        }
+    }
+
+    /// Copies what has to be copied before the output is written.
+    pub fn prepare(&self, memory: &Memory<'_>) {
+        if let Input::Copied(operand, scratch) = self {
+            copy(memory.team, memory.scratch(scratch), memory.view(operand));
+        }
+    }
+}
+
+impl Call<'_> {
+    /// An operand that is a tensor or a number.
+    pub fn input(&mut self, at: usize) -> Result<Input> {
+        match self.arg(at) {
+            Arg::Tensor(_) | Arg::Absent => self.tensor(at).map(Input::Tensor),
+            _ => self.scalar(at).map(Input::Scalar),
+        }
+    }
+
+    /// The same operand, safe to read while `out` is written.
+    pub fn apart(&mut self, input: Input, out: &Operand) -> Input {
+        match input {
+            Input::Tensor(operand) if self.is_entangled(&operand, out) => {
+                let scratch = self.scratch(operand.dtype, operand.dims());
+                Input::Copied(operand, scratch)
+            }
+            other => other,
+        }
+    }
+
+    /// The sizes that operands broadcast to, which `out` must have. `places` are those of the operands.
+    pub fn broadcast(&self, inputs: &[(usize, Input)], out: (usize, &Operand)) -> Result<Dims> {
+        let mut dims = Dims::default();
+        for (at, input) in inputs {
+            let Some(wider) = broadcast(&dims, input.dims()) else {
+                let names: Vec<String> = (inputs.iter())
+                    .map(|(at, one)| format!("{} {:?}", self.parameter(*at), one.dims()))
+                    .collect();
+                let _ = at;
+                let names = names.join(", ");
+                return Err(Error::invalid(format!("the sizes do not broadcast: {names}")));
+            };
+            dims = wider;
+        }
+        self.expect_dims(out.0, out.1, &dims)?;
+        Ok(dims)
+    }
+
+    /// The type to compute in for two operands: a number does not widen a tensor of its own kind.
+    pub fn promoted(&self, a: &Input, b: &Input) -> Result<DType> {
+        let both = match (a, b) {
+            (Input::Scalar(scalar), tensor @ (Input::Tensor(_) | Input::Copied(..)))
+            | (tensor @ (Input::Tensor(_) | Input::Copied(..)), Input::Scalar(scalar)) => {
+                with_scalar(tensor.dtype(), *scalar)
+            }
+            _ => promote(a.dtype(), b.dtype()),
+        };
+        both.ok_or_else(|| {
+            let (a, b) = (a.dtype(), b.dtype());
+            Error::invalid(format!("elements of type {a} and {b} take no part in arithmetic"))
+        })
+    }
+}
+
+/// The type of a tensor and a number together: a number of a higher kind decides, else the tensor does.
+pub fn with_scalar(tensor: DType, scalar: Scalar) -> Option<DType> {
+    let kind = |dtype: DType| match dtype {
+        DType::Bool => 0,
+        dtype if dtype.is_integer() => 1,
+        _ => 2,
+    };
+    match scalar.dtype() {
+        number if kind(number) <= kind(tensor) => promote(tensor, tensor),
+        number if kind(number) == 2 => match number {
+            DType::Double => Some(DType::Float),
+            other => Some(other),
+        },
+        number => Some(number),
+    }
+}

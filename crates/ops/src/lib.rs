@@ -1,0 +1,23 @@
+//! The operators: each once, with its names at every door, what it takes, how it infers shapes, what
+//! workspace it needs and what it runs.
+//!
+//! `family/` has a file per family of operators, and at its end the rows that name them. A row's function
+//! reads its arguments from a [`Call`], checks them, and answers with a [`Plan`]: the memory it will touch,
+//! the workspace it wants, and what to run once both are there. Knows nothing of devices and streams.
+
+#![forbid(unsafe_code)]
+
+mod argument;
+mod call;
+mod error;
+pub mod family;
+mod infer;
+mod plan;
+mod table;
+
+pub use argument::{Arg, Tensor};
+pub use call::Call;
+pub use error::{Error, Fault, Outcome, Result};
+pub use infer::Infer;
+pub use plan::{Memory, Operand, Plan, Reach, Scratch, Use};
+pub use table::{Attr, Default, Node, Passed, Pick, Row, aclnn, node, nodes, rows};

@@ -1,0 +1,145 @@
+//! What a call will do: the memory it touches, the workspace it wants, and what runs.
+
+use crate::error::{Fault, Outcome};
+use cairn_tensor::team::Team;
+use cairn_tensor::{Layout, View, ViewMut};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::ops::Deref;
+
+/// How a kernel reaches one tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// It is read.
+    pub reads: bool,
+    /// It is written.
+    pub writes: bool,
+}
+
+/// A range of memory that a kernel touches.
+#[derive(Clone, Debug)]
+pub struct Use {
+    /// The parameter's name, for error texts.
+    pub parameter: &'static str,
+    /// The parameter's place among the arguments, and the place in its list.
+    pub argument: (usize, usize),
+    /// First byte.
+    pub address: usize,
+    /// How many.
+    pub bytes: usize,
+    /// Bytes from the start of the storage to the first byte.
+    pub lead: isize,
+    /// What is done with it.
+    pub reach: Reach,
+}
+
+/// A tensor of the call that a kernel will see: its layout now, its bytes when it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    pub(crate) slot: u16,
+    pub(crate) address: usize,
+    /// The offset counts from the first byte of the operand's [`Use`].
+    pub(crate) layout: Layout,
+}
+
+impl Operand {
+    /// The same memory, seen otherwise; the new layout's offset counts as the old one's does.
+    pub fn seen(self, layout: Layout) -> Operand {
+        Operand { layout, ..self }
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+impl Deref for Operand {
+    type Target = Layout;
+
+    fn deref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+/// A part of the workspace.
+#[derive(Clone, Copy, Debug)]
+pub struct Scratch {
+    pub(crate) layout: Layout,
+    pub(crate) start: usize,
+}
+
+impl Deref for Scratch {
+    type Target = Layout;
+
+    fn deref(&self) -> &Layout {
+        &self.layout
+    }
+}
+
+/// What a kernel finds when it runs: the bytes of its operands and its workspace, checked, and threads.
+pub struct Memory<'a> {
+    /// The bytes of each use of the plan, in its order.
+    pub uses: &'a [&'a [Cell<u8>]],
+    /// The workspace.
+    pub workspace: &'a [Cell<u8>],
+    /// Who computes.
+    pub team: &'a dyn Team,
+    /// Told the sizes of an output that only the values decide, by place of the argument.
+    pub sized: &'a dyn Fn((usize, usize), &[usize]),
+}
+
+impl<'a> Memory<'a> {
+    /// A tensor to read.
+    pub fn view(&self, operand: &Operand) -> View<'a> {
+        self.seen(operand, operand.layout)
+    }
+
+    /// The memory of a tensor under another layout that stays inside it.
+    pub fn seen(&self, operand: &Operand, layout: Layout) -> View<'a> {
+        let bytes = self.uses[usize::from(operand.slot)];
+        View::over(bytes, layout)
+            .unwrap_or_else(|| panic!("{layout} leaves its {} bytes", bytes.len()))
+    }
+
+    /// A tensor to write.
+    pub fn out(&self, operand: &Operand) -> ViewMut<'a> {
+        let bytes = self.uses[usize::from(operand.slot)];
+        let layout = operand.layout;
+        ViewMut::over(bytes, layout)
+            .unwrap_or_else(|| panic!("{layout} leaves its {} bytes", bytes.len()))
+    }
+
+    /// A part of the workspace.
+    pub fn scratch(&self, scratch: &Scratch) -> ViewMut<'a> {
+        let bytes = &self.workspace[scratch.start..scratch.start + scratch.bytes()];
+        ViewMut::over(bytes, scratch.layout).expect("scratch is contiguous")
+    }
+}
+
+/// What runs.
+pub type Kernel = dyn Fn(&Memory<'_>) -> Outcome + Send + Sync;
+
+/// A call, checked and ready: made by a row's function.
+pub struct Plan {
+    /// The memory it touches; the kernel sees it in this order.
+    pub uses: SmallVec<[Use; 4]>,
+    /// Bytes of workspace it wants.
+    pub workspace: usize,
+    kernel: Box<Kernel>,
+}
+
+impl Plan {
+    pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<Kernel>) -> Plan {
+        Plan { uses, workspace, kernel }
+    }
+
+    /// Runs it. The memory has the plan's uses and at least its workspace.
+    pub fn run(&self, memory: &Memory<'_>) -> Outcome {
+        if memory.workspace.len() < self.workspace {
+            let (have, want) = (memory.workspace.len(), self.workspace);
+            return Err(Fault(format!("a workspace of {have} bytes, {want} are wanted")));
+        }
+        (self.kernel)(memory)
+    }
+}

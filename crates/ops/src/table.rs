@@ -1,0 +1,269 @@
+//! The table: which name, at which door, is which operator.
+
+use crate::argument::{Arg, Tensor};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::family;
+use crate::infer::Infer;
+use crate::plan::Plan;
+use cairn_tensor::Layout;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+/// Reads the arguments of a call and plans it.
+pub type Bind = fn(&mut Call<'_>) -> Result<Plan>;
+
+/// Where an operator's function finds one of its arguments among what the caller passed.
+#[derive(Clone, Copy, Debug)]
+pub enum Pick {
+    /// aclnn: the argument at this place. By name: the input at this place.
+    A(usize),
+    /// By name: the output at this place.
+    O(usize),
+    /// By name: all inputs from this place on, as a list.
+    Rest(usize),
+    /// By name: all outputs from this place on, as a list.
+    Outs(usize),
+    /// By name: the attribute, or its default.
+    Attr(&'static str, Default),
+    /// Nothing.
+    No,
+    /// A number of the row's own.
+    I(i64),
+    /// A number of the row's own.
+    F(f64),
+    /// Yes or no, of the row's own.
+    B(bool),
+}
+
+/// What an attribute is when the caller sets none.
+#[derive(Clone, Copy, Debug)]
+pub enum Default {
+    /// It must be set.
+    Required,
+    /// It is absent.
+    None,
+    /// A whole number.
+    Int(i64),
+    /// A real number.
+    Float(f64),
+    /// Yes or no.
+    Flag(bool),
+    /// Whole numbers.
+    Ints(&'static [i64]),
+    /// Text.
+    Text(&'static str),
+}
+
+/// An attribute that a caller by name set.
+pub type Attr = Arg;
+
+/// An operator at the aclnn door: `aclnn` and this name.
+pub struct Row {
+    /// The name without `aclnn`.
+    pub name: &'static str,
+    bind: Bind,
+    picks: Option<&'static [Pick]>,
+}
+
+/// An operator by its IR name: for `aclop` and for graphs.
+pub struct Node {
+    /// The IR name.
+    pub name: &'static str,
+    /// The inputs' names; one that ends in `?` may be absent, in `[]` is a list.
+    pub inputs: &'static [&'static str],
+    /// The outputs' names; one that ends in `[]` is a list.
+    pub outputs: &'static [&'static str],
+    /// How its outputs follow from its inputs.
+    pub infer: Infer,
+    bind: Bind,
+    picks: &'static [Pick],
+}
+
+/// A row whose function takes the arguments as the caller passes them.
+pub const fn aclnn(name: &'static str, bind: Bind) -> Row {
+    Row { name, bind, picks: None }
+}
+
+impl Row {
+    /// With the function's arguments picked from the caller's.
+    pub const fn picks(self, picks: &'static [Pick]) -> Row {
+        Row { picks: Some(picks), ..self }
+    }
+
+    /// Plans a call. `parameters` are the caller's names for `args`.
+    pub fn plan(&self, parameters: &[&'static str], args: SmallVec<[Arg; 12]>) -> Result<Plan> {
+        let Some(picks) = self.picks else {
+            let places = (0..args.len()).collect();
+            return (self.bind)(&mut Call::new(self.name, parameters, args, places));
+        };
+        let mut chosen = SmallVec::new();
+        let mut places = SmallVec::new();
+        for pick in picks {
+            let (arg, place) = match *pick {
+                Pick::A(at) => (args[at].clone(), at),
+                other => (own(other), usize::MAX),
+            };
+            chosen.push(arg);
+            places.push(place);
+        }
+        (self.bind)(&mut Call::new(self.name, parameters, chosen, places))
+    }
+}
+
+/// What a row brings itself.
+fn own(pick: Pick) -> Arg {
+    match pick {
+        Pick::I(value) => Arg::Int(value),
+        Pick::F(value) => Arg::Float(value),
+        Pick::B(value) => Arg::Flag(value),
+        _ => Arg::Absent,
+    }
+}
+
+/// An operator by IR name, with its function's arguments picked from inputs, outputs and attributes.
+pub const fn node(
+    name: &'static str,
+    inputs: &'static [&'static str],
+    outputs: &'static [&'static str],
+    infer: Infer,
+    bind: Bind,
+    picks: &'static [Pick],
+) -> Node {
+    Node { name, inputs, outputs, infer, bind, picks }
+}
+
+/// What a caller by name passes.
+pub struct Passed<'a> {
+    /// The inputs, in order; `None` for one that is absent.
+    pub inputs: &'a [Option<Tensor>],
+    /// The outputs, in order; empty under inference.
+    pub outputs: &'a [Tensor],
+    /// The attributes that were set, by name.
+    pub attributes: &'a [(String, Attr)],
+}
+
+impl Node {
+    /// Plans a call.
+    pub fn plan(&self, passed: &Passed<'_>) -> Result<Plan> {
+        self.with_call(passed, |call| (self.bind)(call))
+    }
+
+    /// The outputs of a call whose outputs are not known yet.
+    pub fn infer(&self, passed: &Passed<'_>) -> Result<Vec<Layout>> {
+        self.with_call(passed, |call| self.infer.outputs(call))
+    }
+
+    /// The names of the attributes it knows.
+    pub fn attributes(&self) -> impl Iterator<Item = &'static str> {
+        self.picks.iter().filter_map(|pick| match pick {
+            Pick::Attr(name, _) => Some(*name),
+            _ => None,
+        })
+    }
+
+    fn with_call<T>(
+        &self,
+        passed: &Passed<'_>,
+        run: impl FnOnce(&mut Call<'_>) -> Result<T>,
+    ) -> Result<T> {
+        let (most_in, most_out) = (most(self.inputs), most(self.outputs));
+        let least = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
+        if passed.inputs.len() > most_in || passed.inputs.len() < least {
+            let (have, names) = (passed.inputs.len(), self.inputs.join(", "));
+            return Err(Error::invalid(format!("{have} inputs; it takes {names}")));
+        }
+        if passed.outputs.len() > most_out {
+            let (have, names) = (passed.outputs.len(), self.outputs.join(", "));
+            return Err(Error::invalid(format!("{have} outputs; it has {names}")));
+        }
+        let mut parameters: Vec<&'static str> = Vec::new();
+        let (mut args, mut places) = (SmallVec::new(), SmallVec::new());
+        let inputs = passed.inputs.len();
+        for pick in self.picks {
+            let (name, arg, place) = match *pick {
+                Pick::A(at) => {
+                    let tensor = passed.inputs.get(at).cloned().flatten();
+                    (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
+                }
+                Pick::O(at) => {
+                    let tensor = passed.outputs.get(at).cloned();
+                    (bare(self.outputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), inputs + at)
+                }
+                Pick::Rest(from) => {
+                    let list = passed.inputs.get(from..).unwrap_or(&[]);
+                    let list = list.iter().flatten().cloned().collect();
+                    (bare(self.inputs, from), Arg::Tensors(list), from)
+                }
+                Pick::Outs(from) => {
+                    let list = passed.outputs.get(from..).unwrap_or(&[]).to_vec();
+                    (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
+                }
+                Pick::Attr(name, default) => {
+                    let set = passed.attributes.iter().find(|(set, _)| set == name);
+                    let arg = match set {
+                        Some((_, value)) => value.clone(),
+                        None => default_value(name, default)?,
+                    };
+                    (name, arg, usize::MAX)
+                }
+                other => ("argument", own(other), usize::MAX),
+            };
+            parameters.push(name);
+            args.push(arg);
+            places.push(place);
+        }
+        // A place is where the caller finds the argument again; names go by the function's own order.
+        run(&mut Call::named(self.name, &parameters, args, places))
+    }
+}
+
+fn most(names: &[&str]) -> usize {
+    if names.iter().any(|name| name.ends_with("[]")) { usize::MAX } else { names.len() }
+}
+
+fn bare(names: &'static [&'static str], at: usize) -> &'static str {
+    names.get(at).or(names.last()).map_or("argument", |name| name.trim_end_matches(['?', '[', ']']))
+}
+
+fn default_value(name: &str, default: Default) -> Result<Arg> {
+    Ok(match default {
+        Default::Required => {
+            return Err(Error::invalid(format!("the attribute {name} must be set")));
+        }
+        Default::None => Arg::Absent,
+        Default::Int(value) => Arg::Int(value),
+        Default::Float(value) => Arg::Float(value),
+        Default::Flag(value) => Arg::Flag(value),
+        Default::Ints(values) => Arg::Ints(values.to_vec()),
+        Default::Text(text) => Arg::Text(text.into()),
+    })
+}
+
+/// Every row of the aclnn door, by name without `aclnn`.
+pub fn rows() -> &'static HashMap<&'static str, &'static Row> {
+    static ROWS: OnceLock<HashMap<&'static str, &'static Row>> = OnceLock::new();
+    ROWS.get_or_init(|| {
+        family::ROWS.iter().flat_map(|rows| rows.iter()).map(|row| (row.name, row)).collect()
+    })
+}
+
+/// Every operator by its IR name.
+pub fn nodes() -> &'static HashMap<&'static str, &'static Node> {
+    static NODES: OnceLock<HashMap<&'static str, &'static Node>> = OnceLock::new();
+    NODES.get_or_init(|| {
+        family::NODES.iter().flat_map(|nodes| nodes.iter()).map(|node| (node.name, node)).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        assert_eq!(rows().len(), family::ROWS.iter().map(|rows| rows.len()).sum::<usize>());
+        assert_eq!(nodes().len(), family::NODES.iter().map(|nodes| nodes.len()).sum::<usize>());
+    }
+}

@@ -1,0 +1,29 @@
+//! Numbers that take the place of a tensor.
+
+use crate::{DType, Layout, Scalar, View};
+use std::cell::Cell;
+
+/// A number in memory, to be seen as a tensor of any sizes.
+pub struct Constant {
+    bytes: [Cell<u8>; 8],
+    dtype: DType,
+}
+
+impl Constant {
+    /// A number as it is: real, whole or a truth value.
+    pub fn new(value: Scalar) -> Constant {
+        let (bytes, dtype) = match value {
+            Scalar::Bool(value) => (i64::from(value).to_ne_bytes(), DType::Int64),
+            Scalar::Int(value, _) => (value.to_ne_bytes(), DType::Int64),
+            Scalar::Float(value, _) => (value.to_ne_bytes(), DType::Double),
+        };
+        Constant { bytes: bytes.map(Cell::new), dtype }
+    }
+
+    /// As a tensor of these sizes, every element the number.
+    pub fn view(&self, dims: &[usize]) -> View<'_> {
+        let one = Layout::contiguous(self.dtype, &[]);
+        let all = one.broadcast_to(dims).expect("a single number broadcasts to any sizes");
+        View::over(&self.bytes, all).expect("eight bytes hold one number")
+    }
+}
