@@ -40,7 +40,8 @@ typedef struct cairnPoolFigures {
     uint64_t peakReserved; /* the most that was reserved since cairn_pool_reset_peak */
     uint64_t waiting;      /* freed, but other streams may not have it yet */
     uint64_t largestHole;  /* the largest piece that is free now */
-    uint64_t budget;       /* the most that may be reserved, 0 for no limit; 0 for a stream */
+    uint64_t budget;       /* the most that may be reserved, 0 for no limit (no budget is that
+                            * small); 0 for a stream */
     uint64_t blocks;       /* held now */
     uint64_t taken;        /* ever */
     uint64_t freed;        /* ever */
@@ -109,8 +110,8 @@ size_t cairn_pool_trim(int device, size_t keep);
 
 /**
  * The pool may reserve at most this part, above 0 and up to 1, of the memory that aclrtGetMemInfo
- * reports for the device; what it has over that is given back as far as it is free. Fits
- * set_memory_fraction_fn.
+ * reports for the device; what it has over that is given back as far as it is free. A part of less
+ * than 512 bytes is refused. Fits set_memory_fraction_fn.
  */
 int cairn_pool_set_fraction(double fraction, int device);
 

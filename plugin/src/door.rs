@@ -123,6 +123,13 @@ pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int
         let device = Device::open(device)?;
         let (total, _) = device.capacity()?;
         let budget = (total as f64 * fraction) as u64 / GRANULE * GRANULE;
+        if budget == 0 {
+            return Err(format!(
+                "a fraction of {fraction}: that is less than one block of {GRANULE} bytes of the \
+                 {total} that device {} has; the budget stays as it was",
+                device.id
+            ));
+        }
         device.pool.backing().set_limit(budget);
         device.pool.set_budget(budget);
         if device.pool.figures().reserved > budget {

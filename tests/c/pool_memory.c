@@ -116,7 +116,11 @@ static void fractions(void)
         CHECK(has(cairn_pool_last_error(), "a fraction of"));
     }
     CHECK_EQ(cairn_pool_set_fraction(0.5, 9), -1);
+    CHECK_EQ(cairn_pool_set_fraction(1e-9, 0), -1);
+    CHECK(has(cairn_pool_last_error(), "a fraction of 0.000000001: that is less than one block of 512 bytes"));
     CHECK_EQ(figures().budget, budget);
+    CHECK_EQ(cairn_pool_set_fraction(513.0 / (256 * MIB), 0), 0);
+    CHECK_EQ(figures().budget, 512);
     CHECK_EQ(cairn_pool_set_fraction(1.0, 0), 0);
     cairn_pool_trim(0, 0);
 }
