@@ -173,7 +173,7 @@ pub fn give_lost(
     }
     device.graves.close(block as u64);
     if let Some(bytes) = now {
-        let as_what = size.map_or(String::new(), |size| format!(" as {size} bytes"));
+        let as_what = size.map_or(String::new(), |size| format!(" as {} bytes", size as i64));
         let why = match fitting {
             true => "the stream of the free is none that lives",
             false => "its size is another",
@@ -221,6 +221,7 @@ fn judge(
 ) -> bool {
     let why = match (freed, size) {
         (Ok(bytes), Some(size)) if !fits(size, bytes) => {
+            let size = size as i64;
             format!("block {block:?} was freed as {size} bytes, but it has {bytes}; it is free now")
         }
         (Ok(_), _) => return true,

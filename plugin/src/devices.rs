@@ -242,8 +242,10 @@ impl Device {
             Ok(_) => {}
             Err(code @ (100000 | 107000 | 107003 | 107017)) => {
                 return Err(format!(
-                    "stream {handle:?} is none of device {} in the current context \
-                     (aclrtStreamQuery returned {code})",
+                    "stream {handle:?} is none of device {0} in the current context \
+                     (aclrtStreamQuery returned {code}): pass a stream of device {0} that is not \
+                     destroyed, and let the thread that uses it first be in the context it was made in \
+                     (aclrtSetCurrentContext)",
                     self.id
                 ));
             }

@@ -16,13 +16,19 @@ pub fn explain(
     let (id, pool) = (device.id, &device.pool);
     let figures = pool.figures();
     let budget = Some(pool.budget()).filter(|&budget| budget < u64::MAX);
+    let signed = match i64::try_from(size) {
+        Ok(_) => String::new(),
+        Err(_) => format!(", {} as a signed number", size as i64),
+    };
     let mut text = format!(
-        "no memory on device {id} for {} ({size} bytes) on stream {:?}: ",
+        "no memory on device {id} for {} ({size} bytes{signed}) on stream {:?}: ",
         bytes(size),
         stream.handle()
     );
     let mut say = |part: String| text.push_str(&part);
-    match device.capacity() {
+    let capacity = device.capacity();
+    let most = capacity.as_ref().map_or(u64::MAX, |&(total, _)| total);
+    match capacity {
         Ok((total, free)) => {
             say(format!("capacity {}, of which {} free, ", bytes(total), bytes(free)))
         }
@@ -30,11 +36,12 @@ pub fn explain(
     }
     say(budget.map_or("no budget".into(), |budget| format!("budget {}", bytes(budget))));
     say(format!(
-        "; the pool has reserved {}, {} live, {} waiting for streams, largest hole {}",
+        "; the pool has reserved {}, {} live, {} waiting for streams, largest hole {}{}",
         bytes(figures.reserved),
         bytes(figures.live),
         bytes(figures.waiting),
-        bytes(figures.largest_hole)
+        bytes(figures.largest_hole),
+        if figures.largest_hole >= size { ", which this stream may not have yet" } else { "" }
     ));
     let owner = |owner: &Owner| {
         let (of, _) = streams::by_index(owner.stream);
@@ -47,12 +54,16 @@ pub fn explain(
     }
     match outcome {
         Outcome::Exhausted(why) => say(format!("; {why}")),
-        Outcome::OverBudget => say("; the budget has no room".into()),
+        Outcome::OverBudget if budget.is_some() => say("; the budget has no room".into()),
+        Outcome::OverBudget => {}
         Outcome::Wait(_) => say("; what was freed waits for streams".into()),
         Outcome::Ready { .. } => {}
     }
     say(". ".into());
     say(match outcome {
+        _ if size > most || (budget.is_none() && *outcome == Outcome::OverBudget) => {
+            "What to do: ask for less; no device has so much".into()
+        }
         Outcome::Wait(_) if door == Door::Queued => format!(
             "What to do: call torch.npu.synchronize() and then cairn_pool_synchronized({id}), or \
              start with TASK_QUEUE_ENABLE=0"

@@ -85,6 +85,9 @@ static void keeps_limits(void)
         aclrtMemPoolMallocAsync(&block, 1, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "the pool may take at most 16777216 bytes");
     CHECK(block == NULL);
+    CHECK_FAIL(
+        aclrtMemPoolMallocAsync(&block, 1, pool, stream), ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "What to do: give blocks of the pool back, or make it with a larger maxSize");
     CHECK_EQ(reserved(pool), MOST * MIB);
     CHECK_OK(aclrtMemPoolFreeAsync(blocks[3], stream));
     CHECK((blocks[3] = take(pool, 1 * MIB, stream)) != NULL);

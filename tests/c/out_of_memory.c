@@ -36,6 +36,12 @@ int main(void)
         aclrtMalloc(&memory, 257 * MIB, ACL_MEM_MALLOC_NORMAL_ONLY), ACL_ERROR_RT_MEMORY_ALLOCATION,
         "aclrtMalloc");
     CHECK(memory == NULL);
+    CHECK_FAIL(
+        aclrtMalloc(&memory, (size_t)-5, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "18446744073709551611 bytes, -5 as a signed number");
+    CHECK_FAIL(
+        aclrtMalloc(&memory, SIZE_MAX, ACL_MEM_MALLOC_HUGE_FIRST), ACL_ERROR_RT_MEMORY_ALLOCATION,
+        "What to do: ask for less");
 
     GROUP("acl_3_2_51 a full device: asked, free, capacity and largest hole");
     while (count < COUNT && aclrtMallocAlign32(&blocks[count], 4 * MIB, ACL_MEM_MALLOC_HUGE_ONLY) == 0)
@@ -51,6 +57,7 @@ int main(void)
     const char *text = aclGetRecentErrMsg();
     CHECK(text && names(text, 20 * MIB) && names(text, left) && names(text, 256 * MIB));
     CHECK(text && strstr(text, "largest"));
+    CHECK(text && strstr(text, "What to do: free memory, use smaller batches, or set CAIRN_DEVICE_MEMORY"));
     printf("  the text: %s\n", text ? text : "(none)");
 
     GROUP("acl_3_2_51 freed memory is free again, and no more than that");

@@ -49,6 +49,7 @@ int main(void)
         const char *text = cairn_pool_last_error();
         CHECK(text && strstr(text, "what was freed waits for streams"));
         CHECK(text && strstr(text, "synchronize the streams"));
+        CHECK(text && strstr(text, "largest hole 40 MiB, which this stream may not have yet"));
 
         GROUP("pool wait: nobody waits for torch's queue");
         gate_open(&gate);

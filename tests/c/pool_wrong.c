@@ -83,6 +83,8 @@ int main(void)
     CHECK_OK(aclrtCreateStream(&fresh));
     CHECK(cairn_malloc(KIB, 1, fresh) == NULL);
     CHECK(says("is none of device 1"));
+    CHECK(cairn_malloc(KIB, 1, fresh) == NULL);
+    CHECK(says("pass a stream of device 1 that is not destroyed"));
     void *right = cairn_malloc(KIB, 0, fresh);
     CHECK(right != NULL);
     cairn_free(right, KIB, 0, fresh);
@@ -107,6 +109,11 @@ int main(void)
     cairn_free(again, 5 * KIB, 0, stream);
     CHECK(says("was freed as 5120 bytes, but it has 4096"));
     CHECK_EQ(live(0), 4 * KIB);
+    again = cairn_malloc(4 * KIB, 0, stream);
+    cairn_free(again, -5, 0, stream);
+    CHECK(says("was freed as -5 bytes, but it has 4096"));
+    CHECK(cairn_malloc(-5, 0, stream) == NULL);
+    CHECK(says("a size of -5 bytes"));
     cairn_free(more, 4 * KIB - 100, 0, stream);
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_EQ(live(0), 0);

@@ -69,9 +69,8 @@ fn allocate(
     check_config(config)?;
     let runtime = runtime()?;
     let device = runtime.current_device()?;
-    // A size that overflows asks for more than there is.
-    let most = Ask::bytes(u64::MAX);
-    let ask = ask(size as u64, policy, padding).unwrap_or(most);
+    // A size that overflows asks for more than there is, padded or not.
+    let ask = ask(size as u64, policy, padding).unwrap_or(Ask::bytes(size as u64));
     let address = runtime.shared.memory.allocate(device, ask)?;
     log::debug!("device {device} gave {size} bytes at {address:#x}");
     Ok(address)

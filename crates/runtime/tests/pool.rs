@@ -126,7 +126,16 @@ fn plain_allocations_get_what_pools_have_free() {
     for part in ["41943040 (aclrtMalloc)", "out of memory on device 0", "asked 41943040"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
-    assert!(memory.free(kept).unwrap_err().text.contains("aclrtMemPoolFreeAsync"));
+    assert!(memory.free(kept).unwrap_err().text.contains("theirs to give back"));
+    let own = memory.create_pool(0, u64::MAX);
+    let owned = memory.allocate_ordered(&own, &Ask::bytes(MIB), &stream).unwrap();
+    assert!(memory.free(owned).unwrap_err().text.contains("aclrtMemPoolFreeAsync"));
+    let error = memory.allocate_ordered(&own, &Ask::bytes(u64::MAX - 4), &stream).unwrap_err();
+    for part in ["18446744073709551611 bytes, -5 as a signed number", "no limit", "ask for less"] {
+        assert!(error.text.contains(part), "{}", error.text);
+    }
+    assert!(!error.text.contains("at most"), "{}", error.text);
+    memory.end_pool(&own);
     memory.free(plain).unwrap();
     rig.synchronize(&stream, None).unwrap();
     let again = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap();

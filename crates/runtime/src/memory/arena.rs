@@ -77,6 +77,8 @@ pub enum Attempt {
     Exhausted,
     /// The kernel refused; the text says why.
     Refused(String),
+    /// The pool that was asked may take no more than this.
+    OverLimit(u64),
 }
 
 /// Memory with one base address. Threads may call anything at any time; lookups take no lock.

@@ -17,6 +17,7 @@ pub mod ranges;
 pub mod raw;
 pub mod registered;
 pub mod registry;
+mod shortage;
 pub mod source;
 pub mod supply;
 pub mod turnstile;
@@ -25,7 +26,7 @@ pub use cairn_pool::tlsf;
 
 use crate::clock::Progress;
 use crate::config::Config;
-use crate::error::{Code, Error, Result};
+use crate::error::{Error, Result};
 use crate::live::LivePage;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{self, Arc};
@@ -37,6 +38,7 @@ use pool::Pools;
 use pressure::{Verdict, Watch};
 use raw::{Bytes, Use};
 use registered::Registered;
+use shortage::Cause;
 use supply::Supply;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
@@ -191,9 +193,12 @@ impl Memory {
                 continue;
             }
             match attempt {
-                Attempt::Exhausted => return Err(self.out_of_memory(arena, ask, None)),
+                Attempt::Exhausted => return Err(self.out_of_memory(arena, ask, &Cause::Full)),
                 Attempt::Refused(reason) => {
-                    return Err(self.out_of_memory(arena, ask, Some(reason)));
+                    return Err(self.out_of_memory(arena, ask, &Cause::Refused(reason)));
+                }
+                Attempt::OverLimit(most) => {
+                    return Err(self.out_of_memory(arena, ask, &Cause::OverLimit(most)));
                 }
                 Attempt::Taken(_) | Attempt::QuarantineFull | Attempt::Waiting => {}
             }
@@ -223,7 +228,7 @@ impl Memory {
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
-                (false, false) => return Err(self.out_of_memory(arena, ask, None)),
+                (false, false) => return Err(self.out_of_memory(arena, ask, &Cause::Full)),
             }
         }
     }
@@ -252,9 +257,10 @@ impl Memory {
 
     fn wrong_device_free(&self, address: usize) -> Error {
         match self.pool_at(address) {
+            Some(pool) if pool.built_in => pool.not_the_users(address),
             Some(pool) => Error::refused(format!(
-                "{address:#x} belongs to pool {} of device {}: give it back with aclrtMemPoolFreeAsync",
-                pool.number, pool.device
+                "{address:#x} belongs to {}: give it back with aclrtMemPoolFreeAsync",
+                pool.name()
             )),
             None => wrong_free(address, self.locate(address), "device memory"),
         }
@@ -407,32 +413,6 @@ impl Memory {
             "{task}: the {argument} range {:#x} of {} bytes cannot be used: {trouble}",
             span.address, span.bytes
         )))
-    }
-
-    fn out_of_memory(&self, arena: &Arena, ask: &Ask, reason: Option<String>) -> Error {
-        let usage = arena.usage();
-        let free = arena.free_bytes();
-        let reason = reason.map(|reason| format!("; {reason}")).unwrap_or_default();
-        let room = match ask.front.saturating_add(ask.back) {
-            0 => String::new(),
-            room => format!(" and {room} for layers"),
-        };
-        let owners = match self.owners(arena) {
-            owners if owners.is_empty() => "nobody".into(),
-            owners => owners,
-        };
-        Error::new(
-            Code::MemoryAllocation,
-            format!(
-                "out of memory on {}: asked {} bytes{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}, largest owners: {owners}{reason}",
-                arena.name,
-                ask.bytes,
-                arena.capacity,
-                usage.live,
-                usage.waiting,
-                usage.largest_hole
-            ),
-        )
     }
 
     /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.

@@ -103,10 +103,7 @@ impl Memory {
             ))
         })?;
         if pool.built_in {
-            return Err(Error::refused(format!(
-                "{address:#x} belongs to {}, from which operators take memory, and is theirs to give back",
-                pool.name()
-            )));
+            return Err(pool.not_the_users(address));
         }
         let given = match &self.layers {
             None => pool.give(address, stream),

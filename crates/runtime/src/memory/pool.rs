@@ -201,10 +201,7 @@ impl StreamPool {
             Outcome::Wait(_) => Attempt::Waiting,
             Outcome::Exhausted(_) if self.arena().held().1 > 0 => Attempt::Waiting,
             Outcome::Exhausted(reason) => Attempt::Refused(reason),
-            Outcome::OverBudget => {
-                let most = self.pool.budget();
-                Attempt::Refused(format!("the pool may take at most {most} bytes"))
-            }
+            Outcome::OverBudget => Attempt::OverLimit(self.pool.budget()),
         }
     }
 
@@ -224,6 +221,14 @@ impl StreamPool {
     /// The error of whoever gives something back that is no block.
     pub(super) fn no_block_at(&self, address: usize) -> Error {
         self.wrong(address, Wrong::Unknown)
+    }
+
+    /// The error of a user who gives memory of operators back.
+    pub(super) fn not_the_users(&self, address: usize) -> Error {
+        Error::refused(format!(
+            "{address:#x} belongs to {}, from which operators take memory, and is theirs to give back",
+            self.name()
+        ))
     }
 
     /// True if only this stream may use the block that begins at `address`.
