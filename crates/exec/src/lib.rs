@@ -1,1 +1,10 @@
-//! x
+//! One operator on one stream: bound to its arguments, given its workspace, submitted. The doors for single
+//! operators and the graph engine use it alike.
+
+#![forbid(unsafe_code)]
+
+mod execution;
+mod refusal;
+
+pub use execution::{Execution, Sized};
+pub use refusal::{Door, refusal};

@@ -40,6 +40,8 @@ codes! {
     ParseFile = 100006,
     /// A key of the configuration file has a bad value.
     FileAttrInvalid = 100008,
+    /// There is no operator of this name.
+    OperatorNotFound = 100024,
     /// `aclFinalize` without `aclInit`.
     RepeatFinalize = 100037,
     /// A runtime argument has a bad value.
@@ -76,6 +78,10 @@ codes! {
     HostAlreadyRegistered = 507910,
     /// A host range is not registered.
     HostNotRegistered = 507911,
+    /// An operator's argument is null.
+    OperatorNull = 161001,
+    /// An operator's argument has a value it does not take.
+    OperatorInvalid = 161002,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
     /// Something inside failed; the text says what.
@@ -84,6 +90,8 @@ codes! {
     GeFailure = 500002,
     /// The runtime cannot serve this process or object any more.
     RtInternal = 507000,
+    /// An operator failed while it ran.
+    OperatorException = 507015,
     /// Waiting for a stream ran out of time.
     StreamSyncTimeout = 507046,
     /// Waiting for an event ran out of time.

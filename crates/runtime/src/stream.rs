@@ -15,10 +15,11 @@ use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
+use crate::memory::raw::{Ground, Use};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, now_ns};
-use crate::task::{Body, Task, Wait};
+use crate::task::{Body, Kernel, Task, Wait};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -323,17 +324,31 @@ impl Stream {
                 return false;
             }
             Body::Nothing => Ok(()),
-            Body::Copy | Body::Fill(_) | Body::Work(_) => self.perform(front),
+            Body::Copy | Body::Fill(_) | Body::Work(_) | Body::Kernel(_) => self.perform(front),
         };
         let task = batch.pop_front().expect("the caller saw a task");
         self.finish(seq, task.name, Some(&task), start, result);
         true
     }
 
+    /// Checks what an operator touches, and runs it.
+    fn compute(&self, task: &Task, kernel: &dyn Kernel) -> Result<()> {
+        let memory = &self.shared.memory;
+        for (purpose, spans) in [(Use::Read, &task.reads), (Use::Overwrite, &task.writes)] {
+            for (place, span) in spans.iter().enumerate() {
+                memory.check(task.name, kernel.argument(purpose, place), span, purpose)?;
+            }
+        }
+        // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.
+        let ground = unsafe { Ground::new(&task.reads, &task.writes, &self.shared.scheduler) };
+        kernel.run(&ground)
+    }
+
     /// Runs a copy, a fill, or work of our own; a defect in it becomes a failed task.
     fn perform(&self, task: &Task) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => work.run(),
+            Body::Kernel(kernel) => self.compute(task, &**kernel),
             _ => self.shared.memory.perform(task),
         };
         catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {

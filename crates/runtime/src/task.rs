@@ -2,6 +2,7 @@
 
 use crate::error::{Code, Error, Result};
 use crate::event::{Capture, Waits};
+use crate::memory::raw::{Ground, Use};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
@@ -63,6 +64,8 @@ pub enum Body {
     Fill(u8),
     /// Something of our own, on whatever thread owns the stream.
     Work(Arc<dyn Work>),
+    /// An operator, on whatever thread owns the stream. Its ranges are checked first.
+    Kernel(Arc<dyn Kernel>),
     /// Calls a function of the user on a thread for host functions.
     Host(HostCall),
     /// Completes the capture of an event.
@@ -76,6 +79,15 @@ pub enum Body {
 pub trait Work: Send + Sync {
     /// Does it, once. A failure surfaces at synchronize.
     fn run(&self) -> Result<()>;
+}
+
+/// What an operator does in a stream. Short, as [`Work`]; it touches the ranges of its task and nothing else.
+pub trait Kernel: Send + Sync {
+    /// The user's word for the range at a place of the task's reads, or writes.
+    fn argument(&self, purpose: Use, place: usize) -> &str;
+
+    /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
+    fn run(&self, ground: &Ground<'_>) -> Result<()>;
 }
 
 /// The wait of a stream for an event.

@@ -3,6 +3,7 @@
 //! Workers are few and never run code of the user. Host functions may block, so each that is in
 //! progress has a thread of its own, kept for a while for the next one.
 
+use crate::crew::Crew;
 use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
 use crate::stream::Stream;
@@ -25,6 +26,9 @@ pub struct Scheduler {
     active: AtomicUsize,
     stopping: AtomicBool,
     cores: usize,
+    workers: AtomicUsize,
+    asleep: AtomicUsize,
+    crew: Crew,
 }
 
 #[derive(Default)]
@@ -98,6 +102,9 @@ impl Default for Scheduler {
             active: AtomicUsize::new(0),
             stopping: AtomicBool::new(false),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
+            workers: AtomicUsize::new(0),
+            asleep: AtomicUsize::new(0),
+            crew: Crew::default(),
         }
     }
 }
@@ -108,6 +115,7 @@ impl Scheduler {
         for number in 0..workers {
             let scheduler = self.clone();
             spawn_worker(format!("cairn-worker-{number}"), move || scheduler.work())?;
+            self.workers.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -117,6 +125,22 @@ impl Scheduler {
         self.stopping.store(true, Ordering::SeqCst);
         drop(self.queue.lock());
         self.wake.notify_all();
+    }
+
+    /// How many threads a kernel may spread over.
+    pub fn width(&self) -> usize {
+        self.workers.load(Ordering::Relaxed).max(1)
+    }
+
+    /// Calls `body` once for each number below `parts`, on this thread and on workers that have nothing else
+    /// to do. Returns when all are done.
+    pub fn share(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        self.crew.run(parts, body, || {
+            if self.asleep.load(Ordering::Relaxed) > 0 && self.spinning.load(Ordering::Relaxed) == 0
+            {
+                self.wake.notify_one();
+            }
+        });
     }
 
     /// Queues a stream that has just become ready.
@@ -210,8 +234,11 @@ impl Scheduler {
         loop {
             if !self.has_ready() {
                 self.spinning.fetch_add(1, Ordering::SeqCst);
-                self.spin(|| self.ready.load(Ordering::SeqCst) > 0);
+                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.crew.is_open());
                 self.spinning.fetch_sub(1, Ordering::SeqCst);
+            }
+            if self.crew.is_open() && self.as_active(|| self.crew.help()) {
+                continue;
             }
             let mut queue = self.queue.lock();
             loop {
@@ -233,7 +260,11 @@ impl Scheduler {
                     return None;
                 }
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
+                if self.crew.is_open() {
+                    break;
+                }
                 queue.sleeping += 1;
+                self.asleep.store(queue.sleeping, Ordering::Relaxed);
                 match sleep {
                     None => self.wake.wait(&mut queue),
                     Some(ns) => {
@@ -241,6 +272,10 @@ impl Scheduler {
                     }
                 }
                 queue.sleeping -= 1;
+                self.asleep.store(queue.sleeping, Ordering::Relaxed);
+                if self.crew.is_open() {
+                    break;
+                }
             }
         }
     }

@@ -2,6 +2,9 @@
 
 use super::source::Source;
 use crate::sync::Arc;
+use crate::task::Span;
+use crate::worker::Scheduler;
+use std::cell::Cell;
 use std::ffi::c_void;
 
 /// A range that was checked for one task and may be touched until its end.
@@ -32,6 +35,50 @@ impl Bytes {
         // SAFETY: the range was checked by whoever made it; plain bytes.
         unsafe { std::ptr::write_bytes(self.address as *mut u8, value, self.len) };
     }
+}
+
+/// What a kernel stands on: the ranges of its task, checked, and the threads it may spread over.
+pub struct Ground<'a> {
+    reads: &'a [Span],
+    writes: &'a [Span],
+    scheduler: &'a Scheduler,
+}
+
+impl<'a> Ground<'a> {
+    /// # Safety
+    /// All ranges are mapped and stay so while this exists. They may change under us: that is the user's
+    /// race.
+    pub unsafe fn new(
+        reads: &'a [Span],
+        writes: &'a [Span],
+        scheduler: &'a Scheduler,
+    ) -> Ground<'a> {
+        Ground { reads, writes, scheduler }
+    }
+
+    /// The bytes of the range at a place of the task's reads.
+    pub fn read(&self, place: usize) -> &'a [Cell<u8>] {
+        cells(&self.reads[place])
+    }
+
+    /// The bytes of the range at a place of the task's writes.
+    pub fn write(&self, place: usize) -> &'a [Cell<u8>] {
+        cells(&self.writes[place])
+    }
+
+    /// The threads.
+    pub fn scheduler(&self) -> &'a Scheduler {
+        self.scheduler
+    }
+}
+
+/// A range of a [`Ground`].
+fn cells<'a>(span: &Span) -> &'a [Cell<u8>] {
+    if span.bytes == 0 {
+        return &[];
+    }
+    // SAFETY: whoever made the ground vouches for its ranges; cells may change at any time.
+    unsafe { std::slice::from_raw_parts(span.address as *const Cell<u8>, span.bytes) }
 }
 
 /// Bytes of one of our own sources, which stay mapped as long as this exists. For layers, which write

@@ -1,0 +1,146 @@
+//! A planned call, ready to be submitted, once or many times.
+
+use cairn_ops::{Fault, Memory, Plan};
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use cairn_runtime::worker::Scheduler;
+use cairn_tensor::team::Team;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Told the sizes of an output that only its values decide: place of the argument, place in its list, sizes.
+pub type Sized = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
+
+/// One call of an operator: its plan and its name. It holds no memory and no stream, and is what runs in a
+/// stream, as often as it is submitted.
+pub struct Execution {
+    /// The name the user knows it by.
+    pub name: &'static str,
+    plan: Plan,
+    sized: Option<Sized>,
+}
+
+impl Execution {
+    /// A call that was planned. `sized` hears of outputs whose sizes depend on values.
+    pub fn new(name: &'static str, plan: Plan, sized: Option<Sized>) -> Arc<Execution> {
+        Arc::new(Execution { name, plan, sized })
+    }
+
+    /// Bytes of workspace it wants.
+    pub fn workspace(&self) -> usize {
+        self.plan.workspace
+    }
+
+    /// The address of each range it touches, in the plan's order. [`Execution::submit`] takes such a list.
+    pub fn addresses(&self) -> SmallVec<[usize; 6]> {
+        self.plan.uses.iter().map(|one| one.address).collect()
+    }
+
+    /// Moves an argument to another storage in a list of addresses. False if the call touches no such
+    /// argument.
+    pub fn relocate(
+        &self,
+        addresses: &mut [usize],
+        argument: (usize, usize),
+        storage: usize,
+    ) -> bool {
+        let mut found = false;
+        for (one, address) in self.plan.uses.iter().zip(addresses) {
+            if one.argument == argument {
+                *address = storage.wrapping_add_signed(one.lead);
+                found = true;
+            }
+        }
+        found
+    }
+
+    /// Queues it with workspace at an address; there are at least [`Execution::workspace`] bytes.
+    pub fn submit(
+        self: &Arc<Execution>,
+        stream: &Arc<Stream>,
+        addresses: &[usize],
+        workspace: usize,
+    ) -> Result<()> {
+        let place = Place::Device(stream.spec.device);
+        let (mut reads, mut writes) = (Spans::new(), Spans::new());
+        for (one, address) in self.plan.uses.iter().zip(addresses) {
+            let span = Span { address: *address, bytes: one.bytes, place };
+            if one.reach.reads {
+                reads.push(span);
+            }
+            if one.reach.writes {
+                writes.push(span);
+            }
+        }
+        if self.plan.workspace > 0 {
+            writes.push(Span { address: workspace, bytes: self.plan.workspace, place });
+        }
+        let body = Body::Kernel(self.clone());
+        stream.submit(Task { name: self.name, reads, writes, body }).map(drop)
+    }
+
+    /// Takes the workspace from a supply, queues the call, and gives the workspace back: all on this thread,
+    /// before the call has run.
+    pub fn execute(
+        self: &Arc<Execution>,
+        stream: &Arc<Stream>,
+        supply: &Arc<dyn Supply>,
+    ) -> Result<()> {
+        let lease = match self.plan.workspace {
+            0 => None,
+            bytes => Some(Lease::take(supply, &Ask::bytes(bytes as u64), Some(stream))?),
+        };
+        let workspace = lease.as_ref().map_or(0, Lease::address);
+        let submitted = self.submit(stream, &self.addresses(), workspace);
+        submitted.and(lease.map_or(Ok(()), Lease::give))
+    }
+}
+
+impl Kernel for Execution {
+    fn argument(&self, purpose: Use, place: usize) -> &str {
+        let wanted = |one: &&cairn_ops::Use| match purpose {
+            Use::Read => one.reach.reads,
+            Use::Overwrite => one.reach.writes,
+        };
+        self.plan.uses.iter().filter(wanted).nth(place).map_or("workspace", |one| one.parameter)
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        let (mut read, mut written) = (0, 0);
+        let mut uses: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
+        for one in &self.plan.uses {
+            uses.push(if one.reach.reads { ground.read(read) } else { ground.write(written) });
+            read += usize::from(one.reach.reads);
+            written += usize::from(one.reach.writes);
+        }
+        let workspace = if self.plan.workspace > 0 { ground.write(written) } else { &[] };
+        let sized = |argument: (usize, usize), dims: &[usize]| {
+            if let Some(sized) = &self.sized {
+                sized(argument, dims);
+            }
+        };
+        let team = Workers(ground.scheduler());
+        let memory = Memory { uses: &uses, workspace, team: &team, sized: &sized };
+        self.plan.run(&memory).map_err(|Fault(text)| {
+            Error::new(Code::OperatorException, format!("{}: {text}", self.name))
+        })
+    }
+}
+
+/// The threads of the runtime, as kernels see them.
+struct Workers<'a>(&'a Scheduler);
+
+impl Team for Workers<'_> {
+    fn width(&self) -> usize {
+        self.0.width()
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        self.0.share(parts, body);
+    }
+}

@@ -1,0 +1,100 @@
+//! The threads that share one kernel: whoever runs the task, and workers that have nothing else to do.
+
+use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use crate::sync::{spin_loop, thread};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+const TAKEN: usize = 1;
+const OPEN: usize = 2;
+const HELPER: usize = 4;
+
+/// A place where one kernel at a time offers its parts to idle workers.
+///
+/// Whoever offers works through the parts itself and never waits for help to come; it only waits for
+/// helpers that are inside a part. A second kernel that comes meanwhile runs alone. Parts are the same
+/// either way, so results do not depend on who was free.
+#[derive(Default)]
+pub struct Crew {
+    /// [`TAKEN`] by a kernel, [`OPEN`] to helpers, and [`HELPER`] times those inside.
+    state: AtomicUsize,
+    /// The address of the [`Offer`] while the crew is taken.
+    offer: AtomicUsize,
+}
+
+struct Offer<'a> {
+    body: &'a (dyn Fn(usize) + Sync),
+    parts: usize,
+    next: AtomicUsize,
+    panicked: AtomicBool,
+}
+
+impl Offer<'_> {
+    fn work(&self) {
+        loop {
+            let part = self.next.fetch_add(1, Ordering::Relaxed);
+            if part >= self.parts {
+                return;
+            }
+            if catch_unwind(AssertUnwindSafe(|| (self.body)(part))).is_err() {
+                self.panicked.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Crew {
+    /// Calls `body` once for each number below `parts`, on this thread and on idle workers, which `wake` may
+    /// call. Returns when all are done.
+    ///
+    /// # Panics
+    /// If `body` did.
+    pub fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync), wake: impl FnOnce()) {
+        let taken = parts > 1
+            && self.state.compare_exchange(0, TAKEN, Ordering::Acquire, Ordering::Relaxed).is_ok();
+        if !taken {
+            return (0..parts).for_each(body);
+        }
+        let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let offer = Offer { body, parts, next, panicked };
+        self.offer.store(std::ptr::from_ref(&offer) as usize, Ordering::Relaxed);
+        self.state.store(TAKEN | OPEN, Ordering::SeqCst);
+        wake();
+        offer.work();
+        self.state.fetch_and(!OPEN, Ordering::AcqRel);
+        let mut rounds = 0u32;
+        while self.state.load(Ordering::Acquire) != TAKEN {
+            rounds += 1;
+            if rounds % 512 == 0 {
+                thread::yield_now();
+            }
+            spin_loop();
+        }
+        self.state.store(0, Ordering::Release);
+        assert!(!offer.panicked.load(Ordering::Relaxed), "a part of a kernel panicked");
+    }
+
+    /// Whether a kernel offers parts.
+    pub fn is_open(&self) -> bool {
+        self.state.load(Ordering::Relaxed) & OPEN != 0
+    }
+
+    /// Works through parts that a kernel offers, if one does. True if it did.
+    pub fn help(&self) -> bool {
+        let mut seen = self.state.load(Ordering::Relaxed);
+        loop {
+            if seen & OPEN == 0 {
+                return false;
+            }
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.state.compare_exchange_weak(seen, seen + HELPER, success, failure) {
+                Ok(_) => break,
+                Err(now) => seen = now,
+            }
+        }
+        let offer = self.offer.load(Ordering::Relaxed) as *const Offer<'_>;
+        // SAFETY: the kernel keeps its offer until the helpers counted in `state` have left.
+        unsafe { &*offer }.work();
+        self.state.fetch_sub(HELPER, Ordering::Release);
+        true
+    }
+}
