@@ -61,8 +61,8 @@ void *cairn_malloc(ssize_t size, int device, aclrtStream stream);
  * cairn_pool_synchronized, or by events where torch_npu has no queue: when the process was started
  * with TASK_QUEUE_ENABLE=0 or ASCEND_LAUNCH_BLOCKING=1.
  *
- * A `ptr` that is no block of this device is refused. A wrong size, or a stream that is not known,
- * is reported and the block freed all the same.
+ * A `ptr` that is no block of this device is refused. A wrong size, or a stream that took nothing from
+ * the pool and was made before it, is reported and the block freed all the same.
  */
 void cairn_free(void *ptr, ssize_t size, int device, aclrtStream stream);
 

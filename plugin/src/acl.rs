@@ -61,6 +61,8 @@ pub const STREAM_COMPLETE: c_uint = 0;
 /// `ACL_STREAM_PERSISTENT`, `ACL_STREAM_CPU_SCHEDULE`, `ACL_STREAM_DEVICE_USE_ONLY`: streams that
 /// count as done whatever they do.
 pub const SPECIAL_STREAM: u32 = 0x4 | 0x10 | 0x20;
+/// `ACL_RT_STREAM_STATE_CREATE_POST`.
+pub const STREAM_CREATE_POST: c_uint = 1;
 /// `ACL_RT_STREAM_STATE_DESTROY_PRE`.
 pub const STREAM_DESTROY_PRE: c_uint = 2;
 /// `ACL_RT_DEVICE_STATE_RESET_POST`.

@@ -1,6 +1,7 @@
 //! The pools of the process, one a device.
 
 use crate::acl::{self, Acl, Handle, acl};
+use crate::alive;
 use crate::events::{self, Progressing, Proof};
 use crate::graves::Graves;
 use crate::memory::Memory;
@@ -118,6 +119,7 @@ impl Device {
             self.pool.trim(0);
         }
         self.graves.dig(lost);
+        alive::clear();
         events::forget(self.id);
         self.pool.set_budget(u64::MAX);
         self.pool.reset_peak();
@@ -170,6 +172,12 @@ impl Device {
             _ => handle,
         };
         streams::find(handle).filter(|stream| stream.device() == self.id)
+    }
+
+    /// A stream of this device that was never seen but lives for certain; it has a place from now on.
+    pub fn newly_known(&self, handle: Handle) -> Option<&'static Stream> {
+        let lives = handle.is_null() || alive::has(handle);
+        (lives && process::may_call()).then(|| self.stream(handle).ok()).flatten()
     }
 
     /// The stream that a held block was taken for, if that is gone: then the block is freed as if on it.
@@ -283,11 +291,18 @@ fn listen(acl: &Acl) -> bool {
 }
 
 unsafe extern "C" fn on_stream(handle: Handle, state: u32, _: *mut c_void) {
-    if state == acl::STREAM_DESTROY_PRE
-        && !process::forked()
-        && let (Some(stream), Ok(acl)) = (streams::find(handle), acl())
-    {
-        stream.end(acl);
+    if process::forked() {
+        return;
+    }
+    match state {
+        acl::STREAM_CREATE_POST => alive::add(handle),
+        acl::STREAM_DESTROY_PRE => {
+            alive::remove(handle);
+            if let (Some(stream), Ok(acl)) = (streams::find(handle), acl()) {
+                stream.end(acl);
+            }
+        }
+        _ => {}
     }
 }
 

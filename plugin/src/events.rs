@@ -87,6 +87,12 @@ impl Proof {
         Proof { context, ..Proof::default() }
     }
 
+    /// False if only the program can know when the stream is done: nothing may be asked of it, or it is
+    /// gone and no event was recorded in time.
+    fn is_possible(&self) -> bool {
+        !self.context.is_null() && (!self.ending || self.tick != 0)
+    }
+
     /// Begins with a new stream. The event of the one before is kept for it.
     pub fn begin(&mut self, new: Proof) {
         let (event, event_context) = (self.event, self.event_context);
@@ -249,19 +255,23 @@ pub fn prove_all(device: i32) {
     streams::of_device(device).for_each(|s| prove(s.index(Door::Direct)));
 }
 
-/// Waits until the clock's points are done. False if that takes until `end`, or if only the program can
-/// know.
+/// Waits until one more of the clock's points is done. False if that takes until `end`, or if only the
+/// program can know.
 pub fn wait(clock: &Clock, end: Instant) -> bool {
+    let is_open = |mark: &Epoch| finished(mark.stream) < mark.seq;
+    let open: Vec<Epoch> = clock.marks().iter().copied().filter(is_open).collect();
     let mut pause = Duration::from_micros(20);
     while Instant::now() < end && process::may_call() {
-        let mut open = clock.marks().iter().filter(|m| finished(m.stream) < m.seq);
-        let Some(first) = open.next() else { return true };
-        for mark in std::iter::once(first).chain(open) {
+        if !open.iter().all(is_open) || open.is_empty() {
+            return true;
+        }
+        let provable = |mark: &&Epoch| {
             let (stream, door) = streams::by_index(mark.stream);
-            if door == Door::Queued || stream.proof.lock().context.is_null() {
-                return false;
-            }
-            prove(mark.stream);
+            door == Door::Direct && stream.proof.lock().is_possible()
+        };
+        let asked = open.iter().filter(provable).map(|mark| prove(mark.stream)).count();
+        if asked == 0 {
+            return false;
         }
         std::thread::sleep(pause);
         pause = (2 * pause).min(Duration::from_millis(1));

@@ -17,6 +17,7 @@
 //! back (`visit.rs`).
 
 mod acl;
+mod alive;
 mod blocks;
 mod desc;
 mod devices;

@@ -157,6 +157,10 @@ static void after_main(void)
     char *block = pool.take(MIB, 0, &a);
     CHECK(block != NULL);
     CHECK_EQ(pool.give(block, 0, &a), 0);
+    block = pool.take(MIB, 0, &a);
+    (void)pool.last_error();
+    CHECK_EQ(pool.give(block, 0, NULL), 0);
+    CHECK(pool.last_error() == NULL);
     CHECK(pool.take(64 * MIB, 0, &a) == NULL);
     CHECK(pool_says("the process is ending"));
     CHECK_EQ(pool.trim(0, 0), 0);

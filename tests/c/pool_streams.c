@@ -235,6 +235,26 @@ static void gone(void)
     gate_open(&gate);
     empty();
 
+    GROUP("pool streams: a free on one that took nothing is as good as any, if it is known to live");
+    static Gate late_gate = GATE_CLOSED;
+    aclrtStream late;
+    CHECK_OK(aclrtCreateStream(&late));
+    first = cairn_pool_malloc(SIZE, 0, a);
+    gate_put(&late_gate, late);
+    CHECK_EQ(cairn_pool_free(first, 0, late), 0);
+    CHECK(cairn_pool_last_error() == NULL);
+    void *next = cairn_pool_malloc(SIZE, 0, a);
+    CHECK(next && next != first);
+    gate_open(&late_gate);
+    CHECK_OK(aclrtSynchronizeStream(late));
+    CHECK(cairn_pool_malloc(SIZE, 0, b) == first);
+    CHECK_OK(aclrtDestroyStream(late));
+    CHECK_EQ(cairn_pool_free(first, 0, late), -1);
+    CHECK(cairn_pool_last_error() != NULL);
+    CHECK_EQ(cairn_pool_free(next, 0, NULL), 0);
+    CHECK(cairn_pool_last_error() == NULL);
+    empty();
+
     GROUP("pool streams: NULL is the default stream");
     aclrtStream standard;
     CHECK_OK(aclrtCtxGetCurrentDefaultStream(&standard));

@@ -7,7 +7,8 @@
 
 #define MIB ((size_t)1 << 20)
 
-static Gate gate = GATE_CLOSED;
+static Gate gate = GATE_CLOSED, second_gate = GATE_CLOSED;
+static Gate *closed = &gate;
 
 static uint64_t failed(void)
 {
@@ -20,7 +21,7 @@ static void open_when_refused(void *before)
 {
     CHECK_OK(aclrtSetDevice(0));
     SPIN_UNTIL(failed() > *(uint64_t *)before);
-    gate_open(&gate);
+    gate_open(closed);
 }
 
 int main(void)
@@ -42,7 +43,20 @@ int main(void)
         pthread_t opener = start_thread(open_when_refused, &before);
         CHECK(cairn_pool_malloc(40 * MIB, 0, b) == first);
         join_thread(opener);
+
+        GROUP("pool wait: also when other memory waits for what only the program can know");
+        void *queued = cairn_malloc(8 * MIB, 0, a);
+        CHECK(queued != NULL);
+        cairn_free(queued, 8 * MIB, 0, a);
+        closed = &second_gate;
+        gate_put(closed, b);
         CHECK_EQ(cairn_pool_free(first, 0, b), 0);
+        before = failed();
+        opener = start_thread(open_when_refused, &before);
+        CHECK(cairn_pool_malloc(40 * MIB, 0, a) == first);
+        gate_open(closed);
+        join_thread(opener);
+        CHECK_EQ(cairn_pool_free(first, 0, a), 0);
     } else {
         GROUP("pool wait: a stream that does not move ends in a text");
         CHECK(cairn_pool_malloc(40 * MIB, 0, b) == NULL);
