@@ -1,4 +1,7 @@
 //! Elementwise kernels: a function of the elements at each position.
+//!
+//! What visits elements is compiled once for the types it computes in; of each function only the loop over a
+//! strip is its own.
 
 use super::element::Compute;
 use super::strip::{STRIP, store, strip, vectorised};
@@ -58,18 +61,66 @@ pub fn overlap(a: &View<'_>, b: &View<'_>) -> bool {
     !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
 }
 
+/// An input of an elementwise kernel, as one thread reads it.
+struct Source<'v, C> {
+    view: View<'v>,
+    stride: isize,
+    borrow: bool,
+    single: bool,
+    room: MaybeUninit<[C; STRIP]>,
+}
+
+impl<'v, C: Compute> Source<'v, C> {
+    /// `stride` is the innermost one of a walk over `count` positions.
+    #[inline(always)]
+    fn new(view: View<'v>, stride: isize, out: &ViewMut<'_>, count: usize) -> Source<'v, C> {
+        let mut source = Source {
+            view,
+            stride,
+            borrow: !overlap(out, &view),
+            single: view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1),
+            room: MaybeUninit::uninit(),
+        };
+        let room = room(&mut source.room);
+        if source.single && count > 0 {
+            // SAFETY: there is an element, and it is the only one.
+            unsafe { strip(&view, 0, 0, count.min(STRIP), false, room) };
+        }
+        source
+    }
+
+    /// The strip of `length` elements from `offset` on.
+    ///
+    /// # Safety
+    /// They belong to the view.
+    #[inline(always)]
+    unsafe fn strip(&mut self, offset: isize, length: usize) -> &[C] {
+        let room = room_of(&mut self.room);
+        if self.single {
+            return &room[..length];
+        }
+        // SAFETY: as the caller vouches; what overlaps the output is not borrowed.
+        unsafe { strip(&self.view, offset, self.stride, length, self.borrow, room) }
+    }
+}
+
+/// Room that was prepared before.
+#[inline(always)]
+fn room_of<C: Compute>(place: &mut MaybeUninit<[C; STRIP]>) -> &mut [C; STRIP] {
+    // SAFETY: elements are loaded before they are read.
+    unsafe { place.assume_init_mut() }
+}
+
 /// Sets every element to the same number.
 pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
     let walk = Walk::new([out.layout()]);
     let [stride] = walk.inner_strides();
     split(team, walk.count(), STRIP, SMALL, |range| {
-        vectorised(|| {
-            let mut space = MaybeUninit::uninit();
-            let space = room::<R>(&mut space);
-            walk.runs(range, STRIP, |[offset], length| {
-                // SAFETY: walks stay inside their layouts.
-                unsafe { results(&out, offset, stride, length, space, |to| to.fill(value)) };
-            });
+        let mut space = MaybeUninit::uninit();
+        let space = room::<R>(&mut space);
+        walk.runs(range, STRIP, |[offset], length| {
+            // SAFETY: walks stay inside their layouts.
+            unsafe { results(&out, offset, stride, length, space, |to| to.fill(value)) };
         });
     });
 }
@@ -81,24 +132,35 @@ pub fn map1<A: Compute, R: Compute>(
     a: View<'_>,
     f: impl Fn(A) -> R + Sync,
 ) {
+    strips1::<A, R>(team, out, a, &|x, to| {
+        vectorised(|| {
+            for (place, x) in to.iter_mut().zip(x) {
+                *place = f(*x);
+            }
+        });
+    });
+}
+
+/// As [`map1`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
+#[inline(never)]
+pub fn strips1<A: Compute, R: Compute>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    a: View<'_>,
+    f: &(dyn Fn(&[A], &mut [R]) + Sync),
+) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
-    let apart = !overlap(&out, &a);
     split(team, walk.count(), STRIP, SMALL, |range| {
-        vectorised(|| {
-            let (mut ro, mut ra) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-            let (ro, ra) = (room::<R>(&mut ro), room::<A>(&mut ra));
-            walk.runs(range, STRIP, |[o, a_at], length| {
-                // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
-                unsafe {
-                    let x = strip(&a, a_at, sa, length, apart, ra);
-                    results(&out, o, so, length, ro, |to| {
-                        for (place, x) in to.iter_mut().zip(x) {
-                            *place = f(*x);
-                        }
-                    });
-                }
-            });
+        let mut ro = MaybeUninit::uninit();
+        let ro = room::<R>(&mut ro);
+        let mut a = Source::<A>::new(a, sa, &out, range.len());
+        walk.runs(range, STRIP, |[o, a_at], length| {
+            // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
+            unsafe {
+                let x = a.strip(a_at, length);
+                results(&out, o, so, length, ro, |to| f(x, to));
+            }
         });
     });
 }
@@ -111,26 +173,37 @@ pub fn map2<A: Compute, B: Compute, R: Compute>(
     b: View<'_>,
     f: impl Fn(A, B) -> R + Sync,
 ) {
+    strips2::<A, B, R>(team, out, a, b, &|x, y, to| {
+        vectorised(|| {
+            for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
+                *place = f(*x, *y);
+            }
+        });
+    });
+}
+
+/// As [`map2`], with a function of strips.
+#[inline(never)]
+pub fn strips2<A: Compute, B: Compute, R: Compute>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    a: View<'_>,
+    b: View<'_>,
+    f: &(dyn Fn(&[A], &[B], &mut [R]) + Sync),
+) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
-    let (apart_a, apart_b) = (!overlap(&out, &a), !overlap(&out, &b));
     split(team, walk.count(), STRIP, SMALL, |range| {
-        vectorised(|| {
-            let (mut ro, mut ra, mut rb) =
-                (MaybeUninit::uninit(), MaybeUninit::uninit(), MaybeUninit::uninit());
-            let (ro, ra, rb) = (room::<R>(&mut ro), room::<A>(&mut ra), room::<B>(&mut rb));
-            walk.runs(range, STRIP, |[o, a_at, b_at], length| {
-                // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
-                unsafe {
-                    let x = strip(&a, a_at, sa, length, apart_a, ra);
-                    let y = strip(&b, b_at, sb, length, apart_b, rb);
-                    results(&out, o, so, length, ro, |to| {
-                        for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
-                            *place = f(*x, *y);
-                        }
-                    });
-                }
-            });
+        let mut ro = MaybeUninit::uninit();
+        let ro = room::<R>(&mut ro);
+        let mut a = Source::<A>::new(a, sa, &out, range.len());
+        let mut b = Source::<B>::new(b, sb, &out, range.len());
+        walk.runs(range, STRIP, |[o, a_at, b_at], length| {
+            // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
+            unsafe {
+                let (x, y) = (a.strip(a_at, length), b.strip(b_at, length));
+                results(&out, o, so, length, ro, |to| f(x, y, to));
+            }
         });
     });
 }
@@ -144,28 +217,38 @@ pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     c: View<'_>,
     f: impl Fn(A, B, C) -> R + Sync,
 ) {
+    strips3::<A, B, C, R>(team, out, [a, b, c], &|x, y, z, to| {
+        vectorised(|| {
+            for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
+                *place = f(*x, *y, *z);
+            }
+        });
+    });
+}
+
+/// As [`map3`], with a function of strips.
+#[inline(never)]
+pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    [a, b, c]: [View<'_>; 3],
+    f: &(dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync),
+) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();
-    let apart = [!overlap(&out, &a), !overlap(&out, &b), !overlap(&out, &c)];
     split(team, walk.count(), STRIP, SMALL, |range| {
-        vectorised(|| {
-            let (mut ro, mut ra) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-            let (mut rb, mut rc) = (MaybeUninit::uninit(), MaybeUninit::uninit());
-            let (ro, ra) = (room::<R>(&mut ro), room::<A>(&mut ra));
-            let (rb, rc) = (room::<B>(&mut rb), room::<C>(&mut rc));
-            walk.runs(range, STRIP, |[o, a_at, b_at, c_at], length| {
-                // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
-                unsafe {
-                    let x = strip(&a, a_at, sa, length, apart[0], ra);
-                    let y = strip(&b, b_at, sb, length, apart[1], rb);
-                    let z = strip(&c, c_at, sc, length, apart[2], rc);
-                    results(&out, o, so, length, ro, |to| {
-                        for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
-                            *place = f(*x, *y, *z);
-                        }
-                    });
-                }
-            });
+        let mut ro = MaybeUninit::uninit();
+        let ro = room::<R>(&mut ro);
+        let mut a = Source::<A>::new(a, sa, &out, range.len());
+        let mut b = Source::<B>::new(b, sb, &out, range.len());
+        let mut c = Source::<C>::new(c, sc, &out, range.len());
+        walk.runs(range, STRIP, |[o, a_at, b_at, c_at], length| {
+            // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
+            unsafe {
+                let (x, y, z) =
+                    (a.strip(a_at, length), b.strip(b_at, length), c.strip(c_at, length));
+                results(&out, o, so, length, ro, |to| f(x, y, z, to));
+            }
         });
     });
 }
