@@ -35,10 +35,10 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
 /// They are all readable.
 #[inline(never)]
 pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
-    // SAFETY: as the caller vouches.
-    vectorised(
-        || with_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}")),
-    )
+    vectorised(|| {
+        // SAFETY: as the caller vouches.
+        with_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
+    })
 }
 
 /// As [`load`], of one type.
@@ -84,10 +84,10 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
 /// They are all writable.
 #[inline(never)]
 pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
-    // SAFETY: as the caller vouches.
-    vectorised(
-        || with_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}")),
-    )
+    vectorised(|| {
+        // SAFETY: as the caller vouches.
+        with_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
+    })
 }
 
 /// As [`store`], of one type.
