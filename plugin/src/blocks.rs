@@ -52,6 +52,9 @@ fn take_slowly(
 ) -> *mut c_void {
     let found = Device::open(device).and_then(|device| Ok((device, device.stream(handle)?)));
     let taken = found.and_then(|(device, stream)| {
+        let visit = process::may_call().then(|| device.visit()).transpose()?;
+        let was_elsewhere = visit.as_ref().is_some_and(|visit| visit.is_first);
+        let outcome = outcome.filter(|_| !was_elsewhere);
         insist(device, size, stream, caller.door.unwrap_or(device.torch), outcome)
     });
     taken.unwrap_or_else(|why| {
@@ -91,6 +94,7 @@ fn insist(
 pub fn trim(device: &Device, keep: u64) -> u64 {
     device.sweep();
     events::prove_all(device.id);
+    let _visit = device.visit();
     device.pool.trim(keep)
 }
 

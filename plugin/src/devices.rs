@@ -186,13 +186,18 @@ impl Device {
         Some(streams::by_index(owner).0).filter(|stream| stream.is_ending())
     }
 
+    /// Goes to the device, for whatever may take memory from ACL or give it back.
+    pub fn visit(&self) -> Result<Visit<'static>, String> {
+        match process::may_call() {
+            true => Visit::to_device(acl()?, self.id, self.pool.backing().home()),
+            false => Err("the process is ending".into()),
+        }
+    }
+
     /// Total and free bytes that ACL reports.
     pub fn capacity(&self) -> Result<(u64, u64), String> {
+        let _visit = self.visit()?;
         let acl = acl()?;
-        if !process::may_call() {
-            return Err("the process is ending".into());
-        }
-        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: both numbers go to places of ours.
         let code = unsafe { (acl.aclrtGetMemInfo)(acl::HBM, &mut free, &mut total) };

@@ -99,7 +99,7 @@ impl Mapped {
             let length = self.range.end - self.range.start;
             format!("no {need} bytes in a row are left of the {length} bytes of addresses")
         })?;
-        let _visit = Visit::to_device(acl, self.device, home)?;
+        let _visit = Visit::to_home(acl, self.device, home)?;
         let page = if need >= 2 * LARGE { LARGE.next_multiple_of(self.page) } else { self.page };
         let mut at = start;
         while at < start + need {
@@ -119,7 +119,7 @@ impl Mapped {
     /// Unmaps the pages that lie in the range.
     pub fn release(&mut self, home: &AtomicPtr<c_void>, range: Range<u64>) -> Vec<Range<u64>> {
         let Ok(acl) = acl() else { return Vec::new() };
-        let Ok(_visit) = Visit::to_device(acl, self.device, home) else { return Vec::new() };
+        let Ok(_visit) = Visit::to_home(acl, self.device, home) else { return Vec::new() };
         self.unmap(acl, range)
     }
 

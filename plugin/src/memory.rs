@@ -87,7 +87,7 @@ impl Memory {
 
     fn choose(&self) -> Result<Kind, String> {
         let acl = acl()?;
-        let _visit = Visit::to_device(acl, self.device, &self.home)?;
+        let _visit = Visit::to_home(acl, self.device, &self.home)?;
         let wanted = settings::get().maps_pages;
         Ok(match wanted.then(|| Mapped::reserve(acl, self.device)).flatten() {
             Some(mapped) => Kind::Mapped(mapped),

@@ -46,7 +46,7 @@ impl Segments {
         room: u64,
     ) -> Result<Range<u64>, String> {
         let acl = acl()?;
-        let _visit = Visit::to_device(acl, device, home)?;
+        let _visit = Visit::to_home(acl, device, home)?;
         let mut refusal = String::new();
         for size in sizes(bytes, self.total, room) {
             match self.take(acl, bytes, size, room) {
@@ -74,7 +74,7 @@ impl Segments {
         if inside.is_empty() {
             return Vec::new();
         }
-        let Ok(_visit) = Visit::to_device(acl, device, home) else { return Vec::new() };
+        let Ok(_visit) = Visit::to_home(acl, device, home) else { return Vec::new() };
         let mut gone = Vec::new();
         for start in inside {
             let piece = &self.pieces[&start];
