@@ -14,13 +14,13 @@ use std::mem::MaybeUninit;
 pub const SMALL: usize = 32 * 1024;
 
 /// A function of a strip of one input: writes as many results as there are elements.
-pub type OfOne<A, R> = dyn Fn(&[A], &mut [R]) + Sync;
+pub type OfOne<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
 
 /// A function of strips of two inputs.
-pub type OfTwo<A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync;
+pub type OfTwo<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
 
 /// A function of strips of three inputs.
-pub type OfThree<A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync;
+pub type OfThree<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
 
 /// Where a strip of results goes: straight to memory where it can, else through `room`.
 ///
@@ -156,7 +156,7 @@ pub fn strips1<A: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     a: View<'_>,
-    f: &OfOne<A, R>,
+    f: &OfOne<'_, A, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
@@ -198,7 +198,7 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
-    f: &OfTwo<A, B, R>,
+    f: &OfTwo<'_, A, B, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
@@ -241,7 +241,7 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     [a, b, c]: [View<'_>; 3],
-    f: &OfThree<A, B, C, R>,
+    f: &OfThree<'_, A, B, C, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();
