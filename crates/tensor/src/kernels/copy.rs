@@ -2,23 +2,20 @@
 
 use super::element::{Compute, compute_type};
 use super::map::{SMALL, map1};
+use super::transpose::transposed;
+use super::walk::Walk;
 use crate::team::{Team, split};
 use crate::{DType, View, ViewMut};
 
+/// Whether [`copy`] knows the way from one type to the other: the same type, or two with arithmetic.
+pub fn converts(from: DType, to: DType) -> bool {
+    from == to || (compute_type(from).is_some() && compute_type(to).is_some())
+}
+
 /// `out = a`, converted where types differ. Sizes are equal; the two are apart, or the same.
 pub fn copy(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
-    if out.dtype() == a.dtype() && out.is_contiguous() && a.is_contiguous() {
-        let bytes = out.bytes();
-        return split(team, bytes, 4096, SMALL * 4, |range| {
-            // SAFETY: both hold so many bytes one after the other.
-            unsafe {
-                std::ptr::copy(
-                    a.first().add(range.start),
-                    out.first_mut().add(range.start),
-                    range.len(),
-                );
-            }
-        });
+    if out.dtype() == a.dtype() {
+        return relocate(team, out, a);
     }
     let through = match (compute_type(a.dtype()), compute_type(out.dtype())) {
         (Some(DType::Bool), Some(_)) => DType::Bool,
@@ -35,4 +32,137 @@ pub fn copy(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
 
 fn same<C: Compute>(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
     map1::<C, C>(team, out, a, |x| x);
+}
+
+/// Runs `$body` with `$T` standing for a type as large as elements of `$item` bytes.
+#[macro_export]
+macro_rules! with_bits {
+    ($item:expr, $T:ident => $body:expr) => {
+        match $item {
+            1 => {
+                type $T = u8;
+                $body
+            }
+            2 => {
+                type $T = u16;
+                $body
+            }
+            4 => {
+                type $T = u32;
+                $body
+            }
+            8 => {
+                type $T = u64;
+                $body
+            }
+            16 => {
+                type $T = u128;
+                $body
+            }
+            other => unreachable!("elements of {other} bytes"),
+        }
+    };
+}
+
+/// Elements of one type from place to place, their bits unchanged.
+fn relocate(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
+    let walk = Walk::new([out.layout(), a.layout()]);
+    let item = out.item();
+    if walk.inner_strides() == [1, 1] {
+        let grain = (4096 / item).max(1);
+        return split(team, walk.count(), grain, SMALL, |range| {
+            walk.runs(range, usize::MAX, |[to, from], length| {
+                // SAFETY: walks stay inside their layouts.
+                unsafe {
+                    std::ptr::copy(
+                        a.first().offset(from * item as isize),
+                        out.first_mut().offset(to * item as isize),
+                        length * item,
+                    );
+                }
+            });
+        });
+    }
+    with_bits!(item, T => {
+        if !transposed::<T>(team, &walk, &out, &a) {
+            scattered::<T>(team, &walk, &out, &a);
+        }
+    });
+}
+
+fn scattered<T: Copy>(team: &dyn Team, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
+    let [so, sa] = walk.inner_strides();
+    split(team, walk.count(), 64, SMALL, |range| {
+        walk.runs(range, usize::MAX, |[to, from], length| {
+            // SAFETY: walks stay inside their layouts.
+            unsafe {
+                let to = out.first_mut().cast::<T>().offset(to);
+                let from = a.first().cast::<T>().offset(from);
+                if sa == 0 {
+                    let value = from.read_unaligned();
+                    for at in 0..length as isize {
+                        to.offset(at * so).write_unaligned(value);
+                    }
+                } else if so == 1 {
+                    for at in 0..length {
+                        to.add(at).write_unaligned(from.offset(at as isize * sa).read_unaligned());
+                    }
+                } else {
+                    for at in 0..length as isize {
+                        to.offset(at * so).write_unaligned(from.offset(at * sa).read_unaligned());
+                    }
+                }
+            }
+        });
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Layout;
+    use crate::team::Alone;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+
+    fn bytes(count: usize) -> Vec<Cell<u8>> {
+        (0..count).map(|at| Cell::new((at * 31 % 251) as u8)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn moves_every_element_whatever_the_strides(
+            sizes in prop::collection::vec(0usize..40, 1..4),
+            turn in 0usize..4,
+            flip in any::<bool>(),
+            dtype in prop::sample::select(vec![DType::Bool, DType::Float16, DType::Float, DType::Int64, DType::Complex128]),
+        ) {
+            let mut order: Vec<usize> = (0..sizes.len()).collect();
+            order.rotate_left(turn % sizes.len());
+            let turned: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let mut inverse = vec![0; order.len()];
+            order.iter().enumerate().for_each(|(at, from)| inverse[*from] = at);
+            let mut from = Layout::contiguous(dtype, &turned).permuted(&inverse);
+            if flip && sizes[0] > 0 {
+                from = from.sliced(0, sizes[0] - 1, sizes[0], -1);
+            }
+            let to = Layout::contiguous(dtype, &sizes);
+            let item = to.item();
+            let (source, target) = (bytes(to.bytes()), bytes(to.bytes()));
+            copy(&Alone, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
+            let mut place = vec![0usize; sizes.len()];
+            for at in 0..to.count() {
+                let mut rest = at;
+                for dim in (0..sizes.len()).rev() {
+                    place[dim] = rest % sizes[dim];
+                    rest /= sizes[dim];
+                }
+                let offset: isize = from.offset
+                    + place.iter().zip(from.strides()).map(|(p, s)| *p as isize * s).sum::<isize>();
+                for byte in 0..item {
+                    prop_assert_eq!(target[at * item + byte].get(), source[offset as usize * item + byte].get());
+                }
+            }
+        }
+    }
 }

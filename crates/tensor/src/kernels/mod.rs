@@ -7,4 +7,5 @@ pub mod element;
 pub mod map;
 pub mod number;
 pub mod strip;
+mod transpose;
 pub mod walk;

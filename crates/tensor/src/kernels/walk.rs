@@ -48,6 +48,11 @@ impl<const N: usize> Walk<N> {
         self.count
     }
 
+    /// The sizes, outermost first, and the strides of each tensor.
+    pub fn shape(&self) -> (&[usize], [&[isize]; N]) {
+        (&self.dims, std::array::from_fn(|i| &*self.strides[i]))
+    }
+
     /// The length of the innermost dimension.
     pub fn inner(&self) -> usize {
         *self.dims.last().unwrap_or(&1)
