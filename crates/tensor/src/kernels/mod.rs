@@ -5,6 +5,7 @@ pub mod constant;
 pub mod copy;
 pub mod element;
 pub mod map;
+pub mod math;
 pub mod number;
 pub mod strip;
 mod transpose;
