@@ -6,6 +6,7 @@ pub mod copy;
 pub mod element;
 pub mod map;
 pub mod math;
+pub mod matmul;
 pub mod number;
 pub mod strip;
 mod transpose;

@@ -1,0 +1,167 @@
+//! Products of half and mixed types: tiles of the result, summed in `f32` (or `f64`) over panels of both
+//! sides that are widened into the workspace.
+
+use super::direct::multiply;
+use super::plain::finish;
+use super::{Matrix, Real, Task, folded, product_type};
+use crate::kernels::strip::{STRIP, load, vectorised};
+use crate::team::Team;
+use crate::{DType, Dims, Layout, View, ViewMut};
+
+/// The largest side of a tile, and the deepest panel.
+const TILE: usize = 256;
+/// The smallest side that a tile is cut to so that more threads have one.
+const SMALLEST: usize = 64;
+/// Tiles at work at the same time, at most.
+const LANES: usize = 8;
+
+/// How a product is cut into tiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Panels {
+    rows: usize,
+    columns: usize,
+    depth: usize,
+    lanes: usize,
+    dtype: DType,
+}
+
+impl Panels {
+    fn of(dtype: DType, batches: usize, m: usize, n: usize, k: usize) -> Panels {
+        let (mut rows, mut columns) = (m.min(TILE), n.min(TILE));
+        let tiles = |rows: usize, columns| batches * m.div_ceil(rows) * n.div_ceil(columns);
+        let small = m.saturating_mul(n).saturating_mul(k).saturating_mul(batches) < super::LEAST;
+        while !small && tiles(rows, columns) < LANES && rows.max(columns) > SMALLEST {
+            match rows >= columns {
+                true => rows = rows.div_ceil(2).next_multiple_of(8),
+                false => columns = columns.div_ceil(2).next_multiple_of(8),
+            }
+        }
+        let lanes = if small { 1 } else { tiles(rows, columns).min(LANES) };
+        Panels { rows, columns, depth: k.min(TILE), lanes, dtype }
+    }
+
+    /// The type of the scratch.
+    pub fn dtype(&self) -> DType {
+        self.dtype
+    }
+
+    /// The sizes of the scratch.
+    pub fn dims(&self) -> Dims {
+        Dims::new(&[self.lanes, self.room()])
+    }
+
+    fn room(&self) -> usize {
+        self.rows * self.depth + self.depth * self.columns + self.rows * self.columns
+    }
+}
+
+/// The scratch that [`super::matmul`] wants for tensors laid out so; `None` for none.
+pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
+    let dtype = product_type(a.dtype, b.dtype);
+    if let Some([out, a, b]) = (out.count() > 0).then(|| folded([out, a, b])).flatten() {
+        return panels(&out, &a, &b);
+    }
+    let rank = out.rank();
+    let (m, n, k) = (out.dims()[rank - 2], out.dims()[rank - 1], a.dims()[rank - 1]);
+    let same = [out.dtype, a.dtype, b.dtype].iter().all(|one| *one == dtype);
+    if same || dtype == DType::Int64 || m == 1 || n == 1 || out.count() == 0 {
+        return None;
+    }
+    let batches = out.dims()[..rank - 2].iter().product();
+    Some(Panels::of(dtype, batches, m, n, k))
+}
+
+/// See [`super::matmul`].
+pub fn product<C: Real>(team: &dyn Team, task: &Task<'_, C>, scratch: ViewMut<'_>) {
+    let plan = Panels::of(C::DTYPE, task.batches(), task.m, task.n, task.k);
+    let lanes = plan.lanes;
+    assert!(*scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE, "{plan:?} fits not");
+    let (down, across) = (task.m.div_ceil(plan.rows), task.n.div_ceil(plan.columns));
+    let tiles = task.batches() * down * across;
+    let lane = |lane: usize| {
+        // SAFETY: each lane has a row of the scratch of its own, which is aligned.
+        let room = unsafe {
+            let first = scratch.first_mut().cast::<C>().add(lane * scratch.dims()[1]);
+            std::slice::from_raw_parts_mut(first, plan.room())
+        };
+        for at in (lane..tiles).step_by(lanes) {
+            let (batch, rest) = (at / (down * across), at % (down * across));
+            let first = ((rest / across) * plan.rows, (rest % across) * plan.columns);
+            vectorised(|| tile(task, &plan, room, batch, first));
+        }
+    };
+    match lanes {
+        1 => lane(0),
+        _ => team.run(lanes, &lane),
+    }
+}
+
+#[inline(always)]
+fn tile<C: Real>(
+    task: &Task<'_, C>,
+    plan: &Panels,
+    room: &mut [C],
+    batch: usize,
+    (top, left): (usize, usize),
+) {
+    let [out, a, b] = task.matrices(batch);
+    let rows = (task.m - top).min(plan.rows);
+    let columns = (task.n - left).min(plan.columns);
+    let (wide_a, room) = room.split_at_mut(plan.rows * plan.depth);
+    let (wide_b, sums) = room.split_at_mut(plan.depth * plan.columns);
+    let sums = &mut sums[..rows * columns];
+    for start in (0..task.k).step_by(plan.depth.max(1)) {
+        let depth = (task.k - start).min(plan.depth);
+        let strides_a =
+            widen(&task.a, Matrix { offset: a.at(top, start), ..a }, rows, depth, wide_a);
+        let strides_b =
+            widen(&task.b, Matrix { offset: b.at(start, left), ..b }, depth, columns, wide_b);
+        let beta = if start == 0 { C::ZERO } else { C::ONE };
+        // SAFETY: the panels hold these elements, one behind the other.
+        unsafe {
+            multiply(
+                (rows, columns, depth),
+                sums.as_mut_ptr(),
+                (columns as isize, 1),
+                wide_a.as_ptr(),
+                strides_a,
+                wide_b.as_ptr(),
+                strides_b,
+                C::ONE,
+                beta,
+            );
+        }
+    }
+    if task.k == 0 {
+        sums.fill(C::ZERO);
+    }
+    for (row, sums) in sums.chunks_exact_mut(columns).enumerate() {
+        for (at, sums) in sums.chunks_mut(STRIP).enumerate() {
+            finish(task, out.at(top + row, left + at * STRIP), out.column, sums);
+        }
+    }
+}
+
+/// Loads a matrix line by line along its shorter stride; answers with the strides of the copy.
+#[inline(always)]
+fn widen<C: Real>(
+    view: &View<'_>,
+    matrix: Matrix,
+    rows: usize,
+    columns: usize,
+    into: &mut [C],
+) -> (isize, isize) {
+    let across = matrix.column.abs() <= matrix.row.abs();
+    let (lines, length) = if across { (rows, columns) } else { (columns, rows) };
+    for (at, line) in into.chunks_exact_mut(length.max(1)).take(lines).enumerate() {
+        let (offset, stride) = match across {
+            true => (matrix.at(at, 0), matrix.column),
+            false => (matrix.at(0, at), matrix.row),
+        };
+        // SAFETY: the line lies inside the matrix, which nobody writes.
+        unsafe {
+            load(view.dtype(), view.first().offset(offset * view.item() as isize), stride, line);
+        }
+    }
+    if across { (length as isize, 1) } else { (1, length as isize) }
+}

@@ -1,0 +1,77 @@
+//! Products without `gemm`: whole numbers, and reals that do not lie on whole elements.
+
+use super::{Matrix, Task};
+use crate::kernels::number::Number;
+use crate::kernels::strip::{STRIP, load_one, store, strip, vectorised};
+use crate::team::Team;
+use std::ops::Range;
+
+/// Rows that share what is loaded of `b`.
+const ROWS: usize = 4;
+
+/// See [`super::matmul`].
+pub fn product<C: Number>(team: &dyn Team, task: &Task<'_, C>) {
+    task.spread(team, |batch, rows, columns| {
+        let matrices = task.matrices(batch);
+        vectorised(|| {
+            for first in rows.clone().step_by(ROWS) {
+                let rows = first..(first + ROWS).min(rows.end);
+                for start in columns.clone().step_by(STRIP) {
+                    let columns = start..(start + STRIP).min(columns.end);
+                    block(task, &matrices, rows.clone(), columns);
+                }
+            }
+        });
+    });
+}
+
+/// A few rows of a strip of columns.
+#[inline(always)]
+fn block<C: Number>(
+    task: &Task<'_, C>,
+    [out, a, b]: &[Matrix; 3],
+    rows: Range<usize>,
+    columns: Range<usize>,
+) {
+    let mut sums = [[C::ZERO; STRIP]; ROWS];
+    let mut room = [C::ZERO; STRIP];
+    let length = columns.len();
+    for at in 0..task.k {
+        // SAFETY: rows, columns and `at` lie inside the matrices, which nobody writes.
+        unsafe {
+            let line = strip(&task.b, b.at(at, columns.start), b.column, length, true, &mut room);
+            for (row, sums) in rows.clone().zip(&mut sums) {
+                let item = task.a.item() as isize;
+                let x: C = load_one(task.a.dtype(), task.a.first().offset(a.at(row, at) * item));
+                for (sum, y) in sums.iter_mut().zip(line) {
+                    *sum = sum.add(x.mul(*y));
+                }
+            }
+        }
+    }
+    for (row, sums) in rows.zip(&mut sums) {
+        let sums = &mut sums[..length];
+        finish(task, out.at(row, columns.start), out.column, sums);
+    }
+}
+
+/// Stores `alpha * sums + beta * out`.
+#[inline(always)]
+pub fn finish<C: Number>(task: &Task<'_, C>, offset: isize, stride: isize, sums: &mut [C]) {
+    debug_assert!(sums.len() <= STRIP);
+    let mut room = [C::ZERO; STRIP];
+    if task.alpha != C::ONE {
+        sums.iter_mut().for_each(|sum| *sum = task.alpha.mul(*sum));
+    }
+    // SAFETY: the elements belong to `out`, and to this thread alone.
+    unsafe {
+        if task.beta != C::ZERO {
+            let there = strip(&task.out, offset, stride, sums.len(), false, &mut room);
+            for (sum, there) in sums.iter_mut().zip(there) {
+                *sum = sum.add(task.beta.mul(*there));
+            }
+        }
+        let to = task.out.first_mut().offset(offset * task.out.item() as isize);
+        store(task.out.dtype(), to, stride, sums);
+    }
+}
