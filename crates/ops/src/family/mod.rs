@@ -3,11 +3,12 @@
 mod arithmetic;
 mod copying;
 pub mod elementwise;
+mod matmul;
 
 use crate::table::{Node, Row};
 
 /// The rows of every family.
-pub const ROWS: &[&[Row]] = &[arithmetic::ROWS, copying::ROWS];
+pub const ROWS: &[&[Row]] = &[arithmetic::ROWS, copying::ROWS, matmul::ROWS];
 
 /// The operators by IR name of every family.
-pub const NODES: &[&[Node]] = &[arithmetic::NODES, copying::NODES];
+pub const NODES: &[&[Node]] = &[arithmetic::NODES, copying::NODES, matmul::NODES];

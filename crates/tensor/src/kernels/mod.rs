@@ -8,6 +8,7 @@ pub mod map;
 pub mod math;
 pub mod matmul;
 pub mod number;
+pub mod peek;
 pub mod strip;
 mod transpose;
 pub mod walk;

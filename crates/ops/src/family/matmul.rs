@@ -1,0 +1,374 @@
+//! Products of matrices and vectors.
+
+use super::elementwise::Input;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Operand, Plan};
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::element::compute_type;
+use cairn_tensor::kernels::{matmul as kernel, peek};
+use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast};
+
+// Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
+// out, whether the left and the right side are turned.
+const ADDED: usize = 0;
+const LEFT: usize = 1;
+const RIGHT: usize = 2;
+const BETA: usize = 3;
+const ALPHA: usize = 4;
+const OUT: usize = 5;
+const TURN_LEFT: usize = 6;
+const TURN_RIGHT: usize = 7;
+
+/// Left and right side as matrices with the same batch sizes, and the sizes of their product.
+struct Sides {
+    left: Layout,
+    right: Layout,
+    /// As the caller sees it.
+    dims: Dims,
+    /// Dimensions of size 1 that a vector lacks.
+    added: [Option<usize>; 2],
+}
+
+fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
+    let wrong = || {
+        let (a, b) = (call.parameter(LEFT), call.parameter(RIGHT));
+        Error::invalid(format!("{a} ({left}) and {b} ({right}) cannot be multiplied"))
+    };
+    if left.rank() == 0 || right.rank() == 0 {
+        return Err(wrong());
+    }
+    let turned = |at: usize, side: Layout| -> Result<Layout> {
+        let turn = side.rank() > 1 && call.flag_or(at, false)?;
+        Ok(if turn { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
+    };
+    let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
+    let a = if flat_left { left.with(0) } else { turned(TURN_LEFT, left)? };
+    let b = if flat_right { right.with(1) } else { turned(TURN_RIGHT, right)? };
+    let ((m, k), (depth, n)) = (last_two(&a), last_two(&b));
+    let batch = broadcast(&a.dims()[..a.rank() - 2], &b.dims()[..b.rank() - 2]);
+    let Some(batch) = batch.filter(|_| k == depth) else {
+        return Err(wrong());
+    };
+    let with = |rows, columns| batch.iter().copied().chain([rows, columns]).collect::<Dims>();
+    let (left, right) = (a.broadcast_to(&with(m, k)), b.broadcast_to(&with(k, n)));
+    let (Some(left), Some(right)) = (left, right) else {
+        return Err(wrong());
+    };
+    let mut dims = batch;
+    let rank = batch.len();
+    let mut added = [None; 2];
+    match flat_left {
+        true => added[0] = Some(rank),
+        false => dims.push(m),
+    }
+    match flat_right {
+        true => added[1] = Some(rank + 1),
+        false => dims.push(n),
+    }
+    Ok(Sides { left, right, dims, added })
+}
+
+fn last_two(layout: &Layout) -> (usize, usize) {
+    let rank = layout.rank();
+    (layout.dims()[rank - 2], layout.dims()[rank - 1])
+}
+
+/// A number that a caller gives, or that a tensor holds when the product runs.
+#[derive(Clone, Copy)]
+enum Weight {
+    Given(Scalar),
+    Held(Operand),
+}
+
+impl Weight {
+    fn read(call: &mut Call<'_>, at: usize) -> Result<Weight> {
+        match call.arg(at) {
+            crate::argument::Arg::Tensor(_) => {
+                let held = call.tensor(at)?;
+                match held.count() {
+                    1 => Ok(Weight::Held(held)),
+                    _ => {
+                        let (name, dims) = (call.parameter(at), held.dims());
+                        Err(Error::invalid(format!(
+                            "{name} has the sizes {dims:?}, one element is wanted"
+                        )))
+                    }
+                }
+            }
+            _ => Ok(Weight::Given(call.scalar_or(at, 1)?)),
+        }
+    }
+
+    fn value(&self, memory: &Memory<'_>) -> Scalar {
+        match self {
+            Weight::Given(value) => *value,
+            Weight::Held(held) => peek::first(memory.view(held)).unwrap_or(Scalar::from(1)),
+        }
+    }
+}
+
+/// An input that no element of `out` may overwrite before it is read.
+fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
+    let same = input.address == out.address && input.count() > 0;
+    match same && !call.is_entangled(&input, out) {
+        true => {
+            let scratch = call.scratch(input.dtype, input.dims());
+            Input::Copied(input, scratch)
+        }
+        false => call.apart(Input::Tensor(input), out),
+    }
+}
+
+fn check_types(call: &Call<'_>, operands: &[(usize, &Operand)]) -> Result<()> {
+    for (at, operand) in operands {
+        if compute_type(operand.dtype).is_none() {
+            let (name, dtype) = (call.parameter(*at), operand.dtype);
+            return Err(Error::invalid(format!(
+                "{name} has elements of type {dtype}, which take no part in products"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// What becomes of two sides.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// The product of each batch.
+    Each,
+    /// The sum of all batches' products.
+    Sum,
+    /// The products of all pairs of two vectors' elements.
+    Outer,
+}
+
+/// `out = beta * added + alpha * (left @ right)`.
+fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
+    check_types(call, &[(LEFT, &left), (RIGHT, &right), (OUT, &out)])?;
+    let Sides { left: a, right: b, mut dims, added } = match kind {
+        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
+        _ => sides(call, left.layout, right.layout)?,
+    };
+    let sum_batches = kind == Kind::Sum;
+    if sum_batches {
+        dims.remove(0);
+    }
+    call.expect_dims(OUT, &out, &dims)?;
+    let (beta, alpha) = (Weight::read(call, BETA)?, Weight::read(call, ALPHA)?);
+    let start = match call.optional(ADDED)? {
+        None => None,
+        Some(start) => {
+            check_types(call, &[(ADDED, &start)])?;
+            let Some(wide) = start.broadcast_to(&dims) else {
+                let (name, have) = (call.parameter(ADDED), start.dims());
+                return Err(Error::invalid(format!(
+                    "{name} {have:?} does not broadcast to {dims:?}"
+                )));
+            };
+            Some(start.seen(wide))
+        }
+    };
+    let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
+    let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
+    let (left, right) = (aside(call, left.seen(a), &out), aside(call, right.seen(b), &out));
+    let (a, b) = (seen(&left), seen(&right));
+    let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
+    let panels = match sum_batches {
+        true => kernel::panels(&whole, &a.at(0, 0), &b.at(0, 0)),
+        false => kernel::panels(&whole, &a, &b),
+    };
+    let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
+    let has_start = start.is_some();
+    call.plan(move |memory| {
+        let alpha = alpha.value(memory);
+        let mut beta = if has_start { beta.value(memory) } else { Scalar::from(0) };
+        left.prepare(memory);
+        right.prepare(memory);
+        if let Some(first) = first.filter(|_| beta.as_bool()) {
+            first.prepare(memory);
+            first.with(memory, out.dims(), |first| copy(memory.team, memory.out(&out), first));
+        }
+        let scratch = scratch.map(|one| memory.scratch(&one));
+        let out = memory.out(&out.seen(whole));
+        left.with(memory, a.dims(), |left| {
+            right.with(memory, b.dims(), |right| {
+                if !sum_batches {
+                    return kernel::matmul(memory.team, out, left, right, alpha, beta, scratch);
+                }
+                for at in 0..left.dims()[0] {
+                    let one = |view: &cairn_tensor::View<'_>| view.layout().at(0, at);
+                    let (a, b) = (left.seen(one(&left)), right.seen(one(&right)));
+                    let (Some(a), Some(b)) = (a, b) else { unreachable!("a part of itself") };
+                    kernel::matmul(memory.team, out, a, b, alpha, beta, scratch);
+                    beta = Scalar::from(1);
+                }
+            });
+        });
+        Ok(())
+    })
+}
+
+/// The layout a kernel will see.
+fn seen(input: &Input) -> Layout {
+    match input {
+        Input::Copied(_, scratch) => **scratch,
+        Input::Tensor(operand) => operand.layout,
+        Input::Scalar(_) => unreachable!("a tensor"),
+    }
+}
+
+/// Fails unless left and right side have so many dimensions.
+fn ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
+    for (at, rank) in [(LEFT, left), (RIGHT, right)] {
+        let layout = call.layout(at)?;
+        if layout.rank() != rank {
+            let (name, dims) = (call.parameter(at), layout.dims());
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}; {rank} dimensions are wanted"
+            )));
+        }
+    }
+    Ok(())
+}
+
+macro_rules! products {
+    ($($name:ident: $left:literal by $right:literal;)*) => {$(
+        fn $name(call: &mut Call<'_>) -> Result<Plan> {
+            ranks(call, $left, $right)?;
+            product(call, Kind::Each)
+        }
+    )*};
+}
+
+products! {
+    by_matrix: 2 by 2;
+    by_batch: 3 by 3;
+    by_vector: 2 by 1;
+    dot: 1 by 1;
+}
+
+fn any_ranks(call: &mut Call<'_>) -> Result<Plan> {
+    product(call, Kind::Each)
+}
+
+fn summed(call: &mut Call<'_>) -> Result<Plan> {
+    ranks(call, 3, 3)?;
+    if call.layout(LEFT)?.dims()[0] == 0 {
+        let name = call.parameter(LEFT);
+        return Err(Error::invalid(format!("{name} has no batches to sum")));
+    }
+    product(call, Kind::Sum)
+}
+
+fn outer(call: &mut Call<'_>) -> Result<Plan> {
+    ranks(call, 1, 1)?;
+    product(call, Kind::Outer)
+}
+
+fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (left, right) = (call.layout(LEFT)?, call.layout(RIGHT)?);
+    let dtype = match left.dtype {
+        DType::Int8 => DType::Int32,
+        other => other,
+    };
+    Ok(vec![Layout::contiguous(dtype, &sides(call, left, right)?.dims)])
+}
+
+fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (left, right) = (call.layout(LEFT)?, call.layout(RIGHT)?);
+    Ok(vec![Layout::contiguous(left.dtype, &[left.count(), right.count()])])
+}
+
+const PLAIN: &[Pick] = &[No, A(0), A(1), No, No, A(2)];
+const ADDING: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(5)];
+const IN_PLACE: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(0)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Mm", by_matrix).picks(PLAIN),
+    aclnn("Matmul", any_ranks).picks(PLAIN),
+    aclnn("BatchMatMul", by_batch).picks(PLAIN),
+    aclnn("Mv", by_vector).picks(PLAIN),
+    aclnn("Dot", dot).picks(PLAIN),
+    aclnn("Ger", outer).picks(PLAIN),
+    aclnn("Addmm", by_matrix).picks(ADDING),
+    aclnn("InplaceAddmm", by_matrix).picks(IN_PLACE),
+    aclnn("Addbmm", summed).picks(ADDING),
+    aclnn("InplaceAddbmm", summed).picks(IN_PLACE),
+    aclnn("Baddbmm", by_batch).picks(ADDING),
+    aclnn("InplaceBaddbmm", by_batch).picks(IN_PLACE),
+    aclnn("Addmv", by_vector).picks(&[A(0), A(1), A(2), A(4), A(3), A(5)]),
+    aclnn("Addr", outer).picks(ADDING),
+    aclnn("InplaceAddr", outer).picks(IN_PLACE),
+    aclnn("Gemm", by_matrix).picks(&[A(2), A(0), A(1), A(4), A(3), A(7), A(5), A(6)]),
+];
+
+const ADJOINED: &[Pick] = &[
+    A(2),
+    A(0),
+    A(1),
+    I(1),
+    I(1),
+    O(0),
+    Attr("adj_x1", Default::Flag(false)),
+    Attr("adj_x2", Default::Flag(false)),
+];
+
+const TURNED: &[Pick] = &[
+    A(2),
+    A(0),
+    A(1),
+    I(1),
+    I(1),
+    O(0),
+    Attr("transpose_x1", Default::Flag(false)),
+    Attr("transpose_x2", Default::Flag(false)),
+];
+
+const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TURNED),
+    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TURNED),
+    node("BatchMatMul", &["x1", "x2"], &["y"], Infer::By(inferred), any_ranks, ADJOINED),
+    node("BatchMatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), any_ranks, ADJOINED),
+    node(
+        "Dot",
+        &["input_x", "input_y"],
+        &["output"],
+        Infer::By(inferred),
+        dot,
+        &[No, A(0), A(1), No, No, O(0)],
+    ),
+    node(
+        "Ger",
+        &["x1", "x2"],
+        &["y"],
+        Infer::By(inferred_outer),
+        outer,
+        &[No, A(0), A(1), No, No, O(0)],
+    ),
+    node(
+        "GEMM",
+        &["a", "b", "c", "alpha", "beta"],
+        &["y"],
+        Infer::By(inferred),
+        by_matrix,
+        &[
+            A(2),
+            A(0),
+            A(1),
+            A(4),
+            A(3),
+            O(0),
+            Attr("transpose_a", Default::Flag(false)),
+            Attr("transpose_b", Default::Flag(false)),
+        ],
+    ),
+];
