@@ -3,12 +3,16 @@
 
 pub mod constant;
 pub mod copy;
+pub mod dropout;
 pub mod element;
 pub mod map;
 pub mod math;
 pub mod matmul;
+pub mod multinomial;
 pub mod number;
 pub mod peek;
+pub mod philox;
+pub mod random;
 pub mod strip;
 mod transpose;
 pub mod walk;

@@ -1,0 +1,199 @@
+//! Tensors of random numbers. Element `i`, counted in the order of the positions and not of memory, is decided
+//! by seed, offset and `i` alone: not by strides, not by threads.
+
+use super::element::Compute;
+use super::map::SMALL;
+use super::math;
+use super::philox::{BLOCK, Philox};
+use super::strip::{STRIP, store, strip, vectorised};
+use super::walk::Walk;
+use crate::team::{Team, split};
+use crate::{DType, View, ViewMut};
+use std::f32::consts::TAU;
+
+/// Values of a strip that does not begin on a count of the generator.
+const WINDOW: usize = STRIP + 2 * BLOCK;
+
+/// Fills `out` with what `make` makes of words: `per` (1 or 2) for each element, the first of a multiple of
+/// [`BLOCK`].
+fn generate<C: Compute + Default>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    philox: Philox,
+    per: usize,
+    make: impl Fn(&[u32], &mut [C]) + Sync,
+) {
+    let packed = out.packed();
+    let walk = Walk::new([&packed, out.layout()]);
+    let [_, stride] = walk.inner_strides();
+    split(team, walk.count(), STRIP, SMALL / 4, |range| {
+        vectorised(|| {
+            let mut words = [0u32; 2 * WINDOW];
+            let mut values = [C::default(); WINDOW];
+            walk.runs(range, STRIP, |[index, offset], length| {
+                let skip = index as usize % BLOCK;
+                let count = (skip + length).next_multiple_of(BLOCK);
+                let words = &mut words[..count * per];
+                philox.fill((index as u64 - skip as u64) * per as u64, words);
+                make(words, &mut values[..count]);
+                // SAFETY: walks stay inside their layouts.
+                unsafe {
+                    let to = out.first_mut().offset(offset * out.item() as isize);
+                    store(out.dtype(), to, stride, &values[skip..skip + length]);
+                }
+            });
+        });
+    });
+}
+
+/// A real number from 0 to below 1 with so many bits after the point.
+#[inline(always)]
+fn unit(word: u32, bits: u32) -> f32 {
+    (word >> (32 - bits)) as i32 as f32 * (1.0 / (1u32 << bits) as f32)
+}
+
+#[inline(always)]
+fn wide(words: &[u32]) -> u64 {
+    u64::from(words[0]) | u64::from(words[1]) << 32
+}
+
+#[inline(always)]
+fn wide_unit(words: &[u32]) -> f64 {
+    (wide(words) >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+}
+
+/// Evenly from `low` to below `high`, with as many bits as the type of the elements has.
+pub fn uniform(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: f64, high: f64) {
+    let span = high - low;
+    let bits = match out.dtype() {
+        DType::Double => {
+            return generate::<f64>(team, out, philox, 2, |words, values| {
+                for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
+                    *value = wide_unit(words) * span + low;
+                }
+            });
+        }
+        DType::Float16 => 11,
+        DType::Bf16 => 8,
+        _ => 24,
+    };
+    let (low, span) = (low as f32, span as f32);
+    generate::<f32>(team, out, philox, 1, |words, values| {
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = unit(*word, bits) * span + low;
+        }
+    });
+}
+
+/// Normally around `mean`.
+pub fn normal(team: &dyn Team, out: ViewMut<'_>, philox: Philox, mean: f64, deviation: f64) {
+    if out.dtype() == DType::Double {
+        return generate::<f64>(team, out, philox, 2, |words, values| {
+            for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(4)) {
+                let radius = (-2.0 * (1.0 - wide_unit(&words[..2])).ln()).sqrt() * deviation;
+                let (sine, cosine) = (std::f64::consts::TAU * wide_unit(&words[2..])).sin_cos();
+                pair[0] = radius * cosine + mean;
+                pair[1] = radius * sine + mean;
+            }
+        });
+    }
+    let (mean, deviation) = (mean as f32, deviation as f32);
+    generate::<f32>(team, out, philox, 1, |words, values| {
+        for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(2)) {
+            let chance = (words[0] as f32 + 1.0) * (1.0 / 4_294_967_296.0);
+            let radius = (-2.0 * math::ln(chance)).max(0.0).sqrt() * deviation;
+            let angle = TAU * unit(words[1], 24);
+            pair[0] = radius * math::cos(angle) + mean;
+            pair[1] = radius * math::sin(angle) + mean;
+        }
+    });
+}
+
+/// Whole numbers, evenly from `low` on, `count` of them; 0 counts as 2^64.
+pub fn whole(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
+    if (1..=1 << 32).contains(&count) {
+        return generate::<i64>(team, out, philox, 1, |words, values| {
+            for (value, word) in values.iter_mut().zip(words) {
+                *value = low.wrapping_add((u64::from(*word).wrapping_mul(count) >> 32) as i64);
+            }
+        });
+    }
+    generate::<i64>(team, out, philox, 2, |words, values| {
+        for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
+            let drawn = match count {
+                0 => wide(words),
+                _ => ((u128::from(wide(words)) * u128::from(count)) >> 64) as u64,
+            };
+            *value = low.wrapping_add(drawn as i64);
+        }
+    });
+}
+
+/// How many of the 2^32 words mean yes at a probability.
+pub fn threshold(probability: f64) -> u64 {
+    (probability.clamp(0.0, 1.0) * 4_294_967_296.0).round() as u64
+}
+
+/// Yes with one probability, as 1 or 0.
+pub fn bernoulli(team: &dyn Team, out: ViewMut<'_>, philox: Philox, probability: f64) {
+    let limit = threshold(probability);
+    generate::<bool>(team, out, philox, 1, |words, values| {
+        for (value, word) in values.iter_mut().zip(words) {
+            *value = u64::from(*word) < limit;
+        }
+    });
+}
+
+/// Yes with the probability that `chances`, of the same sizes, has at the place. `chances` is `out` itself or
+/// apart from it.
+pub fn bernoulli_each(team: &dyn Team, out: ViewMut<'_>, philox: Philox, chances: View<'_>) {
+    let packed = out.packed();
+    let walk = Walk::new([&packed, out.layout(), chances.layout()]);
+    let [_, to_stride, stride] = walk.inner_strides();
+    split(team, walk.count(), STRIP, SMALL / 4, |range| {
+        vectorised(|| {
+            let mut words = [0u32; WINDOW];
+            let mut room = [0f64; STRIP];
+            let mut values = [false; STRIP];
+            walk.runs(range, STRIP, |[index, to, from], length| {
+                let skip = index as usize % BLOCK;
+                philox.fill(index as u64 - skip as u64, &mut words[..skip + length]);
+                // SAFETY: walks stay inside their layouts; nothing is borrowed.
+                unsafe {
+                    let chances = strip(&chances, from, stride, length, false, &mut room);
+                    for ((value, word), chance) in
+                        values.iter_mut().zip(&words[skip..skip + length]).zip(chances)
+                    {
+                        *value = f64::from(*word) < *chance * 4_294_967_296.0;
+                    }
+                    let to = out.first_mut().offset(to * out.item() as isize);
+                    store(out.dtype(), to, to_stride, &values[..length]);
+                }
+            });
+        });
+    });
+}
+
+/// The numbers below the count of `out` (whole numbers of 64 bits, one behind the other) in random order.
+pub fn permutation(out: ViewMut<'_>, philox: Philox) {
+    debug_assert!(out.dtype() == DType::Int64 && out.is_contiguous());
+    let count = out.count();
+    let first = out.first_mut().cast::<i64>();
+    let mut words = [0u32; 2 * STRIP];
+    // SAFETY: places lie below the count; reads and writes need no alignment.
+    unsafe {
+        (0..count).for_each(|at| first.add(at).write_unaligned(at as i64));
+        for at in 0..count {
+            if at % STRIP == 0 {
+                vectorised(|| philox.fill(2 * at as u64, &mut words));
+            }
+            let word = wide(&words[at % STRIP * 2..]);
+            let rest = (count - at) as u128;
+            let other = at + ((u128::from(word) * rest) >> 64) as usize;
+            let (here, there) = (first.add(at), first.add(other));
+            let (a, b) = (here.read_unaligned(), there.read_unaligned());
+            here.write_unaligned(b);
+            there.write_unaligned(a);
+        }
+    }
+}
