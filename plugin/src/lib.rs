@@ -14,7 +14,8 @@
 //! ```
 //!
 //! The hot path calls nothing of ACL. Whoever calls it goes to the stream's or device's context and
-//! back (`visit.rs`).
+//! back (`visit.rs`). A reset of a device empties its pool, which goes on; blocks that were out are
+//! remembered (`graves.rs`).
 
 mod acl;
 mod alive;
