@@ -44,6 +44,31 @@ typedef enum aclOpCompileFlag {
     ACL_OP_COMPILE_FUZZ = 1
 } aclOpCompileFlag;
 
+/** What is written about a graph. */
+typedef struct aclGraphDumpOption aclGraphDumpOption;
+
+/** Takes an operator by name that exists. There is nothing to compile. */
+aclError aclopCompile(
+    const char *opType, int numInputs, const aclTensorDesc *const inputDesc[], int numOutputs,
+    const aclTensorDesc *const outputDesc[], const aclopAttr *attr, aclopEngineType engineType,
+    aclopCompileType compileFlag, const char *opPath);
+
+/** Chooses how operators are compiled. Accepted and without effect. */
+aclError aclopSetCompileFlag(aclOpCompileFlag flag);
+
+/** Options for what is written about a graph. Not supported. */
+aclGraphDumpOption *aclCreateGraphDumpOpt(void);
+
+/** Destroys such options. Not supported. */
+aclError aclDestroyGraphDumpOpt(const aclGraphDumpOption *graphDumpOpt);
+
+/** Writes the graph of one operator to a file. Not supported. */
+aclError aclGenGraphAndDumpForOp(
+    const char *opType, int numInputs, const aclTensorDesc *const inputDesc[],
+    const aclDataBuffer *const inputs[], int numOutputs, const aclTensorDesc *const outputDesc[],
+    aclDataBuffer *const outputs[], const aclopAttr *attr, aclopEngineType engineType,
+    const char *graphDumpPath, const aclGraphDumpOption *graphDumpOpt);
+
 /** Sets an option of the process. */
 aclError aclSetCompileopt(aclCompileOpt opt, const char *value);
 

@@ -9,7 +9,7 @@
 typedef uint64_t (*Function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
 
 static const char *const with_code[] = {
-    "aclGetViewShape", "aclmdlFinalizeDump", "aclmdlInitDump", "aclmdlSetDump", "aclopCompileAndExecute",
+    "aclmdlFinalizeDump", "aclmdlInitDump", "aclmdlSetDump", "aclopCompileAndExecute",
     "aclopSetAttrBool", "aclopSetAttrDataType", "aclopSetAttrFloat", "aclopSetAttrInt",
     "aclopSetAttrListBool", "aclopSetAttrListFloat", "aclopSetAttrListInt", "aclopSetAttrListListInt",
     "aclopSetAttrString", "aclopStartDumpArgs", "aclopStopDumpArgs", "aclrtBinaryGetFunction",
@@ -25,7 +25,7 @@ static const char *const of_hccl[] = {
     "HcclCommInitRootInfo", "HcclGetRootInfo", "HcclRecv", "HcclReduceScatter", "HcclSend"};
 
 static const char *const with_nothing[] = {
-    "aclCreateIntArray", "aclCreateScalar", "aclCreateTensor", "aclopCreateAttr",
+    "aclopCreateAttr",
     "acltdtCreateChannelWithCapacity", "acltdtCreateDataset", "acltdtGetDataAddrFromItem",
     "acltdtGetDataItem", "acltdtGetDataSizeFromItem", "acltdtGetDatasetSize", "acltdtGetDimNumFromItem"};
 

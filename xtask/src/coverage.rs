@@ -1,7 +1,8 @@
 //! `docs/coverage.md`: which entry points work, by the evidence of a test run.
 //!
 //! Every process under test leaves a file of counters in the folder named by `CAIRN_COVERAGE`, one
-//! line per entry point: `name kind ok fail`, where kind is `works`, `cannot-fail` or `unsupported`.
+//! line per entry point: `name kind ok fail`, where kind is `works`, `cannot-fail`, `unsupported`, or
+//! `operator` for the two functions of an operator of aclnn, counted as one.
 //! The counters of all processes are summed. An entry point counts as working only when the tests
 //! saw it succeed and, if it can, fail.
 
@@ -40,7 +41,7 @@ impl Counter {
         match (self.kind.as_str(), self.ok, self.fail) {
             ("unsupported", ..) => UNSUPPORTED,
             (_, 0, _) => "untested",
-            ("cannot-fail", ..) => WORKS,
+            ("cannot-fail" | "operator", ..) => WORKS,
             (_, _, 0) => "untested failure",
             _ => WORKS,
         }
@@ -164,7 +165,12 @@ fn declared(text: &str) -> Vec<String> {
 fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> String {
     let mut groups = BTreeMap::<&str, Vec<(&str, &str)>>::new();
     for (name, state) in states {
-        let header = headers.get(*name).map_or("declared in no header", String::as_str);
+        let header = match headers.get(*name).map(String::as_str) {
+            Some(header) if header.starts_with("aclnnop/") => {
+                "aclnnop: operators, each with its GetWorkspaceSize"
+            }
+            header => header.unwrap_or("declared in no header"),
+        };
         groups.entry(header).or_default().push((name, state));
     }
     let count = |wanted: &str| states.values().filter(|state| **state == wanted).count();

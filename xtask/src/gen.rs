@@ -1,7 +1,10 @@
-//! `cargo xtask gen`: what is derived from the C headers in `include/`.
+//! `cargo xtask gen`: what is derived from the table of operators, and from the C headers in `include/`.
 //!
 //! | file | content |
 //! |---|---|
+//! | `crates/ascendcl/aclnn.txt` | the signature of every operator of the table |
+//! | `crates/ascendcl/src/aclnn/exports.rs` | the functions of every operator |
+//! | `include/aclnnop/*.h` | their declarations |
 //! | `crates/ascendcl/src/abi.rs` | types, constants, a type per function, the list of functions |
 //! | `tests/golden/abi/values.csv` | every constant of the headers; rows that are there stay as they are |
 //! | `tests/golden/abi/sizes.csv` | every struct and union of the headers; likewise |
@@ -16,14 +19,35 @@ use anyhow::Result;
 
 #[cfg(feature = "gen")]
 mod abi;
+#[cfg(not(feature = "gen"))]
+mod aclnn;
 #[cfg(feature = "gen")]
 mod golden;
 mod libclang;
+
+/// Writes what is derived from the table of operators.
+#[cfg(not(feature = "gen"))]
+pub fn operators(root: &Path, check: bool) -> Result<()> {
+    let files = aclnn::files(root)?;
+    for name in aclnn::leftovers(root, &files)? {
+        anyhow::ensure!(!check, "{name} is of no operator: run `cargo xtask gen`");
+        std::fs::remove_file(root.join(&name))?;
+        println!("removed {name}");
+    }
+    files.iter().try_for_each(|(name, text)| write(root, name, text, check))
+}
+
+/// Writes what is derived from the table of operators.
+#[cfg(feature = "gen")]
+pub fn operators(_root: &Path, _check: bool) -> Result<()> {
+    Ok(())
+}
 
 /// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
 /// not what it would be.
 #[cfg(not(feature = "gen"))]
 pub fn run(root: &Path, check: bool) -> Result<()> {
+    operators(root, check)?;
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo
         .current_dir(root)
@@ -52,15 +76,17 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
         (VALUES, golden::extended(root, VALUES, &golden::values(&headers.items))?),
         (SIZES, golden::extended(root, SIZES, &golden::sizes(&headers.items))?),
     ];
-    for (name, text) in files {
-        let path = root.join(name);
-        if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
-            continue;
-        }
-        anyhow::ensure!(!check, "{name} is not up to date: run `cargo xtask gen`");
-        std::fs::create_dir_all(path.parent().expect("the path has a folder"))?;
-        std::fs::write(&path, text)?;
-        println!("wrote {name}");
+    files.iter().try_for_each(|(name, text)| write(root, name, text, check))
+}
+
+fn write(root: &Path, name: &str, text: &str, check: bool) -> Result<()> {
+    let path = root.join(name);
+    if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {
+        return Ok(());
     }
+    anyhow::ensure!(!check, "{name} is not up to date: run `cargo xtask gen`");
+    std::fs::create_dir_all(path.parent().expect("the path has a folder"))?;
+    std::fs::write(&path, text)?;
+    println!("wrote {name}");
     Ok(())
 }

@@ -52,6 +52,9 @@ enum Chore {
         /// Write nothing; fail when a file is not what it would be
         #[arg(long)]
         check: bool,
+        /// Only those of the operators: quick, and needs no libclang
+        #[arg(long)]
+        operators: bool,
     },
     /// Check format, clippy, dependencies and shell syntax
     Lint,
@@ -75,7 +78,8 @@ fn main() -> Result<()> {
             Ok(())
         }
         Chore::Bench { name } => bench::run(&root, name.as_deref()),
-        Chore::Gen { check } => r#gen::run(&root, check),
+        Chore::Gen { check, operators: true } => r#gen::operators(&root, check),
+        Chore::Gen { check, operators: false } => r#gen::run(&root, check),
         Chore::Lint => lint::run(&root),
         Chore::Venv => venv::run(&root),
         Chore::Deep => deep::run(&root),

@@ -4,7 +4,7 @@
 #![allow(non_camel_case_types, non_snake_case, non_upper_case_globals)]
 #![allow(clippy::all, clippy::undocumented_unsafe_blocks)]
 
-pub use crate::code::aclError;
+pub use crate::code::{aclError, aclnnStatus};
 pub const ACL_RT_SUCCESS: i32 = 0;
 pub const ACL_ERROR_RT_PARAM_INVALID: i32 = 107000;
 pub const ACL_ERROR_RT_INVALID_DEVICEID: i32 = 107001;
@@ -1347,11 +1347,37 @@ pub type aclrtStreamStateCallback = ::core::option::Option<
 pub struct aclopAttr {
     _unused: [u8; 0],
 }
+/// An operator with its descriptions and attributes, ready to be run on buffers.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclopHandle {
+    _unused: [u8; 0],
+}
+/// What a compile function of a user fills in.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclopKernelDesc {
+    _unused: [u8; 0],
+}
+/// Releases the code of a kernel.
+pub type aclDataDeallocator =
+    ::core::option::Option<unsafe extern "C" fn(data: *mut core::ffi::c_void, length: usize)>;
 pub const ACL_ENGINE_SYS: aclopEngineType = 0;
 pub const ACL_ENGINE_AICORE: aclopEngineType = 1;
 pub const ACL_ENGINE_VECTOR: aclopEngineType = 2;
 /// The unit that is to run an operator. Accepted and without effect on a CPU.
 pub type aclopEngineType = u32;
+/// A function of a user that chooses a kernel.
+pub type aclopCompileFunc = ::core::option::Option<
+    unsafe extern "C" fn(
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        opAttr: *const aclopAttr,
+        aclopKernelDesc: *mut aclopKernelDesc,
+    ) -> aclError,
+>;
 /// The inputs or the outputs of one run of a model.
 #[repr(C)]
 #[derive(Debug)]
@@ -1391,6 +1417,12 @@ pub const ACL_OP_COMPILE_DEFAULT: aclOpCompileFlag = 0;
 pub const ACL_OP_COMPILE_FUZZ: aclOpCompileFlag = 1;
 /// Whether operators are compiled for one shape or for any.
 pub type aclOpCompileFlag = u32;
+/// What is written about a graph.
+#[repr(C)]
+#[derive(Debug)]
+pub struct aclGraphDumpOption {
+    _unused: [u8; 0],
+}
 /// A pool.
 pub type aclrtMemPool = *mut core::ffi::c_void;
 /// uint32_t, 0 or 1, at first 1: a stream may have memory that an event ordered before it.
@@ -1450,8 +1482,17 @@ impl Default for aclrtMemPoolProps {
         }
     }
 }
-/// What the functions of aclnn return; 0 is success.
-pub type aclnnStatus = i32;
+pub const ACLNN_SUCCESS: i32 = 0;
+/// An argument that must be there is null.
+pub const ACLNN_ERR_PARAM_NULLPTR: _bindgen_ty_1 = 161001;
+/// An argument has a value, shape or type that is not taken.
+pub const ACLNN_ERR_PARAM_INVALID: _bindgen_ty_1 = 161002;
+/// The runtime failed: a stream, a device, memory.
+pub const ACLNN_ERR_RUNTIME_ERROR: _bindgen_ty_1 = 361001;
+/// A defect inside.
+pub const ACLNN_ERR_INNER: _bindgen_ty_1 = 561000;
+/// A code of aclnnStatus.
+pub type _bindgen_ty_1 = u32;
 #[repr(C)]
 #[derive(Debug)]
 pub struct aclOpExecutor {
@@ -1574,6 +1615,51 @@ impl Default for CairnProbe {
 /// `const _: abi::signature::aclrtMalloc = aclrtMalloc;`.
 pub mod signature {
     use super::*;
+    /// The older name of aclSetDynamicInputTensorAddr.
+    pub type AclSetDynamicInputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The older name of aclSetDynamicOutputTensorAddr.
+    pub type AclSetDynamicOutputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The older name of aclSetDynamicTensorAddr.
+    pub type AclSetDynamicTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The older name of aclSetInputTensorAddr.
+    pub type AclSetInputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The older name of aclSetOutputTensorAddr.
+    pub type AclSetOutputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The older name of aclSetTensorAddr.
+    pub type AclSetTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
     /// Writes a line to the log; `fmt` and what follows are those of printf.
     pub type aclAppLog = unsafe extern "C" fn(
         logLevel: aclLogLevel,
@@ -1583,9 +1669,17 @@ pub mod signature {
         fmt: *const core::ffi::c_char,
         ...
     );
+    /// A list with a copy of `size` truth values.
+    pub type aclCreateBoolArray =
+        unsafe extern "C" fn(value: *const bool, size: u64) -> *mut aclBoolArray;
     /// A buffer over `size` bytes at `data`; NULL when it cannot be made.
     pub type aclCreateDataBuffer =
         unsafe extern "C" fn(data: *mut core::ffi::c_void, size: usize) -> *mut aclDataBuffer;
+    /// A list with a copy of `size` numbers.
+    pub type aclCreateFloatArray =
+        unsafe extern "C" fn(value: *const f32, size: u64) -> *mut aclFloatArray;
+    /// Options for what is written about a graph. Not supported.
+    pub type aclCreateGraphDumpOpt = unsafe extern "C" fn() -> *mut aclGraphDumpOption;
     /// A list with a copy of `size` integers.
     pub type aclCreateIntArray =
         unsafe extern "C" fn(value: *const i64, size: u64) -> *mut aclIntArray;
@@ -1594,8 +1688,11 @@ pub mod signature {
         value: *mut core::ffi::c_void,
         dataType: aclDataType,
     ) -> *mut aclScalar;
-    /** A view of device memory. `stride` and `offset` count elements; the arrays are copied, the data
-    is not.*/
+    /// A list of scalars. From now on they are the list's: they are destroyed with it.
+    pub type aclCreateScalarList =
+        unsafe extern "C" fn(value: *const *const aclScalar, size: u64) -> *mut aclScalarList;
+    /** A view of device memory. `stride` and `offset` count elements; without strides the elements lie one
+    after the other. The arrays are copied, the data is not. Up to 8 dimensions.*/
     pub type aclCreateTensor = unsafe extern "C" fn(
         viewDims: *const i64,
         viewDimsNum: u64,
@@ -1614,13 +1711,39 @@ pub mod signature {
         dims: *const i64,
         format: aclFormat,
     ) -> *mut aclTensorDesc;
+    /// A list of tensors. From now on they are the list's: they are destroyed with it.
+    pub type aclCreateTensorList =
+        unsafe extern "C" fn(value: *const *const aclTensor, size: u64) -> *mut aclTensorList;
     /// Bytes of one element; 0 for types below one byte, for strings and for unknown types.
     pub type aclDataTypeSize = unsafe extern "C" fn(dataType: aclDataType) -> usize;
+    /// Destroys an executor.
+    pub type aclDestroyAclOpExecutor =
+        unsafe extern "C" fn(executor: *mut aclOpExecutor) -> aclnnStatus;
+    /// Destroys a list of truth values.
+    pub type aclDestroyBoolArray = unsafe extern "C" fn(array: *const aclBoolArray) -> aclnnStatus;
     /// Destroys the buffer, not the memory that it points to.
     pub type aclDestroyDataBuffer =
         unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> aclError;
+    /// Destroys a list of numbers.
+    pub type aclDestroyFloatArray =
+        unsafe extern "C" fn(array: *const aclFloatArray) -> aclnnStatus;
+    /// Destroys such options. Not supported.
+    pub type aclDestroyGraphDumpOpt =
+        unsafe extern "C" fn(graphDumpOpt: *const aclGraphDumpOption) -> aclError;
+    /// Destroys a list of integers.
+    pub type aclDestroyIntArray = unsafe extern "C" fn(array: *const aclIntArray) -> aclnnStatus;
+    /// Destroys a scalar.
+    pub type aclDestroyScalar = unsafe extern "C" fn(scalar: *const aclScalar) -> aclnnStatus;
+    /// Destroys a list and its scalars.
+    pub type aclDestroyScalarList =
+        unsafe extern "C" fn(array: *const aclScalarList) -> aclnnStatus;
+    /// Destroys a tensor, not its memory. Work that was submitted with it goes on.
+    pub type aclDestroyTensor = unsafe extern "C" fn(tensor: *const aclTensor) -> aclnnStatus;
     /// Destroys a description. Those that aclGetTensorDescByIndex gave go with their parent.
     pub type aclDestroyTensorDesc = unsafe extern "C" fn(desc: *const aclTensorDesc);
+    /// Destroys a list and its tensors.
+    pub type aclDestroyTensorList =
+        unsafe extern "C" fn(array: *const aclTensorList) -> aclnnStatus;
     /// Ends ACL. It may be started again.
     pub type aclFinalize = unsafe extern "C" fn() -> aclError;
     /// Undoes one aclInit and ends ACL with the last one; `refCount`, unless NULL, gets what is left.
@@ -1629,6 +1752,23 @@ pub mod signature {
     pub type aclFloat16ToFloat = unsafe extern "C" fn(value: aclFloat16) -> f32;
     /// A float rounded to the nearest half-precision number.
     pub type aclFloatToFloat16 = unsafe extern "C" fn(value: f32) -> aclFloat16;
+    /// Writes the graph of one operator to a file. Not supported.
+    pub type aclGenGraphAndDumpForOp = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        inputs: *const *const aclDataBuffer,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        outputs: *const *mut aclDataBuffer,
+        attr: *const aclopAttr,
+        engineType: aclopEngineType,
+        graphDumpPath: *const core::ffi::c_char,
+        graphDumpOpt: *const aclGraphDumpOption,
+    ) -> aclError;
+    /// The number of its truth values.
+    pub type aclGetBoolArraySize =
+        unsafe extern "C" fn(array: *const aclBoolArray, size: *mut u64) -> aclnnStatus;
     /// Sets `*value` to 1 when the feature is present, else to 0.
     pub type aclGetCannAttribute =
         unsafe extern "C" fn(cannAttr: aclCannAttr, value: *mut i32) -> aclError;
@@ -1651,12 +1791,38 @@ pub mod signature {
     /// The length of the buffer in bytes; 0 for an invalid buffer.
     pub type aclGetDataBufferSizeV2 =
         unsafe extern "C" fn(dataBuffer: *const aclDataBuffer) -> usize;
+    /// The type of the elements.
+    pub type aclGetDataType =
+        unsafe extern "C" fn(tensor: *const aclTensor, dataType: *mut aclDataType) -> aclnnStatus;
     /// A figure of a device.
     pub type aclGetDeviceCapability =
         unsafe extern "C" fn(deviceId: u32, deviceInfo: aclDeviceInfo, value: *mut i64) -> aclError;
+    /// The number of its numbers.
+    pub type aclGetFloatArraySize =
+        unsafe extern "C" fn(array: *const aclFloatArray, size: *mut u64) -> aclnnStatus;
+    /// The format that the tensor was made with.
+    pub type aclGetFormat =
+        unsafe extern "C" fn(tensor: *const aclTensor, format: *mut aclFormat) -> aclnnStatus;
+    /// The number of its integers.
+    pub type aclGetIntArraySize =
+        unsafe extern "C" fn(array: *const aclIntArray, size: *mut u64) -> aclnnStatus;
+    /// The start of the storage.
+    pub type aclGetRawTensorAddr = unsafe extern "C" fn(
+        tensor: *const aclTensor,
+        addr: *mut *mut core::ffi::c_void,
+    ) -> aclnnStatus;
     /** The text of the calling thread's last failure, or NULL. Reading it clears it; the pointer is
     good until the thread's next call.*/
     pub type aclGetRecentErrMsg = unsafe extern "C" fn() -> *const core::ffi::c_char;
+    /// The number of its scalars.
+    pub type aclGetScalarListSize =
+        unsafe extern "C" fn(scalarList: *const aclScalarList, size: *mut u64) -> aclnnStatus;
+    /// The sizes of the storage, in an array that the caller ends with `delete[]`.
+    pub type aclGetStorageShape = unsafe extern "C" fn(
+        tensor: *const aclTensor,
+        storageDims: *mut *mut i64,
+        storageDimsNum: *mut u64,
+    ) -> aclnnStatus;
     /// The address of the data of a constant tensor, else NULL.
     pub type aclGetTensorDescAddress =
         unsafe extern "C" fn(desc: *const aclTensorDesc) -> *mut core::ffi::c_void;
@@ -1693,18 +1859,97 @@ pub mod signature {
     pub type aclGetTensorDescSize = unsafe extern "C" fn(desc: *const aclTensorDesc) -> usize;
     /// The element type; ACL_DT_UNDEFINED for an invalid description.
     pub type aclGetTensorDescType = unsafe extern "C" fn(desc: *const aclTensorDesc) -> aclDataType;
-    /// The shape of the view, in an array that the caller deletes.
+    /// The number of its tensors.
+    pub type aclGetTensorListSize =
+        unsafe extern "C" fn(tensorList: *const aclTensorList, size: *mut u64) -> aclnnStatus;
+    /// Where the view begins, in elements from the start of the storage.
+    pub type aclGetViewOffset =
+        unsafe extern "C" fn(tensor: *const aclTensor, offset: *mut i64) -> aclnnStatus;
+    /** The sizes of the view, in an array that the caller ends with `delete[]`. After an operator whose
+    output's sizes depend on values, and a synchronize, these are the real ones.*/
     pub type aclGetViewShape = unsafe extern "C" fn(
         tensor: *const aclTensor,
         viewDims: *mut *mut i64,
         viewDimsNum: *mut u64,
     ) -> aclnnStatus;
+    /// The strides of the view, in elements, in an array that the caller ends with `delete[]`.
+    pub type aclGetViewStrides = unsafe extern "C" fn(
+        tensor: *const aclTensor,
+        stridesValue: *mut *mut i64,
+        stridesNum: *mut u64,
+    ) -> aclnnStatus;
     /** Starts ACL. `configPath` names a JSON file, or is NULL. A second call gives
     ACL_ERROR_REPEAT_INITIALIZE.*/
     pub type aclInit = unsafe extern "C" fn(configPath: *const core::ffi::c_char) -> aclError;
+    /// Makes a tensor that exists another one; arguments as of aclCreateTensor.
+    pub type aclInitTensor = unsafe extern "C" fn(
+        tensor: *mut aclTensor,
+        viewDims: *const i64,
+        viewDimsNum: u64,
+        dataType: aclDataType,
+        stride: *const i64,
+        offset: i64,
+        format: aclFormat,
+        storageDims: *const i64,
+        storageDimsNum: u64,
+        tensorDataAddr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /** Lets an executor run any number of times; it then lives until aclDestroyAclOpExecutor. Otherwise the
+    second phase ends it.*/
+    pub type aclSetAclOpExecutorRepeatable =
+        unsafe extern "C" fn(executor: *mut aclOpExecutor) -> aclnnStatus;
     /// Sets an option of the process.
     pub type aclSetCompileopt =
         unsafe extern "C" fn(opt: aclCompileOpt, value: *const core::ffi::c_char) -> aclError;
+    /// The same, counted among the inputs.
+    pub type aclSetDynamicInputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The same, counted among the outputs.
+    pub type aclSetDynamicOutputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The same for the tensor at `relativeIndex` of a list.
+    pub type aclSetDynamicTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        irIndex: usize,
+        relativeIndex: usize,
+        tensors: *mut aclTensorList,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The same, counted among the inputs.
+    pub type aclSetInputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// The same, counted among the outputs.
+    pub type aclSetOutputTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
+    /// Moves the tensor to other memory. Executors that were made before keep the old one.
+    pub type aclSetRawTensorAddr =
+        unsafe extern "C" fn(tensor: *mut aclTensor, addr: *mut core::ffi::c_void) -> aclnnStatus;
+    /** Moves a tensor of a repeatable executor to other memory, from its next run on. `index` is the tensor's
+    place among the tensors of the operator; the tensor itself tells which is meant.*/
+    pub type aclSetTensorAddr = unsafe extern "C" fn(
+        executor: *mut aclOpExecutor,
+        index: usize,
+        tensor: *mut aclTensor,
+        addr: *mut core::ffi::c_void,
+    ) -> aclnnStatus;
     /// Makes the tensor a constant with the given host data, which is copied.
     pub type aclSetTensorConst = unsafe extern "C" fn(
         desc: *mut aclTensorDesc,
@@ -1781,6 +2026,31 @@ pub mod signature {
     /// Sets what is dumped, from a JSON file.
     pub type aclmdlSetDump =
         unsafe extern "C" fn(dumpCfgPath: *const core::ffi::c_char) -> aclError;
+    /// Ends aclnn; there is nothing to tear down.
+    pub type aclnnFinalize = unsafe extern "C" fn() -> aclnnStatus;
+    /// Takes NULL or the path of a configuration file that exists. There is nothing to set up.
+    pub type aclnnInit = unsafe extern "C" fn(configPath: *const core::ffi::c_char) -> aclnnStatus;
+    /// Converts elements from one type to another. `truncate` is without effect: whole numbers are cut.
+    pub type aclopCast = unsafe extern "C" fn(
+        srcDesc: *const aclTensorDesc,
+        srcBuffer: *const aclDataBuffer,
+        dstDesc: *const aclTensorDesc,
+        dstBuffer: *mut aclDataBuffer,
+        truncate: u8,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Takes an operator by name that exists. There is nothing to compile.
+    pub type aclopCompile = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        attr: *const aclopAttr,
+        engineType: aclopEngineType,
+        compileFlag: aclopCompileType,
+        opPath: *const core::ffi::c_char,
+    ) -> aclError;
     /// Submits an operator by name. Descriptions, buffers and attributes may be destroyed on return.
     pub type aclopCompileAndExecute = unsafe extern "C" fn(
         opType: *const core::ffi::c_char,
@@ -1813,8 +2083,87 @@ pub mod signature {
     ) -> aclError;
     /// An empty set of attributes; NULL when it cannot be made.
     pub type aclopCreateAttr = unsafe extern "C" fn() -> *mut aclopAttr;
+    /// Remembers an operator with copies of its descriptions and attributes.
+    pub type aclopCreateHandle = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        opAttr: *const aclopAttr,
+        handle: *mut *mut aclopHandle,
+    ) -> aclError;
+    /// Remembers such a conversion.
+    pub type aclopCreateHandleForCast = unsafe extern "C" fn(
+        srcDesc: *mut aclTensorDesc,
+        dstDesc: *mut aclTensorDesc,
+        truncate: u8,
+        handle: *mut *mut aclopHandle,
+    ) -> aclError;
+    /// Brings the code of a kernel. Not supported: it would be code for an NPU.
+    pub type aclopCreateKernel = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        kernelId: *const core::ffi::c_char,
+        kernelName: *const core::ffi::c_char,
+        binData: *mut core::ffi::c_void,
+        binSize: core::ffi::c_int,
+        enginetype: aclopEngineType,
+        deallocator: aclDataDeallocator,
+    ) -> aclError;
     /// Destroys a set of attributes.
     pub type aclopDestroyAttr = unsafe extern "C" fn(attr: *const aclopAttr);
+    /// Forgets it; what was submitted with it goes on.
+    pub type aclopDestroyHandle = unsafe extern "C" fn(handle: *mut aclopHandle);
+    /// Submits a remembered operator.
+    pub type aclopExecWithHandle = unsafe extern "C" fn(
+        handle: *mut aclopHandle,
+        numInputs: core::ffi::c_int,
+        inputs: *const *const aclDataBuffer,
+        numOutputs: core::ffi::c_int,
+        outputs: *const *mut aclDataBuffer,
+        stream: aclrtStream,
+    ) -> aclError;
+    /** Submits an operator by name. Descriptions, buffers and attributes may be destroyed on return. What it
+    needs besides its outputs comes from the allocator that is registered on the stream.*/
+    pub type aclopExecute = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        inputs: *const *const aclDataBuffer,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        outputs: *const *mut aclDataBuffer,
+        attr: *const aclopAttr,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// The same; also writes the shapes that were inferred into `outputDesc`.
+    pub type aclopExecuteV2 = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *mut *mut aclTensorDesc,
+        inputs: *mut *mut aclDataBuffer,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *mut *mut aclTensorDesc,
+        outputs: *mut *mut aclDataBuffer,
+        attr: *mut aclopAttr,
+        stream: aclrtStream,
+    ) -> aclError;
+    /// Writes the shapes and types that the outputs will have into `outputDesc`.
+    pub type aclopInferShape = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *mut *mut aclTensorDesc,
+        inputs: *mut *mut aclDataBuffer,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *mut *mut aclTensorDesc,
+        attr: *mut aclopAttr,
+    ) -> aclError;
+    /// Takes a model in memory. Operators are found by name: nothing is read from it.
+    pub type aclopLoad =
+        unsafe extern "C" fn(model: *const core::ffi::c_void, modelSize: usize) -> aclError;
+    /// Registers a function that chooses kernels. Not supported: there are no kernels to choose.
+    pub type aclopRegisterCompileFunc =
+        unsafe extern "C" fn(opType: *const core::ffi::c_char, func: aclopCompileFunc) -> aclError;
     /// Sets a truth value; anything but 0 is true.
     pub type aclopSetAttrBool = unsafe extern "C" fn(
         attr: *mut aclopAttr,
@@ -1846,6 +2195,13 @@ pub mod signature {
         numValues: core::ffi::c_int,
         values: *const u8,
     ) -> aclError;
+    /// Sets a list of data types, which is copied.
+    pub type aclopSetAttrListDataType = unsafe extern "C" fn(
+        attr: *mut aclopAttr,
+        attrName: *const core::ffi::c_char,
+        numValues: core::ffi::c_int,
+        values: *const aclDataType,
+    ) -> aclError;
     /// Sets a list of numbers, which is copied.
     pub type aclopSetAttrListFloat = unsafe extern "C" fn(
         attr: *mut aclopAttr,
@@ -1868,11 +2224,51 @@ pub mod signature {
         numValues: *const core::ffi::c_int,
         values: *const *const i64,
     ) -> aclError;
+    /// Sets a list of strings, which are copied.
+    pub type aclopSetAttrListString = unsafe extern "C" fn(
+        attr: *mut aclopAttr,
+        attrName: *const core::ffi::c_char,
+        numValues: core::ffi::c_int,
+        values: *mut *const core::ffi::c_char,
+    ) -> aclError;
     /// Sets a string, which is copied.
     pub type aclopSetAttrString = unsafe extern "C" fn(
         attr: *mut aclopAttr,
         attrName: *const core::ffi::c_char,
         attrValue: *const core::ffi::c_char,
+    ) -> aclError;
+    /// Chooses how operators are compiled. Accepted and without effect.
+    pub type aclopSetCompileFlag = unsafe extern "C" fn(flag: aclOpCompileFlag) -> aclError;
+    /// Sets the arguments of a kernel. Not supported.
+    pub type aclopSetKernelArgs = unsafe extern "C" fn(
+        kernelDesc: *mut aclopKernelDesc,
+        kernelId: *const core::ffi::c_char,
+        blockDim: u32,
+        args: *const core::ffi::c_void,
+        argSize: u32,
+    ) -> aclError;
+    /// Sets the workspaces of a kernel. Not supported.
+    pub type aclopSetKernelWorkspaceSizes = unsafe extern "C" fn(
+        kernelDesc: *mut aclopKernelDesc,
+        numWorkspaces: core::ffi::c_int,
+        workspaceSizes: *mut usize,
+    ) -> aclError;
+    /// How many operators are kept ready. Accepted and without effect; 0 is refused.
+    pub type aclopSetMaxOpQueueNum = unsafe extern "C" fn(maxOpNum: u64) -> aclError;
+    /// Takes a folder that exists. Operators are found by name: nothing is read from it.
+    pub type aclopSetModelDir =
+        unsafe extern "C" fn(modelDir: *const core::ffi::c_char) -> aclError;
+    /// Ends such a registration. Not supported.
+    pub type aclopUnregisterCompileFunc =
+        unsafe extern "C" fn(opType: *const core::ffi::c_char) -> aclError;
+    /// Chooses kernels again. Not supported.
+    pub type aclopUpdateParams = unsafe extern "C" fn(
+        opType: *const core::ffi::c_char,
+        numInputs: core::ffi::c_int,
+        inputDesc: *const *const aclTensorDesc,
+        numOutputs: core::ffi::c_int,
+        outputDesc: *const *const aclTensorDesc,
+        attr: *const aclopAttr,
     ) -> aclError;
     /// A description with nothing in it; NULL when it cannot be made.
     pub type aclrtAllocatorCreateDesc = unsafe extern "C" fn() -> aclrtAllocatorDesc;
@@ -2393,19 +2789,41 @@ pub mod signature {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum Entry {
+    AclSetDynamicInputTensorAddr,
+    AclSetDynamicOutputTensorAddr,
+    AclSetDynamicTensorAddr,
+    AclSetInputTensorAddr,
+    AclSetOutputTensorAddr,
+    AclSetTensorAddr,
     aclAppLog,
+    aclCreateBoolArray,
     aclCreateDataBuffer,
+    aclCreateFloatArray,
+    aclCreateGraphDumpOpt,
     aclCreateIntArray,
     aclCreateScalar,
+    aclCreateScalarList,
     aclCreateTensor,
     aclCreateTensorDesc,
+    aclCreateTensorList,
     aclDataTypeSize,
+    aclDestroyAclOpExecutor,
+    aclDestroyBoolArray,
     aclDestroyDataBuffer,
+    aclDestroyFloatArray,
+    aclDestroyGraphDumpOpt,
+    aclDestroyIntArray,
+    aclDestroyScalar,
+    aclDestroyScalarList,
+    aclDestroyTensor,
     aclDestroyTensorDesc,
+    aclDestroyTensorList,
     aclFinalize,
     aclFinalizeReference,
     aclFloat16ToFloat,
     aclFloatToFloat16,
+    aclGenGraphAndDumpForOp,
+    aclGetBoolArraySize,
     aclGetCannAttribute,
     aclGetCannAttributeList,
     aclGetCompileopt,
@@ -2413,8 +2831,15 @@ pub enum Entry {
     aclGetDataBufferAddr,
     aclGetDataBufferSize,
     aclGetDataBufferSizeV2,
+    aclGetDataType,
     aclGetDeviceCapability,
+    aclGetFloatArraySize,
+    aclGetFormat,
+    aclGetIntArraySize,
+    aclGetRawTensorAddr,
     aclGetRecentErrMsg,
+    aclGetScalarListSize,
+    aclGetStorageShape,
     aclGetTensorDescAddress,
     aclGetTensorDescByIndex,
     aclGetTensorDescDim,
@@ -2426,9 +2851,21 @@ pub enum Entry {
     aclGetTensorDescNumDims,
     aclGetTensorDescSize,
     aclGetTensorDescType,
+    aclGetTensorListSize,
+    aclGetViewOffset,
     aclGetViewShape,
+    aclGetViewStrides,
     aclInit,
+    aclInitTensor,
+    aclSetAclOpExecutorRepeatable,
     aclSetCompileopt,
+    aclSetDynamicInputTensorAddr,
+    aclSetDynamicOutputTensorAddr,
+    aclSetDynamicTensorAddr,
+    aclSetInputTensorAddr,
+    aclSetOutputTensorAddr,
+    aclSetRawTensorAddr,
+    aclSetTensorAddr,
     aclSetTensorConst,
     aclSetTensorDescName,
     aclSetTensorDynamicInput,
@@ -2446,19 +2883,42 @@ pub enum Entry {
     aclmdlFinalizeDump,
     aclmdlInitDump,
     aclmdlSetDump,
+    aclnnFinalize,
+    aclnnInit,
+    aclopCast,
+    aclopCompile,
     aclopCompileAndExecute,
     aclopCompileAndExecuteV2,
     aclopCreateAttr,
+    aclopCreateHandle,
+    aclopCreateHandleForCast,
+    aclopCreateKernel,
     aclopDestroyAttr,
+    aclopDestroyHandle,
+    aclopExecWithHandle,
+    aclopExecute,
+    aclopExecuteV2,
+    aclopInferShape,
+    aclopLoad,
+    aclopRegisterCompileFunc,
     aclopSetAttrBool,
     aclopSetAttrDataType,
     aclopSetAttrFloat,
     aclopSetAttrInt,
     aclopSetAttrListBool,
+    aclopSetAttrListDataType,
     aclopSetAttrListFloat,
     aclopSetAttrListInt,
     aclopSetAttrListListInt,
+    aclopSetAttrListString,
     aclopSetAttrString,
+    aclopSetCompileFlag,
+    aclopSetKernelArgs,
+    aclopSetKernelWorkspaceSizes,
+    aclopSetMaxOpQueueNum,
+    aclopSetModelDir,
+    aclopUnregisterCompileFunc,
+    aclopUpdateParams,
     aclrtAllocatorCreateDesc,
     aclrtAllocatorDestroyDesc,
     aclrtAllocatorGetByStream,
@@ -2597,22 +3057,44 @@ pub enum Entry {
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 201usize;
+    pub const COUNT: usize = 265usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
+        "AclSetDynamicInputTensorAddr",
+        "AclSetDynamicOutputTensorAddr",
+        "AclSetDynamicTensorAddr",
+        "AclSetInputTensorAddr",
+        "AclSetOutputTensorAddr",
+        "AclSetTensorAddr",
         "aclAppLog",
+        "aclCreateBoolArray",
         "aclCreateDataBuffer",
+        "aclCreateFloatArray",
+        "aclCreateGraphDumpOpt",
         "aclCreateIntArray",
         "aclCreateScalar",
+        "aclCreateScalarList",
         "aclCreateTensor",
         "aclCreateTensorDesc",
+        "aclCreateTensorList",
         "aclDataTypeSize",
+        "aclDestroyAclOpExecutor",
+        "aclDestroyBoolArray",
         "aclDestroyDataBuffer",
+        "aclDestroyFloatArray",
+        "aclDestroyGraphDumpOpt",
+        "aclDestroyIntArray",
+        "aclDestroyScalar",
+        "aclDestroyScalarList",
+        "aclDestroyTensor",
         "aclDestroyTensorDesc",
+        "aclDestroyTensorList",
         "aclFinalize",
         "aclFinalizeReference",
         "aclFloat16ToFloat",
         "aclFloatToFloat16",
+        "aclGenGraphAndDumpForOp",
+        "aclGetBoolArraySize",
         "aclGetCannAttribute",
         "aclGetCannAttributeList",
         "aclGetCompileopt",
@@ -2620,8 +3102,15 @@ impl Entry {
         "aclGetDataBufferAddr",
         "aclGetDataBufferSize",
         "aclGetDataBufferSizeV2",
+        "aclGetDataType",
         "aclGetDeviceCapability",
+        "aclGetFloatArraySize",
+        "aclGetFormat",
+        "aclGetIntArraySize",
+        "aclGetRawTensorAddr",
         "aclGetRecentErrMsg",
+        "aclGetScalarListSize",
+        "aclGetStorageShape",
         "aclGetTensorDescAddress",
         "aclGetTensorDescByIndex",
         "aclGetTensorDescDim",
@@ -2633,9 +3122,21 @@ impl Entry {
         "aclGetTensorDescNumDims",
         "aclGetTensorDescSize",
         "aclGetTensorDescType",
+        "aclGetTensorListSize",
+        "aclGetViewOffset",
         "aclGetViewShape",
+        "aclGetViewStrides",
         "aclInit",
+        "aclInitTensor",
+        "aclSetAclOpExecutorRepeatable",
         "aclSetCompileopt",
+        "aclSetDynamicInputTensorAddr",
+        "aclSetDynamicOutputTensorAddr",
+        "aclSetDynamicTensorAddr",
+        "aclSetInputTensorAddr",
+        "aclSetOutputTensorAddr",
+        "aclSetRawTensorAddr",
+        "aclSetTensorAddr",
         "aclSetTensorConst",
         "aclSetTensorDescName",
         "aclSetTensorDynamicInput",
@@ -2653,19 +3154,42 @@ impl Entry {
         "aclmdlFinalizeDump",
         "aclmdlInitDump",
         "aclmdlSetDump",
+        "aclnnFinalize",
+        "aclnnInit",
+        "aclopCast",
+        "aclopCompile",
         "aclopCompileAndExecute",
         "aclopCompileAndExecuteV2",
         "aclopCreateAttr",
+        "aclopCreateHandle",
+        "aclopCreateHandleForCast",
+        "aclopCreateKernel",
         "aclopDestroyAttr",
+        "aclopDestroyHandle",
+        "aclopExecWithHandle",
+        "aclopExecute",
+        "aclopExecuteV2",
+        "aclopInferShape",
+        "aclopLoad",
+        "aclopRegisterCompileFunc",
         "aclopSetAttrBool",
         "aclopSetAttrDataType",
         "aclopSetAttrFloat",
         "aclopSetAttrInt",
         "aclopSetAttrListBool",
+        "aclopSetAttrListDataType",
         "aclopSetAttrListFloat",
         "aclopSetAttrListInt",
         "aclopSetAttrListListInt",
+        "aclopSetAttrListString",
         "aclopSetAttrString",
+        "aclopSetCompileFlag",
+        "aclopSetKernelArgs",
+        "aclopSetKernelWorkspaceSizes",
+        "aclopSetMaxOpQueueNum",
+        "aclopSetModelDir",
+        "aclopUnregisterCompileFunc",
+        "aclopUpdateParams",
         "aclrtAllocatorCreateDesc",
         "aclrtAllocatorDestroyDesc",
         "aclrtAllocatorGetByStream",

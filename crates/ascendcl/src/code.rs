@@ -12,6 +12,10 @@ pub struct AclError(NonZeroI32);
 #[allow(non_camel_case_types)]
 pub type aclError = Result<(), AclError>;
 
+/// The same for the functions of aclnn, which have codes of their own.
+#[allow(non_camel_case_types)]
+pub type aclnnStatus = aclError;
+
 const _: () = assert!(size_of::<aclError>() == size_of::<i32>());
 
 impl From<Code> for AclError {

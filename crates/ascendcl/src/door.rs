@@ -62,6 +62,21 @@ pub(crate) use {entry, out_entry, value_entry};
 pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
     [const { [const { AtomicU64::new(0) }; 2] }; Entry::COUNT];
 
+/// Who is called: the name for texts, and how often it succeeded and failed.
+#[derive(Clone, Copy)]
+pub struct Called {
+    /// The function's name.
+    pub name: &'static str,
+    /// Successes, failures.
+    pub counts: &'static [AtomicU64; 2],
+}
+
+impl From<Entry> for Called {
+    fn from(entry: Entry) -> Called {
+        Called { name: Entry::NAMES[entry as usize], counts: &COUNTS[entry as usize] }
+    }
+}
+
 /// What a child process gets from every call after a fork of an initialised parent.
 pub const FORKED: &CStr = c"this process was forked from one that uses devices; device memory and \
 streams are not inherited. Start a new process instead (spawn, not fork)";
@@ -76,16 +91,17 @@ pub fn runtime() -> Result<&'static Runtime> {
 }
 
 /// Runs the body of a function that returns `aclError`.
-pub fn status(entry: Entry, body: impl FnOnce() -> Result<()>) -> aclError {
+pub fn status(called: impl Into<Called>, body: impl FnOnce() -> Result<()>) -> aclError {
     if crate::process::forked() {
         return Err(Code::RtInternal.into());
     }
+    let called = called.into();
     match guarded(body) {
         Ok(()) => {
-            count(entry, 0);
+            called.counts[0].fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Err(error) => Err(report(entry, error)),
+        Err(error) => Err(report(called, error)),
     }
 }
 
@@ -122,7 +138,7 @@ pub fn value<T>(entry: Entry, body: impl FnOnce() -> Result<T>) -> Option<T> {
             Some(value)
         }
         Err(error) => {
-            report(entry, error);
+            report(entry.into(), error);
             None
         }
     }
@@ -144,9 +160,9 @@ fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-fn report(entry: Entry, error: Error) -> AclError {
-    count(entry, 1);
-    let name = Entry::NAMES[entry as usize];
+fn report(called: Called, error: Error) -> AclError {
+    called.counts[1].fetch_add(1, Ordering::Relaxed);
+    let name = called.name;
     let code = AclError::from(error.code);
     set_last_code(code.number());
     log::error!("{name}: {} ({})", error.text, code.number());

@@ -16,6 +16,7 @@ mod abi;
 mod code;
 mod door;
 
+mod aclnn;
 mod allocator;
 mod app_log;
 mod compile_option;

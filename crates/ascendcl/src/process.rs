@@ -85,6 +85,10 @@ extern "C" fn write_coverage() {
         let (ok, failed) = (ok.load(Ordering::Relaxed), failed.load(Ordering::Relaxed));
         let _ = writeln!(text, "{name} {kind} {ok} {failed}");
     }
+    for operator in crate::aclnn::every_operator() {
+        let (ok, failed) = operator.figures();
+        let _ = writeln!(text, "{} operator {ok} {failed}", operator.name);
+    }
     // What no header of ours declares yet, but clients link.
     for name in unsupported::NAMES.iter().filter(|name| !Entry::NAMES.contains(name)) {
         let _ = writeln!(text, "{name} unsupported 0 0");

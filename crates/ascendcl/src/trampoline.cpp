@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <new>
 
 // Cancellation of a thread and its exit unwind too, and must pass.
 #include <cxxabi.h>
@@ -86,6 +87,11 @@ bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state
 bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument) {
     auto call = reinterpret_cast<void (*)(int32_t, int, void *)>(reinterpret_cast<uintptr_t>(function));
     return guarded([&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+}
+
+// An array that the user ends with `delete[]`; null when there is no memory.
+int64_t *cairn_new_numbers(size_t count) {
+    return new (std::nothrow) int64_t[count];
 }
 
 bool cairn_call_allocator_alloc(const void *function, void *object, size_t bytes, void **block, const Guard *guard) {

@@ -19,6 +19,8 @@ pub struct Guard {
 }
 
 unsafe extern "C" {
+    /// An array that the user ends with `delete[]`; null when there is no memory.
+    pub fn cairn_new_numbers(count: usize) -> *mut i64;
     /// Calls `void *function(void *object, size_t bytes)`; false after an exception.
     pub fn cairn_call_allocator_alloc(
         function: *const c_void,

@@ -50,7 +50,7 @@ const ACL: c_int = Code::FeatureNotSupport as c_int;
 
 unsupported! {
     c_int = ACL, forked Code::RtInternal as c_int;
-        aclGetViewShape aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute aclopCompileAndExecuteV2
+        aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute aclopCompileAndExecuteV2
         aclopSetAttrBool aclopSetAttrDataType aclopSetAttrFloat aclopSetAttrInt
         aclopSetAttrListBool aclopSetAttrListFloat aclopSetAttrListInt aclopSetAttrListListInt
         aclopSetAttrString aclopStartDumpArgs aclopStopDumpArgs aclrtBinaryGetFunction
@@ -64,8 +64,7 @@ unsupported! {
         HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
         HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend;
     *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
-        aclCreateIntArray aclCreateScalar aclCreateTensor aclopCreateAttr
-        acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
+        aclopCreateAttr acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
         acltdtGetDataItem;
     u64 = 0, forked 0;
         MsprofGetHashId MsprofSysCycleTime acltdtGetDataSizeFromItem acltdtGetDatasetSize

@@ -82,6 +82,8 @@ codes! {
     OperatorNull = 161001,
     /// An operator's argument has a value it does not take.
     OperatorInvalid = 161002,
+    /// The runtime failed under a function of aclnn: a stream, a device, memory.
+    OperatorRuntime = 361001,
     /// `max_opqueue_num` of the configuration file is no number.
     InvalidMaxOpqueue = 148048,
     /// Something inside failed; the text says what.

@@ -11,11 +11,12 @@ use syn::{ForeignItem, ForeignItemFn, Ident, Item};
 
 use super::libclang;
 
-const HEADERS: [&str; 5] = [
+const HEADERS: [&str; 6] = [
     "acl/acl.h",
     "acl/acl_op_compiler.h",
     "acl/acl_rt_memory_soma.h",
     "aclnn/acl_meta.h",
+    "aclnn/aclnn_base.h",
     "cairn/probe.h",
 ];
 
@@ -57,7 +58,7 @@ impl Headers {
             .clang_arg(format!("-I{}", include.display()))
             .clang_arg(format!("-isystem{}", libclang::gcc_headers()?.display()))
             .allowlist_file(".*/include/(acl|aclnn|cairn)/.*")
-            .blocklist_type("aclError")
+            .blocklist_type("aclError|aclnnStatus")
             .default_enum_style(bindgen::EnumVariation::Consts)
             .prepend_enum_name(false)
             .translate_enum_integer_types(true)
@@ -94,7 +95,7 @@ impl Headers {
         let strings = names.iter().map(|name| name.to_string());
         let count = names.len();
         let file = syn::parse2(quote! {
-            pub use crate::code::aclError;
+            pub use crate::code::{aclError, aclnnStatus};
 
             #(#items)*
 

@@ -1,0 +1,174 @@
+//! What a C function of aclnn is passed, as the table takes it.
+
+use super::array;
+use super::list::{self, List};
+use super::scalar::{self, Scalar};
+use super::tensor::{self, Tensor};
+use crate::abi::{
+    aclBoolArray, aclFloatArray, aclIntArray, aclScalar, aclScalarList, aclTensor, aclTensorList,
+};
+use crate::door::string;
+use cairn_ops::{self as ops, Arg};
+use cairn_runtime::error::{Error, Result};
+use cairn_tensor::{DType, Layout};
+use smallvec::SmallVec;
+use std::ffi::c_char;
+use std::sync::Arc;
+
+/// The arguments of one call so far.
+pub struct Gathered {
+    /// As the table takes them.
+    pub args: SmallVec<[Arg; 12]>,
+    /// Where tensors and lists of them came from, in the order of the arguments.
+    pub origins: SmallVec<[Origin; 6]>,
+    /// The tensors that the operator may write, by place of the argument and place in its list.
+    pub written: SmallVec<[((usize, usize), Arc<Tensor>); 2]>,
+}
+
+/// A tensor, or a list of them, among the arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// The place of the argument.
+    pub place: usize,
+    /// The user's handle; 0 for null.
+    pub handle: usize,
+    /// The operator may write it.
+    pub is_output: bool,
+}
+
+impl Gathered {
+    /// No arguments yet.
+    pub fn new() -> Gathered {
+        Gathered { args: SmallVec::new(), origins: SmallVec::new(), written: SmallVec::new() }
+    }
+
+    /// Adds an argument; `name` is that of the parameter.
+    ///
+    /// # Safety
+    /// A text is null or ends with NUL.
+    pub unsafe fn add(&mut self, argument: impl Argument, name: &'static str) -> Result<()> {
+        // SAFETY: as the caller vouches.
+        let arg = unsafe { argument.gather(name, self) };
+        let named = |error: Error| Error { text: format!("{name}: {}", error.text), ..error };
+        self.args.push(arg.map_err(named)?);
+        Ok(())
+    }
+
+    fn tensor(&mut self, handle: *const aclTensor, name: &str, is_output: bool) -> Result<Arg> {
+        let place = self.args.len();
+        self.origins.push(Origin { place, handle: handle as usize, is_output });
+        if handle.is_null() {
+            return Ok(Arg::Absent);
+        }
+        let tensor = tensor::find(handle, name)?;
+        let arg = Arg::Tensor(tensor.argument());
+        if is_output {
+            self.written.push(((place, 0), tensor));
+        }
+        Ok(arg)
+    }
+
+    fn tensors(
+        &mut self,
+        handle: *const aclTensorList,
+        name: &str,
+        is_output: bool,
+    ) -> Result<Arg> {
+        let place = self.args.len();
+        self.origins.push(Origin { place, handle: handle as usize, is_output });
+        if handle.is_null() {
+            return Ok(Arg::Absent);
+        }
+        let list: Arc<List<Tensor>> = list::find(handle as usize, name)?;
+        if is_output {
+            let members = list.0.iter().enumerate();
+            let members =
+                members.filter_map(|(at, one)| Some(((place, at), one.as_ref()?.1.clone())));
+            self.written.extend(members);
+        }
+        let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
+            Some((_, tensor)) => tensor.argument(),
+            None => ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0),
+        };
+        Ok(Arg::Tensors(list.0.iter().map(member).collect()))
+    }
+}
+
+/// A C type of arguments.
+pub trait Argument {
+    /// As the table takes it.
+    ///
+    /// # Safety
+    /// A text is null or ends with NUL.
+    unsafe fn gather(self, name: &str, gathered: &mut Gathered) -> Result<Arg>;
+}
+
+/// Implements [`Argument`] for types whose values say everything.
+macro_rules! arguments {
+    ($($type:ty: |$value:ident, $name:ident, $gathered:ident| $arg:expr;)*) => {$(
+        impl Argument for $type {
+            unsafe fn gather(self, $name: &str, $gathered: &mut Gathered) -> Result<Arg> {
+                let $value = self;
+                $arg
+            }
+        }
+    )*};
+}
+
+arguments! {
+    *const aclTensor: |value, name, gathered| gathered.tensor(value, name, false);
+    *mut aclTensor: |value, name, gathered| gathered.tensor(value, name, true);
+    *const aclTensorList: |value, name, gathered| gathered.tensors(value, name, false);
+    *mut aclTensorList: |value, name, gathered| gathered.tensors(value, name, true);
+    *const aclScalar: |value, name, _gathered| match value.is_null() {
+        true => Ok(Arg::Absent),
+        false => Ok(Arg::Scalar(scalar::find(value, name)?.0)),
+    };
+    *const aclScalarList: |value, name, _gathered| scalars(value, name);
+    *const aclIntArray: |value, name, _gathered| match value.is_null() {
+        true => Ok(Arg::Absent),
+        false => Ok(Arg::Ints(array::find::<i64>(value as usize, name)?.0.to_vec())),
+    };
+    *const aclFloatArray: |value, name, _gathered| match value.is_null() {
+        true => Ok(Arg::Absent),
+        false => {
+            let values = array::find::<f32>(value as usize, name)?;
+            Ok(Arg::Floats(values.0.iter().map(|one| f64::from(*one)).collect()))
+        }
+    };
+    *const aclBoolArray: |value, name, _gathered| match value.is_null() {
+        true => Ok(Arg::Absent),
+        false => Ok(Arg::Flags(array::find::<bool>(value as usize, name)?.0.to_vec())),
+    };
+    i64: |value, _name, _gathered| Ok(Arg::Int(value));
+    i32: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
+    i8: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
+    u64: |value, _name, _gathered| Ok(Arg::Int(value as i64));
+    f64: |value, _name, _gathered| Ok(Arg::Float(value));
+    f32: |value, _name, _gathered| Ok(Arg::Float(f64::from(value)));
+    Truth: |value, _name, _gathered| Ok(Arg::Flag(value.0 != 0));
+}
+
+/// A `bool` of C, whatever byte it holds.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub struct Truth(u8);
+
+impl Argument for *const c_char {
+    unsafe fn gather(self, name: &str, _gathered: &mut Gathered) -> Result<Arg> {
+        if self.is_null() {
+            return Ok(Arg::Absent);
+        }
+        // SAFETY: not null, and the caller vouches for the terminator.
+        Ok(Arg::Text(unsafe { string(self, name) }?))
+    }
+}
+
+fn scalars(handle: *const aclScalarList, name: &str) -> Result<Arg> {
+    if handle.is_null() {
+        return Ok(Arg::Absent);
+    }
+    let list: Arc<List<Scalar>> = list::find(handle as usize, name)?;
+    let members: Option<_> = list.0.iter().map(|one| Some(one.as_ref()?.1.0)).collect();
+    members.map(Arg::Scalars).ok_or_else(|| Error::invalid("a scalar of the list is null"))
+}

@@ -1,0 +1,226 @@
+//! `aclOpExecutor`: a call that was planned, behind a handle, from its first phase to its second.
+
+use super::argument::Origin;
+use super::list::{self, List};
+use super::operator::Operator;
+use super::tensor::{self, Tensor};
+use super::{nn_entry, present};
+use crate::abi::{aclOpExecutor, aclTensor, aclTensorList};
+use crate::door::runtime;
+use cairn_exec::Execution;
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::handle::Handled;
+use cairn_runtime::stream::Stream;
+use smallvec::SmallVec;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What an executor handle names. It runs once, or as often as the user likes when it is repeatable.
+pub struct Executor {
+    operator: &'static Operator,
+    /// The planned call.
+    pub execution: Arc<Execution>,
+    origins: SmallVec<[Origin; 6]>,
+    addresses: Mutex<SmallVec<[usize; 6]>>,
+    repeatable: AtomicBool,
+}
+
+impl Handled for Executor {
+    const KIND: &'static str = "executor";
+}
+
+impl Executor {
+    /// An executor that runs once.
+    pub fn new(
+        operator: &'static Operator,
+        execution: Arc<Execution>,
+        origins: SmallVec<[Origin; 6]>,
+    ) -> Executor {
+        let addresses = Mutex::new(execution.addresses());
+        Executor { operator, execution, origins, addresses, repeatable: AtomicBool::new(false) }
+    }
+
+    /// Queues the call with the user's workspace.
+    pub fn submit(&self, stream: &Arc<Stream>, workspace: usize, size: u64) -> Result<()> {
+        let wanted = self.execution.workspace() as u64;
+        if size < wanted {
+            return Err(Error::new(
+                Code::OperatorInvalid,
+                format!("workspaceSize = {size}: the first phase asked for {wanted} bytes"),
+            ));
+        }
+        if wanted > 0 {
+            present(workspace as *const u8, "workspace")?;
+        }
+        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        self.execution.submit(stream, &addresses, workspace)
+    }
+
+    /// Moves a tensor, or one of a list, to other memory. `counts` chooses the arguments that `index`
+    /// counts; where the one at `index` is another, every one with the handle moves.
+    fn relocate(
+        &self,
+        handle: usize,
+        index: usize,
+        inner: usize,
+        counts: impl Fn(&Origin) -> bool,
+        address: *mut c_void,
+    ) -> Result<()> {
+        present(address, "addr")?;
+        let at_index = self.origins.iter().filter(|origin| counts(origin)).nth(index);
+        let exact = at_index.filter(|origin| origin.handle == handle);
+        let candidates: SmallVec<[&Origin; 6]> = match exact {
+            Some(one) => [one].into_iter().collect(),
+            None => self.origins.iter().filter(|origin| origin.handle == handle).collect(),
+        };
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = false;
+        for origin in candidates {
+            let argument = (origin.place, inner);
+            found |= self.execution.relocate(&mut addresses, argument, address as usize);
+        }
+        match found {
+            true => Ok(()),
+            false => Err(Error::invalid(format!(
+                "{handle:#x} (index {index}) is no tensor that this executor of {} uses",
+                self.operator.name
+            ))),
+        }
+    }
+}
+
+/// Gives an executor to the user.
+pub fn give(executor: Executor) -> Result<*mut aclOpExecutor> {
+    Ok(runtime()?.handles.insert(Arc::new(executor))? as *mut aclOpExecutor)
+}
+
+fn find(handle: *const aclOpExecutor) -> Result<Arc<Executor>> {
+    present(handle, "executor")?;
+    runtime()?.handles.get(handle as usize)
+}
+
+/// The executor for a second phase; it is ended unless it is repeatable.
+pub fn take(handle: *mut aclOpExecutor, operator: &'static Operator) -> Result<Arc<Executor>> {
+    let once = |error: Error| match error.text.contains("destroyed") {
+        true => Error {
+            text: format!(
+                "{}: an executor runs once, unless aclSetAclOpExecutorRepeatable was called",
+                error.text
+            ),
+            ..error
+        },
+        false => error,
+    };
+    let executor = find(handle).map_err(once)?;
+    if !std::ptr::eq(executor.operator, operator) {
+        return Err(Error::invalid(format!(
+            "the executor {handle:p} is one of {}: pass it to that function",
+            executor.operator.name
+        )));
+    }
+    if executor.repeatable.load(Ordering::Acquire) {
+        return Ok(executor);
+    }
+    runtime()?.handles.remove::<Executor>(handle as usize).map_err(once)
+}
+
+/// Any argument.
+fn any(_: &Origin) -> bool {
+    true
+}
+
+/// Arguments that are not written.
+fn input(origin: &Origin) -> bool {
+    !origin.is_output
+}
+
+/// Arguments that are written.
+fn output(origin: &Origin) -> bool {
+    origin.is_output
+}
+
+fn move_tensor(
+    executor: *mut aclOpExecutor,
+    index: usize,
+    tensor: *mut aclTensor,
+    address: *mut c_void,
+    counts: fn(&Origin) -> bool,
+) -> Result<()> {
+    let executor = find(executor)?;
+    tensor::find(tensor, "tensor")?;
+    executor.relocate(tensor as usize, index, 0, counts, address)
+}
+
+fn move_member(
+    executor: *mut aclOpExecutor,
+    index: usize,
+    inner: usize,
+    tensors: *mut aclTensorList,
+    address: *mut c_void,
+    counts: fn(&Origin) -> bool,
+) -> Result<()> {
+    let executor = find(executor)?;
+    let list: Arc<List<Tensor>> = list::find(tensors as usize, "tensors")?;
+    if inner >= list.0.len() {
+        return Err(Error::invalid(format!(
+            "relativeIndex = {inner} is out of range: there are {} tensors",
+            list.0.len()
+        )));
+    }
+    executor.relocate(tensors as usize, index, inner, counts, address)
+}
+
+/// Defines functions that move tensors of an executor, each under its name and its older one.
+macro_rules! moves {
+    ($($name:ident $older:ident = $counts:ident;)*; $($list:ident $older_list:ident = $list_counts:ident;)*) => {
+        $(moves!(@tensor $name $counts); moves!(@tensor $older $counts);)*
+        $(moves!(@list $list $list_counts); moves!(@list $older_list $list_counts);)*
+    };
+    (@tensor $name:ident $counts:ident) => {
+        nn_entry! {
+            /// Moves a tensor of an executor to other memory.
+            fn $name(executor: *mut aclOpExecutor, index: usize, tensor: *mut aclTensor, address: *mut c_void) {
+                move_tensor(executor, index, tensor, address, $counts)
+            }
+        }
+    };
+    (@list $name:ident $counts:ident) => {
+        nn_entry! {
+            /// Moves a tensor of a list of an executor to other memory.
+            fn $name(
+                executor: *mut aclOpExecutor,
+                index: usize,
+                inner: usize,
+                tensors: *mut aclTensorList,
+                address: *mut c_void,
+            ) {
+                move_member(executor, index, inner, tensors, address, $counts)
+            }
+        }
+    };
+}
+
+moves! {
+    aclSetTensorAddr AclSetTensorAddr = any;
+    aclSetInputTensorAddr AclSetInputTensorAddr = input;
+    aclSetOutputTensorAddr AclSetOutputTensorAddr = output;;
+    aclSetDynamicTensorAddr AclSetDynamicTensorAddr = any;
+    aclSetDynamicInputTensorAddr AclSetDynamicInputTensorAddr = input;
+    aclSetDynamicOutputTensorAddr AclSetDynamicOutputTensorAddr = output;
+}
+
+nn_entry! {
+    /// Lets an executor run any number of times.
+    fn aclSetAclOpExecutorRepeatable(executor: *mut aclOpExecutor) {
+        find(executor)?.repeatable.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Destroys an executor.
+    fn aclDestroyAclOpExecutor(executor: *mut aclOpExecutor) {
+        present(executor, "executor")?;
+        runtime()?.handles.remove::<Executor>(executor as usize)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,182 @@
+//! One operator's two functions: what they share, and the macro that makes them.
+
+use super::argument::Gathered;
+use super::executor::{self, Executor};
+use super::{exports, in_codes_of_aclnn, present};
+use crate::abi::{aclOpExecutor, aclrtStream};
+use crate::code::aclnnStatus;
+use crate::door::{self, Called, runtime, write};
+use cairn_exec::{Door, Execution, Sized, refusal};
+use cairn_ops::{Row, rows};
+use cairn_runtime::error::{Error, Result};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::AtomicU64;
+
+/// An operator of the table at this door.
+pub struct Operator {
+    /// The function's name: `aclnnAdd`.
+    pub name: &'static str,
+    first: &'static str,
+    row_name: &'static str,
+    parameters: &'static [&'static str],
+    row: OnceLock<&'static Row>,
+    first_counts: [AtomicU64; 2],
+    counts: [AtomicU64; 2],
+}
+
+/// Every operator that this library exports.
+pub fn every_operator() -> impl Iterator<Item = &'static Operator> {
+    exports::OPERATORS.iter().copied()
+}
+
+impl Operator {
+    /// An operator by the name of its row; the names of its functions and parameters are for texts.
+    pub const fn new(
+        row_name: &'static str,
+        name: &'static str,
+        first: &'static str,
+        parameters: &'static [&'static str],
+    ) -> Operator {
+        Operator {
+            name,
+            first,
+            row_name,
+            parameters,
+            row: OnceLock::new(),
+            first_counts: [const { AtomicU64::new(0) }; 2],
+            counts: [const { AtomicU64::new(0) }; 2],
+        }
+    }
+
+    /// How often it was submitted, and how often one of its functions failed.
+    pub fn figures(&self) -> (u64, u64) {
+        let load = |count: &AtomicU64| count.load(std::sync::atomic::Ordering::Relaxed);
+        (load(&self.counts[0]), load(&self.first_counts[1]) + load(&self.counts[1]))
+    }
+
+    fn row(&self) -> Result<&'static Row> {
+        if let Some(row) = self.row.get() {
+            return Ok(row);
+        }
+        let row = rows().get(self.row_name).copied().ok_or_else(|| {
+            Error::invalid(format!("the table has no operator {}", self.row_name))
+        })?;
+        Ok(self.row.get_or_init(|| row))
+    }
+
+    fn plan(&'static self, gathered: Gathered) -> Result<Executor> {
+        let Gathered { args, origins, written } = gathered;
+        let plan = self.row()?.plan(self.parameters, args);
+        let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
+        let sized: Option<Sized> = (!written.is_empty()).then(|| -> Sized {
+            Box::new(move |argument, dims| {
+                for (_, tensor) in written.iter().filter(|(place, _)| *place == argument) {
+                    tensor.resize(dims);
+                }
+            })
+        });
+        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins))
+    }
+
+    /// The first phase: plans the call that `gather` brings. Size and executor are 0 and null after a
+    /// failure.
+    ///
+    /// # Safety
+    /// `size` and `executor` are null or point to writable memory.
+    pub unsafe fn first_phase(
+        &'static self,
+        size: *mut u64,
+        executor: *mut *mut aclOpExecutor,
+        gather: &mut dyn FnMut(&mut Gathered) -> Result<()>,
+    ) -> aclnnStatus {
+        let called = Called { name: self.first, counts: &self.first_counts };
+        let mut body = || -> Result<()> {
+            present(size, "workspaceSize")?;
+            present(executor, "executor")?;
+            // SAFETY: not null, and the caller vouches for the rest.
+            unsafe {
+                write(size, "workspaceSize", 0)?;
+                write(executor, "executor", null_mut())?;
+            }
+            let mut gathered = Gathered::new();
+            gather(&mut gathered)?;
+            let made = self.plan(gathered)?;
+            let bytes = made.execution.workspace() as u64;
+            let handle = executor::give(made)?;
+            // SAFETY: as before.
+            unsafe {
+                write(size, "workspaceSize", bytes)?;
+                write(executor, "executor", handle)
+            }
+        };
+        door::status(called, || body().map_err(in_codes_of_aclnn))
+    }
+
+    /// The second phase: submits what the first planned, and ends an executor that is not repeatable.
+    pub fn second_phase(
+        &'static self,
+        workspace: *mut c_void,
+        size: u64,
+        executor: *mut aclOpExecutor,
+        stream: aclrtStream,
+    ) -> aclnnStatus {
+        let called = Called { name: self.name, counts: &self.counts };
+        door::status(called, || {
+            let body = || -> Result<()> {
+                let taken = executor::take(executor, self)?;
+                let stream = runtime()?.stream(stream as usize)?;
+                taken.submit(&stream, workspace as usize, size)
+            };
+            body().map_err(in_codes_of_aclnn)
+        })
+    }
+}
+
+/// Defines the two functions of each operator: the row's name, then every parameter with a name for the
+/// function, its own name, and its C type.
+macro_rules! operators {
+    ($($row:ident($($arg:ident $text:literal: $type:ty),* $(,)?);)*) => {
+        $(
+            #[allow(non_upper_case_globals)]
+            static $row: Operator = Operator::new(
+                stringify!($row),
+                concat!("aclnn", stringify!($row)),
+                concat!("aclnn", stringify!($row), "GetWorkspaceSize"),
+                &[$($text),*],
+            );
+
+            const _: () = {
+                #[unsafe(export_name = concat!("aclnn", stringify!($row), "GetWorkspaceSize"))]
+                unsafe extern "C" fn first(
+                    $($arg: $type,)*
+                    size: *mut u64,
+                    executor: *mut *mut aclOpExecutor,
+                ) -> aclnnStatus {
+                    // SAFETY: the user passes places for the results, and texts that end with NUL.
+                    unsafe {
+                        $row.first_phase(size, executor, &mut |gathered| {
+                            $(gathered.add($arg, $text)?;)*
+                            Ok(())
+                        })
+                    }
+                }
+
+                #[unsafe(export_name = concat!("aclnn", stringify!($row)))]
+                unsafe extern "C" fn second(
+                    workspace: *mut c_void,
+                    size: u64,
+                    executor: *mut aclOpExecutor,
+                    stream: aclrtStream,
+                ) -> aclnnStatus {
+                    $row.second_phase(workspace, size, executor, stream)
+                }
+            };
+        )*
+
+        /// Every operator, by name.
+        pub static OPERATORS: &[&Operator] = &[$(&$row),*];
+    };
+}
+pub(super) use operators;

@@ -1,0 +1,252 @@
+//! `aclTensor`: a view of device memory, behind a handle.
+
+use super::{nn_entry, present, values};
+use crate::abi::{aclDataType, aclFormat, aclTensor};
+use crate::door::{runtime, value_entry, write};
+use crate::trampoline::cairn_new_numbers;
+use cairn_ops as ops;
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::handle::Handled;
+use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Row, Strides, contiguous_strides};
+use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What a tensor handle names. Shared by handles, lists and executors; an operator whose output's sizes
+/// depend on values writes them here when it ran.
+pub struct Tensor(Mutex<State>);
+
+/// One state of a tensor.
+#[derive(Clone, Copy)]
+pub struct State {
+    /// Elements; strides and offset count from the start of the storage.
+    pub layout: Layout,
+    /// The start of the storage.
+    pub address: usize,
+    format: aclFormat,
+    storage: Row<i64>,
+}
+
+impl Handled for Tensor {
+    const KIND: &'static str = "tensor";
+}
+
+impl Tensor {
+    fn new(state: State) -> Tensor {
+        Tensor(Mutex::new(state))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tensor as operators take it.
+    pub fn argument(&self) -> ops::Tensor {
+        let state = self.lock();
+        ops::Tensor::new(state.layout, state.address)
+    }
+
+    /// The sizes that the values decided, from the first element on, one after the other.
+    pub fn resize(&self, dims: &[usize]) {
+        let mut state = self.lock();
+        let (dtype, offset) = (state.layout.dtype, state.layout.offset);
+        state.layout = Layout::contiguous(dtype, dims).from_offset(offset);
+    }
+}
+
+/// The tensor behind a handle of the user.
+pub fn find(handle: *const aclTensor, parameter: &str) -> Result<Arc<Tensor>> {
+    present(handle, parameter)?;
+    runtime()?.handles.get(handle as usize)
+}
+
+/// What aclCreateTensor and aclInitTensor are given.
+struct Given {
+    dims: (*const i64, u64),
+    dtype: aclDataType,
+    strides: *const i64,
+    offset: i64,
+    format: aclFormat,
+    storage: (*const i64, u64),
+    address: *mut c_void,
+}
+
+fn rank(count: u64, name: &str) -> Result<usize> {
+    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MAX_DIMS);
+    rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MAX_DIMS}")))
+}
+
+impl Given {
+    /// # Safety
+    /// The arrays have as many values as their counts say, strides as many as dims; each may be null.
+    unsafe fn state(&self) -> Result<State> {
+        let known = DType::from_number(self.dtype).ok_or_else(|| {
+            Error::invalid(format!("dataType = {} is no aclDataType", self.dtype))
+        })?;
+        let rank_of_view = rank(self.dims.1, "viewDimsNum")?;
+        rank(self.storage.1, "storageDimsNum")?;
+        let mut dims = Dims::default();
+        // SAFETY: as the caller vouches.
+        for dim in unsafe { values(self.dims.0, self.dims.1, "viewDims") }? {
+            dims.push(usize::try_from(dim).map_err(|_| {
+                Error::invalid(format!("{dim} in viewDims is no size of a dimension"))
+            })?);
+        }
+        let bytes = known.size_in_bytes().unwrap_or(1) as isize;
+        let count = dims
+            .iter()
+            .try_fold(bytes, |count, dim| count.checked_mul(isize::try_from((*dim).max(1)).ok()?));
+        if count.is_none() {
+            return Err(Error::invalid(format!(
+                "viewDims {dims:?} of {known} leave the address space"
+            )));
+        }
+        let strides: Strides = match self.strides.is_null() || rank_of_view == 0 {
+            true => contiguous_strides(&dims),
+            // SAFETY: as the caller vouches.
+            false => unsafe { values(self.strides, self.dims.1, "stride") }?
+                .map(|stride| stride as isize)
+                .collect(),
+        };
+        let layout = Layout::strided(known, &dims, &strides, self.offset as isize);
+        let storage = match self.storage.0.is_null() {
+            true => dims.iter().map(|dim| *dim as i64).collect(),
+            // SAFETY: as the caller vouches.
+            false => unsafe { values(self.storage.0, self.storage.1, "storageDims") }?.collect(),
+        };
+        Ok(State { layout, address: self.address as usize, format: self.format, storage })
+    }
+}
+
+/// Gives numbers to the user in an array that it ends with `delete[]`.
+///
+/// # Safety
+/// `to` and `count` are null or point to writable memory.
+unsafe fn give(numbers: &[i64], to: (*mut *mut i64, &str), count: (*mut u64, &str)) -> Result<()> {
+    present(to.0, to.1)?;
+    present(count.0, count.1)?;
+    // SAFETY: the trampoline takes any count.
+    let array = unsafe { cairn_new_numbers(numbers.len()) };
+    if array.is_null() {
+        return Err(Error::new(Code::MemoryAllocation, format!("no host memory for {}", to.1)));
+    }
+    // SAFETY: the new array has room for them all; the places of the user are not null.
+    unsafe {
+        array.copy_from_nonoverlapping(numbers.as_ptr(), numbers.len());
+        write(to.0, to.1, array)?;
+        write(count.0, count.1, numbers.len() as u64)
+    }
+}
+
+value_entry! {
+    /// A view of device memory.
+    fn aclCreateTensor(
+        dims: *const i64,
+        rank: u64,
+        dtype: aclDataType,
+        strides: *const i64,
+        offset: i64,
+        format: aclFormat,
+        storage: *const i64,
+        storage_rank: u64,
+        data: *mut c_void,
+    ) -> *mut aclTensor, else null_mut(), {
+        let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
+        let given = Given { dims, dtype, strides, offset, format, storage, address };
+        // SAFETY: the caller passes arrays of these lengths, or null.
+        let state = unsafe { given.state() }?;
+        Ok(runtime()?.handles.insert(Arc::new(Tensor::new(state)))? as *mut aclTensor)
+    }
+}
+
+nn_entry! {
+    /// Makes a tensor another one.
+    fn aclInitTensor(
+        tensor: *mut aclTensor,
+        dims: *const i64,
+        rank: u64,
+        dtype: aclDataType,
+        strides: *const i64,
+        offset: i64,
+        format: aclFormat,
+        storage: *const i64,
+        storage_rank: u64,
+        data: *mut c_void,
+    ) {
+        let tensor = find(tensor, "tensor")?;
+        let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
+        let given = Given { dims, dtype, strides, offset, format, storage, address };
+        // SAFETY: the caller passes arrays of these lengths, or null.
+        *tensor.lock() = unsafe { given.state() }?;
+        Ok(())
+    }
+
+    /// Destroys a tensor; null is fine.
+    fn aclDestroyTensor(tensor: *const aclTensor) {
+        if !tensor.is_null() {
+            runtime()?.handles.remove::<Tensor>(tensor as usize)?;
+        }
+        Ok(())
+    }
+
+    /// The sizes of the view.
+    fn aclGetViewShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
+        let state = *find(tensor, "tensor")?.lock();
+        let numbers: Row<i64> = state.layout.dims().iter().map(|dim| *dim as i64).collect();
+        // SAFETY: the caller passes places for the results, or null.
+        unsafe { give(&numbers, (dims, "viewDims"), (rank, "viewDimsNum")) }
+    }
+
+    /// The strides of the view.
+    fn aclGetViewStrides(tensor: *const aclTensor, strides: *mut *mut i64, rank: *mut u64) {
+        let state = *find(tensor, "tensor")?.lock();
+        let numbers: Row<i64> = state.layout.strides().iter().map(|stride| *stride as i64).collect();
+        // SAFETY: the caller passes places for the results, or null.
+        unsafe { give(&numbers, (strides, "stridesValue"), (rank, "stridesNum")) }
+    }
+
+    /// The sizes of the storage.
+    fn aclGetStorageShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
+        let state = *find(tensor, "tensor")?.lock();
+        // SAFETY: the caller passes places for the results, or null.
+        unsafe { give(&state.storage, (dims, "storageDims"), (rank, "storageDimsNum")) }
+    }
+
+    /// Where the view begins.
+    fn aclGetViewOffset(tensor: *const aclTensor, offset: *mut i64) {
+        let state = *find(tensor, "tensor")?.lock();
+        present(offset, "offset")?;
+        // SAFETY: not null; the caller passes room for one number.
+        unsafe { write(offset, "offset", state.layout.offset as i64) }
+    }
+
+    /// The format.
+    fn aclGetFormat(tensor: *const aclTensor, format: *mut aclFormat) {
+        let state = *find(tensor, "tensor")?.lock();
+        present(format, "format")?;
+        // SAFETY: not null; the caller passes room for one value.
+        unsafe { write(format, "format", state.format) }
+    }
+
+    /// The type of the elements.
+    fn aclGetDataType(tensor: *const aclTensor, dtype: *mut aclDataType) {
+        let state = *find(tensor, "tensor")?.lock();
+        present(dtype, "dataType")?;
+        // SAFETY: not null; the caller passes room for one value.
+        unsafe { write(dtype, "dataType", state.layout.dtype.number()) }
+    }
+
+    /// The start of the storage.
+    fn aclGetRawTensorAddr(tensor: *const aclTensor, address: *mut *mut c_void) {
+        let state = *find(tensor, "tensor")?.lock();
+        present(address, "addr")?;
+        // SAFETY: not null; the caller passes room for one address.
+        unsafe { write(address, "addr", state.address as *mut c_void) }
+    }
+
+    /// Moves the tensor.
+    fn aclSetRawTensorAddr(tensor: *mut aclTensor, address: *mut c_void) {
+        find(tensor, "tensor")?.lock().address = address as usize;
+        Ok(())
+    }
+}
