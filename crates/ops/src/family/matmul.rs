@@ -4,12 +4,11 @@ use super::elementwise::Input;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
-use crate::plan::{Memory, Operand, Plan};
+use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::kernels::element::compute_type;
-use cairn_tensor::kernels::{matmul as kernel, peek};
+use cairn_tensor::kernels::matmul as kernel;
 use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast};
 
 // Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
@@ -77,40 +76,6 @@ fn last_two(layout: &Layout) -> (usize, usize) {
     (layout.dims()[rank - 2], layout.dims()[rank - 1])
 }
 
-/// A number that a caller gives, or that a tensor holds when the product runs.
-#[derive(Clone, Copy)]
-enum Weight {
-    Given(Scalar),
-    Held(Operand),
-}
-
-impl Weight {
-    fn read(call: &mut Call<'_>, at: usize) -> Result<Weight> {
-        match call.arg(at) {
-            crate::argument::Arg::Tensor(_) => {
-                let held = call.tensor(at)?;
-                match held.count() {
-                    1 => Ok(Weight::Held(held)),
-                    _ => {
-                        let (name, dims) = (call.parameter(at), held.dims());
-                        Err(Error::invalid(format!(
-                            "{name} has the sizes {dims:?}, one element is wanted"
-                        )))
-                    }
-                }
-            }
-            _ => Ok(Weight::Given(call.scalar_or(at, 1)?)),
-        }
-    }
-
-    fn value(&self, memory: &Memory<'_>) -> Scalar {
-        match self {
-            Weight::Given(value) => *value,
-            Weight::Held(held) => peek::first(memory.view(held)).unwrap_or(Scalar::from(1)),
-        }
-    }
-}
-
 /// An input that no element of `out` may overwrite before it is read.
 fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     let same = input.address == out.address && input.count() > 0;
@@ -121,18 +86,6 @@ fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
         }
         false => call.apart(Input::Tensor(input), out),
     }
-}
-
-fn check_types(call: &Call<'_>, operands: &[(usize, &Operand)]) -> Result<()> {
-    for (at, operand) in operands {
-        if compute_type(operand.dtype).is_none() {
-            let (name, dtype) = (call.parameter(*at), operand.dtype);
-            return Err(Error::invalid(format!(
-                "{name} has elements of type {dtype}, which take no part in products"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// What becomes of two sides.
@@ -149,7 +102,9 @@ enum Kind {
 /// `out = beta * added + alpha * (left @ right)`.
 fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
-    check_types(call, &[(LEFT, &left), (RIGHT, &right), (OUT, &out)])?;
+    for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
+        call.expect_number(at, operand)?;
+    }
     let Sides { left: a, right: b, mut dims, added } = match kind {
         Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
         _ => sides(call, left.layout, right.layout)?,
@@ -159,11 +114,11 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         dims.remove(0);
     }
     call.expect_dims(OUT, &out, &dims)?;
-    let (beta, alpha) = (Weight::read(call, BETA)?, Weight::read(call, ALPHA)?);
+    let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
     let start = match call.optional(ADDED)? {
         None => None,
         Some(start) => {
-            check_types(call, &[(ADDED, &start)])?;
+            call.expect_number(ADDED, &start)?;
             let Some(wide) = start.broadcast_to(&dims) else {
                 let (name, have) = (call.parameter(ADDED), start.dims());
                 return Err(Error::invalid(format!(
@@ -185,8 +140,8 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     let has_start = start.is_some();
     call.plan(move |memory| {
-        let alpha = alpha.value(memory);
-        let mut beta = if has_start { beta.value(memory) } else { Scalar::from(0) };
+        let alpha = alpha.read(memory);
+        let mut beta = if has_start { beta.read(memory) } else { Scalar::from(0) };
         left.prepare(memory);
         right.prepare(memory);
         if let Some(first) = first.filter(|_| beta.as_bool()) {

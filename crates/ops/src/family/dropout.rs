@@ -1,0 +1,187 @@
+//! Dropout: masks of bits, and what they keep.
+
+use super::elementwise::Input;
+use super::value::Value;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, B, No, O};
+use crate::table::{Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::dropout::{apply, draw, mask_bytes};
+use cairn_tensor::kernels::map::map2;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, Scalar, with_number};
+
+/// The probability at `at`.
+fn probability(call: &mut Call<'_>, at: usize) -> Result<Value> {
+    let value = call.value(at)?;
+    match value.known().map(Scalar::as_f64) {
+        Some(chance) if !(0.0..=1.0).contains(&chance) => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")))
+        }
+        _ => Ok(value),
+    }
+}
+
+/// A mask that has a bit for each of `count` elements.
+fn check_mask(call: &Call<'_>, at: usize, mask: &Operand, count: usize) -> Result<()> {
+    let (name, dims) = (call.parameter(at), mask.dims());
+    if mask.item() != 1 || mask.count() * 8 < count || !mask.is_contiguous() {
+        let (dtype, want) = (mask.dtype, mask_bytes(count));
+        return Err(Error::invalid(format!(
+            "{name} ({dtype}{dims:?}) is no mask of {count} bits: {want} bytes one behind the other are wanted"
+        )));
+    }
+    Ok(())
+}
+
+/// Arguments: sizes, probability, seed, offset, more offset, mask, whether the probability is that of staying.
+fn drawn(call: &mut Call<'_>) -> Result<Plan> {
+    let sizes = call.ints(0)?;
+    let count = sizes.iter().try_fold(1usize, |all, size| {
+        usize::try_from(*size).ok().and_then(|size| all.checked_mul(size))
+    });
+    let Some(count) = count else {
+        return Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(0))));
+    };
+    let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
+    let (draws, mask) = (call.draws(2)?, call.output(5)?);
+    check_mask(call, 5, &mask, count)?;
+    call.plan(move |memory| {
+        let chance = chance.read(memory).as_f64();
+        let keep = if stays { chance } else { 1.0 - chance };
+        draw(memory.team, memory.out(&mask), count, draws.philox(memory), keep);
+        Ok(())
+    })
+}
+
+/// How a number tells what the elements that stay are multiplied by.
+#[derive(Clone, Copy)]
+enum Scale {
+    /// It is the probability of going.
+    Goes,
+    /// It is the probability of staying.
+    Stays,
+    /// It is the factor.
+    Factor,
+}
+
+impl Scale {
+    fn factor(self, value: f64) -> f64 {
+        let keep = match self {
+            Scale::Goes => 1.0 - value,
+            Scale::Stays => value,
+            Scale::Factor => return value,
+        };
+        if keep > 0.0 { 1.0 / keep } else { 0.0 }
+    }
+}
+
+/// Arguments: x, mask of bits (or of truth values, of the sizes of x), number, out.
+fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
+    let (x, mask, out) = (call.tensor(0)?, call.tensor(1)?, call.output(3)?);
+    let number = match scale {
+        Scale::Factor => call.value(2)?,
+        _ => probability(call, 2)?,
+    };
+    call.expect_dims(3, &out, x.dims())?;
+    let dtype = call.promoted(&Input::Tensor(x), &Input::Tensor(x))?;
+    let truths = mask.dtype == DType::Bool && mask.dims() == x.dims();
+    if !truths {
+        check_mask(call, 1, &mask, x.count())?;
+    }
+    let x = call.apart(Input::Tensor(x), &out);
+    call.plan(move |memory| {
+        let factor = scale.factor(number.read(memory).as_f64());
+        x.prepare(memory);
+        x.with(memory, out.dims(), |x| {
+            let (out, mask) = (memory.out(&out), memory.view(&mask));
+            with_number!(dtype, C => match truths {
+                true => {
+                    let factor = <C as cairn_tensor::kernels::element::Element>::from_f64(factor);
+                    map2::<C, bool, C>(memory.team, out, x, mask, |x, kept| {
+                        if kept { x.mul(factor) } else { C::ZERO }
+                    });
+                }
+                false => apply::<C>(memory.team, out, x, mask, factor),
+            })
+        });
+        Ok(())
+    })
+}
+
+fn by_probability(call: &mut Call<'_>) -> Result<Plan> {
+    masked(call, Scale::Goes)
+}
+
+fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
+    masked(call, Scale::Stays)
+}
+
+fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
+    masked(call, Scale::Factor)
+}
+
+/// Mask and result at once. Arguments: x, probability, whether to drop at all, seed, offset, more offset, out,
+/// mask.
+fn dropout(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
+    let (chance, active) = (probability(call, 1)?, call.flag(2)?);
+    let draws = call.draws(3)?;
+    call.expect_dims(6, &out, x.dims())?;
+    check_mask(call, 7, &mask, x.count())?;
+    let dtype = call.promoted(&Input::Tensor(x), &Input::Tensor(x))?;
+    let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
+    call.plan(move |memory| {
+        let chance = if active { chance.read(memory).as_f64() } else { 0.0 };
+        let (out, mask) = (memory.out(&out), memory.out(&mask));
+        draw(memory.team, mask, count, draws.philox(memory), 1.0 - chance);
+        x.prepare(memory);
+        x.with(memory, out.dims(), |x| match active {
+            true => with_number!(dtype, C => {
+                apply::<C>(memory.team, out, x, mask.view(), Scale::Goes.factor(chance));
+            }),
+            false => copy(memory.team, out, x),
+        });
+        Ok(())
+    })
+}
+
+fn mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let count: i64 = call.ints(0)?.iter().product();
+    let bytes = mask_bytes(usize::try_from(count).unwrap_or(0));
+    Ok(vec![Layout::contiguous(DType::Uint8, &[bytes])])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("DropoutGenMask", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("DropoutGenMaskV2", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(5)]),
+    aclnn("DropoutGenMaskV2Tensor", drawn).picks(&[A(0), A(1), A(2), A(3), A(4), A(6)]),
+    aclnn("DropoutDoMask", by_probability),
+    aclnn("Dropout", dropout).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("DropoutBackward", by_factor),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "DropOutDoMask",
+        &["x", "mask", "keep_prob"],
+        &["y"],
+        Infer::Like(0),
+        by_keeping,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "StatelessDropOutGenMask",
+        &["shape", "prob", "seed", "seed1", "offset?"],
+        &["y"],
+        Infer::By(mask_of_sizes),
+        drawn,
+        &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
+    ),
+];

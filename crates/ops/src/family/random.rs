@@ -1,0 +1,320 @@
+//! Random numbers. A call brings a seed and an offset; both, and the place of an element, decide its value.
+
+use super::elementwise::Input;
+use super::value::Value;
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Plan};
+use crate::table::Pick::{A, Attr, F, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::map3;
+use cairn_tensor::kernels::multinomial::{multinomial as sample, tree_size};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::philox::Philox;
+use cairn_tensor::kernels::random as kernel;
+use cairn_tensor::{DType, Layout, with_real};
+
+const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+/// Where a call's random words come from.
+#[derive(Clone, Copy)]
+pub struct Draws {
+    seed: Value,
+    offset: Value,
+    more: Value,
+}
+
+impl Draws {
+    /// The words, when they are needed.
+    pub fn philox(&self, memory: &Memory<'_>) -> Philox {
+        let [seed, offset, more] =
+            [self.seed, self.offset, self.more].map(|one| one.read(memory).as_i64() as u64);
+        Philox::new(seed, offset.wrapping_add(more))
+    }
+}
+
+impl Call<'_> {
+    /// Seed at `at`, then the offset, then what is added to it (0 when absent): numbers, or tensors that hold
+    /// them.
+    pub fn draws(&mut self, at: usize) -> Result<Draws> {
+        let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
+        Ok(Draws { seed, offset, more: self.value_or(at + 2, 0)? })
+    }
+}
+
+/// Arguments: out, mean, deviation, seed, offset, more offset.
+fn normal(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, mean, deviation) = (call.output(0)?, call.float(1)?, call.float(2)?);
+    call.expect_dtype(0, &out, REAL)?;
+    if deviation < 0.0 {
+        let name = call.parameter(2);
+        return Err(Error::invalid(format!("{name} = {deviation} is below 0")));
+    }
+    let draws = call.draws(3)?;
+    call.plan(move |memory| {
+        kernel::normal(memory.team, memory.out(&out), draws.philox(memory), mean, deviation);
+        Ok(())
+    })
+}
+
+/// Each element with its own mean or deviation. Arguments: out, mean, deviation (tensors or numbers), seed,
+/// offset.
+fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, mean, deviation) = (call.output(0)?, call.input(1)?, call.input(2)?);
+    call.expect_dtype(0, &out, REAL)?;
+    let dims = call.broadcast(&[(1, mean), (2, deviation)], (0, &out))?;
+    let draws = call.draws(3)?;
+    let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
+    let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
+    let plain = call.scratch(compute, &dims);
+    call.plan(move |memory| {
+        mean.prepare(memory);
+        deviation.prepare(memory);
+        let drawn = memory.scratch(&plain);
+        kernel::normal(memory.team, drawn, draws.philox(memory), 0.0, 1.0);
+        mean.with(memory, &dims, |mean| {
+            deviation.with(memory, &dims, |deviation| {
+                with_real!(compute, C => map3::<C, C, C, C>(
+                    memory.team, memory.out(&out), drawn.view(), deviation, mean,
+                    |x, deviation, mean| x.mul(deviation).add(mean),
+                ))
+            })
+        });
+        Ok(())
+    })
+}
+
+/// Arguments: out, from, to, seed, offset, more offset.
+fn uniform(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, low, high) = (call.output(0)?, call.float(1)?, call.float(2)?);
+    call.expect_dtype(0, &out, REAL)?;
+    if low > high || low.is_nan() || high.is_nan() {
+        let (from, to) = (call.parameter(1), call.parameter(2));
+        return Err(Error::invalid(format!("{from} = {low} is above {to} = {high}")));
+    }
+    let draws = call.draws(3)?;
+    call.plan(move |memory| {
+        kernel::uniform(memory.team, memory.out(&out), draws.philox(memory), low, high);
+        Ok(())
+    })
+}
+
+/// Whole numbers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
+fn whole(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
+    call.expect_number(0, &out)?;
+    if low >= high {
+        let (from, to) = (call.parameter(1), call.parameter(2));
+        return Err(Error::invalid(format!("{from} = {low} is not below {to} = {high}")));
+    }
+    let (draws, count) = (call.draws(3)?, high.wrapping_sub(low) as u64);
+    call.plan(move |memory| {
+        kernel::whole(memory.team, memory.out(&out), draws.philox(memory), low, count);
+        Ok(())
+    })
+}
+
+/// Whole numbers from 0 to the largest that the type holds without a gap. Arguments: out, seed, offset, more
+/// offset.
+fn whole_of_type(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(0)?;
+    call.expect_number(0, &out)?;
+    let count = match out.dtype {
+        DType::Float => (1 << 24) + 1,
+        DType::Double => (1 << 53) + 1,
+        DType::Float16 => (1 << 11) + 1,
+        DType::Bf16 => (1 << 8) + 1,
+        DType::Bool => 2,
+        dtype => 1 << (8 * out.item() - usize::from(dtype != DType::Uint8)),
+    };
+    let draws = call.draws(1)?;
+    call.plan(move |memory| {
+        kernel::whole(memory.team, memory.out(&out), draws.philox(memory), 0, count);
+        Ok(())
+    })
+}
+
+/// Arguments: out, probability (a number or a tensor), seed, offset, more offset, a tensor of the same sizes as
+/// out (or nothing).
+fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, chance) = (call.output(0)?, call.input(1)?);
+    call.expect_number(0, &out)?;
+    let draws = call.draws(2)?;
+    if call.has(5) {
+        call.expect_dims(5, &call.layout(5)?, out.dims())?;
+    }
+    if let Input::Scalar(chance) = chance {
+        let chance = chance.as_f64();
+        if !(0.0..=1.0).contains(&chance) {
+            let name = call.parameter(1);
+            return Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")));
+        }
+        return call.plan(move |memory| {
+            kernel::bernoulli(memory.team, memory.out(&out), draws.philox(memory), chance);
+            Ok(())
+        });
+    }
+    if let Input::Tensor(chance) = chance {
+        call.expect_number(1, &chance)?;
+    }
+    let dims = call.broadcast(&[(1, chance)], (0, &out))?;
+    let chance = call.apart(chance, &out);
+    call.plan(move |memory| {
+        chance.prepare(memory);
+        chance.with(memory, &dims, |chance| {
+            kernel::bernoulli_each(memory.team, memory.out(&out), draws.philox(memory), chance);
+        });
+        Ok(())
+    })
+}
+
+/// Arguments: count, seed, offset, more offset, out.
+fn permutation(call: &mut Call<'_>) -> Result<Plan> {
+    let (count, out) = (call.int(0)?, call.output(4)?);
+    let Ok(size) = usize::try_from(count) else {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} = {count} is below 0")));
+    };
+    call.expect_dims(4, &out, &[size])?;
+    call.expect_number(4, &out)?;
+    let draws = call.draws(1)?;
+    let direct = out.dtype == DType::Int64 && out.is_contiguous();
+    let room = (!direct).then(|| call.scratch(DType::Int64, &[size]));
+    call.plan(move |memory| {
+        let (to, philox) = (memory.out(&out), draws.philox(memory));
+        match room {
+            None => kernel::permutation(to, philox),
+            Some(room) => {
+                kernel::permutation(memory.scratch(&room), philox);
+                copy(memory.team, to, memory.scratch(&room).view());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Arguments: weights, number of samples, whether a category may come again, seed, offset, more offset, out.
+fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
+    let (weights, samples, again) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
+    let out = call.output(6)?;
+    call.expect_dtype(0, &weights, REAL)?;
+    let name = call.parameter(0);
+    let Some((categories, batch)) = weights.dims().split_last().filter(|(_, rows)| rows.len() < 2)
+    else {
+        let dims = weights.dims();
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}; one or two dimensions are wanted"
+        )));
+    };
+    let (categories, rows) = (*categories, batch.first().copied().unwrap_or(1));
+    let count = usize::try_from(samples).unwrap_or(0);
+    if count == 0 || categories == 0 || (!again && count > categories) {
+        let (what, dims) = (call.parameter(1), weights.dims());
+        return Err(Error::invalid(format!("{what} = {samples} samples of {name} {dims:?}")));
+    }
+    let mut dims: Vec<usize> = batch.to_vec();
+    dims.push(count);
+    call.expect_dims(6, &out, &dims)?;
+    let draws = call.draws(3)?;
+    let (weights, to) = match batch.is_empty() {
+        true => (weights.seen(weights.with(0)), out.seen(out.with(0))),
+        false => (weights, out),
+    };
+    let trees = call.scratch(DType::Double, &[rows, tree_size(categories)]);
+    call.plan(move |memory| {
+        let trees = memory.scratch(&trees);
+        let philox = draws.philox(memory);
+        sample(memory.team, memory.out(&to), memory.view(&weights), trees, again, philox)
+            .map_err(|text| Fault(format!("{name}: {text}")))
+    })
+}
+
+/// A tensor of the sizes at 6 and the type at 7.
+fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let sizes = call.ints(6)?;
+    let dims: Option<Vec<usize>> = sizes.iter().map(|size| usize::try_from(*size).ok()).collect();
+    match dims.filter(|dims| dims.len() <= cairn_tensor::MAX_DIMS) {
+        Some(dims) => Ok(vec![Layout::contiguous(call.dtype(7)?, &dims)]),
+        None => Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(6)))),
+    }
+}
+
+fn samples(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let mut dims = call.layout(0)?.dims().to_vec();
+    let count = usize::try_from(call.int(1)?).unwrap_or(0);
+    dims.pop();
+    dims.push(count);
+    Ok(vec![Layout::contiguous(DType::Int64, &dims)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("InplaceNormal", normal),
+    aclnn("InplaceNormalTensor", normal),
+    aclnn("NormalFloatFloat", normal).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalFloatTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorFloat", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("InplaceUniform", uniform),
+    aclnn("InplaceUniformTensor", uniform),
+    aclnn("InplaceRandom", whole),
+    aclnn("InplaceRandomTensor", whole),
+    aclnn("InplaceRandomWithoutFromTo", whole_of_type),
+    aclnn("InplaceRandomWithoutFromToTensor", whole_of_type),
+    aclnn("InplaceBernoulli", bernoulli),
+    aclnn("InplaceBernoulliTensor", bernoulli),
+    aclnn("Bernoulli", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("BernoulliTensor", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("Randperm", permutation).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("Multinomial", multinomial).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5)]),
+    aclnn("MultinomialTensor", multinomial),
+];
+
+const BY_KEY: &[&str] = &["shape", "key", "counter", "alg"];
+const DTYPE: crate::table::Pick = Attr("dtype", Default::Int(0));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "StatelessRandomUniformV2",
+        BY_KEY,
+        &["y"],
+        Infer::By(of_sizes),
+        uniform,
+        &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
+    ),
+    node(
+        "StatelessRandomNormalV2",
+        BY_KEY,
+        &["y"],
+        Infer::By(of_sizes),
+        normal,
+        &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
+    ),
+    node(
+        "StatelessBernoulli",
+        &["shape", "prob", "seed", "offset"],
+        &["y"],
+        Infer::By(of_sizes),
+        bernoulli,
+        &[O(0), A(1), A(2), A(3), No, No, A(0), DTYPE],
+    ),
+    node(
+        "MultinomialWithReplacement",
+        &["x", "seed", "offset"],
+        &["y"],
+        Infer::By(samples),
+        multinomial,
+        &[
+            A(0),
+            Attr("numsamples", Default::Required),
+            Attr("replacement", Default::Flag(false)),
+            A(1),
+            A(2),
+            No,
+            O(0),
+        ],
+    ),
+];

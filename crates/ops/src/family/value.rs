@@ -1,0 +1,73 @@
+//! Numbers that the caller gives now, or that a tensor holds when the operator runs.
+
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Operand};
+use cairn_tensor::Scalar;
+use cairn_tensor::kernels::element::compute_type;
+use cairn_tensor::kernels::peek;
+
+/// A number, now or later.
+#[derive(Clone, Copy)]
+pub enum Value {
+    /// Known already.
+    Given(Scalar),
+    /// The first element of a tensor.
+    Held(Operand),
+}
+
+impl Value {
+    /// The number, when it is needed.
+    pub fn read(&self, memory: &Memory<'_>) -> Scalar {
+        match self {
+            Value::Given(value) => *value,
+            Value::Held(operand) => {
+                peek::first(memory.view(operand)).expect("one element that is a number")
+            }
+        }
+    }
+
+    /// The number, if the caller gave it.
+    pub fn known(&self) -> Option<Scalar> {
+        match self {
+            Value::Given(value) => Some(*value),
+            Value::Held(_) => None,
+        }
+    }
+}
+
+impl Call<'_> {
+    /// A number, or a tensor with at least one element that holds it; `other` when it is absent.
+    pub fn value_or(&mut self, at: usize, other: impl Into<Scalar>) -> Result<Value> {
+        if !matches!(self.arg(at), Arg::Tensor(_)) {
+            return Ok(Value::Given(self.scalar_or(at, other)?));
+        }
+        let held = self.tensor(at)?;
+        let number = Scalar::read(&[0; 8], held.dtype).is_some();
+        if held.count() > 0 && number {
+            return Ok(Value::Held(held));
+        }
+        let (name, layout) = (self.parameter(at), held.layout());
+        Err(Error::invalid(format!("{name} is {layout}; a tensor that holds a number is wanted")))
+    }
+
+    /// As [`Call::value_or`], where it must be there.
+    pub fn value(&mut self, at: usize) -> Result<Value> {
+        match self.arg(at) {
+            Arg::Absent => self.scalar(at).map(Value::Given),
+            _ => self.value_or(at, 0),
+        }
+    }
+
+    /// Fails unless the elements of an operand are numbers or truth values that kernels compute with.
+    pub fn expect_number(&self, at: usize, operand: &Operand) -> Result<()> {
+        if compute_type(operand.dtype).is_some() {
+            return Ok(());
+        }
+        let (name, dtype) = (self.parameter(at), operand.dtype);
+        Err(Error::invalid(format!(
+            "{name} has elements of type {dtype}, which are not computed with"
+        )))
+    }
+}

@@ -1,0 +1,295 @@
+//! Products, random numbers and dropout through the table: what they compute, and what they refuse.
+
+use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::team::Alone;
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+const F: DType = DType::Float;
+
+/// Memory at made-up addresses: the n-th tensor at n * APART.
+#[derive(Default)]
+struct Bench {
+    storages: Vec<Vec<Cell<u8>>>,
+}
+
+const APART: usize = 1 << 24;
+
+impl Bench {
+    /// A contiguous tensor of these values.
+    fn tensor(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
+        let layout = Layout::contiguous(dtype, dims);
+        assert_eq!(layout.count(), values.len());
+        self.storages.push(vec![Cell::new(0xAA); layout.bytes()]);
+        let tensor = Tensor::new(layout, self.storages.len() * APART);
+        let plain: Vec<Cell<u8>> =
+            values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
+        let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
+        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        tensor
+    }
+
+    fn rising(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
+        let count: usize = dims.iter().product();
+        let values: Vec<f64> = (0..count).map(|x| (x % 7) as f64).collect();
+        self.tensor(dtype, dims, &values)
+    }
+
+    fn empty(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
+        self.tensor(dtype, dims, &vec![f64::NAN; dims.iter().product()])
+    }
+
+    fn storage(&self, tensor: &Tensor) -> &[Cell<u8>] {
+        &self.storages[tensor.address / APART - 1]
+    }
+
+    fn values(&self, tensor: &Tensor) -> Vec<f64> {
+        let plain = vec![Cell::new(0); tensor.layout.count() * 8];
+        let out = Layout::contiguous(DType::Double, tensor.layout.dims());
+        let view = View::over(self.storage(tensor), tensor.layout).unwrap();
+        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
+        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+    }
+
+    /// Runs a plan; its workspace is as large as it asked, and filled with ones.
+    fn run(&self, plan: &Plan) -> Result<(), String> {
+        let part = |address: usize, bytes: usize| {
+            &self.storages[address / APART - 1][address % APART..][..bytes]
+        };
+        let uses: Vec<&[Cell<u8>]> =
+            plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
+        let workspace = vec![Cell::new(0xFF); plan.workspace];
+        let memory = Memory {
+            uses: &uses,
+            workspace: &workspace,
+            team: &Alone,
+            sized: &|_, _| unreachable!("sizes are known"),
+        };
+        plan.run(&memory).map_err(|fault| fault.0)
+    }
+
+    /// Runs a row; the bytes of workspace it wanted, or why it did not run.
+    fn call(&self, name: &str, args: &[Arg]) -> Result<usize, String> {
+        let plan = planned(name, args).map_err(|error| error.text().to_owned())?;
+        self.run(&plan).map(|()| plan.workspace)
+    }
+}
+
+const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"];
+
+fn planned(name: &str, args: &[Arg]) -> Result<Plan, Error> {
+    rows()[name].plan(NAMES, SmallVec::from_vec(args.to_vec()))
+}
+
+fn t(tensor: &Tensor) -> Arg {
+    Arg::Tensor(tensor.clone())
+}
+
+fn s(value: f64) -> Arg {
+    Arg::Scalar(Scalar::Float(value, F))
+}
+
+/// `a @ b` of plain matrices.
+fn product(a: &[f64], b: &[f64], (m, k, n): (usize, usize, usize)) -> Vec<f64> {
+    (0..m * n).map(|at| (0..k).map(|x| a[at / n * k + x] * b[x * n + at % n]).sum()).collect()
+}
+
+#[test]
+fn every_rank_that_matmul_takes() {
+    let cases: &[(&[usize], &[usize], &[usize])] = &[
+        (&[3], &[3], &[]),
+        (&[2, 3], &[3], &[2]),
+        (&[3], &[3, 2], &[2]),
+        (&[2, 3], &[3, 4], &[2, 4]),
+        (&[5, 2, 3], &[3, 4], &[5, 2, 4]),
+        (&[5, 2, 3], &[3], &[5, 2]),
+        (&[3], &[5, 3, 2], &[5, 2]),
+        (&[2, 3], &[5, 3, 4], &[5, 2, 4]),
+        (&[6, 1, 2, 3], &[5, 3, 4], &[6, 5, 2, 4]),
+        (&[0, 3], &[3, 2], &[0, 2]),
+        (&[2, 0], &[0, 2], &[2, 2]),
+    ];
+    for dtype in [F, DType::Float16, DType::Int64] {
+        for (left, right, out) in cases {
+            let mut bench = Bench::default();
+            let (a, b) = (bench.rising(dtype, left), bench.rising(dtype, right));
+            let to = bench.empty(dtype, out);
+            bench.call("Matmul", &[t(&a), t(&b), t(&to), Arg::Int(0)]).unwrap();
+            let (va, vb, have) = (bench.values(&a), bench.values(&b), bench.values(&to));
+            let k = *left.last().unwrap();
+            let m = if left.len() > 1 { left[left.len() - 2] } else { 1 };
+            let n = if right.len() > 1 { right[right.len() - 1] } else { 1 };
+            for (at, part) in have.chunks((m * n).max(1)).enumerate() {
+                let batch_a = [0, 0, 0, at, at / 5][left.len()];
+                let batch_b = if right.len() == 3 { at % 5 } else { 0 };
+                let want = product(&va[batch_a * m * k..], &vb[batch_b * k * n..], (m, k, n));
+                assert_eq!(part, want, "{left:?} {right:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn sums_with_products() {
+    let mut bench = Bench::default();
+    let (a, b) = (bench.rising(F, &[2, 3]), bench.rising(F, &[3, 2]));
+    let bias = bench.tensor(F, &[2], &[10.0, 20.0]);
+    let out = bench.empty(F, &[2, 2]);
+    let none = Arg::Int(0);
+    let plain = product(&bench.values(&a), &bench.values(&b), (2, 3, 2));
+    let args = [t(&bias), t(&a), t(&b), s(1.0), s(2.0), t(&out), none.clone()];
+    bench.call("Addmm", &args).unwrap();
+    let want: Vec<f64> =
+        plain.iter().enumerate().map(|(at, x)| 2.0 * x + [10.0, 20.0][at % 2]).collect();
+    assert_eq!(bench.values(&out), want);
+    let args = [t(&out), t(&a), t(&b), s(0.5), s(1.0), none.clone()];
+    bench.call("InplaceAddmm", &args).unwrap();
+    let twice: Vec<f64> = want.iter().zip(&plain).map(|(x, y)| 0.5 * x + y).collect();
+    assert_eq!(bench.values(&out), twice);
+
+    let nan = bench.empty(F, &[2, 2]);
+    let args = [t(&nan), t(&a), t(&b), s(0.0), s(1.0), t(&out), none.clone()];
+    bench.call("Addmm", &args).unwrap();
+    assert_eq!(bench.values(&out), plain, "beta 0 does not read");
+
+    let (va, vb) = (bench.tensor(F, &[2], &[1.0, 2.0]), bench.tensor(F, &[3], &[3.0, 4.0, 5.0]));
+    let outer = bench.empty(F, &[2, 3]);
+    bench.call("Ger", &[t(&va), t(&vb), t(&outer)]).unwrap();
+    assert_eq!(bench.values(&outer), [3.0, 4.0, 5.0, 6.0, 8.0, 10.0]);
+    bench.call("InplaceAddr", &[t(&outer), t(&va), t(&vb), s(2.0), s(1.0)]).unwrap();
+    assert_eq!(bench.values(&outer), [9.0, 12.0, 15.0, 18.0, 24.0, 30.0]);
+
+    let line = bench.empty(F, &[2]);
+    let args = [t(&va), t(&a), t(&vb), s(1.0), s(10.0), t(&line), none.clone()];
+    bench.call("Addmv", &args).unwrap();
+    let by = product(&bench.values(&a), &[3.0, 4.0, 5.0], (2, 3, 1));
+    assert_eq!(bench.values(&line), [by[0] + 10.0, by[1] + 20.0]);
+
+    let (many_a, many_b) = (bench.rising(F, &[4, 2, 3]), bench.rising(F, &[4, 3, 2]));
+    let args = [t(&bias), t(&many_a), t(&many_b), s(1.0), s(1.0), t(&out), none];
+    bench.call("Addbmm", &args).unwrap();
+    let mut want = [10.0, 20.0, 10.0, 20.0];
+    let (va, vb) = (bench.values(&many_a), bench.values(&many_b));
+    for batch in 0..4 {
+        let part = product(&va[batch * 6..], &vb[batch * 6..], (2, 3, 2));
+        want.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
+    }
+    assert_eq!(bench.values(&out), want);
+}
+
+#[test]
+fn a_product_into_its_own_input() {
+    let mut bench = Bench::default();
+    let a = bench.rising(F, &[3, 3]);
+    let square = product(&bench.values(&a), &bench.values(&a), (3, 3, 3));
+    let bytes = bench.call("Mm", &[t(&a), t(&a), t(&a), Arg::Int(0)]).unwrap();
+    assert!(bytes >= 72, "both sides are copied: {bytes}");
+    assert_eq!(bench.values(&a), square);
+}
+
+#[test]
+fn half_types_take_panels_from_the_workspace() {
+    let mut bench = Bench::default();
+    let (a, b) = (bench.rising(DType::Bf16, &[9, 8]), bench.rising(DType::Bf16, &[8, 5]));
+    let turned = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
+    let out = bench.empty(DType::Bf16, &[8, 8]);
+    let bytes = bench.call("Mm", &[t(&turned), t(&a), t(&out), Arg::Int(0)]).unwrap();
+    assert_eq!(bytes, (8 * 9 + 9 * 8 + 8 * 8) * 4);
+    let wrong = bench.call("Mm", &[t(&b), t(&a), t(&out), Arg::Int(0)]).unwrap_err();
+    assert!(wrong.contains("p0") && wrong.contains("cannot be multiplied"), "{wrong}");
+}
+
+#[test]
+fn by_name_with_turned_sides() {
+    let mut bench = Bench::default();
+    let (a, b) = (bench.rising(F, &[3, 2]), bench.rising(F, &[4, 3]));
+    let bias = bench.tensor(F, &[4], &[1.0, 2.0, 3.0, 4.0]);
+    let attributes =
+        ["transpose_x1", "transpose_x2"].map(|name| (name.to_owned(), Arg::Flag(true)));
+    let inputs = [Some(a.clone()), Some(b.clone()), Some(bias)];
+    let node = nodes()["MatMulV2"];
+    let passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
+    assert_eq!(node.infer(&passed).unwrap(), [Layout::contiguous(F, &[2, 4])]);
+    let out = bench.empty(F, &[2, 4]);
+    let plan = node.plan(&Passed { outputs: std::slice::from_ref(&out), ..passed }).unwrap();
+    bench.run(&plan).unwrap();
+    let (va, vb) = (bench.values(&a), bench.values(&b));
+    let ta: Vec<f64> = (0..6).map(|at| va[at % 3 * 2 + at / 3]).collect();
+    let tb: Vec<f64> = (0..12).map(|at| vb[at % 4 * 3 + at / 4]).collect();
+    let want: Vec<f64> = (product(&ta, &tb, (2, 3, 4)).iter().enumerate())
+        .map(|(at, x)| x + (at % 4 + 1) as f64)
+        .collect();
+    assert_eq!(bench.values(&out), want);
+}
+
+#[test]
+fn seeds_may_lie_in_tensors() {
+    let mut bench = Bench::default();
+    let (x, y) = (bench.empty(F, &[100]), bench.empty(F, &[100]));
+    let seed = bench.tensor(DType::Int64, &[1], &[5.0]);
+    let offset = bench.tensor(DType::Int64, &[1], &[30.0]);
+    let (mean, deviation) = (Arg::Float(1.0), Arg::Float(2.0));
+    let args = [t(&x), mean.clone(), deviation.clone(), Arg::Int(5), Arg::Int(42)];
+    bench.call("InplaceNormal", &args).unwrap();
+    let args = [t(&y), mean, deviation, t(&seed), t(&offset), Arg::Int(12)];
+    bench.call("InplaceNormalTensor", &args).unwrap();
+    assert_eq!(bench.values(&x), bench.values(&y));
+    assert!(bench.values(&x).iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn numbers_out_of_place_are_refused() {
+    let mut bench = Bench::default();
+    let x = bench.empty(F, &[4]);
+    let (zero, real) = (|| Arg::Int(0), Arg::Float);
+    for (name, args, says) in [
+        ("InplaceNormal", vec![t(&x), real(0.0), real(-1.0), zero(), zero()], "p2 = -1"),
+        ("InplaceUniform", vec![t(&x), real(1.0), real(0.0), zero(), zero()], "p1 = 1"),
+        ("InplaceRandom", vec![t(&x), Arg::Int(3), Arg::Int(3), zero(), zero()], "p1 = 3"),
+        ("InplaceBernoulli", vec![t(&x), s(1.5), zero(), zero()], "p1 = 1.5"),
+        ("Randperm", vec![Arg::Int(-1), zero(), zero(), t(&x)], "p0 = -1"),
+        ("DropoutDoMask", vec![t(&x), t(&x), real(0.5), t(&x)], "mask of 4 bits"),
+        (
+            "Multinomial",
+            vec![t(&x), Arg::Int(5), Arg::Flag(false), zero(), zero(), t(&x)],
+            "p1 = 5",
+        ),
+    ] {
+        let text = bench.call(name, &args).unwrap_err();
+        assert!(text.contains(says), "{name}: {text}");
+    }
+}
+
+#[test]
+fn categories_fault_by_name() {
+    let mut bench = Bench::default();
+    let weights = bench.tensor(F, &[2, 2], &[1.0, 0.0, 0.0, 0.0]);
+    let out = bench.rising(DType::Int64, &[2, 1]);
+    let args = [t(&weights), Arg::Int(1), Arg::Flag(true), Arg::Int(0), Arg::Int(0), t(&out)];
+    let text = bench.call("Multinomial", &args).unwrap_err();
+    assert!(text.starts_with("p0: row 1 has no weight"), "{text}");
+}
+
+#[test]
+fn dropout_and_its_way_back() {
+    let mut bench = Bench::default();
+    let x = bench.tensor(F, &[10, 30], &[2.0; 300]);
+    let mask = bench.empty(DType::Uint8, &[48]);
+    let (y, z) = (bench.empty(F, &[10, 30]), bench.empty(F, &[10, 30]));
+    let sizes = Arg::Ints(vec![10, 30]);
+    let draw = [sizes, Arg::Float(0.25), Arg::Int(1), Arg::Int(2), Arg::Int(0), t(&mask)];
+    bench.call("DropoutGenMaskV2", &draw).unwrap();
+    bench.call("DropoutDoMask", &[t(&x), t(&mask), Arg::Float(0.25), t(&y)]).unwrap();
+    let kept = bench.values(&y).iter().filter(|x| **x != 0.0).count();
+    assert!((195..255).contains(&kept), "{kept}");
+    assert!(bench.values(&y).iter().all(|x| *x == 0.0 || (*x - 2.0 / 0.75).abs() < 1e-6));
+    bench.call("DropoutBackward", &[t(&x), t(&mask), Arg::Float(1.0 / 0.75), t(&z)]).unwrap();
+    assert_eq!(bench.values(&y), bench.values(&z));
+    let (on, seed, offset) = (Arg::Flag(true), Arg::Int(1), Arg::Int(2));
+    let both = [t(&x), Arg::Float(0.25), on, seed, offset, t(&z), t(&mask)];
+    bench.call("Dropout", &both).unwrap();
+    assert_eq!(bench.values(&y), bench.values(&z));
+}
