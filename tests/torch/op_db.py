@@ -1,0 +1,145 @@
+"""PyTorch's own samples of its operators, on `npu` and on `cpu`: what passes, fails, is absent.
+
+    python op_db.py [NAME ...]        the operators of these names, or all
+"""
+
+import json
+import os
+import sys
+import types
+import unittest
+import warnings
+
+import torch
+import torch_npu  # noqa: F401
+
+# The samples come with PyTorch's test suite, which wants this package for nothing but a base class.
+sys.modules.setdefault("expecttest", types.ModuleType("expecttest")).TestCase = unittest.TestCase
+from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
+
+REAL = (torch.float32, torch.float16, torch.bfloat16)
+ALSO = (torch.float16, torch.bfloat16, torch.int64, torch.bool)
+TOLERANCE = {torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+SAMPLES = int(os.environ.get("OP_DB_SAMPLES", "6"))
+
+# Only sizes and types can be compared: the values are random, or whatever memory held.
+RANDOM = {
+    "empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided", "normal", "uniform",
+    "cauchy", "exponential", "geometric", "log_normal", "bernoulli", "multinomial", "rand_like", "randn", "randn_like",
+    "randint", "randint_like", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
+    "nn.functional.alpha_dropout", "nn.functional.feature_alpha_dropout", "nn.functional.rrelu",
+}  # fmt: skip
+
+# What the issue names: each has to pass.
+REQUIRED = set("""
+    zeros ones full zeros_like ones_like full_like new_zeros new_ones new_full fill zero_ clone contiguous to float half
+    bfloat16 long int bool arange cat stack slice narrow select transpose permute reshape view expand repeat where
+    masked_fill tril triu index_select gather scatter scatter_add nn.functional.embedding __getitem__ add sub rsub mul
+    div pow neg abs exp log sqrt rsqrt sigmoid tanh nn.functional.relu nn.functional.gelu nn.functional.silu clamp eq ne
+    gt ge lt le logical_and logical_or logical_xor logical_not isfinite isnan sum mean max min amax amin any all argmax
+    var mm matmul bmm addmm softmax log_softmax nn.functional.layer_norm native_layer_norm nn.functional.nll_loss
+    nn.functional.cross_entropy nn.functional.mse_loss nn.functional.dropout normal uniform topk sort cumsum
+    nn.functional.linear
+""".split())  # fmt: skip
+
+ABSENT = ("not in libopapi", "not found", "Could not run", "not supported", "not implemented", "no operator", "100024")
+
+
+def some(samples, count):
+    """At most `count` of the samples, spread evenly."""
+    samples = list(samples)
+    step = max(1, -(-len(samples) // count))
+    return samples[::step]
+
+
+def tensors(value):
+    """The tensors in a value, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for one in value for tensor in tensors(one)]
+    if isinstance(value, dict):
+        return [tensor for one in value.values() for tensor in tensors(one)]
+    return []
+
+
+def moved(value):
+    """The same on the device, also what asks for a device by name."""
+    if isinstance(value, torch.Tensor):
+        return value.detach().to("npu").requires_grad_(value.requires_grad)
+    if isinstance(value, torch.device) or value == "cpu":
+        return "npu"
+    return value
+
+
+def run(op, sample):
+    """The results of one sample and the gradients of its inputs."""
+    result = op(sample.input, *sample.args, **sample.kwargs)
+    found = tensors(result)
+    leaves = [leaf for leaf in tensors([sample.input, sample.args, sample.kwargs]) if leaf.requires_grad and leaf.is_leaf]
+    outputs = [output for output in found if output.requires_grad]
+    gradients = []
+    if leaves and outputs:
+        seeds = [torch.ones_like(output) for output in outputs]
+        gradients = torch.autograd.grad(outputs, leaves, seeds, allow_unused=True)
+        gradients = [gradient for gradient in gradients if gradient is not None]
+    return found + gradients, result
+
+
+def compare(op, dtype, expected, actual):
+    """Fails where results differ by more than the tolerance of their type."""
+    assert len(expected) == len(actual), f"{len(actual)} results, {len(expected)} on cpu"
+    for cpu, npu in zip(expected, actual):
+        assert npu.dtype == cpu.dtype and npu.shape == cpu.shape, f"{npu.dtype}{list(npu.shape)}, {cpu.dtype}{list(cpu.shape)} on cpu"
+        if op.name in RANDOM:
+            continue
+        rtol = max(TOLERANCE.get(dtype, 0), TOLERANCE.get(cpu.dtype, 0))
+        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=rtol, equal_nan=True)
+
+
+def check(op, dtype, counts, notes):
+    """Runs samples of one operator in one type."""
+    grad = dtype in REAL and op.supports_autograd and dtype == torch.float32
+    try:
+        samples = some(op.sample_inputs("cpu", dtype, requires_grad=grad), SAMPLES if dtype == torch.float32 else 3)
+    except Exception as error:  # PyTorch has no such samples
+        notes.append(f"{op.name} {dtype}: no samples: {error}")
+        return
+    for sample in samples:
+        try:
+            expected, plain = run(op, sample)
+        except Exception:
+            continue
+        try:
+            actual, result = run(op, sample.transform(moved))
+            compare(op, dtype, expected, actual)
+            if not expected:
+                assert plain == result, f"{result}, {plain} on cpu"
+            counts["passed"] += 1
+        except Exception as error:
+            text = " ".join(str(error).split())
+            kind = "absent" if any(word in text for word in ABSENT) else "failed"
+            counts[kind] += 1
+            if len(notes) < 4:
+                notes.append(f"{kind} {str(dtype)[6:]}: {text[:300]}")
+
+
+def main():
+    warnings.simplefilter("ignore")
+    wanted = set(sys.argv[1:])
+    report = {}
+    for op in op_db:
+        if wanted and op.name not in wanted:
+            continue
+        entry = report.setdefault(op.name, {"passed": 0, "failed": 0, "absent": 0, "notes": []})
+        types_here = [torch.float32] + (list(ALSO) if op.name in REQUIRED else [])
+        for dtype in types_here:
+            if dtype in op.supported_dtypes("cpu"):
+                check(op, dtype, entry, entry["notes"])
+        print(op.name, entry["passed"], entry["failed"], entry["absent"], *entry["notes"][:2], file=sys.stderr, flush=True)
+    torch.npu.synchronize()
+    json.dump(report, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""The programs under examples/torch: they learn on `npu` what they learn on `cpu`, and draw it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import builds
+
+FOLDER = builds.HERE.parents[1] / "examples" / "torch"
+sys.path.insert(0, str(FOLDER))
+
+import char_transformer  # noqa: E402
+import mlp  # noqa: E402
+
+
+@pytest.mark.parametrize("example", [mlp, char_transformer], ids=lambda module: module.__name__)
+def test_losses_are_those_of_the_cpu(example):
+    expected, actual = (example.train(device, 50)[1] for device in ("cpu", "npu"))
+    assert expected[-1] < 0.9 * expected[0]
+    assert actual == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["mlp", "char_transformer"])
+def test_draws_its_loss(name, tmp_path):
+    picture = tmp_path / "loss.png"
+    command = [sys.executable, FOLDER / f"{name}.py", "--steps", "20", "--out", picture]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "in 20 steps" in run.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
