@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: our figures beside the peers', in one run; JSON under `target/bench/`.
 
+mod ops;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -13,7 +15,7 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 2] = ["runtime", "memory"];
+const BENCHES: [&str; 3] = ["runtime", "memory", "ops"];
 
 /// Runs the named bench, or all.
 pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
@@ -26,8 +28,12 @@ pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
     let out = target_dir(root).join("bench");
     for bench in BENCHES.iter().filter(|b| name.is_none_or(|n| n == **b)) {
         announce(&format!("bench {bench}"));
-        let mut command = command(root, bench);
-        step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
+        if *bench == "ops" {
+            ops::measure(root, &toolkit, &out)?;
+        } else {
+            let mut command = command(root, bench);
+            step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
+        }
         println!("figures in {}", out.join(format!("{bench}.json")).display());
     }
     Ok(())

@@ -1,0 +1,153 @@
+"""`cargo xtask bench ops`: the time of operators on `npu` beside PyTorch's on `cpu`, in one process.
+
+Started once for each number of threads: CAIRN_WORKERS says how many. Both sides run the same calls in turns, round after
+round, and the best round of each counts. With --idle, only the tiny addition is timed: bench ops starts that with operators that
+do nothing, to know the share of the runtime.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import time
+
+import torch
+import torch_npu  # noqa: F401
+from torch.nn import functional as F
+
+THREADS = int(os.environ["CAIRN_WORKERS"])
+torch.set_num_threads(THREADS)
+
+
+def best(run, finish, seconds=0.05, rounds=1):
+    """The best time of one call over rounds of as many calls as fill `seconds`."""
+    run(1), finish()
+    count, took = 1, 0.0
+    while True:
+        began = time.perf_counter()
+        run(count), finish()
+        took = time.perf_counter() - began
+        if took > seconds / 4:
+            break
+        count *= 2
+    count = max(1, int(count * seconds / took))
+    least = took / count
+    for _ in range(rounds):
+        began = time.perf_counter()
+        run(count), finish()
+        least = min(least, (time.perf_counter() - began) / count)
+    return least, count
+
+
+def side(call, device, finish):
+    arguments = call.make(device)
+
+    def run(count):
+        with torch.no_grad():
+            for _ in range(count):
+                call.work(*arguments)
+
+    return run, finish
+
+
+class Call:
+    def __init__(self, name, goal, work, make):
+        self.name, self.goal, self.work, self.make = name, goal, work, make
+
+
+def tensors(*sizes, dtype=torch.float32):
+    return lambda device: [torch.linspace(-1, 1, torch.Size(size).numel()).reshape(size).to(dtype).to(device) for size in sizes]
+
+
+def block(x, mix, join, up, down, w1, b1, w2, b2):
+    """A transformer's block at sequence 128: attention of 8 heads over 512, then a layer of 2,048."""
+    batch, length, width = x.shape
+    normal = F.layer_norm(x, (width,), w1, b1)
+    query, key, value = (normal @ mix).view(batch, length, 3, 8, width // 8).permute(2, 0, 3, 1, 4)
+    weights = (query @ key.transpose(-2, -1) * 0.125).softmax(-1)
+    x = x + (weights @ value).transpose(1, 2).reshape(batch, length, width) @ join
+    return x + F.gelu(F.layer_norm(x, (width,), w2, b2) @ up) @ down
+
+
+BIG = 4 << 20  # floats: 16 MiB
+CALLS = [
+    Call("matmul 256", 1.03, torch.mm, tensors((256, 256), (256, 256))),
+    Call("matmul 1024", 1.03, torch.mm, tensors((1024, 1024), (1024, 1024))),
+    Call("matmul 256 bf16", None, torch.mm, tensors((256, 256), (256, 256), dtype=torch.bfloat16)),
+    Call("add 16 MiB", 1.0, lambda a, b, out: torch.add(a, b, out=out), tensors((BIG,), (BIG,), (BIG,))),
+    Call("mul by a number 16 MiB", 1.0, lambda a, out: torch.mul(a, 3.0, out=out), tensors((BIG,), (BIG,))),
+    Call("exp 16 MiB", 1.0, lambda a, out: torch.exp(a, out=out), tensors((BIG,), (BIG,))),
+    Call("gelu 16 MiB", 1.0, F.gelu, tensors((BIG,))),
+    Call("f16 add 16 MiB", 1.0, lambda a, b, out: torch.add(a, b, out=out), tensors((2 * BIG,), (2 * BIG,), (2 * BIG,), dtype=torch.float16)),
+    Call("transpose copy 16 MiB", 1.0, lambda a: a.t().contiguous(), tensors((2048, 2048))),
+    Call("sum 16 MiB", 1.0, torch.sum, tensors((BIG,))),
+    Call("sum over rows 16 MiB", 1.0, lambda a: a.sum(1), tensors((2048, 2048))),
+    Call("sum over columns 16 MiB", 1.0, lambda a: a.sum(0), tensors((2048, 2048))),
+    Call("max over rows 16 MiB", 1.0, lambda a: a.amax(1), tensors((2048, 2048))),
+    Call("softmax 2048x2048", 1.0, lambda a: a.softmax(-1), tensors((2048, 2048))),
+    Call("layer norm 2048x1024", 1.0, lambda a, w, b: F.layer_norm(a, (1024,), w, b), tensors((2048, 1024), (1024,), (1024,))),
+    Call("transformer block, sequence 128", 1.0, block, tensors((1, 128, 512), (512, 1536), (512, 512), (512, 2048), (2048, 512), (512,), (512,), (512,), (512,))),
+]  # fmt: skip
+
+
+def compare(call, rounds):
+    npu, cpu = side(call, "npu", torch.npu.synchronize), side(call, "cpu", lambda: None)
+    mine = theirs = float("inf")
+    for _ in range(rounds):
+        mine = min(mine, best(*npu)[0])
+        theirs = min(theirs, best(*cpu)[0])
+    return mine, theirs
+
+
+def tiny(rounds=8):
+    """Nanoseconds of `x + y` on 16 floats, from Python, the queue kept busy."""
+    x, y = (torch.ones(16, device="npu") for _ in range(2))
+
+    def run(count):
+        for _ in range(count):
+            x + y
+
+    return min(best(run, torch.npu.synchronize, seconds=0.1)[0] for _ in range(rounds)) * 1e9
+
+
+def door(rounds):
+    """Seconds of a product of 64x64 at the C door, and of torch.mm on the CPU."""
+    library = ctypes.CDLL(os.environ["CAIRN_BENCH_DOOR"])
+    library.products.restype = ctypes.c_double
+    a, b, c = (torch.ones(64, 64, device="npu") for _ in range(3))
+    torch.npu.synchronize()
+    addresses = [ctypes.c_void_p(tensor.data_ptr()) for tensor in (a, b, c)]
+    stream = ctypes.c_void_p(torch.npu.current_stream().npu_stream)
+    x, y, out = (torch.ones(64, 64) for _ in range(3))
+
+    def theirs(count):
+        with torch.no_grad():
+            for _ in range(count):
+                torch.mm(x, y, out=out)
+
+    mine, peer = float("inf"), float("inf")
+    for _ in range(rounds):
+        took = library.products(stream, 64, 2000, *addresses)
+        assert took > 0, "the C door failed"
+        mine = min(mine, took / 2000)
+        peer = min(peer, best(theirs, lambda: None)[0])
+    assert c.cpu().eq(64).all()
+    return mine, peer
+
+
+def main():
+    if "--idle" in sys.argv:
+        print(json.dumps({"tiny_ns": tiny()}))
+        return
+    rounds = int(os.environ.get("CAIRN_BENCH_ROUNDS", "6"))
+    rows = []
+    for call in CALLS:
+        mine, theirs = compare(call, rounds)
+        rows.append({"name": call.name, "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": call.goal})
+    mine, theirs = door(rounds)
+    rows.append({"name": "matmul 64, C door", "npu_us": mine * 1e6, "cpu_us": theirs * 1e6, "ratio": mine / theirs, "goal": 0.8})
+    print(json.dumps({"threads": THREADS, "rows": rows, "tiny_ns": tiny()}))
+
+
+if __name__ == "__main__":
+    main()
