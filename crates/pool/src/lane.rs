@@ -2,7 +2,9 @@
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
-use crate::index::Index;
+use crate::ground::Ground;
+use crate::quick::{Freed, Quick};
+use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +12,6 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::ops::Range;
 
-/// Sizes whose last freed block is kept at hand.
-const QUICK: usize = 64;
 /// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
 const FREED: u64 = u64::MAX;
 /// The credit of a lane that is the only one.
@@ -35,7 +35,7 @@ pub(crate) struct Total {
 /// What a lane has, under its lock. Blocks that were freed may be in three places:
 ///
 /// ```text
-/// free on the lane's own stream ──> quick (one of each size) ──> hole with the epoch of the free
+/// free on the lane's own stream ──> quick (a few of a size)  ──> hole with the epoch of the free
 /// free elsewhere, or used there ──> waiting, until that is ordered or done ──> hole
 /// ```
 ///
@@ -46,19 +46,13 @@ pub(crate) struct Total {
 /// stream that they are not ordered before: the order may be broken meanwhile, by an abort.
 pub(crate) struct Inner {
     pub tlsf: Tlsf,
-    quick: [Quick; QUICK],
+    quick: Quick,
+    starts: Starts,
     waiting: Vec<Waiting>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     debts: Clock,
     counts: Figures,
     credit: u64,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Quick {
-    granules: u64,
-    id: BlockId,
-    stamp: u64,
 }
 
 /// A freed block that other streams may still use, up to these points.
@@ -70,11 +64,18 @@ struct Waiting {
     others: Clock,
 }
 
+impl Waiting {
+    fn freed(&self) -> Freed {
+        Freed { id: self.id, stamp: self.stamp }
+    }
+}
+
 impl Lane {
     pub fn new(stream: StreamIndex) -> Lane {
         let inner = Inner {
             tlsf: Tlsf::new(),
-            quick: [Quick::default(); QUICK],
+            quick: Quick::new(),
+            starts: Starts::new(),
             waiting: Vec::new(),
             uses: HashMap::new(),
             debts: Clock::new(),
@@ -89,19 +90,6 @@ impl Lane {
         self.inner.lock()
     }
 
-    /// What [`Index`] keeps of a block of this lane.
-    #[inline]
-    fn key(&self, id: BlockId) -> u64 {
-        u64::from(self.stream) << 32 | (u64::from(id) + 1)
-    }
-
-    /// The stream and the block that a number of [`Index`] names.
-    #[inline]
-    pub fn named_by(key: u64) -> Option<(StreamIndex, BlockId)> {
-        let id = (key as u32).checked_sub(1)?;
-        Some(((key >> 32) as StreamIndex, id))
-    }
-
     /// Takes a block from what this lane has at hand.
     #[inline]
     pub fn take(
@@ -109,14 +97,14 @@ impl Lane {
         inner: &mut Inner,
         bytes: u64,
         align: u64,
-        index: &Index,
+        ground: &Ground,
         total: &Total,
     ) -> Option<Grant> {
         if let Some(grant) = inner.take_quick(bytes, align) {
             inner.hold(grant.size, bytes, total);
             return Some(grant);
         }
-        self.take_fitting(inner, bytes, align, index, total)
+        self.take_fitting(inner, bytes, align, ground, total)
     }
 
     /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
@@ -127,16 +115,17 @@ impl Lane {
         range: Range<u64>,
         owed: &Clock,
         bytes: u64,
-        index: &Index,
+        ground: &Ground,
         total: &Total,
     ) -> Option<Grant> {
+        ground.settle(range.clone(), self.stream);
         let whole = inner.tlsf.add_live(range)?;
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);
         }
         inner.debts.join(owed);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
-        self.enter(inner, whole.id, bytes, index, total)
+        self.enter(inner, whole.id, bytes, ground, total)
     }
 
     fn enter(
@@ -144,12 +133,13 @@ impl Lane {
         inner: &mut Inner,
         id: BlockId,
         bytes: u64,
-        index: &Index,
+        ground: &Ground,
         total: &Total,
     ) -> Option<Grant> {
         let (grant, note) = inner.tlsf.get_mut(id)?;
         *note = bytes;
-        index.set(grant.offset, self.key(id));
+        ground.begin(grant.offset);
+        inner.starts.add(grant.offset, id);
         inner.hold(grant.size, bytes, total);
         Some(grant)
     }
@@ -160,11 +150,16 @@ impl Lane {
         inner: &mut Inner,
         bytes: u64,
         align: u64,
-        index: &Index,
+        ground: &Ground,
         total: &Total,
     ) -> Option<Grant> {
-        let grant = inner.tlsf.alloc(bytes, align)?;
-        self.enter(inner, grant.id, bytes, index, total)
+        let Inner { tlsf, starts, .. } = inner;
+        let grant = tlsf.alloc_noting(bytes, align, bytes, |id, offset| {
+            ground.begin(offset);
+            starts.add(offset, id);
+        })?;
+        inner.hold(grant.size, bytes, total);
+        Some(grant)
     }
 }
 
@@ -188,12 +183,10 @@ impl Inner {
     #[inline]
     fn take_quick(&mut self, bytes: u64, align: u64) -> Option<Grant> {
         let granules = bytes.div_ceil(GRANULE).max(1);
-        let quick = &mut self.quick[slot(granules)];
-        if quick.granules != granules || align > GRANULE {
+        if align > GRANULE {
             return None;
         }
-        quick.granules = 0;
-        let (grant, note) = self.tlsf.get_mut(quick.id)?;
+        let (grant, note) = self.tlsf.get_mut(self.quick.take(granules)?)?;
         *note = bytes;
         Some(grant)
     }
@@ -233,36 +226,47 @@ impl Inner {
         }
     }
 
-    /// The block, if it is held and begins at `offset`, and the bytes that were asked for.
-    pub fn held(&mut self, id: BlockId, offset: u64) -> Option<(Grant, u64)> {
-        let (grant, &mut bytes) = self.tlsf.get_mut(id)?;
-        (grant.offset == offset && bytes != FREED).then_some((grant, bytes))
+    #[inline]
+    fn find(&self, offset: u64) -> Option<BlockId> {
+        let begins_there = |id| self.tlsf.get(id).is_some_and(|grant| grant.offset == offset);
+        self.starts.find(offset, begins_there)
     }
 
-    /// Ends a block that only the lane's stream may use still, up to `stamp()`, and returns its size.
-    /// `None` if it is not held, does not begin at `offset`, or may be used elsewhere.
+    /// The held block that begins at `offset`, and the bytes that were asked for.
+    pub fn held(&mut self, offset: u64) -> Option<(Grant, u64)> {
+        let (grant, &mut bytes) = self.tlsf.get_mut(self.find(offset)?)?;
+        (bytes != FREED).then_some((grant, bytes))
+    }
+
+    /// Makes a hole of a block that ended.
+    fn release(&mut self, freed: Freed) {
+        if let Some(grant) = self.tlsf.get(freed.id) {
+            self.starts.remove(grant.offset, freed.id);
+            self.tlsf.free(freed.id, freed.stamp);
+        }
+    }
+
+    /// Ends the block that begins at `offset` and that only the lane's stream may use still, up to
+    /// `stamp()`; returns its size. `None` if none is held there, or it may be used elsewhere.
     #[inline]
     pub fn free_quick(
         &mut self,
-        id: BlockId,
         offset: u64,
         stamp: impl FnOnce() -> u64,
         total: &Total,
     ) -> Option<u64> {
+        let id = self.find(offset)?;
         if !self.uses.is_empty() && self.uses.contains_key(&id) {
             return None;
         }
         let (grant, note) = self.tlsf.get_mut(id)?;
-        if grant.offset != offset || *note == FREED {
+        if *note == FREED {
             return None;
         }
         let bytes = std::mem::replace(note, FREED);
         self.let_go(grant.size, bytes, total);
-        let granules = grant.size / GRANULE;
-        let quick = &mut self.quick[slot(granules)];
-        let before = std::mem::replace(quick, Quick { granules, id, stamp: stamp() });
-        if before.granules != 0 {
-            self.tlsf.free(before.id, before.stamp);
+        if let Some(freed) = self.quick.put(grant.size / GRANULE, Freed { id, stamp: stamp() }) {
+            self.release(freed);
         }
         Some(grant.size)
     }
@@ -292,7 +296,7 @@ impl Inner {
 
     /// A block that ended may be used again on the lane's stream, and elsewhere after `stamp`.
     pub fn free_now(&mut self, grant: Grant, stamp: u64) {
-        self.tlsf.free(grant.id, stamp);
+        self.release(Freed { id: grant.id, stamp });
     }
 
     /// A block that ended may not be used again before these points of other streams.
@@ -320,32 +324,30 @@ impl Inner {
 
     /// Makes holes of what is at hand, and of what waited as far as it is done.
     pub fn gather(&mut self, done: impl Fn(Epoch) -> bool) {
-        for quick in &mut self.quick {
-            if std::mem::take(&mut quick.granules) != 0 {
-                self.tlsf.free(quick.id, quick.stamp);
-            }
-        }
-        let tlsf = &mut self.tlsf;
+        let mut over = Vec::new();
+        self.quick.drain(|freed| over.push(freed));
         self.waiting.retain(|w| {
-            let over = w.others.marks().iter().all(|&epoch| done(epoch));
-            if over {
-                tlsf.free(w.id, w.stamp);
+            let waits = w.others.marks().iter().any(|&epoch| !done(epoch));
+            if !waits {
+                over.push(w.freed());
             }
-            !over
+            waits
         });
+        over.into_iter().for_each(|freed| self.release(freed));
     }
 
     /// Makes holes of what waited and is ordered before the lane's stream; the lane owes it from now on.
     pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
-        let (tlsf, debts) = (&mut self.tlsf, &mut self.debts);
+        let (mut over, debts) = (Vec::new(), &mut self.debts);
         self.waiting.retain(|w| {
-            let over = ordered(&w.others);
-            if over {
-                tlsf.free(w.id, w.stamp);
+            let is_ordered = ordered(&w.others);
+            if is_ordered {
+                over.push(w.freed());
                 debts.join(&w.others);
             }
-            !over
+            !is_ordered
         });
+        over.into_iter().for_each(|freed| self.release(freed));
     }
 
     /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream
@@ -369,6 +371,8 @@ impl Inner {
         };
         let at = self.waiting.iter().position(fits)?;
         let found = self.waiting.swap_remove(at);
+        let offset = self.tlsf.get(found.id)?.offset;
+        self.starts.remove(offset, found.id);
         owed.raise(Epoch { stream: lane, seq: found.stamp });
         owed.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
@@ -390,8 +394,7 @@ impl Inner {
         };
         self.tlsf.any_holes().for_each(|(size, stamp)| add(size, stamp, &[]));
         self.waiting.iter().for_each(|w| add(w.size, w.stamp, w.others.marks()));
-        let quick = self.quick.iter().filter(|q| q.granules != 0);
-        quick.for_each(|q| add(q.granules * GRANULE, q.stamp, &[]));
+        self.quick.iter().for_each(|(size, stamp)| add(size, stamp, &[]));
         (bytes, clock)
     }
 
@@ -424,7 +427,7 @@ impl Inner {
     /// The figures, but for what is waiting.
     pub fn figures(&self) -> Figures {
         let reserved = self.tlsf.total();
-        let quick = self.quick.iter().map(|q| q.granules * GRANULE).max().unwrap_or(0);
+        let quick = self.quick.iter().map(|(size, _)| size).max().unwrap_or(0);
         Figures {
             reserved,
             peak_reserved: self.counts.peak_reserved.max(reserved),
@@ -439,9 +442,4 @@ impl Inner {
         self.tlsf.add(range, 0);
         self.counts.peak_reserved = self.counts.peak_reserved.max(self.tlsf.total());
     }
-}
-
-#[inline]
-fn slot(granules: u64) -> usize {
-    (granules ^ granules >> 6 ^ granules >> 12) as usize % QUICK
 }

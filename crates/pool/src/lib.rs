@@ -5,10 +5,14 @@
 
 pub mod clock;
 mod figures;
+mod ground;
 pub mod index;
 mod lane;
+mod piece;
 mod pool;
 mod progress;
+mod quick;
+mod starts;
 pub mod tlsf;
 
 pub use figures::{Figures, Owner};

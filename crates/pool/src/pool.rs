@@ -2,8 +2,10 @@
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::index::{Index, unset};
+use crate::ground::Ground;
+use crate::index::unset;
 use crate::lane::{Inner, Lane, Total};
+use crate::piece::{Piece, side_by_side};
 use crate::progress::{Backing, Progress};
 use crate::tlsf::{GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
@@ -44,7 +46,7 @@ const HELPING: RangeInclusive<u64> = 64 << 10..=1 << 20;
 pub struct Pool<P, B> {
     progress: P,
     backing: B,
-    index: Index,
+    ground: Ground,
     total: Total,
     shelves: Box<[OnceLock<Shelf>; SHELVES]>,
     highest: AtomicUsize,
@@ -59,6 +61,14 @@ struct Root {
     peak_reserved: u64,
     lanes: usize,
     end: u64,
+}
+
+/// A held block, and the lane that it is of, locked.
+struct Held<'a> {
+    lane: &'a Lane,
+    inner: MutexGuard<'a, Inner>,
+    grant: Grant,
+    bytes: u64,
 }
 
 /// How a request ended. Only `Ready` is memory; the others say what would help.
@@ -108,7 +118,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         Pool {
             progress,
             backing,
-            index: Index::default(),
+            ground: Ground::default(),
             total: Total::default(),
             shelves: unset(),
             highest: AtomicUsize::new(0),
@@ -135,7 +145,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         if let Some(lane) = self.lane(stream) {
             let mut inner = lane.lock();
             if self.is_clear(lane, &mut inner)
-                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.index, &self.total)
+                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.ground, &self.total)
             {
                 return grant.into();
             }
@@ -147,13 +157,9 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     /// stream, to the block's own and to those recorded, up to now, may still use it.
     #[inline]
     pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
-        let named = Lane::named_by(self.index.get(offset));
-        if let (Some((owner, id)), Some(lane)) = (named, self.lane(stream))
-            && owner == stream
-        {
-            let mut inner = lane.lock();
+        if let Some(lane) = self.lane(stream) {
             let stamp = || self.progress.submitted(stream);
-            if let Some(size) = inner.free_quick(id, offset, stamp, &self.total) {
+            if let Some(size) = lane.lock().free_quick(offset, stamp, &self.total) {
                 return Ok(size);
             }
         }
@@ -163,9 +169,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
-        let (lane, id) = self.owner(offset)?;
-        let mut inner = lane.lock();
-        let (grant, bytes) = inner.held(id, offset).ok_or(Wrong::NotHeld)?;
+        let Held { lane, mut inner, grant, bytes } = self.held(offset)?;
         let stamp = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
         let uses = inner.end(grant, bytes, &self.total);
@@ -182,27 +186,24 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
     /// stream by then is waited for too.
     pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), Wrong> {
-        let (lane, id) = self.owner(offset)?;
-        let mut inner = lane.lock();
-        inner.held(id, offset).ok_or(Wrong::NotHeld)?;
+        let Held { lane, mut inner, grant, .. } = self.held(offset)?;
         if stream != lane.stream {
-            inner.record_use(id, stream);
+            inner.record_use(grant.id, stream);
         }
         Ok(())
     }
 
     /// The size of a held block, and the stream it was taken for.
     pub fn find(&self, offset: u64) -> Option<(u64, StreamIndex)> {
-        let (lane, id) = self.owner(offset).ok()?;
-        let (grant, _) = lane.lock().held(id, offset)?;
-        Some((grant.size, lane.stream))
+        let held = self.held(offset).ok()?;
+        Some((held.grant.size, held.lane.stream))
     }
 
     /// True if the held block was taken for this stream and no use elsewhere was recorded.
     pub fn is_only_of(&self, offset: u64, stream: StreamIndex) -> bool {
-        let Ok((lane, id)) = self.owner(offset) else { return false };
-        let mut inner = lane.lock();
-        lane.stream == stream && inner.held(id, offset).is_some() && !inner.is_used_elsewhere(id)
+        self.held(offset).is_ok_and(|Held { lane, inner, grant, .. }| {
+            lane.stream == stream && !inner.is_used_elsewhere(grant.id)
+        })
     }
 
     /// Gives free memory back to the backing until it has at most `keep` bytes from there; returns how
@@ -319,10 +320,18 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         (0..highest as StreamIndex).filter_map(|stream| self.lane(stream))
     }
 
-    #[inline]
-    fn owner(&self, offset: u64) -> Result<(&Lane, u32), Wrong> {
-        let (stream, id) = Lane::named_by(self.index.get(offset)).ok_or(Wrong::Unknown)?;
-        Ok((self.lane(stream).ok_or(Wrong::Unknown)?, id))
+    /// The held block that begins at an offset: most likely of the stream that got memory there last.
+    fn held(&self, offset: u64) -> Result<Held<'_>, Wrong> {
+        if !self.ground.has_begun(offset) {
+            return Err(Wrong::Unknown);
+        }
+        let likely = self.ground.stream(offset).and_then(|stream| self.lane(stream));
+        let find = |lane| {
+            let mut inner = Lane::lock(lane);
+            let (grant, bytes) = inner.held(offset)?;
+            Some(Held { lane, inner, grant, bytes })
+        };
+        likely.into_iter().chain(self.lanes()).find_map(find).ok_or(Wrong::NotHeld)
     }
 
     /// True if whatever runs on `stream` from now on runs after all these points.
@@ -448,14 +457,11 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
             None => match self.cut_from_others(lane, bytes, align) {
                 Some(found) => found,
-                None => {
-                    self.reclaim(root);
-                    (self.cut_from_root(root, bytes, align)?, Clock::new())
-                }
+                None => (self.join_up(root, bytes, align)?, Clock::new()),
             },
         };
         let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &owed, bytes, &self.index, &self.total)
+        lane.take_first(&mut inner, range, &owed, bytes, &self.ground, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
@@ -464,15 +470,15 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         if !self.is_clear(lane, &mut inner) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.index, &self.total).or_else(|| {
+        lane.take(&mut inner, bytes, align, &self.ground, &self.total).or_else(|| {
             inner.gather_ordered(|clock| self.may_use(lane.stream, clock));
-            lane.take(&mut inner, bytes, align, &self.index, &self.total)
+            lane.take(&mut inner, bytes, align, &self.ground, &self.total)
         })
     }
 
     fn cut_from_root(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
-        let helping = bytes.saturating_add(bytes.clamp(*HELPING.start(), *HELPING.end()));
-        let grant = root.tlsf.alloc(helping, align).or_else(|| root.tlsf.alloc(bytes, align))?;
+        let more = bytes.saturating_add(helping(bytes));
+        let grant = root.tlsf.alloc(more, align).or_else(|| root.tlsf.alloc(bytes, align))?;
         root.tlsf.take_out(grant.id)
     }
 
@@ -510,6 +516,50 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             }
         }
         None
+    }
+
+    /// Room for a block where holes of several lanes meet. All of them are done with.
+    fn join_up(&self, root: &mut Root, bytes: u64, align: u64) -> Option<Range<u64>> {
+        let need = bytes.max(1).checked_next_multiple_of(GRANULE)?;
+        let of_root = root.tlsf.holes_where(|_| true);
+        let mut pieces: Vec<Piece> =
+            of_root.map(|(id, range)| Piece { range, lane: None, id }).collect();
+        for lane in self.lanes() {
+            let finished = self.progress.finished(lane.stream);
+            let mut inner = lane.lock();
+            self.gather(&mut inner);
+            if inner.debts().marks().is_empty() {
+                let holes = inner.tlsf.holes_where(|stamp| stamp <= finished);
+                pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
+            }
+        }
+        if pieces.iter().map(|p| p.range.end - p.range.start).sum::<u64>() < need {
+            return None;
+        }
+        let pieces = side_by_side(pieces, need, align.max(GRANULE), helping(need))?;
+        let mut whole = pieces.first()?.range.clone();
+        whole.end = pieces.last()?.range.end;
+        for (count, piece) in pieces.iter().enumerate() {
+            let taken = match piece.lane {
+                None => root.tlsf.take_out_of(piece.id, &piece.range),
+                Some(lane) => self.take_done(lane, piece),
+            };
+            if !taken {
+                pieces[..count].iter().for_each(|piece| root.tlsf.add(piece.range.clone(), 0));
+                self.reclaim(root);
+                return self.cut_from_root(root, bytes, align);
+            }
+        }
+        Some(whole)
+    }
+
+    /// Takes a piece out of a lane, if it is still a hole there and done with.
+    fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
+        let finished = self.progress.finished(lane.stream);
+        let mut inner = lane.lock();
+        inner.debts().marks().is_empty()
+            && inner.tlsf.stamp(piece.id).is_some_and(|stamp| stamp <= finished)
+            && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
 
     /// Moves every hole that is done with from the lanes to the root.
@@ -571,7 +621,7 @@ impl<P: Progress, B: Backing> Pool<P, B> {
                     root.end = range.end;
                     let mut inner = lane.lock();
                     let is_clear = self.is_clear(lane, &mut inner);
-                    let (index, total) = (&self.index, &self.total);
+                    let (ground, total) = (&self.ground, &self.total);
                     let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
                         // The lane keeps a little over; much more than it needs is for all.
                         let over = more.saturating_add(*HELPING.end());
@@ -580,13 +630,14 @@ impl<P: Progress, B: Backing> Pool<P, B> {
                             _ => range.end.min(range.start.saturating_add(over)),
                         };
                         root.tlsf.add(kept..range.end, 0);
+                        self.ground.settle(range.start..kept, lane.stream);
                         inner.add(range.start..kept);
-                        lane.take(&mut inner, bytes, align, index, total)
+                        lane.take(&mut inner, bytes, align, ground, total)
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
                             let owed = Clock::new();
-                            lane.take_first(&mut inner, piece, &owed, bytes, index, total)
+                            lane.take_first(&mut inner, piece, &owed, bytes, ground, total)
                         })
                     };
                     if let Some(grant) = granted {
@@ -630,4 +681,9 @@ impl<P: Progress, B: Backing> Pool<P, B> {
         }
         before - root.reserved
     }
+}
+
+/// What a lane gets beyond its need.
+fn helping(bytes: u64) -> u64 {
+    bytes.clamp(*HELPING.start(), *HELPING.end())
 }

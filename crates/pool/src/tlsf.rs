@@ -9,8 +9,6 @@ pub const GRANULE: u64 = 512;
 const SPLIT: u32 = 5;
 const FIRST: usize = 56;
 const CLASSES: usize = FIRST << SPLIT;
-/// Holes of its own class that a request looks at before it takes a larger one.
-const PEEK: usize = 4;
 const NONE: u32 = u32::MAX;
 const LIVE: u32 = u32::MAX - 1;
 const EDGE: u32 = u32::MAX - 2;
@@ -44,7 +42,7 @@ pub struct Grant {
 /// power of two, so that the sizes in one class differ by at most 3 %.
 ///
 /// **Fit.** `alloc` returns `None` only when *no* hole can hold the aligned request. It looks at
-/// the newest holes of the request's own class (so a block freed is found again by the same size),
+/// the newest hole of the request's own class (so a block freed is found again by the same size),
 /// then takes any hole of the next class up, then any that is large enough to be aligned within.
 /// These steps take constant time. Only if all fail, hence before growth or exhaustion, it walks
 /// the holes whose classes lie between the request's and that of request plus alignment.
@@ -183,9 +181,30 @@ impl Tlsf {
     /// Takes `size` bytes (rounded up to whole granules, at least one) at a multiple of `align`, a
     /// power of two; less than a granule means a granule. `None` if no hole can hold that.
     pub fn alloc(&mut self, size: u64, align: u64) -> Option<Grant> {
+        self.alloc_noting(size, align, 0, |_, _| ())
+    }
+
+    /// The same; the block carries `note`, and `named` hears its id and offset as soon as they are known.
+    #[inline]
+    pub fn alloc_noting(
+        &mut self,
+        size: u64,
+        align: u64,
+        note: u64,
+        named: impl FnOnce(BlockId, u64),
+    ) -> Option<Grant> {
         let (need, align) = granules(size, align)?;
         let (hole, start) = self.fit(need, align)?;
-        Some(self.grant(hole, start, need))
+        let whole = self.blocks[hole as usize].size == need;
+        named(if whole { hole } else { self.next_id() }, start * GRANULE);
+        let grant = self.grant(hole, start, need);
+        self.blocks[grant.id as usize].note = note;
+        Some(grant)
+    }
+
+    /// The id of the next new block.
+    fn next_id(&self) -> BlockId {
+        if self.spare == NONE { self.blocks.len() as u32 } else { self.spare }
     }
 
     /// The same, from a hole whose stamp `fits`, and that stamp. `None` if there is no such hole: looks
@@ -222,6 +241,7 @@ impl Tlsf {
         self.get(rest)
     }
 
+    #[inline]
     fn grant(&mut self, hole: u32, start: u64, need: u64) -> Grant {
         let id = self.carve(hole, start, need);
         self.live += need;
@@ -309,6 +329,18 @@ impl Tlsf {
             ranges.extend(self.take_out(grant.id));
         }
         ranges
+    }
+
+    /// Takes a range out of the ranges, if it lies inside the hole with this id. True if it does.
+    pub fn take_out_of(&mut self, hole: BlockId, range: &Range<u64>) -> bool {
+        let (start, end) = (range.start / GRANULE, range.end / GRANULE);
+        let block = self.blocks.get(hole as usize).filter(|_| self.hole_size(hole).is_some());
+        let inside = block.is_some_and(|b| b.start <= start && end <= b.start + b.size);
+        if inside {
+            let grant = self.grant(hole, start, end - start);
+            self.take_out(grant.id);
+        }
+        inside
     }
 
     /// Takes a range that lies inside one hole out of the ranges.
@@ -399,9 +431,27 @@ impl Tlsf {
             .map(|b| (b.size * GRANULE, b.note))
     }
 
+    /// The holes whose stamp `fits`, in no order, with their ids.
+    pub fn holes_where(
+        &self,
+        fits: impl Fn(u64) -> bool,
+    ) -> impl Iterator<Item = (BlockId, Range<u64>)> {
+        std::iter::successors(self.holes_from(0), |c| self.holes_from(c + 1))
+            .flat_map(|c| self.list(c))
+            .map(|id| (id, &self.blocks[id as usize]))
+            .filter(move |(_, b)| fits(b.note))
+            .map(|(id, b)| (id, b.start * GRANULE..(b.start + b.size) * GRANULE))
+    }
+
     /// The live blocks, by address. Walks all blocks.
     pub fn live(&self) -> impl Iterator<Item = Grant> {
         self.walk().filter_map(|id| self.get(id))
+    }
+
+    /// The stamp of the hole with this id.
+    pub fn stamp(&self, id: BlockId) -> Option<u64> {
+        let block = self.blocks.get(id as usize)?;
+        self.hole_size(id).map(|_| block.note)
     }
 
     /// The live block with this id.
@@ -427,6 +477,7 @@ impl Tlsf {
         })
     }
 
+    #[inline]
     fn within(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
         let hole = &self.blocks[id as usize];
         let start = (hole.start + align - 1) & !(align - 1);
@@ -436,7 +487,10 @@ impl Tlsf {
     fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
         let within = |id: u32| self.within(id, need, align);
         let own = class(need);
-        if let Some(found) = self.list(own).take(PEEK).find_map(within) {
+        let newest = self.heads[own];
+        if newest != NONE
+            && let Some(found) = within(newest)
+        {
             return Some(found);
         }
         if let Some(found) = self.holes_from(class_above(need)).and_then(|c| within(self.heads[c]))
@@ -456,6 +510,7 @@ impl Tlsf {
     }
 
     /// The smallest class from `class` on that has a hole.
+    #[inline]
     fn holes_from(&self, class: usize) -> Option<usize> {
         let (first, second) = (class >> SPLIT, class & 31);
         let seconds = self.seconds[first] & (!0 << second);
@@ -477,16 +532,19 @@ impl Tlsf {
         })
     }
 
+    #[inline]
     fn hole_size(&self, id: u32) -> Option<u64> {
         let block = &self.blocks[id as usize];
         (block.prev < SPARE || block.prev == NONE).then_some(block.size)
     }
 
+    #[inline]
     fn raise(&mut self, id: u32, stamp: u64) {
         let note = &mut self.blocks[id as usize].note;
         *note = stamp.max(*note);
     }
 
+    #[inline]
     fn link(&mut self, id: u32) {
         let class = class(self.blocks[id as usize].size);
         let next = std::mem::replace(&mut self.heads[class], id);
@@ -500,6 +558,7 @@ impl Tlsf {
         }
     }
 
+    #[inline]
     fn unlink(&mut self, id: u32) {
         let Block { size, prev, next, .. } = self.blocks[id as usize];
         if next != NONE {
@@ -521,6 +580,7 @@ impl Tlsf {
     }
 
     /// Makes `need` granules from `start` in `hole` a block of their own, and what is left holes.
+    #[inline]
     fn carve(&mut self, hole: u32, start: u64, need: u64) -> u32 {
         let Block { start: from, size, left, right, note, .. } = self.blocks[hole as usize];
         let (front, end) = (start - from, start + need);
@@ -546,6 +606,7 @@ impl Tlsf {
     }
 
     /// Moves the ends of a hole; it changes lists only if it changes class.
+    #[inline]
     fn resize(&mut self, id: u32, start: u64, size: u64) {
         let moves = class(self.blocks[id as usize].size) != class(size);
         if moves {
@@ -559,6 +620,7 @@ impl Tlsf {
     }
 
     /// A new live block between two neighbours.
+    #[inline]
     fn add_between(&mut self, left: u32, right: u32, start: u64, size: u64) -> u32 {
         let id =
             self.new_block(Block { start, size, left, right, prev: LIVE, next: NONE, note: 0 });
@@ -573,6 +635,7 @@ impl Tlsf {
         self.new_block(Block { start: at, size: 0, left, right, prev: EDGE, next: NONE, note: 0 })
     }
 
+    #[inline]
     fn new_block(&mut self, block: Block) -> u32 {
         let id = self.spare;
         if id != NONE {
@@ -583,17 +646,20 @@ impl Tlsf {
         (self.blocks.len() - 1) as u32
     }
 
+    #[inline]
     fn drop_between(&mut self, left: u32, id: u32, right: u32) {
         self.join(left, right);
         self.drop_block(id);
     }
 
+    #[inline]
     fn drop_block(&mut self, id: u32) {
         let block = &mut self.blocks[id as usize];
         block.prev = SPARE;
         block.next = std::mem::replace(&mut self.spare, id);
     }
 
+    #[inline]
     fn join(&mut self, left: u32, right: u32) {
         self.blocks[left as usize].right = right;
         self.blocks[right as usize].left = left;
@@ -612,17 +678,20 @@ impl std::fmt::Debug for Tlsf {
 }
 
 /// The class that holds holes of `size` granules.
+#[inline]
 fn class(size: u64) -> usize {
     let shift = (size | 1 << SPLIT).ilog2() - SPLIT;
     ((shift as usize) << SPLIT) + (size >> shift) as usize
 }
 
 /// The first class of which every hole has at least `size` granules.
+#[inline]
 fn class_above(size: u64) -> usize {
     let shift = (size | 1 << SPLIT).ilog2() - SPLIT;
     class(size + (1 << shift) - 1)
 }
 
+#[inline]
 fn granules(size: u64, align: u64) -> Option<(u64, u64)> {
     align.is_power_of_two().then(|| (size.div_ceil(GRANULE).max(1), align.div_ceil(GRANULE)))
 }

@@ -184,3 +184,34 @@ fn peaks_are_exact_for_one_stream_and_can_be_reset() {
     ready(pool.allocate(8 * MIB - KIB, GRANULE, 1));
     assert_eq!(pool.figures().reserved, reserved);
 }
+
+#[test]
+fn holes_of_several_streams_join_up_and_the_rest_stays_where_it_is() {
+    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), u64::MAX);
+    let blocks: Vec<u64> = (0..8).map(|n| ready(pool.allocate(4 * MIB, GRANULE, n % 2))).collect();
+    for at in [0, 3, 4, 6] {
+        pool.free(blocks[at], at as u32 % 2).unwrap();
+    }
+    let reserved = pool.figures().reserved;
+    assert_eq!(ready(pool.allocate(7 * MIB, GRANULE, 2)), blocks[3]);
+    assert_eq!(pool.figures().reserved, reserved);
+    let of = |stream| pool.figures_of(stream).unwrap().reserved;
+    assert_eq!((of(0), of(1), of(2)), (12 * MIB, 12 * MIB, 8 * MIB));
+    assert_eq!(pool.find(blocks[3]), Some((7 * MIB, 2)));
+    assert_eq!(pool.find(blocks[5]), Some((4 * MIB, 1)));
+}
+
+#[test]
+fn a_block_is_found_whoever_has_the_memory_around_it() {
+    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), u64::MAX);
+    let blocks: Vec<u64> = (0..60).map(|n| ready(pool.allocate(KIB, GRANULE, n % 7))).collect();
+    for (stream, &block) in (0..7).cycle().zip(&blocks) {
+        assert_eq!(pool.find(block), Some((KIB, stream)));
+        assert_eq!(pool.find(block + GRANULE), None);
+    }
+    for &block in &blocks {
+        assert_eq!(pool.free(block, 7), Ok(KIB));
+        assert_eq!(pool.free(block, 7), Err(Wrong::NotHeld));
+        assert_eq!(pool.record_use(block + GRANULE, 7), Err(Wrong::Unknown));
+    }
+}

@@ -13,6 +13,7 @@ enum Op {
     Free(usize),
     TakeOut(usize),
     TakeOutHoles(u64),
+    TakeOutOf(usize, u64, u64),
     PutBack(usize),
 }
 
@@ -25,6 +26,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => any::<usize>().prop_map(Op::Free),
         2 => any::<usize>().prop_map(Op::TakeOut),
         1 => (0u64..9).prop_map(Op::TakeOutHoles),
+        1 => (any::<usize>(), 0u64..99, 1u64..99).prop_map(|(w, a, b)| Op::TakeOutOf(w, a, b)),
         2 => any::<usize>().prop_map(Op::PutBack),
     ]
 }
@@ -160,6 +162,25 @@ proptest! {
                     prop_assert_eq!(&taken, &expected);
                     model.holes.retain(|_, h| h.1 < from);
                     model.out.extend(taken);
+                }
+                Op::TakeOutOf(..) if model.holes.is_empty() => {}
+                Op::TakeOutOf(which, from, granules) => {
+                    let mut holes: Vec<_> = tlsf.holes_where(|stamp| stamp < 99).collect();
+                    holes.sort_by_key(|(_, range)| range.start);
+                    let expected = model.holes.iter().map(|(&o, &(s, _))| o..o + s);
+                    prop_assert!(holes.iter().map(|(_, range)| range.clone()).eq(expected));
+                    let (id, hole) = holes[which % holes.len()].clone();
+                    let (size, stamp) = model.holes[&hole.start];
+                    prop_assert_eq!(tlsf.stamp(id), Some(stamp));
+                    let start = hole.start + from % (size / GRANULE) * GRANULE;
+                    let part = start..start + granules * GRANULE;
+                    let inside = part.end <= hole.end;
+                    prop_assert_eq!(tlsf.take_out_of(id, &part), inside);
+                    if inside {
+                        model.take(Grant { id: 0, offset: start, size: part.end - start });
+                        model.live.remove(&start);
+                        model.out.push(part);
+                    }
                 }
                 Op::PutBack(_) if model.out.is_empty() => {}
                 Op::PutBack(which) => {

@@ -1,0 +1,147 @@
+//! What a pool knows of its offsets without asking a lane.
+
+use crate::clock::StreamIndex;
+use crate::index::unset;
+use crate::tlsf::GRANULE;
+use std::ops::Range;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const LEAF: u32 = 14;
+const MIDDLE: u32 = 12;
+const TOP: u32 = 13;
+/// Granules in a plot.
+const PLOT: u32 = 7;
+
+type Middle = Box<[OnceLock<Box<Leaf>>; 1 << MIDDLE]>;
+type Top = Box<[OnceLock<Middle>; 1 << TOP]>;
+
+/// Two things about 256 TiB of offsets: where a block ever began, a bit for each granule; and for each plot
+/// of 64 KiB the stream that got memory there last, which most of its blocks belong to.
+///
+/// Readers and writers take no lock. 2.5 KiB for every 8 MiB of which something is known.
+pub(crate) struct Ground {
+    top: Top,
+}
+
+struct Leaf {
+    begun: [AtomicU64; 1 << (LEAF - 6)],
+    streams: [AtomicU32; 1 << (LEAF - PLOT)],
+}
+
+impl Default for Ground {
+    fn default() -> Self {
+        Ground { top: unset() }
+    }
+}
+
+impl Ground {
+    /// True if a block ever began at this offset.
+    pub fn has_begun(&self, offset: u64) -> bool {
+        let granule = offset / GRANULE;
+        let bits = self.leaf(granule).filter(|_| offset.is_multiple_of(GRANULE));
+        bits.is_some_and(|leaf| {
+            leaf.begun[word(granule)].load(Ordering::Acquire) >> (granule % 64) & 1 != 0
+        })
+    }
+
+    /// A block begins at this offset.
+    ///
+    /// # Panics
+    /// If the offset is beyond the table.
+    #[inline]
+    pub fn begin(&self, offset: u64) {
+        let granule = offset / GRANULE;
+        let leaf = self.leaf(granule).unwrap_or_else(|| self.new_leaf(granule));
+        let (word, bit) = (&leaf.begun[word(granule)], 1 << (granule % 64));
+        if word.load(Ordering::Relaxed) & bit == 0 {
+            word.fetch_or(bit, Ordering::AcqRel);
+        }
+    }
+
+    /// The stream that got memory around this offset last.
+    pub fn stream(&self, offset: u64) -> Option<StreamIndex> {
+        let leaf = self.leaf(offset / GRANULE)?;
+        leaf.streams[plot(offset / GRANULE)].load(Ordering::Acquire).checked_sub(1)
+    }
+
+    /// A stream gets this memory.
+    ///
+    /// # Panics
+    /// If the range is beyond the table.
+    pub fn settle(&self, range: Range<u64>, stream: StreamIndex) {
+        let granules = range.start / GRANULE..range.end.div_ceil(GRANULE);
+        for plots in (granules.start >> PLOT)..granules.end.div_ceil(1 << PLOT) {
+            let granule = plots << PLOT;
+            let leaf = self.leaf(granule).unwrap_or_else(|| self.new_leaf(granule));
+            leaf.streams[plot(granule)].store(stream + 1, Ordering::Release);
+        }
+    }
+
+    #[inline]
+    fn leaf(&self, granule: u64) -> Option<&Leaf> {
+        let middle = self.top.get((granule >> (LEAF + MIDDLE)) as usize)?.get()?;
+        middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get().map(|leaf| &**leaf)
+    }
+
+    #[cold]
+    fn new_leaf(&self, granule: u64) -> &Leaf {
+        let top = self.top.get((granule >> (LEAF + MIDDLE)) as usize);
+        let top = top.unwrap_or_else(|| {
+            panic!("offset {:#x} is beyond the pool's ground", granule * GRANULE)
+        });
+        let middle = top.get_or_init(unset);
+        middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get_or_init(|| {
+            Box::new(Leaf {
+                begun: [const { AtomicU64::new(0) }; 1 << (LEAF - 6)],
+                streams: [const { AtomicU32::new(0) }; 1 << (LEAF - PLOT)],
+            })
+        })
+    }
+}
+
+fn word(granule: u64) -> usize {
+    (granule >> 6) as usize & ((1 << (LEAF - 6)) - 1)
+}
+
+fn plot(granule: u64) -> usize {
+    (granule >> PLOT) as usize & ((1 << (LEAF - PLOT)) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_of_offsets_is_remembered() {
+        let ground = Ground::default();
+        let places = [0, 512, (8 << 20) - 512, 8 << 20, 1 << 40, (1 << 48) - 512];
+        for place in places {
+            assert!(!ground.has_begun(place));
+            ground.begin(place);
+        }
+        for place in places {
+            assert!(ground.has_begun(place) && !ground.has_begun(place + 1));
+        }
+        assert!(
+            !ground.has_begun(1024) && !ground.has_begun(1 << 48) && !ground.has_begun(u64::MAX)
+        );
+    }
+
+    #[test]
+    fn the_last_stream_of_a_plot_is_known() {
+        let ground = Ground::default();
+        assert_eq!(ground.stream(0), None);
+        ground.settle(60 << 10..(8 << 20) + 512, 3);
+        ground.settle(1 << 20..2 << 20, 0);
+        let of = |kib: u64| ground.stream(kib << 10);
+        assert_eq!(
+            [of(0), of(64), of(1023), of(1024), of(2047), of(2048)].map(|s| s.unwrap()),
+            [3, 3, 3, 0, 0, 3]
+        );
+        assert_eq!(
+            (of(8 << 10), of((8 << 10) + 64), ground.stream(u64::MAX)),
+            (Some(3), None, None)
+        );
+    }
+}

@@ -1,0 +1,151 @@
+//! Which block of a lane begins at an offset.
+
+use crate::tlsf::{BlockId, GRANULE};
+
+const LEAST: usize = 64;
+
+/// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a place.
+///
+/// An entry is the lower half of the granule's number, which also says where it belongs, and the id of the
+/// block. Whoever looks for a block says which of them he means: granules 2 TiB apart look the same.
+pub(crate) struct Starts {
+    places: Box<[Place]>,
+    count: usize,
+    shift: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Place {
+    granule: u32,
+    id: BlockId,
+}
+
+const NONE: Place = Place { granule: 0, id: BlockId::MAX };
+
+impl Starts {
+    /// No block.
+    pub fn new() -> Starts {
+        Starts::of(LEAST)
+    }
+
+    fn of(places: usize) -> Starts {
+        let shift = u32::BITS - places.trailing_zeros();
+        Starts { places: vec![NONE; places].into(), count: 0, shift }
+    }
+
+    /// The block at an offset that `is_it`.
+    #[inline]
+    pub fn find(&self, offset: u64, is_it: impl Fn(BlockId) -> bool) -> Option<BlockId> {
+        let granule = (offset / GRANULE) as u32;
+        let mut at = self.home(granule);
+        loop {
+            let place = self.places[at];
+            if place.granule == granule && place.id != NONE.id && is_it(place.id) {
+                return Some(place.id);
+            }
+            if place.id == NONE.id {
+                return None;
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Adds a block that is not there.
+    #[inline]
+    pub fn add(&mut self, offset: u64, id: BlockId) {
+        if self.count * 4 >= self.places.len() {
+            self.enlarge();
+        }
+        self.count += 1;
+        self.put(Place { granule: (offset / GRANULE) as u32, id });
+    }
+
+    #[inline]
+    fn put(&mut self, place: Place) {
+        let mut at = self.home(place.granule);
+        while self.places[at].id != NONE.id {
+            at = self.after(at);
+        }
+        self.places[at] = place;
+    }
+
+    #[cold]
+    fn enlarge(&mut self) {
+        let mut larger = Starts::of(self.places.len() * 2);
+        self.places.iter().filter(|place| place.id != NONE.id).for_each(|&place| larger.put(place));
+        larger.count = self.count;
+        *self = larger;
+    }
+
+    /// Takes a block away, if it is there.
+    #[inline]
+    pub fn remove(&mut self, offset: u64, id: BlockId) {
+        let mut at = self.home((offset / GRANULE) as u32);
+        while self.places[at].id != id {
+            if self.places[at].id == NONE.id {
+                return;
+            }
+            at = self.after(at);
+        }
+        self.count -= 1;
+        let mut next = self.after(at);
+        while self.places[next].id != NONE.id {
+            let home = self.home(self.places[next].granule);
+            if self.distance(home, next) >= self.distance(at, next) {
+                self.places[at] = self.places[next];
+                at = next;
+            }
+            next = self.after(next);
+        }
+        self.places[at] = NONE;
+    }
+
+    #[inline]
+    fn home(&self, granule: u32) -> usize {
+        (granule.wrapping_mul(0x9e37_79b9) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & (self.places.len() - 1)
+    }
+
+    fn distance(&self, from: usize, to: usize) -> usize {
+        to.wrapping_sub(from) & (self.places.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashMap;
+
+    proptest! {
+        #[test]
+        fn knows_what_a_map_knows(ops in prop::collection::vec((0u64..200, 0u64..3, any::<bool>()), 1..600)) {
+            let (mut starts, mut model) = (Starts::new(), HashMap::new());
+            for (number, (low, high, add)) in ops.into_iter().enumerate() {
+                let offset = (low * 65 + (high << 32)) * GRANULE;
+                match model.get(&offset).copied() {
+                    Some(id) => {
+                        starts.remove(offset, id);
+                        model.remove(&offset);
+                    }
+                    None if add => {
+                        starts.add(offset, number as BlockId);
+                        model.insert(offset, number as BlockId);
+                    }
+                    None => starts.remove(offset, number as BlockId),
+                }
+                prop_assert_eq!(starts.count, model.len());
+            }
+            let offsets = (0..200).flat_map(|low| (0..3).map(move |high| low * 65 + (high << 32)));
+            for offset in offsets.map(|granule| granule * GRANULE) {
+                let expected = model.get(&offset).copied();
+                let is_it = |id| expected == Some(id);
+                prop_assert_eq!(starts.find(offset, is_it), expected);
+            }
+        }
+    }
+}
