@@ -9,7 +9,7 @@ use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicU64, Ordering};
 use smallvec::SmallVec;
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// Stands where a held block has the bytes that were asked for: freed, but not a hole yet.
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub tlsf: Tlsf,
     quick: Quick,
     starts: Starts,
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     debts: Clock,
     counts: Figures,
@@ -76,7 +76,7 @@ impl Lane {
             tlsf: Tlsf::new(),
             quick: Quick::new(),
             starts: Starts::new(),
-            waiting: Vec::new(),
+            waiting: VecDeque::new(),
             uses: HashMap::new(),
             debts: Clock::new(),
             counts: Figures::default(),
@@ -301,7 +301,7 @@ impl Inner {
 
     /// A block that ended may not be used again before these points of other streams.
     pub fn free_late(&mut self, grant: Grant, stamp: u64, others: Clock) {
-        self.waiting.push(Waiting { id: grant.id, size: grant.size, stamp, others });
+        self.waiting.push_back(Waiting { id: grant.id, size: grant.size, stamp, others });
     }
 
     /// The points of other streams that freed blocks wait for, and that the lane owes.
@@ -320,6 +320,16 @@ impl Inner {
     /// Forgets the debts that are done.
     pub fn settle(&mut self, done: impl Fn(Epoch) -> bool) {
         self.debts.retain(|epoch| !done(epoch));
+    }
+
+    /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
+    pub fn gather_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
+        let before = self.waiting.len();
+        let is_over = |w: &mut Waiting| w.others.marks().iter().all(|&epoch| done(epoch));
+        while let Some(waiting) = self.waiting.pop_front_if(is_over) {
+            self.release(waiting.freed());
+        }
+        self.waiting.len() < before
     }
 
     /// Makes holes of what is at hand, and of what waited as far as it is done.
@@ -370,13 +380,13 @@ impl Inner {
             w.size >= bytes && offset.is_multiple_of(align) && may(w.stamp, Some(&w.others))
         };
         let at = self.waiting.iter().position(fits)?;
-        let found = self.waiting.swap_remove(at);
+        let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
         owed.raise(Epoch { stream: lane, seq: found.stamp });
         owed.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
-            self.waiting.push(Waiting { id: rest.id, size: rest.size, ..found.clone() });
+            self.waiting.push_back(Waiting { id: rest.id, size: rest.size, ..found.clone() });
         }
         Some((self.tlsf.take_out(found.id)?, owed))
     }

@@ -375,6 +375,9 @@ impl<P: Progress, B: Backing> Pool<P, B> {
     #[cold]
     #[inline(never)]
     fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
+        if let Some(grant) = self.take_waited(bytes, align, stream) {
+            return grant.into();
+        }
         let mut root = self.root.lock();
         let lane = self.open(&mut root, stream);
         let outcome = match self.look(&mut root, lane, bytes, align) {
@@ -385,6 +388,17 @@ impl<P: Progress, B: Backing> Pool<P, B> {
             lane.lock().count_failure();
         }
         outcome
+    }
+
+    /// Takes a block from what the stream's lane has, after others are done with some of it.
+    fn take_waited(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
+        let lane = self.lane(stream)?;
+        let mut inner = lane.lock();
+        let more = inner.gather_first(|epoch| self.is_done(epoch));
+        if !more || !self.is_clear(lane, &mut inner) {
+            return None;
+        }
+        lane.take(&mut inner, bytes, align, &self.ground, &self.total)
     }
 
     /// Looks everywhere. The error is what the backing said, if it was asked.
