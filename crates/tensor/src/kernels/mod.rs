@@ -1,10 +1,12 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::team::Team`], and what they need beside their operands is handed in.
 
+pub mod compare;
 pub mod constant;
 pub mod copy;
 pub mod dropout;
 pub mod element;
+pub mod length;
 pub mod map;
 pub mod math;
 pub mod matmul;

@@ -1,0 +1,250 @@
+//! The gradients of activations: functions of the gradient of the output, and of input or output.
+
+use super::activation::{CUBIC, ROOT, SELU, by_tangent};
+use super::formula::{Formula, real};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, B, I, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::math::Real;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+const THRESHOLD: Formula<2> =
+    real!(|g, x; threshold = 0.0| if x <= threshold { C::ZERO } else { g });
+const SIGMOID: Formula<2> = real!(|g, y| g.mul(C::ONE.sub(y)).mul(y));
+const TANH: Formula<2> = real!(|g, y| g.mul(C::ONE.sub(y.mul(y))));
+const GELU: Formula<2> = real!(|g, x| {
+    let share = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
+    let density = x.mul(x).mul(C::of(-0.5)).exp().mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5));
+    g.mul(share.add(x.mul(density)))
+});
+const GELU_TANH: Formula<2> = real!(|g, x| {
+    let square = x.mul(x);
+    let inner = x.add(C::of(CUBIC).mul(square).mul(x)).mul(C::of(ROOT));
+    let t = inner.tanh();
+    let slope = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
+    let left = C::of(0.5).mul(C::ONE.add(t));
+    let right = C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(slope);
+    g.mul(left.add(right))
+});
+const FAST_GELU: Formula<2> = real!(|g, x| {
+    let s = x.mul(C::of(1.702)).sigmoid();
+    g.mul(s).mul(C::ONE.add(x.mul(C::of(1.702)).mul(C::ONE.sub(s))))
+});
+const SWISH: Formula<2> = real!(|g, x; beta = 1.0| {
+    let s = x.mul(beta).sigmoid();
+    g.mul(s).mul(C::ONE.add(beta.mul(x).mul(C::ONE.sub(s))))
+});
+const LEAKY_RELU: Formula<2> =
+    real!(|g, x; slope = 0.01, _is_result = 0.0| if x > C::ZERO { g } else { g.mul(slope) });
+const ELU: Formula<2> = real!(|g, x; alpha = 1.0, scale = 1.0, input_scale = 1.0, is_result = 0.0| {
+    let below = alpha.mul(scale);
+    let slope = match is_result == C::ZERO {
+        true => below.mul(x.mul(input_scale).exp()),
+        false => x.add(below),
+    };
+    if x <= C::ZERO { g.mul(input_scale).mul(slope) } else { g.mul(scale) }
+});
+const SELU_RESULT: Formula<2> = real!(|g, y| {
+    let (below, scale) = (C::of(SELU.0 * SELU.1), C::of(SELU.1));
+    if y <= C::ZERO { g.mul(y.add(below)) } else { g.mul(scale) }
+});
+const SOFTPLUS: Formula<2> = real!(|g, x; beta = 1.0, threshold = 20.0| {
+    let scaled = x.mul(beta);
+    if scaled > threshold { g } else { g.mul(scaled.sigmoid()) }
+});
+const MISH: Formula<2> = real!(|g, x| {
+    let t = x.exp().ln_1p().tanh();
+    g.mul(t.add(x.mul(x.sigmoid()).mul(C::ONE.sub(t.mul(t)))))
+});
+const HARDSWISH: Formula<2> = real!(|g, x| {
+    let three = C::of(3.0);
+    let inside = g.mul(x.div(three).add(C::of(0.5)));
+    let lower = if x <= three.neg() { C::ZERO } else { inside };
+    if x < three { lower } else { g }
+});
+const HARDSIGMOID: Formula<2> = real!(|g, x; alpha = 0.16666666, beta = 0.5| {
+    let y = x.mul(alpha).add(beta);
+    if y > C::ZERO && y < C::ONE { g.mul(alpha) } else { C::ZERO }
+});
+const HARDTANH: Formula<2> = real!(|g, x; low = (-1.0), high = 1.0| {
+    if x <= low || x >= high { C::ZERO } else { g }
+});
+const LOG_SIGMOID: Formula<2> = real!(|g, x| g.mul(x.neg().sigmoid()));
+const SHRINK: Formula<2> = real!(|g, x; lambda = 0.5| {
+    if x >= lambda.neg() && x <= lambda { C::ZERO } else { g }
+});
+const SOFTSIGN: Formula<2> = real!(|g, x| {
+    let below = C::ONE.add(x.abs());
+    g.div(below.mul(below))
+});
+const LOGIT: Formula<2> = real!(|x, g; eps = (-1.0)| {
+    let (low, high) = if eps < C::ZERO { (C::ZERO, C::ONE) } else { (eps, C::ONE.sub(eps)) };
+    let slope = g.div(x.mul(C::ONE.sub(x)));
+    let outside = if eps < C::ZERO { C::of(f64::NAN) } else { C::ZERO };
+    if x < low || x > high { outside } else { slope }
+});
+const SQRT: Formula<2> = real!(|y, g| g.mul(C::of(0.5)).div(y));
+const ATAN: Formula<2> = real!(|x, g| g.div(C::ONE.add(x.mul(x))));
+const ASINH: Formula<2> = real!(|y, g| g.div(y.cosh()));
+
+/// As the function, with g, x, how, out.
+fn gelu(call: &mut Call<'_>) -> Result<Plan> {
+    let formula = if by_tangent(call, 2)? { GELU_TANH } else { GELU };
+    formula.plan_at(call, [0, 1], &[], 3)
+}
+
+/// The slopes of a PReLU, along the channels of x.
+pub fn by_channel(call: &Call<'_>, x: &Operand, weight: Operand) -> Result<Operand> {
+    let channels = if x.rank() > 1 { x.dims()[1] } else { 1 };
+    let count = weight.count();
+    let mut dims = vec![1; x.rank()];
+    if count != 1 {
+        if count != channels {
+            let (name, of) = (call.parameter(1), x.dims());
+            return Err(Error::invalid(format!(
+                "{name} has {count} elements: 1 or {channels}, the channels of {of:?}, are wanted"
+            )));
+        }
+        dims[1] = channels;
+    }
+    let layout = weight.reshaped(&dims).ok_or_else(|| {
+        Error::invalid(format!("{} ({}) must be contiguous", call.parameter(1), *weight))
+    })?;
+    Ok(weight.seen(layout))
+}
+
+const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("ThresholdBackward", |c| THRESHOLD.plan(c)),
+    aclnn("ReluGradV4", |c| THRESHOLD.plan(c)),
+    aclnn("SigmoidBackward", |c| SIGMOID.plan(c)),
+    aclnn("TanhBackward", |c| TANH.plan(c)),
+    aclnn("GeluBackward", |c| GELU.plan(c)),
+    aclnn("GeluBackwardV2", gelu),
+    aclnn("FastGeluBackward", |c| FAST_GELU.plan(c)),
+    aclnn("SiluBackward", |c| SWISH.plan_at(c, [0, 1], &[], 2)),
+    aclnn("SwishBackward", |c| SWISH.plan(c)),
+    aclnn("LeakyReluBackward", |c| LEAKY_RELU.plan(c)),
+    aclnn("EluBackward", |c| ELU.plan(c)).picks(&[A(0), A(5), A(1), A(2), A(3), A(4), A(6)]),
+    aclnn("SeluBackward", |c| SELU_RESULT.plan(c)),
+    aclnn("SoftplusBackward", |c| SOFTPLUS.plan(c)),
+    aclnn("MishBackward", |c| MISH.plan(c)),
+    aclnn("HardswishBackward", |c| HARDSWISH.plan(c)),
+    aclnn("HardswishBackwardV2", |c| HARDSWISH.plan(c)),
+    aclnn("HardsigmoidBackward", |c| HARDSIGMOID.plan_at(c, [0, 1], &[], 2)),
+    aclnn("HardtanhBackward", |c| HARDTANH.plan(c)),
+    aclnn("LogSigmoidBackward", |c| LOG_SIGMOID.plan(c)).picks(&[A(0), A(1), A(3)]),
+    aclnn("SoftshrinkBackward", |c| SHRINK.plan(c)),
+    aclnn("HardshrinkBackward", |c| SHRINK.plan(c)),
+    aclnn("SoftsignBackward", |c| SOFTSIGN.plan(c)),
+    aclnn("LogitGrad", |c| LOGIT.plan(c)),
+    aclnn("SqrtBackward", |c| SQRT.plan(c)),
+    aclnn("AtanGrad", |c| ATAN.plan(c)),
+    aclnn("AsinhGrad", |c| ASINH.plan(c)),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ReluGrad",
+        &["gradients", "features"],
+        &["backprops"],
+        Infer::Like(1),
+        |c| THRESHOLD.plan_at(c, [0, 1], &[], 2),
+        BINARY,
+    ),
+    node(
+        "SigmoidGrad",
+        &["y", "dy"],
+        &["z"],
+        Infer::Like(0),
+        |c| SIGMOID.plan(c),
+        &[A(1), A(0), O(0)],
+    ),
+    node("TanhGrad", &["y", "dy"], &["z"], Infer::Like(0), |c| TANH.plan(c), &[A(1), A(0), O(0)]),
+    node("GeluGrad", &["dy", "x", "y"], &["z"], Infer::Like(1), gelu, &[A(0), A(1), I(1), O(0)]),
+    node(
+        "GeluGradV2",
+        &["dy", "x"],
+        &["z"],
+        Infer::Like(1),
+        gelu,
+        &[A(0), A(1), Attr("approximate", Default::Text("none")), O(0)],
+    ),
+    node("FastGeluGrad", &["dy", "x"], &["z"], Infer::Like(1), |c| FAST_GELU.plan(c), BINARY),
+    node(
+        "LeakyReluGrad",
+        &["gradients", "features"],
+        &["backprops"],
+        Infer::Like(1),
+        |c| LEAKY_RELU.plan(c),
+        &[A(0), A(1), Attr("negative_slope", Default::Float(0.0)), B(false), O(0)],
+    ),
+    node(
+        "EluGradV2",
+        &["grads", "activations"],
+        &["y"],
+        Infer::Like(1),
+        |c| ELU.plan(c),
+        &[
+            A(0),
+            A(1),
+            Attr("alpha", Default::Float(1.0)),
+            Attr("scale", Default::Float(1.0)),
+            Attr("input_scale", Default::Float(1.0)),
+            Attr("is_result", Default::Flag(false)),
+            O(0),
+        ],
+    ),
+    node("MishGrad", &["grad", "x"], &["x_grad"], Infer::Like(1), |c| MISH.plan(c), BINARY),
+    node("HardSwishGrad", &["grad", "x"], &["y"], Infer::Like(1), |c| HARDSWISH.plan(c), BINARY),
+    node(
+        "HardSigmoidGrad",
+        &["grads", "input_x"],
+        &["y"],
+        Infer::Like(1),
+        |c| HARDSIGMOID.plan(c),
+        &[
+            A(0),
+            A(1),
+            Attr("alpha", Default::Float(0.166_666_66)),
+            Attr("beta", Default::Float(0.5)),
+            O(0),
+        ],
+    ),
+    node(
+        "HardtanhGrad",
+        &["result", "grad"],
+        &["y"],
+        Infer::Like(0),
+        |c| HARDTANH.plan(c),
+        &[
+            A(1),
+            A(0),
+            Attr("min_val", Default::Float(-1.0)),
+            Attr("max_val", Default::Float(1.0)),
+            O(0),
+        ],
+    ),
+    node(
+        "LogSigmoidGrad",
+        &["grads", "features"],
+        &["backprops"],
+        Infer::Like(1),
+        |c| LOG_SIGMOID.plan(c),
+        BINARY,
+    ),
+    node(
+        "ThresholdGradV2D",
+        &["gradients", "features"],
+        &["backprops"],
+        Infer::Like(1),
+        |c| THRESHOLD.plan(c),
+        &[A(0), A(1), Attr("threshold", Default::Required), O(0)],
+    ),
+];

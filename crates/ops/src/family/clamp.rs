@@ -1,0 +1,68 @@
+//! Numbers kept between bounds.
+
+use super::elementwise::Input;
+use super::formula::{Formula, number};
+use crate::call::Call;
+use crate::error::Result;
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, No, O};
+use crate::table::{Node, Row, aclnn, node};
+use cairn_tensor::Scalar;
+use cairn_tensor::kernels::number::Number;
+
+const CLAMP: Formula<1> = number!(|x; low = (f64::NEG_INFINITY), high = (f64::INFINITY)| {
+    x.greatest(low).least(high)
+});
+const CLAMP_BY: Formula<3> = number!(|x, low, high| x.greatest(low).least(high));
+
+/// Bounds that are tensors, either absent. Arguments: x, low, high, out.
+fn clamp_by(call: &mut Call<'_>) -> Result<Plan> {
+    let mut bound = |at: usize, none: f64| match call.has(at) {
+        true => call.input(at),
+        false => Ok(Input::Scalar(match call.layout(0)?.dtype.is_floating() {
+            true => none.into(),
+            false => Scalar::from(if none < 0.0 { i64::MIN } else { i64::MAX }),
+        })),
+    };
+    let (low, high) = (bound(1, f64::NEG_INFINITY)?, bound(2, f64::INFINITY)?);
+    let (x, out) = (call.input(0)?, call.output(3)?);
+    let bound = CLAMP_BY.bind(call, [x, low, high], Default::default(), out, 3)?;
+    call.plan(move |memory| {
+        bound.run(memory);
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Clamp", |c| CLAMP.plan(c)),
+    aclnn("ClampMin", |c| CLAMP.plan(c)).picks(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(0)]),
+    aclnn("ClampTensor", clamp_by),
+    aclnn("ClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(0)]),
+    aclnn("InplaceClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(0)]),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ClipByValue",
+        &["x", "clip_value_min", "clip_value_max"],
+        &["y"],
+        Infer::Like(0),
+        clamp_by,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "ClipByValueV2",
+        &["x", "clip_value_min", "clip_value_max"],
+        &["y"],
+        Infer::Like(0),
+        clamp_by,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+];

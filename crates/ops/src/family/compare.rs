@@ -1,0 +1,178 @@
+//! Comparisons, logic, and logic of bits.
+
+use super::formula::{Formula, Kind, number, test};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, O};
+use crate::table::{Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::compare::equal;
+use cairn_tensor::kernels::map::{fill, map2};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, with_number};
+
+const EQ: Formula<2> = test!(|x, y| x == y);
+const NE: Formula<2> = test!(|x, y| x != y);
+const GT: Formula<2> = test!(|x, y| x > y);
+const GE: Formula<2> = test!(|x, y| x >= y);
+const LT: Formula<2> = test!(|x, y| x < y);
+const LE: Formula<2> = test!(|x, y| x <= y);
+
+/// Both are other than zero, and so on: each input by itself, whatever its type.
+macro_rules! logic {
+    (|$x:ident, $y:ident| $body:expr) => {
+        Formula::<2> {
+            kind: Kind::AsOutput,
+            defaults: &[],
+            run: |_, team, out, [a, b], _| {
+                map2::<bool, bool, bool>(team, out, a, b, |$x, $y| $body)
+            },
+        }
+    };
+}
+
+const LOGICAL_AND: Formula<2> = logic!(|x, y| x & y);
+const LOGICAL_OR: Formula<2> = logic!(|x, y| x | y);
+const LOGICAL_XOR: Formula<2> = logic!(|x, y| x ^ y);
+
+/// Of the bits of whole numbers and truth values.
+macro_rules! bits {
+    (|$x:ident, $y:ident| $body:expr) => {
+        Formula::<2> {
+            kind: Kind::Test,
+            defaults: &[],
+            run: |_, team, out, [a, b], _| map2::<i64, i64, i64>(team, out, a, b, |$x, $y| $body),
+        }
+    };
+}
+
+const BITWISE_AND: Formula<2> = bits!(|x, y| x & y);
+const BITWISE_OR: Formula<2> = bits!(|x, y| x | y);
+const BITWISE_XOR: Formula<2> = bits!(|x, y| x ^ y);
+const LEFT_SHIFT: Formula<2> = bits!(|x, y| if (0..64).contains(&y) { x << y } else { 0 });
+const RIGHT_SHIFT: Formula<2> = bits!(|x, y| if (0..64).contains(&y) { x >> y } else { x >> 63 });
+const GCD: Formula<2> = bits!(|x, y| gcd(x.unsigned_abs(), y.unsigned_abs()));
+
+fn gcd(mut x: u64, mut y: u64) -> i64 {
+    while y != 0 {
+        (x, y) = (y, x % y);
+    }
+    x as i64
+}
+
+fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
+    for at in 0..2 {
+        let input = call.input(at)?;
+        if input.dtype().is_floating() {
+            let (name, dtype) = (call.parameter(at), input.dtype());
+            return Err(Error::invalid(format!(
+                "{name} is of type {dtype}: whole numbers or truth values are wanted"
+            )));
+        }
+    }
+    formula.plan(call)
+}
+
+/// |x - y| <= absolute + relative |y|. Whole numbers compare in `f64`.
+const IS_CLOSE: Formula<2> = Formula {
+    kind: Kind::Test,
+    defaults: &[1e-5, 1e-8, 0.0],
+    run: |dtype, team, out, [a, b], numbers| {
+        fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
+            let apart = x.sub(y).abs();
+            let near = apart.is_finite() & (apart <= absolute.add(relative.mul(y).abs()));
+            (x == y) | near | (nan & x.is_nan() & y.is_nan())
+        }
+        let [relative, absolute] = [numbers[0].as_f64(), numbers[1].as_f64()];
+        let nan = numbers[2].as_bool();
+        if dtype.is_floating() && dtype != DType::Double {
+            let (relative, absolute) = (relative as f32, absolute as f32);
+            let f = |x, y| close::<f32>(x, y, relative, absolute, nan);
+            return map2::<f32, f32, bool>(team, out, a, b, f);
+        }
+        map2::<f64, f64, bool>(team, out, a, b, |x, y| close::<f64>(x, y, relative, absolute, nan));
+    },
+};
+
+/// Whether two tensors have the same sizes and elements. Arguments: a, b, out.
+fn equals(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, b, out) = (call.tensor(0)?, call.tensor(1)?, call.output(2)?);
+    for (at, one) in [(0, &a), (1, &b), (2, &out)] {
+        call.expect_arithmetic(at, one.dtype)?;
+    }
+    let dtype = super::formula::promote_all([a.dtype, b.dtype]).unwrap_or(a.dtype);
+    call.plan(move |memory| {
+        let same = a.dims() == b.dims() && {
+            let (a, b) = (memory.view(&a), memory.view(&b));
+            with_number!(dtype, C => equal::<C>(memory.team, a, b))
+        };
+        fill(memory.team, memory.out(&out), same);
+        Ok(())
+    })
+}
+
+/// The lesser of two.
+pub const MINIMUM: Formula<2> = number!(|x, y| x.least(y));
+/// The greater of two.
+pub const MAXIMUM: Formula<2> = number!(|x, y| x.greatest(y));
+
+const SELF: &[Pick] = &[A(0), A(1), A(0)];
+const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+
+macro_rules! rows {
+    ($([$($name:literal),*] [$($in_place:literal),*] => $function:expr;)*) => {
+        &[$($(aclnn($name, $function),)* $(aclnn($in_place, $function).picks(SELF),)*)*]
+    };
+}
+
+/// The rows of this family.
+#[rustfmt::skip]
+pub const ROWS: &[Row] = rows! {
+    ["EqTensor", "EqScalar"] ["InplaceEqTensor", "InplaceEqScalar"] => |c| EQ.plan(c);
+    ["NeTensor", "NeScalar"] ["InplaceNeTensor", "InplaceNeScalar"] => |c| NE.plan(c);
+    ["GtTensor", "GtScalar"] ["InplaceGtTensor", "InplaceGtScalar"] => |c| GT.plan(c);
+    ["GeTensor", "GeScalar"] ["InplaceGeTensor", "InplaceGeScalar"] => |c| GE.plan(c);
+    ["LtTensor", "LtScalar"] ["InplaceLtTensor", "InplaceLtScalar"] => |c| LT.plan(c);
+    ["LeTensor", "LeScalar"] ["InplaceLeTensor", "InplaceLeScalar"] => |c| LE.plan(c);
+    ["LogicalAnd"] ["InplaceLogicalAnd"] => |c| LOGICAL_AND.plan(c);
+    ["LogicalOr"] ["InplaceLogicalOr"] => |c| LOGICAL_OR.plan(c);
+    ["LogicalXor"] [] => |c| LOGICAL_XOR.plan(c);
+    ["BitwiseAndTensor", "BitwiseAndScalar"] ["InplaceBitwiseAndTensor", "InplaceBitwiseAndScalar"] => |c| bitwise(c, &BITWISE_AND);
+    ["BitwiseOrTensor", "BitwiseOrScalar"] ["InplaceBitwiseOrTensor", "InplaceBitwiseOrScalar"] => |c| bitwise(c, &BITWISE_OR);
+    ["BitwiseXorTensor", "BitwiseXorScalar"] ["InplaceBitwiseXorTensor", "InplaceBitwiseXorScalar"] => |c| bitwise(c, &BITWISE_XOR);
+    ["LeftShift", "LeftShifts"] [] => |c| bitwise(c, &LEFT_SHIFT);
+    ["RightShift"] [] => |c| bitwise(c, &RIGHT_SHIFT);
+    ["Gcd"] [] => |c| bitwise(c, &GCD);
+    ["Maximum"] [] => |c| MAXIMUM.plan(c);
+    ["Minimum"] [] => |c| MINIMUM.plan(c);
+    ["IsClose"] [] => |c| IS_CLOSE.plan(c);
+    ["Equal"] [] => equals;
+};
+
+macro_rules! nodes {
+    ($($name:literal => $infer:ident, $function:expr;)*) => {
+        &[$(node($name, &["x1", "x2"], &["y"], Infer::$infer(0, 1), $function, BINARY),)*]
+    };
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = nodes! {
+    "Equal" => Compare, |c| EQ.plan(c);
+    "NotEqual" => Compare, |c| NE.plan(c);
+    "Greater" => Compare, |c| GT.plan(c);
+    "GreaterEqual" => Compare, |c| GE.plan(c);
+    "Less" => Compare, |c| LT.plan(c);
+    "LessEqual" => Compare, |c| LE.plan(c);
+    "LogicalAnd" => Compare, |c| LOGICAL_AND.plan(c);
+    "LogicalOr" => Compare, |c| LOGICAL_OR.plan(c);
+    "LogicalXor" => Compare, |c| LOGICAL_XOR.plan(c);
+    "BitwiseAnd" => Broadcast, |c| bitwise(c, &BITWISE_AND);
+    "BitwiseOr" => Broadcast, |c| bitwise(c, &BITWISE_OR);
+    "BitwiseXor" => Broadcast, |c| bitwise(c, &BITWISE_XOR);
+    "LeftShift" => Broadcast, |c| bitwise(c, &LEFT_SHIFT);
+    "RightShift" => Broadcast, |c| bitwise(c, &RIGHT_SHIFT);
+    "Maximum" => Broadcast, |c| MAXIMUM.plan(c);
+    "Minimum" => Broadcast, |c| MINIMUM.plan(c);
+};

@@ -1,0 +1,89 @@
+//! Quotients and what is left of them.
+
+use super::formula::{Formula, number, real};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, O};
+use crate::table::{Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+
+/// The true quotient, always real.
+pub const DIV: Formula<2> = real!(|x, y| x.div(y));
+const DIV_TRUNC: Formula<2> = number!(|x, y| x.div_trunc(y));
+const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));
+const REMAINDER: Formula<2> = number!(|x, y| x.rem_floor(y));
+const FMOD: Formula<2> = number!(|x, y| x.rem_trunc(y));
+
+/// The quotient, rounded as a number says. Arguments: a, b, how (0: not, 1: towards zero, 2: down), out.
+fn div_mode(call: &mut Call<'_>) -> Result<Plan> {
+    let formula = match call.int(2)? {
+        0 => DIV,
+        1 => DIV_TRUNC,
+        2 => DIV_FLOOR,
+        mode => {
+            let name = call.parameter(2);
+            return Err(Error::invalid(format!(
+                "{name} = {mode}: 0 (as it is), 1 (towards zero) or 2 (down) are wanted"
+            )));
+        }
+    };
+    Formula { defaults: &[0.0], ..formula }.plan(call)
+}
+
+/// A whole quotient where both are whole, as `Div` by IR name has it.
+fn div_node(call: &mut Call<'_>) -> Result<Plan> {
+    match call.input(0)?.dtype().is_floating() || call.input(1)?.dtype().is_floating() {
+        true => DIV.plan(call),
+        false => DIV_TRUNC.plan(call),
+    }
+}
+
+const SELF: &[Pick] = &[A(0), A(1), A(0)];
+const SELF_MODE: &[Pick] = &[A(0), A(1), A(2), A(0)];
+const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Div", |c| DIV.plan(c)),
+    aclnn("Divs", |c| DIV.plan(c)),
+    aclnn("InplaceDiv", |c| DIV.plan(c)).picks(SELF),
+    aclnn("InplaceDivs", |c| DIV.plan(c)).picks(SELF),
+    aclnn("DivMod", div_mode),
+    aclnn("DivMods", div_mode),
+    aclnn("DivV3", div_mode),
+    aclnn("InplaceDivMod", div_mode).picks(SELF_MODE),
+    aclnn("InplaceDivMods", div_mode).picks(SELF_MODE),
+    aclnn("FloorDivide", |c| DIV_FLOOR.plan(c)),
+    aclnn("FloorDivides", |c| DIV_FLOOR.plan(c)),
+    aclnn("InplaceFloorDivide", |c| DIV_FLOOR.plan(c)).picks(SELF),
+    aclnn("InplaceFloorDivides", |c| DIV_FLOOR.plan(c)).picks(SELF),
+    aclnn("RemainderTensorTensor", |c| REMAINDER.plan(c)),
+    aclnn("RemainderTensorScalar", |c| REMAINDER.plan(c)),
+    aclnn("RemainderScalarTensor", |c| REMAINDER.plan(c)),
+    aclnn("InplaceRemainderTensorTensor", |c| REMAINDER.plan(c)).picks(SELF),
+    aclnn("InplaceRemainderTensorScalar", |c| REMAINDER.plan(c)).picks(SELF),
+    aclnn("FmodTensor", |c| FMOD.plan(c)),
+    aclnn("FmodScalar", |c| FMOD.plan(c)),
+    aclnn("InplaceFmodTensor", |c| FMOD.plan(c)).picks(SELF),
+    aclnn("InplaceFmodScalar", |c| FMOD.plan(c)).picks(SELF),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("Div", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY),
+    node("RealDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY),
+    node("FloorDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| DIV_FLOOR.plan(c), BINARY),
+    node("FloorMod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| REMAINDER.plan(c), BINARY),
+    node("Mod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| FMOD.plan(c), BINARY),
+    node(
+        "TruncateDiv",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        |c| DIV_TRUNC.plan(c),
+        BINARY,
+    ),
+];

@@ -1,0 +1,228 @@
+//! Formulas over lists of tensors: one task for all of them.
+
+use super::activation::{SIGMOID, TANH};
+use super::arithmetic;
+use super::compare::{MAXIMUM, MINIMUM};
+use super::division::DIV;
+use super::elementwise::Input;
+use super::formula::{Bound, Formula, Kind, Parameter, Parameters, SAME, number, real};
+use super::fused::{ADDCDIV, ADDCMUL, LERP, LERP_BY};
+use super::power::POW;
+use super::unary::*;
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::A;
+use crate::table::{Row, aclnn};
+use cairn_tensor::Scalar;
+use cairn_tensor::kernels::length::length;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+
+const ADD: Formula<1> = number!(|x; value = 0.0| x.add(value));
+const SUB: Formula<1> = number!(|x; value = 0.0| x.sub(value));
+const MUL: Formula<1> = number!(|x; value = 1.0| x.mul(value));
+const QUOTIENT: Formula<1> = real!(|x; value = 1.0| x.div(value));
+const LEAST: Formula<1> = number!(|x; value = 0.0| x.least(value));
+const GREATEST: Formula<1> = number!(|x; value = 0.0| x.greatest(value));
+const POWER: Formula<1> = number!(|x; exponent = 1.0| x.power(exponent));
+const POWER_OF: Formula<1> = number!(|x; base = 1.0| base.power(x));
+
+/// Rounded: 1 to nearest even, 2 down, 3 up, 4 halves away from zero, 5 towards zero; 7 the fraction.
+const ROUND_OFF: Formula<1> = real!(|x; mode = 1.0| {
+    if mode == C::of(1.0) {
+        x.round()
+    } else if mode == C::of(2.0) {
+        x.floor()
+    } else if mode == C::of(3.0) {
+        x.ceil()
+    } else if mode == C::of(4.0) {
+        x.abs().add(C::of(0.5)).floor().mul(x.sign())
+    } else if mode == C::of(5.0) {
+        x.trunc()
+    } else {
+        x.sub(x.trunc())
+    }
+});
+
+impl<const N: usize> Formula<N> {
+    /// An operator on lists: `N` lists of inputs, the numbers, the list of outputs. A number is one for all
+    /// tensors, or a list of scalars or a tensor with one for each.
+    fn each(&self, call: &mut Call<'_>) -> Result<Plan> {
+        let place = N + self.defaults.len();
+        let lists = (0..N).map(|at| call.tensors(at)).collect::<Result<Vec<_>>>()?;
+        let outs = outputs(call, place)?;
+        for (at, list) in lists.iter().enumerate() {
+            if list.len() != outs.len() {
+                let (name, have) = (call.parameter(at), list.len());
+                let (out, want) = (call.parameter(place), outs.len());
+                return Err(Error::invalid(format!(
+                    "{name} has {have} tensors, {out} has {want}: as many are wanted"
+                )));
+            }
+        }
+        let numbers = (self.defaults.iter().enumerate())
+            .map(|(at, default)| numbers(call, N + at, *default, outs.len()))
+            .collect::<Result<Vec<_>>>()?;
+        let mut bounds: Vec<Bound<N>> = Vec::with_capacity(outs.len());
+        for (at, out) in outs.into_iter().enumerate() {
+            let inputs = std::array::from_fn(|list| Input::Tensor(lists[list][at]));
+            let parameters: Parameters = numbers.iter().map(|list| list[at]).collect();
+            bounds.push(self.bind(call, inputs, parameters, out, place)?);
+        }
+        call.plan(move |memory| {
+            bounds.iter().for_each(|bound| bound.run(memory));
+            Ok(())
+        })
+    }
+}
+
+fn outputs(call: &mut Call<'_>, at: usize) -> Result<Vec<Operand>> {
+    let outs = call.outputs(at)?;
+    match outs.iter().position(|out| out.repeats()) {
+        None => Ok(outs),
+        Some(which) => {
+            let (name, layout) = (call.parameter(at), *outs[which].layout());
+            Err(Error::invalid(format!(
+                "{name}[{which}] ({layout}, strides {:?}) has elements that share memory and cannot be written",
+                layout.strides()
+            )))
+        }
+    }
+}
+
+/// The number of each tensor.
+fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result<Vec<Parameter>> {
+    let list: Vec<Parameter> = match call.arg(at) {
+        Arg::Scalars(_) | Arg::Floats(_) => {
+            call.scalars(at)?.into_iter().map(Parameter::Now).collect()
+        }
+        Arg::Tensor(tensor) if tensor.layout.count() != 1 => {
+            let operand = call.tensor(at)?;
+            call.expect_arithmetic(at, operand.dtype)?;
+            let row = operand.reshaped(&[operand.count()]).ok_or_else(|| {
+                let (name, layout) = (call.parameter(at), *operand.layout());
+                Error::invalid(format!("{name} ({layout}) must be contiguous"))
+            })?;
+            (0..row.count()).map(|one| Parameter::Later(operand.seen(row.at(0, one)))).collect()
+        }
+        _ => vec![call.parameter_or(at, default)?; count],
+    };
+    if list.len() == count {
+        return Ok(list);
+    }
+    let (name, have) = (call.parameter(at), list.len());
+    Err(Error::invalid(format!(
+        "{name} has {have} numbers, one for each of {count} tensors is wanted"
+    )))
+}
+
+/// Each tensor all zeros. Arguments: the list.
+fn zeros(call: &mut Call<'_>) -> Result<Plan> {
+    let outs = outputs(call, 0)?;
+    call.plan(move |memory| {
+        outs.iter().for_each(|out| fill_scalar(memory.team, memory.out(out), Scalar::from(0)));
+        Ok(())
+    })
+}
+
+/// The length of each tensor. Arguments: the list, the order, a list of tensors of one element.
+fn norms(call: &mut Call<'_>) -> Result<Plan> {
+    let (list, order, outs) = (call.tensors(0)?, call.parameter_or(1, 2.0)?, outputs(call, 2)?);
+    for (at, operands) in [(0, &list), (2, &outs)] {
+        for one in operands {
+            call.expect_arithmetic(at, one.dtype)?;
+        }
+    }
+    if list.len() != outs.len() || outs.iter().any(|out| out.count() != 1) {
+        let (name, have, want) = (call.parameter(2), outs.len(), list.len());
+        return Err(Error::invalid(format!(
+            "{name} has {have} tensors: {want} of one element each are wanted"
+        )));
+    }
+    call.plan(move |memory| {
+        let order = order.value(memory).as_f64();
+        for (one, out) in list.iter().zip(&outs) {
+            let value = length(memory.team, memory.view(one), order);
+            fill_scalar(memory.team, memory.out(out), Scalar::from(value));
+        }
+        Ok(())
+    })
+}
+
+const COPY: Formula<1> = Formula { kind: Kind::AsOutput, ..SAME };
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("ForeachAbs", |c| ABS.each(c)),
+    aclnn("ForeachAcos", |c| ACOS.each(c)),
+    aclnn("ForeachAsin", |c| ASIN.each(c)),
+    aclnn("ForeachAtan", |c| ATAN.each(c)),
+    aclnn("ForeachCos", |c| COS.each(c)),
+    aclnn("ForeachCosh", |c| COSH.each(c)),
+    aclnn("ForeachErf", |c| ERF.each(c)),
+    aclnn("ForeachErfc", |c| ERFC.each(c)),
+    aclnn("ForeachExp", |c| EXP.each(c)),
+    aclnn("ForeachExpm1", |c| EXPM1.each(c)),
+    aclnn("ForeachLog", |c| LOG.each(c)),
+    aclnn("ForeachLog10", |c| LOG10.each(c)),
+    aclnn("ForeachLog1p", |c| LOG1P.each(c)),
+    aclnn("ForeachLog2", |c| LOG2.each(c)),
+    aclnn("ForeachNeg", |c| NEG.each(c)),
+    aclnn("ForeachReciprocal", |c| RECIPROCAL.each(c)),
+    aclnn("ForeachSigmoid", |c| SIGMOID.each(c)),
+    aclnn("ForeachSign", |c| SIGN.each(c)),
+    aclnn("ForeachSin", |c| SIN.each(c)),
+    aclnn("ForeachSinh", |c| SINH.each(c)),
+    aclnn("ForeachSqrt", |c| SQRT.each(c)),
+    aclnn("ForeachTan", |c| TAN.each(c)),
+    aclnn("ForeachTanh", |c| TANH.each(c)),
+    aclnn("ForeachCopy", |c| COPY.each(c)),
+    aclnn("ForeachZeroInplace", zeros),
+    aclnn("ForeachNorm", norms),
+    aclnn("ForeachAddScalar", |c| ADD.each(c)),
+    aclnn("ForeachAddScalarV2", |c| ADD.each(c)),
+    aclnn("ForeachAddScalarList", |c| ADD.each(c)),
+    aclnn("ForeachAddList", |c| arithmetic::ADD.each(c)),
+    aclnn("ForeachAddListV2", |c| arithmetic::ADD.each(c)),
+    aclnn("ForeachSubScalar", |c| SUB.each(c)),
+    aclnn("ForeachSubScalarV2", |c| SUB.each(c)),
+    aclnn("ForeachSubScalarList", |c| SUB.each(c)),
+    aclnn("ForeachSubList", |c| arithmetic::SUB.each(c)),
+    aclnn("ForeachSubListV2", |c| arithmetic::SUB.each(c)),
+    aclnn("ForeachMulScalar", |c| MUL.each(c)),
+    aclnn("ForeachMulScalarV2", |c| MUL.each(c)),
+    aclnn("ForeachMulScalarList", |c| MUL.each(c)),
+    aclnn("ForeachMulList", |c| arithmetic::MUL.each(c)),
+    aclnn("ForeachDivScalar", |c| QUOTIENT.each(c)),
+    aclnn("ForeachDivScalarV2", |c| QUOTIENT.each(c)),
+    aclnn("ForeachDivScalarList", |c| QUOTIENT.each(c)),
+    aclnn("ForeachDivList", |c| DIV.each(c)),
+    aclnn("ForeachMaximumScalar", |c| GREATEST.each(c)),
+    aclnn("ForeachMaximumScalarV2", |c| GREATEST.each(c)),
+    aclnn("ForeachMaximumScalarList", |c| GREATEST.each(c)),
+    aclnn("ForeachMaximumList", |c| MAXIMUM.each(c)),
+    aclnn("ForeachMinimumScalar", |c| LEAST.each(c)),
+    aclnn("ForeachMinimumScalarV2", |c| LEAST.each(c)),
+    aclnn("ForeachMinimumScalarList", |c| LEAST.each(c)),
+    aclnn("ForeachMinimumList", |c| MINIMUM.each(c)),
+    aclnn("ForeachPowScalar", |c| POWER.each(c)),
+    aclnn("ForeachPowScalarV2", |c| POWER.each(c)),
+    aclnn("ForeachPowScalarList", |c| POWER.each(c)),
+    aclnn("ForeachPowScalarAndTensor", |c| POWER_OF.each(c)).picks(&[A(1), A(0), A(2)]),
+    aclnn("ForeachPowList", |c| POW.each(c)),
+    aclnn("ForeachLerpScalar", |c| LERP.each(c)),
+    aclnn("ForeachLerpList", |c| LERP_BY.each(c)),
+    aclnn("ForeachAddcmulScalar", |c| ADDCMUL.each(c)),
+    aclnn("ForeachAddcmulScalarV2", |c| ADDCMUL.each(c)),
+    aclnn("ForeachAddcmulScalarList", |c| ADDCMUL.each(c)),
+    aclnn("ForeachAddcmulList", |c| ADDCMUL.each(c)),
+    aclnn("ForeachAddcdivScalar", |c| ADDCDIV.each(c)),
+    aclnn("ForeachAddcdivScalarV2", |c| ADDCDIV.each(c)),
+    aclnn("ForeachAddcdivScalarList", |c| ADDCDIV.each(c)),
+    aclnn("ForeachAddcdivList", |c| ADDCDIV.each(c)),
+    aclnn("ForeachRoundOffNumber", |c| ROUND_OFF.each(c)),
+    aclnn("ForeachRoundOffNumberV2", |c| ROUND_OFF.each(c)),
+];

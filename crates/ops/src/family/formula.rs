@@ -1,0 +1,339 @@
+//! Elementwise operators as formulas: a function of the elements at each position and of some numbers.
+//!
+//! A [`Formula`] is written once, with [`real!`], [`number!`] or [`test!`], and makes operators of every
+//! shape: of tensors, in place, of lists of tensors.
+
+use super::elementwise::Input;
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Operand, Plan};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::element::{Compute, compute_type};
+use cairn_tensor::kernels::peek;
+use cairn_tensor::team::Team;
+use cairn_tensor::{DType, Scalar, View, ViewMut, promote, with_number};
+use smallvec::SmallVec;
+
+/// What a formula computes in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Real numbers: `f64` where an operand or the output is, else `f32`.
+    Real,
+    /// The type that the operands promote to, or a real output's if that is whole.
+    Number,
+    /// The type that the operands promote to; the output has truth values.
+    Test,
+    /// The output's type.
+    AsOutput,
+}
+
+/// What a formula runs: computes in a type, from inputs of the output's sizes and numbers.
+pub type Run<const N: usize> = fn(DType, &dyn Team, ViewMut<'_>, [View<'_>; N], &[Scalar]);
+
+/// A function of `N` inputs and some numbers, at each position.
+///
+/// Its operator takes the inputs, then the numbers, then the output. Inputs broadcast, and may be scalars;
+/// numbers may be tensors of one element, which are read when the kernel runs.
+#[derive(Clone, Copy)]
+pub struct Formula<const N: usize> {
+    /// What it computes in.
+    pub kind: Kind,
+    /// What its numbers are when they are absent.
+    pub defaults: &'static [f64],
+    /// What it runs.
+    pub run: Run<N>,
+}
+
+/// A number of a formula.
+#[derive(Clone, Copy)]
+pub enum Parameter {
+    /// Known.
+    Now(Scalar),
+    /// An element of a tensor.
+    Later(Operand),
+}
+
+impl Parameter {
+    /// The number, once the kernel runs.
+    pub fn value(&self, memory: &Memory<'_>) -> Scalar {
+        match self {
+            Parameter::Now(scalar) => *scalar,
+            Parameter::Later(operand) => {
+                peek::first(memory.view(operand)).expect("a number, as was checked")
+            }
+        }
+    }
+}
+
+/// The numbers of a formula.
+pub type Parameters = SmallVec<[Parameter; 4]>;
+
+/// A formula with its operands.
+pub struct Bound<const N: usize> {
+    run: Run<N>,
+    dtype: DType,
+    inputs: [Input; N],
+    parameters: Parameters,
+    out: Operand,
+}
+
+impl<const N: usize> Bound<N> {
+    /// Computes.
+    pub fn run(&self, memory: &Memory<'_>) {
+        self.inputs.iter().for_each(|input| input.prepare(memory));
+        let dims = self.out.dims();
+        let constants = self.inputs.map(|input| match input {
+            Input::Scalar(scalar) => Some(Constant::new(scalar)),
+            _ => None,
+        });
+        let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
+            (Input::Tensor(operand), _) => {
+                let wide = operand.broadcast_to(dims).expect("sizes were checked");
+                memory.seen(operand, wide)
+            }
+            (Input::Copied(_, scratch), _) => {
+                let wide = scratch.broadcast_to(dims).expect("sizes were checked");
+                memory.scratch(scratch).view().seen(wide).expect("sizes were checked")
+            }
+            (_, constant) => constant.as_ref().expect("a scalar").view(dims),
+        });
+        let numbers: SmallVec<[Scalar; 4]> =
+            self.parameters.iter().map(|one| one.value(memory)).collect();
+        (self.run)(self.dtype, memory.team, memory.out(&self.out), views, &numbers);
+    }
+}
+
+impl<const N: usize> Formula<N> {
+    /// An operator: the inputs, the numbers, the output.
+    pub fn plan(&self, call: &mut Call<'_>) -> Result<Plan> {
+        let numbers: SmallVec<[usize; 4]> = (N..N + self.defaults.len()).collect();
+        self.plan_at(call, std::array::from_fn(|at| at), &numbers, N + numbers.len())
+    }
+
+    /// An operator with its arguments at other places; numbers without a place have their defaults.
+    pub fn plan_at(
+        &self,
+        call: &mut Call<'_>,
+        places: [usize; N],
+        numbers: &[usize],
+        place: usize,
+    ) -> Result<Plan> {
+        let parameters = (self.defaults.iter().enumerate())
+            .map(|(at, default)| match numbers.get(at) {
+                Some(at) => call.parameter_or(*at, *default),
+                None => Ok(Parameter::Now((*default).into())),
+            })
+            .collect::<Result<_>>()?;
+        let mut inputs = [Input::Scalar(Scalar::Bool(false)); N];
+        for (input, at) in inputs.iter_mut().zip(places) {
+            *input = call.input(at)?;
+        }
+        let out = call.output(place)?;
+        let bound = self.bind(call, inputs, parameters, out, place)?;
+        call.plan(move |memory| {
+            bound.run(memory);
+            Ok(())
+        })
+    }
+
+    /// The formula with its operands; `place` is that of the output, inputs stand at the first ones.
+    pub fn bind(
+        &self,
+        call: &mut Call<'_>,
+        mut inputs: [Input; N],
+        parameters: Parameters,
+        out: Operand,
+        place: usize,
+    ) -> Result<Bound<N>> {
+        let mut places: SmallVec<[(usize, Input); 4]> = SmallVec::new();
+        for (at, input) in inputs.iter().enumerate() {
+            if let Input::Tensor(operand) = input {
+                call.expect_arithmetic(at, operand.dtype)?;
+            }
+            places.push((at, *input));
+        }
+        call.expect_arithmetic(place, out.dtype)?;
+        call.broadcast(&places, (place, &out))?;
+        let dtype = self.dtype(call, &inputs, &out)?;
+        for input in &mut inputs {
+            if let (Kind::Test, Input::Scalar(scalar)) = (self.kind, &mut *input) {
+                *scalar = rounded(*scalar, dtype);
+            }
+            *input = call.apart(*input, &out);
+        }
+        Ok(Bound { run: self.run, dtype, inputs, parameters, out })
+    }
+
+    fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
+        let real = |dtype: DType| dtype.is_floating();
+        match self.kind {
+            Kind::AsOutput => Ok(out.dtype),
+            Kind::Real => {
+                let wide = |input: &Input| {
+                    !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double
+                };
+                let double = out.dtype == DType::Double || inputs.iter().any(wide);
+                Ok(if double { DType::Double } else { DType::Float })
+            }
+            Kind::Number | Kind::Test => {
+                let mut both = inputs[0];
+                for input in &inputs[1..] {
+                    let dtype = call.promoted(&both, input)?;
+                    both = match (both, *input) {
+                        (Input::Scalar(_), Input::Scalar(scalar)) => Input::Scalar(scalar),
+                        (Input::Tensor(one), _) | (_, Input::Tensor(one)) => {
+                            Input::Tensor(one.seen(one.with_dtype(dtype)))
+                        }
+                        (other, _) => other,
+                    };
+                }
+                let dtype = match both {
+                    Input::Scalar(scalar) if real(scalar.dtype()) => DType::Float,
+                    other => other.dtype(),
+                };
+                let by_output = self.kind == Kind::Number && real(out.dtype) && !real(dtype);
+                Ok(if by_output { out.dtype } else { dtype })
+            }
+        }
+    }
+}
+
+impl Call<'_> {
+    /// A number of a formula: a scalar, a tensor of one element, or the default.
+    pub fn parameter_or(&mut self, at: usize, default: f64) -> Result<Parameter> {
+        if !matches!(self.arg(at), Arg::Tensor(_)) {
+            return self.scalar_or(at, default).map(Parameter::Now);
+        }
+        let operand = self.tensor(at)?;
+        self.expect_arithmetic(at, operand.dtype)?;
+        if operand.count() != 1 {
+            let (name, dims) = (self.parameter(at), operand.dims());
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}, one element is wanted"
+            )));
+        }
+        Ok(Parameter::Later(operand))
+    }
+
+    /// Fails for elements that take no part in arithmetic.
+    pub fn expect_arithmetic(&self, at: usize, dtype: DType) -> Result<()> {
+        if compute_type(dtype).is_some() {
+            return Ok(());
+        }
+        let name = self.parameter(at);
+        Err(Error::invalid(format!(
+            "{name} has elements of type {dtype}; it takes float, double, float16, bf16, int8, uint8, int16, int32, int64 and bool"
+        )))
+    }
+}
+
+/// A number as an element of a type would have it, so that it equals that element.
+fn rounded(scalar: Scalar, dtype: DType) -> Scalar {
+    match dtype {
+        DType::Float16 | DType::Bf16 | DType::Float => {
+            let exact = f64::from(f32::from_scalar(scalar));
+            let near = match dtype {
+                DType::Float16 => half::f16::from_f32(exact as f32).to_f64(),
+                DType::Bf16 => half::bf16::from_f32(exact as f32).to_f64(),
+                _ => exact,
+            };
+            Scalar::Float(near, dtype)
+        }
+        _ => scalar,
+    }
+}
+
+/// The type that a list of types promotes to.
+pub fn promote_all(dtypes: impl IntoIterator<Item = DType>) -> Option<DType> {
+    let mut dtypes = dtypes.into_iter();
+    let first = dtypes.next()?;
+    dtypes.try_fold(first, promote)
+}
+
+/// A formula: `formula!(kind, bound, with, result, |x, y; number = default| body)`.
+macro_rules! formula {
+    (@unit $p:ident) => { () };
+    (@numbers $C:ident, $all:ident, $($p:ident)*) => {{
+        let mut all = $all.iter().map(|one| <$C as cairn_tensor::kernels::element::Compute>::from_scalar(*one));
+        let _ = &mut all;
+        [$({
+            let $p = all.next().unwrap_or_default();
+            $p
+        }),*]
+    }};
+    ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
+        $crate::family::formula::Formula::<1> {
+            kind: $crate::family::formula::Kind::$kind,
+            defaults: &[$($($default),*)?],
+            run: |dtype, team, out, [a], _numbers| {
+                #[inline(always)]
+                fn f<C: $bound>($x: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
+                    $body
+                }
+                cairn_tensor::$with!(dtype, C => {
+                    let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
+                    cairn_tensor::kernels::map::map1::<C, $result>(team, out, a, |x| f::<C>(x, p))
+                })
+            },
+        }
+    };
+    ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
+        $crate::family::formula::Formula::<2> {
+            kind: $crate::family::formula::Kind::$kind,
+            defaults: &[$($($default),*)?],
+            run: |dtype, team, out, [a, b], _numbers| {
+                #[inline(always)]
+                fn f<C: $bound>($x: C, $y: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
+                    $body
+                }
+                cairn_tensor::$with!(dtype, C => {
+                    let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
+                    cairn_tensor::kernels::map::map2::<C, C, $result>(team, out, a, b, |x, y| f::<C>(x, y, p))
+                })
+            },
+        }
+    };
+    ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident, $z:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
+        $crate::family::formula::Formula::<3> {
+            kind: $crate::family::formula::Kind::$kind,
+            defaults: &[$($($default),*)?],
+            run: |dtype, team, out, [a, b, c], _numbers| {
+                #[inline(always)]
+                fn f<C: $bound>($x: C, $y: C, $z: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
+                    $body
+                }
+                cairn_tensor::$with!(dtype, C => {
+                    let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
+                    cairn_tensor::kernels::map::map3::<C, C, C, $result>(team, out, a, b, c, |x, y, z| f::<C>(x, y, z, p))
+                })
+            },
+        }
+    };
+}
+
+/// A formula of real numbers.
+macro_rules! real {
+    ($($formula:tt)*) => { $crate::family::formula::formula!(Real, Real, with_real, C, $($formula)*) };
+}
+
+/// A formula of numbers, real or whole.
+macro_rules! number {
+    ($($formula:tt)*) => { $crate::family::formula::formula!(Number, Number, with_number, C, $($formula)*) };
+}
+
+/// A formula of numbers that is true or false.
+macro_rules! test {
+    ($($formula:tt)*) => { $crate::family::formula::formula!(Test, Number, with_number, bool, $($formula)*) };
+}
+
+pub(crate) use {formula, number, real, test};
+
+/// The value itself.
+pub const SAME: Formula<1> = Formula {
+    kind: Kind::AsOutput,
+    defaults: &[],
+    run: |dtype, team, out, [a], _| {
+        with_number!(dtype, C => cairn_tensor::kernels::map::map1::<C, C>(team, out, a, |x| x));
+    },
+};

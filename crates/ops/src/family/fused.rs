@@ -1,0 +1,111 @@
+//! Sums of products, and values between two others.
+
+use super::arithmetic::ADD;
+use super::formula::{Formula, number, real};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{Layout, broadcast};
+
+/// x + value y z.
+pub const ADDCMUL: Formula<3> = number!(|x, y, z; value = 1.0| x.add(value.mul(y).mul(z)));
+/// x + value y / z.
+pub const ADDCDIV: Formula<3> = real!(|x, y, z; value = 1.0| x.add(value.mul(y).div(z)));
+/// From x to y by a share.
+pub const LERP: Formula<2> = real!(|x, y; share = 0.5| between(x, y, share));
+/// From x to y by a share at each position.
+pub const LERP_BY: Formula<3> = real!(|x, y, share| between(x, y, share));
+const ADD_RELU: Formula<2> = number!(|x, y; alpha = 1.0| x.add(alpha.mul(y)).greatest(C::ZERO));
+
+/// Exact at either end.
+#[inline(always)]
+fn between<C: Real>(x: C, y: C, share: C) -> C {
+    let far = y.sub(x);
+    let from_x = x.add(share.mul(far));
+    let from_y = y.sub(far.mul(C::ONE.sub(share)));
+    if share.abs() < C::of(0.5) { from_x } else { from_y }
+}
+
+/// What all three inputs broadcast to, of the first one's type.
+fn three(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, y, z) = (call.layout(0)?, call.layout(1)?, call.layout(2)?);
+    match broadcast(x.dims(), y.dims()).and_then(|dims| broadcast(&dims, z.dims())) {
+        Some(dims) => Ok(vec![Layout::contiguous(x.dtype, &dims)]),
+        None => Err(Error::invalid(format!("{x}, {y} and {z} do not broadcast together"))),
+    }
+}
+
+const SELF_3: &[Pick] = &[A(0), A(1), A(2), A(3), A(0)];
+const SELF_2: &[Pick] = &[A(0), A(1), A(2), A(0)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Addcmul", |c| ADDCMUL.plan(c)),
+    aclnn("InplaceAddcmul", |c| ADDCMUL.plan(c)).picks(SELF_3),
+    aclnn("Addcdiv", |c| ADDCDIV.plan(c)),
+    aclnn("InplaceAddcdiv", |c| ADDCDIV.plan(c)).picks(SELF_3),
+    aclnn("Lerp", |c| LERP_BY.plan(c)),
+    aclnn("InplaceLerp", |c| LERP_BY.plan(c)).picks(SELF_2),
+    aclnn("Lerps", |c| LERP.plan(c)),
+    aclnn("InplaceLerps", |c| LERP.plan(c)).picks(SELF_2),
+    aclnn("AddRelu", |c| ADD_RELU.plan(c)),
+    aclnn("InplaceAddRelu", |c| ADD_RELU.plan(c)).picks(SELF_2),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Addcmul",
+        &["input_data", "x1", "x2", "value"],
+        &["y"],
+        Infer::By(three),
+        |c| ADDCMUL.plan(c),
+        &[A(0), A(1), A(2), A(3), O(0)],
+    ),
+    node(
+        "Addcdiv",
+        &["input_data", "x1", "x2", "value"],
+        &["y"],
+        Infer::By(three),
+        |c| ADDCDIV.plan(c),
+        &[A(0), A(1), A(2), A(3), O(0)],
+    ),
+    node(
+        "Lerp",
+        &["start", "end", "weight"],
+        &["y"],
+        Infer::By(three),
+        |c| LERP_BY.plan(c),
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "Axpy",
+        &["x1", "x2"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        |c| ADD.plan(c),
+        &[A(0), A(1), Attr("alpha", Default::Required), O(0)],
+    ),
+    node(
+        "AxpyV2",
+        &["x1", "x2", "alpha"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        |c| ADD.plan(c),
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "Muls",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        |c| MULS.plan(c),
+        &[A(0), Attr("value", Default::Required), O(0)],
+    ),
+];
+
+const MULS: Formula<1> = number!(|x; value = 1.0| x.mul(value));

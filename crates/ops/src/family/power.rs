@@ -1,0 +1,100 @@
+//! Powers, and other functions of two tensors.
+
+use super::elementwise::Input;
+use super::formula::{Formula, Kind, number, real};
+use super::unary::{RECIPROCAL, RSQRT, SQRT, SQUARE};
+use crate::call::Call;
+use crate::error::Result;
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, O};
+use crate::table::{Node, Pick, Row, aclnn, node};
+use cairn_tensor::Scalar;
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+
+/// x to the power of y.
+pub const POW: Formula<2> = number!(|x, y| x.power(y));
+const CUBE: Formula<1> = number!(|x| x.mul(x).mul(x));
+const SQUARED_RECIPROCAL: Formula<1> = real!(|x| C::ONE.div(x.mul(x)));
+const ATAN2: Formula<2> = real!(|y, x| y.atan2(x));
+const XLOGY: Formula<2> = real!(|x, y| {
+    let product = x.mul(y.ln());
+    let nothing = x == C::ZERO && !y.is_nan();
+    if nothing { C::ZERO } else { product }
+});
+const XLOG1PY: Formula<2> = real!(|x, y| {
+    let product = x.mul(y.ln_1p());
+    let nothing = x == C::ZERO && !y.is_nan();
+    if nothing { C::ZERO } else { product }
+});
+const LOGADDEXP: Formula<2> = real!(|x, y| {
+    let most = x.greatest(y);
+    let rest = x.sub(y).abs().neg().exp().ln_1p();
+    if x == y && !x.is_finite() { x } else { most.add(rest) }
+});
+const LOGADDEXP2: Formula<2> = real!(|x, y| {
+    let most = x.greatest(y);
+    let rest = x.sub(y).abs().neg().exp2().ln_1p().mul(C::of(std::f64::consts::LOG2_E));
+    if x == y && !x.is_finite() { x } else { most.add(rest) }
+});
+const HEAVISIDE: Formula<2> = number!(|x, y| {
+    if x == C::ZERO {
+        y
+    } else if x < C::ZERO || x.is_nan() {
+        C::ZERO
+    } else {
+        C::ONE
+    }
+});
+
+/// A power whose exponent may be a scalar that has a shorter formula. Arguments: base, exponent, out.
+fn pow(call: &mut Call<'_>) -> Result<Plan> {
+    let (base, exponent) = (call.input(0)?, call.input(1)?);
+    let (Input::Tensor(base), Input::Scalar(scalar)) = (base, exponent) else {
+        return POW.plan(call);
+    };
+    let real = base.dtype.is_floating();
+    let whole = !real && matches!(scalar, Scalar::Int(..));
+    let formula = match scalar.as_f64() {
+        2.0 if real || whole => SQUARE,
+        3.0 if real || whole => CUBE,
+        0.5 if real => SQRT,
+        -0.5 if real => RSQRT,
+        -1.0 if real => RECIPROCAL,
+        -2.0 if real => SQUARED_RECIPROCAL,
+        _ => return POW.plan(call),
+    };
+    Formula { defaults: &[0.0], kind: if real { Kind::Real } else { Kind::Number }, ..formula }
+        .plan(call)
+}
+
+const SELF: &[Pick] = &[A(0), A(1), A(0)];
+const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("PowTensorScalar", pow),
+    aclnn("PowTensorTensor", |c| POW.plan(c)),
+    aclnn("PowScalarTensor", |c| POW.plan(c)),
+    aclnn("InplacePowTensorScalar", pow).picks(SELF),
+    aclnn("InplacePowTensorTensor", |c| POW.plan(c)).picks(SELF),
+    aclnn("Atan2", |c| ATAN2.plan(c)),
+    aclnn("InplaceAtan2", |c| ATAN2.plan(c)).picks(SELF),
+    aclnn("XLogYTensor", |c| XLOGY.plan(c)),
+    aclnn("XLogYScalarOther", |c| XLOGY.plan(c)),
+    aclnn("XLogYScalarSelf", |c| XLOGY.plan(c)),
+    aclnn("InplaceXLogYTensor", |c| XLOGY.plan(c)).picks(SELF),
+    aclnn("InplaceXLogYScalarOther", |c| XLOGY.plan(c)).picks(SELF),
+    aclnn("Xlog1py", |c| XLOG1PY.plan(c)),
+    aclnn("LogAddExp", |c| LOGADDEXP.plan(c)),
+    aclnn("LogAddExp2", |c| LOGADDEXP2.plan(c)),
+    aclnn("Heaviside", |c| HEAVISIDE.plan(c)),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("Pow", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| POW.plan(c), BINARY),
+    node("Atan2", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| ATAN2.plan(c), BINARY),
+    node("Xlogy", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| XLOGY.plan(c), BINARY),
+];

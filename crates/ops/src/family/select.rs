@@ -1,0 +1,71 @@
+//! One of two values at each position.
+
+use super::formula::{Formula, Kind};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::table::Pick::{A, O};
+use crate::table::{Node, Row, aclnn, node};
+use cairn_tensor::kernels::map::map3;
+use cairn_tensor::{Layout, broadcast, promote, with_number};
+
+/// `x` where the condition is other than zero, else `y`. Inputs: condition, x, y.
+pub const WHERE: Formula<3> = Formula {
+    kind: Kind::AsOutput,
+    defaults: &[],
+    run: |dtype, team, out, [condition, a, b], _| {
+        with_number!(dtype, C => {
+            map3::<bool, C, C, C>(team, out, condition, a, b, |condition, x, y| if condition { x } else { y })
+        });
+    },
+};
+
+/// What the three broadcast to, of the type that the values promote to.
+fn selected(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (condition, x, y) = (call.layout(0)?, call.layout(1)?, call.layout(2)?);
+    let dims = broadcast(x.dims(), y.dims()).and_then(|dims| broadcast(&dims, condition.dims()));
+    match (dims, promote(x.dtype, y.dtype)) {
+        (Some(dims), Some(dtype)) => Ok(vec![Layout::contiguous(dtype, &dims)]),
+        _ => Err(Error::invalid(format!("{condition}, {x} and {y} do not broadcast together"))),
+    }
+}
+
+/// As the tensor that is filled.
+fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![call.layout(2)?.packed()])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("SWhere", |c| WHERE.plan(c)),
+    aclnn("InplaceMaskedFillScalar", |c| WHERE.plan(c)).picks(&[A(1), A(2), A(0), A(0)]),
+    aclnn("InplaceMaskedFillTensor", |c| WHERE.plan(c)).picks(&[A(1), A(2), A(0), A(0)]),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "SelectV2",
+        &["condition", "then", "else"],
+        &["result"],
+        Infer::By(selected),
+        |c| WHERE.plan(c),
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "Select",
+        &["condition", "x1", "x2"],
+        &["y"],
+        Infer::By(selected),
+        |c| WHERE.plan(c),
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "MaskedFill",
+        &["x", "mask", "value"],
+        &["y"],
+        Infer::By(filled),
+        |c| WHERE.plan(c),
+        &[A(1), A(2), A(0), O(0)],
+    ),
+];

@@ -1,0 +1,327 @@
+//! Functions of one tensor.
+
+use super::formula::{Formula, Kind, SAME, formula, number, real, test};
+use crate::call::Call;
+use crate::error::Result;
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::element::compute_type;
+use cairn_tensor::kernels::map::{map1, strips1};
+use cairn_tensor::kernels::math::{Real, TURNS};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::strip::vectorised;
+use cairn_tensor::{DType, Layout, with_real};
+
+/// A formula of angles: `$near` for strips of usual ones, `$any` where one is very large.
+macro_rules! wave {
+    ($near:ident, $any:ident) => {
+        Formula::<1> {
+            kind: Kind::Real,
+            defaults: &[],
+            run: |dtype, team, out, [a], _| {
+                fn run<C: Real>(x: &[C], to: &mut [C]) {
+                    let limit = C::of(f64::from(TURNS));
+                    vectorised(|| {
+                        let near = x.iter().fold(true, |all, x| all & (x.abs() <= limit));
+                        if near {
+                            to.iter_mut().zip(x).for_each(|(to, x)| *to = x.$near());
+                        } else {
+                            to.iter_mut().zip(x).for_each(|(to, x)| *to = x.$any());
+                        }
+                    });
+                }
+                with_real!(dtype, C => strips1::<C, C>(team, out, a, &run::<C>))
+            },
+        }
+    };
+}
+
+/// -x.
+pub const NEG: Formula<1> = number!(|x| x.neg());
+/// |x|.
+pub const ABS: Formula<1> = number!(|x| x.abs());
+/// -1, 0 or 1.
+pub const SIGN: Formula<1> = number!(|x| x.sign());
+/// x * x.
+pub const SQUARE: Formula<1> = number!(|x| x.mul(x));
+/// e^x.
+pub const EXP: Formula<1> = real!(|x| x.exp());
+/// 2^x.
+pub const EXP2: Formula<1> = real!(|x| x.exp2());
+/// e^x - 1.
+pub const EXPM1: Formula<1> = real!(|x| x.expm1());
+/// Natural logarithm.
+pub const LOG: Formula<1> = real!(|x| x.ln());
+/// ln(1 + x).
+pub const LOG1P: Formula<1> = real!(|x| x.ln_1p());
+/// Logarithm to base 2.
+pub const LOG2: Formula<1> = real!(|x| x.log2());
+/// Logarithm to base 10.
+pub const LOG10: Formula<1> = real!(|x| x.log10());
+/// Square root.
+pub const SQRT: Formula<1> = real!(|x| x.sqrt());
+/// 1 / sqrt(x).
+pub const RSQRT: Formula<1> = real!(|x| C::ONE.div(x.sqrt()));
+/// 1 / x.
+pub const RECIPROCAL: Formula<1> = real!(|x| C::ONE.div(x));
+/// Tangent.
+pub const TAN: Formula<1> = real!(|x| x.tan());
+/// Inverse sine.
+pub const ASIN: Formula<1> = real!(|x| x.asin());
+/// Inverse cosine.
+pub const ACOS: Formula<1> = real!(|x| x.acos());
+/// Inverse tangent.
+pub const ATAN: Formula<1> = real!(|x| x.atan());
+/// Hyperbolic sine.
+pub const SINH: Formula<1> = real!(|x| x.sinh());
+/// Hyperbolic cosine.
+pub const COSH: Formula<1> = real!(|x| x.cosh());
+/// Inverse hyperbolic sine.
+pub const ASINH: Formula<1> = real!(|x| x.asinh());
+/// Inverse hyperbolic cosine.
+pub const ACOSH: Formula<1> = real!(|x| x.acosh());
+/// Inverse hyperbolic tangent.
+pub const ATANH: Formula<1> = real!(|x| x.atanh());
+/// Error function.
+pub const ERF: Formula<1> = real!(|x| x.erf());
+/// 1 - erf(x).
+pub const ERFC: Formula<1> = real!(|x| x.erfc());
+/// Inverse of the error function.
+pub const ERFINV: Formula<1> = real!(|x| x.erfinv());
+/// sin(pi x) / (pi x).
+pub const SINC: Formula<1> = real!(|x| {
+    let angle = x.mul(C::of(std::f64::consts::PI));
+    if x == C::ZERO { C::ONE } else { angle.sin().div(angle) }
+});
+/// Sine.
+pub const SIN: Formula<1> = wave!(sin_near, sin);
+/// Cosine.
+pub const COS: Formula<1> = wave!(cos_near, cos);
+
+const FLOOR: Formula<1> = real!(|x| x.floor());
+const CEIL: Formula<1> = real!(|x| x.ceil());
+const ROUND: Formula<1> = real!(|x| x.round());
+const TRUNC: Formula<1> = real!(|x| x.trunc());
+const FRAC: Formula<1> = real!(|x| x.sub(x.trunc()));
+const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, most = 3.4e38, least = (-3.4e38)| {
+    let x = if x.is_nan() { nan } else { x };
+    let x = if x == C::GREATEST { most } else { x };
+    if x == C::LEAST { least } else { x }
+});
+
+/// x rounded at a decimal.
+const ROUND_DECIMALS: Formula<1> = real!(|x; decimals = 0.0| {
+    let scale = if decimals.abs().is_nan() { decimals } else { ten_to(decimals.abs()) };
+    if decimals == C::ZERO {
+        x.round()
+    } else if decimals > C::ZERO {
+        x.mul(scale).round().div(scale)
+    } else {
+        x.div(scale).round().mul(scale)
+    }
+});
+
+/// y = base^(scale x + shift), where a base of no positive number is e.
+const EXP_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
+    let power = x.mul(scale).add(shift);
+    if base > C::ZERO { power.mul(base.ln()).exp() } else { power.exp() }
+});
+
+/// y = the logarithm to a base of scale x + shift, where a base of no positive number is e.
+const LOG_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
+    let log = x.mul(scale).add(shift).ln();
+    if base > C::ZERO { log.div(base.ln()) } else { log }
+});
+
+const IS_FINITE: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_finite());
+const IS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.abs() == C::GREATEST);
+const IS_POS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::GREATEST);
+const IS_NEG_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::LEAST);
+const IS_NAN: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_nan());
+const SIGNBIT: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_negative());
+const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO);
+
+const BITWISE_NOT: Formula<1> = Formula {
+    kind: Kind::Test,
+    defaults: &[],
+    run: |dtype, team, out, [a], _| match dtype {
+        DType::Bool => map1::<bool, bool>(team, out, a, |x| !x),
+        _ => map1::<i64, i64>(team, out, a, |x| !x),
+    },
+};
+
+/// 10 to a small whole power.
+fn ten_to<C: Real>(power: C) -> C {
+    C::of(10.0).power(power)
+}
+
+/// A formula that leaves whole numbers as they are.
+fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
+    let whole = !call.layout(0)?.dtype.is_floating();
+    match whole && formula.defaults.is_empty() {
+        true => SAME.plan(call),
+        false => formula.plan(call),
+    }
+}
+
+fn bitwise_not(call: &mut Call<'_>) -> Result<Plan> {
+    let layout = call.layout(0)?;
+    let among = [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
+    call.expect_dtype(0, &layout, &among)?;
+    BITWISE_NOT.plan(call)
+}
+
+fn round_decimals(call: &mut Call<'_>) -> Result<Plan> {
+    match call.layout(0)?.dtype.is_floating() || call.int(1)? < 0 {
+        true => ROUND_DECIMALS.plan(call),
+        false => Formula { defaults: &[0.0], ..SAME }.plan(call),
+    }
+}
+
+/// Truth values of the input's sizes.
+fn truths(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(DType::Bool, call.layout(0)?.dims())])
+}
+
+/// A real type for every number: a whole one's result is `float`.
+fn reals(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let layout = call.layout(0)?.packed();
+    let real = layout.dtype.is_floating() || compute_type(layout.dtype).is_none();
+    Ok(vec![if real { layout } else { layout.with_dtype(DType::Float) }])
+}
+
+/// In place: the argument is input and output.
+const SELF: &[Pick] = &[A(0), A(0)];
+const UNARY: &[Pick] = &[A(0), O(0)];
+
+macro_rules! rows {
+    ($($name:literal $(, $in_place:literal)? => $function:expr;)*) => {
+        &[$(aclnn($name, $function), $(aclnn($in_place, $function).picks(SELF),)?)*]
+    };
+}
+
+macro_rules! nodes {
+    ($($name:literal => $infer:expr, $function:expr;)*) => {
+        &[$(node($name, &["x"], &["y"], $infer, $function, UNARY),)*]
+    };
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = rows! {
+    "Neg", "InplaceNeg" => |c| NEG.plan(c);
+    "Abs" => |c| ABS.plan(c);
+    "Sign" => |c| SIGN.plan(c);
+    "Square" => |c| SQUARE.plan(c);
+    "Exp", "InplaceExp" => |c| EXP.plan(c);
+    "Exp2", "InplaceExp2" => |c| EXP2.plan(c);
+    "Expm1", "InplaceExpm1" => |c| EXPM1.plan(c);
+    "Log", "InplaceLog" => |c| LOG.plan(c);
+    "Log1p", "InplaceLog1p" => |c| LOG1P.plan(c);
+    "Log2", "InplaceLog2" => |c| LOG2.plan(c);
+    "Log10", "InplaceLog10" => |c| LOG10.plan(c);
+    "Sqrt", "InplaceSqrt" => |c| SQRT.plan(c);
+    "Rsqrt", "InplaceRsqrt" => |c| RSQRT.plan(c);
+    "Reciprocal", "InplaceReciprocal" => |c| RECIPROCAL.plan(c);
+    "Sin", "InplaceSin" => |c| SIN.plan(c);
+    "Cos", "InplaceCos" => |c| COS.plan(c);
+    "Tan", "InplaceTan" => |c| TAN.plan(c);
+    "Asin", "InplaceAsin" => |c| ASIN.plan(c);
+    "Acos", "InplaceAcos" => |c| ACOS.plan(c);
+    "Atan", "InplaceAtan" => |c| ATAN.plan(c);
+    "Sinh", "InplaceSinh" => |c| SINH.plan(c);
+    "Cosh", "InplaceCosh" => |c| COSH.plan(c);
+    "Asinh", "InplaceAsinh" => |c| ASINH.plan(c);
+    "Acosh", "InplaceAcosh" => |c| ACOSH.plan(c);
+    "Atanh", "InplaceAtanh" => |c| ATANH.plan(c);
+    "Erf", "InplaceErf" => |c| ERF.plan(c);
+    "Erfc", "InplaceErfc" => |c| ERFC.plan(c);
+    "Erfinv", "InplaceErfinv" => |c| ERFINV.plan(c);
+    "Sinc", "InplaceSinc" => |c| SINC.plan(c);
+    "Floor", "InplaceFloor" => |c| for_reals(c, &FLOOR);
+    "Ceil", "InplaceCeil" => |c| for_reals(c, &CEIL);
+    "Round", "InplaceRound" => |c| for_reals(c, &ROUND);
+    "Trunc", "InplaceTrunc" => |c| for_reals(c, &TRUNC);
+    "Frac", "InplaceFrac" => |c| FRAC.plan(c);
+    "LogicalNot", "InplaceLogicalNot" => |c| LOGICAL_NOT.plan(c);
+    "BitwiseNot" => bitwise_not;
+    "IsFinite" => |c| IS_FINITE.plan(c);
+    "IsInf" => |c| IS_INF.plan(c);
+    "IsPosInf" => |c| IS_POS_INF.plan(c);
+    "IsNegInf" => |c| IS_NEG_INF.plan(c);
+    "Signbit" => |c| SIGNBIT.plan(c);
+};
+
+/// Rows with numbers beside the tensor.
+pub const MORE: &[Row] = &[
+    aclnn("RoundDecimals", round_decimals),
+    aclnn("InplaceRoundDecimals", round_decimals).picks(&[A(0), A(1), A(0)]),
+    aclnn("NanToNum", |c| NAN_TO_NUM.plan(c)),
+    aclnn("InplaceNanToNum", |c| NAN_TO_NUM.plan(c)).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = nodes! {
+    "Neg" => Infer::Like(0), |c| NEG.plan(c);
+    "Abs" => Infer::Like(0), |c| ABS.plan(c);
+    "Sign" => Infer::Like(0), |c| SIGN.plan(c);
+    "Square" => Infer::Like(0), |c| SQUARE.plan(c);
+    "Expm1" => Infer::By(reals), |c| EXPM1.plan(c);
+    "Log1p" => Infer::By(reals), |c| LOG1P.plan(c);
+    "Sqrt" => Infer::By(reals), |c| SQRT.plan(c);
+    "Rsqrt" => Infer::By(reals), |c| RSQRT.plan(c);
+    "Reciprocal" => Infer::By(reals), |c| RECIPROCAL.plan(c);
+    "Sin" => Infer::By(reals), |c| SIN.plan(c);
+    "Cos" => Infer::By(reals), |c| COS.plan(c);
+    "Tan" => Infer::By(reals), |c| TAN.plan(c);
+    "Asin" => Infer::By(reals), |c| ASIN.plan(c);
+    "Acos" => Infer::By(reals), |c| ACOS.plan(c);
+    "Atan" => Infer::By(reals), |c| ATAN.plan(c);
+    "Sinh" => Infer::By(reals), |c| SINH.plan(c);
+    "Cosh" => Infer::By(reals), |c| COSH.plan(c);
+    "Asinh" => Infer::By(reals), |c| ASINH.plan(c);
+    "Acosh" => Infer::By(reals), |c| ACOSH.plan(c);
+    "Atanh" => Infer::By(reals), |c| ATANH.plan(c);
+    "Erf" => Infer::By(reals), |c| ERF.plan(c);
+    "Erfc" => Infer::By(reals), |c| ERFC.plan(c);
+    "Erfinv" => Infer::By(reals), |c| ERFINV.plan(c);
+    "Floor" => Infer::Like(0), |c| for_reals(c, &FLOOR);
+    "Ceil" => Infer::Like(0), |c| for_reals(c, &CEIL);
+    "Round" => Infer::Like(0), |c| for_reals(c, &ROUND);
+    "Trunc" => Infer::Like(0), |c| for_reals(c, &TRUNC);
+    "LogicalNot" => Infer::By(truths), |c| LOGICAL_NOT.plan(c);
+    "Invert" => Infer::Like(0), bitwise_not;
+    "IsFinite" => Infer::By(truths), |c| IS_FINITE.plan(c);
+    "IsInf" => Infer::By(truths), |c| IS_INF.plan(c);
+    "IsNan" => Infer::By(truths), |c| IS_NAN.plan(c);
+};
+
+/// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.
+const OF_BASE: &[Pick] = &[
+    A(0),
+    Attr("base", Default::Float(-1.0)),
+    Attr("scale", Default::Float(1.0)),
+    Attr("shift", Default::Float(0.0)),
+    O(0),
+];
+
+/// Operators by IR name with attributes.
+pub const MORE_NODES: &[Node] = &[
+    node("Exp", &["x"], &["y"], Infer::By(reals), |c| EXP_OF.plan(c), OF_BASE),
+    node("Log", &["x"], &["y"], Infer::By(reals), |c| LOG_OF.plan(c), OF_BASE),
+    node(
+        "NanToNum",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        |c| NAN_TO_NUM.plan(c),
+        &[
+            A(0),
+            Attr("nan", Default::Float(0.0)),
+            Attr("posinf", Default::Float(f32::MAX as f64)),
+            Attr("neginf", Default::Float(f32::MIN as f64)),
+            O(0),
+        ],
+    ),
+];
