@@ -62,6 +62,11 @@ impl<'a> Call<'a> {
         self.args.get(at).unwrap_or(&Arg::Absent)
     }
 
+    /// The caller's own place of an argument, by which sizes are told that only values decide.
+    pub fn place(&self, at: usize) -> (usize, usize) {
+        (self.places.get(at).copied().unwrap_or(at), 0)
+    }
+
     /// Whether an argument is there.
     pub fn has(&self, at: usize) -> bool {
         !matches!(self.arg(at), Arg::Absent)

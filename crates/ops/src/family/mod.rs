@@ -3,20 +3,29 @@
 mod activation;
 mod activation_grad;
 mod arithmetic;
+mod choosing;
 mod clamp;
 mod compare;
 mod copying;
+mod creation;
 mod division;
 mod dropout;
 pub mod elementwise;
+mod embedding;
 mod foreach;
 mod formula;
 mod fused;
+mod indexing;
+mod joining;
 mod matmul;
 mod optimiser;
 mod power;
 mod random;
+pub mod reading;
+mod scattering;
 mod select;
+mod shaping;
+mod sorting;
 mod unary;
 pub mod value;
 
@@ -24,41 +33,57 @@ use crate::table::{Node, Row};
 
 /// The rows of every family.
 pub const ROWS: &[&[Row]] = &[
-    arithmetic::ROWS,
-    copying::ROWS,
     activation::ROWS,
     activation_grad::ROWS,
+    arithmetic::ROWS,
+    choosing::ROWS,
     clamp::ROWS,
     compare::ROWS,
+    copying::ROWS,
+    creation::ROWS,
     division::ROWS,
+    dropout::ROWS,
+    embedding::ROWS,
+    foreach::ROWS,
     fused::ROWS,
+    indexing::ROWS,
+    joining::ROWS,
+    matmul::ROWS,
+    optimiser::ROWS,
     power::ROWS,
+    random::ROWS,
+    scattering::ROWS,
     select::ROWS,
+    shaping::ROWS,
+    sorting::ROWS,
     unary::ROWS,
     unary::MORE,
-    optimiser::ROWS,
-    foreach::ROWS,
-    matmul::ROWS,
-    random::ROWS,
-    dropout::ROWS,
 ];
 
 /// The operators by IR name of every family.
 pub const NODES: &[&[Node]] = &[
-    arithmetic::NODES,
-    copying::NODES,
     activation::NODES,
     activation::MORE_NODES,
     activation_grad::NODES,
+    arithmetic::NODES,
+    choosing::NODES,
     clamp::NODES,
     compare::NODES,
+    copying::NODES,
+    creation::NODES,
     division::NODES,
+    dropout::NODES,
+    embedding::NODES,
     fused::NODES,
+    indexing::NODES,
+    joining::NODES,
+    matmul::NODES,
     power::NODES,
+    random::NODES,
+    scattering::NODES,
     select::NODES,
+    shaping::NODES,
+    sorting::NODES,
     unary::NODES,
     unary::MORE_NODES,
-    matmul::NODES,
-    random::NODES,
-    dropout::NODES,
 ];

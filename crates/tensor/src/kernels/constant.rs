@@ -1,6 +1,7 @@
 //! Numbers that take the place of a tensor.
 
-use crate::{DType, Layout, Scalar, View};
+use crate::team::Alone;
+use crate::{DType, Layout, Scalar, View, ViewMut};
 use std::cell::Cell;
 
 /// A number in memory, to be seen as a tensor of any sizes.
@@ -18,6 +19,15 @@ impl Constant {
             Scalar::Float(value, _) => (value.to_ne_bytes(), DType::Double),
         };
         Constant { bytes: bytes.map(Cell::new), dtype }
+    }
+
+    /// A number as an element of a type that has arithmetic; wraps and rounds as the type does.
+    pub fn of(value: Scalar, dtype: DType) -> Constant {
+        let bytes = [const { Cell::new(0) }; 8];
+        let one = Layout::contiguous(dtype, &[]);
+        let place = ViewMut::over(&bytes, one).expect("eight bytes hold one number");
+        super::map::fill_scalar(&Alone, place, value);
+        Constant { bytes, dtype }
     }
 
     /// As a tensor of these sizes, every element the number.

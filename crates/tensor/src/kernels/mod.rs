@@ -1,20 +1,29 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::team::Team`], and what they need beside their operands is handed in.
 
+pub mod choose;
 pub mod compare;
 pub mod constant;
 pub mod copy;
 pub mod dropout;
 pub mod element;
+pub mod gather;
 pub mod length;
 pub mod map;
 pub mod math;
 pub mod matmul;
 pub mod multinomial;
 pub mod number;
+pub mod order;
 pub mod peek;
 pub mod philox;
+pub mod place;
 pub mod random;
+pub mod renorm;
+pub mod scatter;
+pub mod sequence;
+pub mod sort;
 pub mod strip;
 mod transpose;
+pub mod unique;
 pub mod walk;

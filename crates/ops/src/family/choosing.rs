@@ -1,0 +1,150 @@
+//! Elements that a mask chooses, and where elements are that are not zero. How many they are is known when the
+//! kernel runs: outputs have room for all, and their real sizes are told then.
+
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, B, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::choose::Chosen;
+use cairn_tensor::{DType, Dims, Layout, broadcast};
+
+/// Two tensors with the sizes that both broadcast to.
+fn together(
+    call: &Call<'_>,
+    (a_at, a): (usize, Read),
+    (b_at, b): (usize, Read),
+) -> Result<(Read, Read)> {
+    let Some(dims) = broadcast(a.dims(), b.dims()) else {
+        let (name, other) = (call.parameter(a_at), call.parameter(b_at));
+        let (x, y) = (a.dims(), b.dims());
+        return Err(Error::invalid(format!("{name} {x:?} and {other} {y:?} do not broadcast")));
+    };
+    let wide = |one: Read| one.seen(one.broadcast_to(&dims).expect("they broadcast"));
+    Ok((wide(a), wide(b)))
+}
+
+/// A dense tensor of these sizes in the memory of one with room for more.
+pub(super) fn dense(out: &Operand, dims: &[usize]) -> Operand {
+    out.seen(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
+}
+
+pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usize) -> Result<()> {
+    if out.is_contiguous() && out.count() >= count {
+        return Ok(());
+    }
+    let (name, dims, strides) = (call.parameter(at), out.dims(), out.strides());
+    Err(Error::invalid(format!(
+        "{name} {dims:?} with strides {strides:?} must be contiguous and have room for {count} elements"
+    )))
+}
+
+/// The elements where a mask is true. Arguments: a, mask, out.
+fn selected(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let (a, mask) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    call.expect_same(2, &out, 0, &a)?;
+    call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
+    let (a, mask) = together(call, (0, a), (1, mask))?;
+    expect_room(call, 2, &out, a.count())?;
+    let place = call.place(2);
+    call.plan(move |memory| {
+        let (a, mask) = (a.view(memory), mask.view(memory));
+        let chosen = Chosen::count(memory.team, mask);
+        let total = chosen.total();
+        chosen.select(memory.team, memory.out(&dense(&out, &[total])), a);
+        (memory.sized)(place, &[total]);
+        Ok(())
+    })
+}
+
+/// Elements where a mask is true, taken one after the other from a source. Arguments: tensor, mask, source.
+fn scattered(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.inout(0)?;
+    let (mask, source) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    call.expect_same(2, &source, 0, &out)?;
+    call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
+    let Some(wide) = mask.broadcast_to(out.dims()) else {
+        let (name, have, want) = (call.parameter(1), mask.dims(), out.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
+    };
+    let mask = mask.seen(wide);
+    let (name, mask_name) = (call.parameter(2), call.parameter(1));
+    call.plan(move |memory| {
+        let (mask, source) = (mask.view(memory), source.view(memory));
+        let chosen = Chosen::count(memory.team, mask);
+        if chosen.total() > source.count() {
+            let (have, want) = (source.count(), chosen.total());
+            return Err(Fault(format!(
+                "{name} has {have} elements, but {mask_name} is true at {want} places"
+            )));
+        }
+        chosen.fill(memory.team, memory.out(&out), source);
+        Ok(())
+    })
+}
+
+/// Where elements are not zero. Arguments: a, out, whether a line of the output is a dimension (else a position).
+fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(1)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_numbers(0, &a)?;
+    call.expect_dtype(1, &out, &[DType::Int64])?;
+    expect_room(call, 1, &out, a.count() * a.rank())?;
+    let (turned, place, rank) = (call.flag(2)?, call.place(1), a.rank());
+    call.plan(move |memory| {
+        let chosen = Chosen::count(memory.team, a.view(memory));
+        let total = chosen.total();
+        let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
+        let dense = dense(&out, &dims);
+        let lines = if turned { dense.seen(dense.transposed(0, 1)) } else { dense };
+        chosen.positions(memory.team, memory.out(&lines));
+        (memory.sized)(place, &dims);
+        Ok(())
+    })
+}
+
+fn nonzero_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let dims = match call.flag(2)? {
+        true => [a.rank(), a.count()],
+        false => [a.count(), a.rank()],
+    };
+    Ok(vec![Layout::contiguous(DType::Int64, &dims)])
+}
+
+fn selected_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, mask) = (call.layout(0)?, call.layout(1)?);
+    let dims = broadcast(a.dims(), mask.dims()).unwrap_or(Dims::new(a.dims()));
+    Ok(vec![Layout::contiguous(a.dtype, &[dims.iter().product()])])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("MaskedSelect", selected),
+    aclnn("InplaceMaskedScatter", scattered),
+    aclnn("Nonzero", nonzero).picks(&[A(0), A(1), B(false)]),
+    aclnn("NonzeroV2", nonzero).picks(&[A(0), A(1), B(true)]),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "MaskedSelect",
+        &["x", "mask"],
+        &["y"],
+        Infer::By(selected_output),
+        selected,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "NonZero",
+        &["x"],
+        &["y"],
+        Infer::By(nonzero_output),
+        nonzero,
+        &[A(0), O(0), Attr("transpose", Default::Flag(false))],
+    ),
+];

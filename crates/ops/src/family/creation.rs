@@ -1,0 +1,321 @@
+//! Tensors made of numbers: sequences, diagonals, triangles, one-hot codes.
+
+use super::reading::out_of_range;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, B, I, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
+use cairn_tensor::{Layout, Scalar};
+
+/// The elements of a tensor as one line.
+fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
+    match out.reshaped(&[out.count()]) {
+        Some(flat) => Ok(out.seen(flat)),
+        None => {
+            let (name, dims) = (call.parameter(at), out.dims());
+            Err(Error::invalid(format!("{name} {dims:?} must have one dimension")))
+        }
+    }
+}
+
+/// How many numbers lie from `start` on in steps before `end`, or up to it when `closed`.
+fn steps(start: Scalar, end: Scalar, step: Scalar, closed: bool) -> f64 {
+    let length = (end.as_f64() - start.as_f64()) / step.as_f64();
+    let count = if closed { length.floor() + 1.0 } else { length.ceil() };
+    count.max(0.0)
+}
+
+/// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
+fn sequence(call: &mut Call<'_>) -> Result<Plan> {
+    let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
+    let closed = call.flag(4)?;
+    let out = call.output(3)?;
+    call.expect_numbers(3, &out)?;
+    let out = line(call, 3, out)?;
+    let (from, to, by) = (start.as_f64(), end.as_f64(), step.as_f64());
+    if by == 0.0 || !(from.is_finite() && to.is_finite() && by.is_finite()) {
+        return Err(Error::invalid(format!("no numbers from {from} to {to} in steps of {by}")));
+    }
+    let (have, want) = (out.count(), steps(start, end, step, closed));
+    if (have as f64 - want).abs() > 1.0 {
+        let name = call.parameter(3);
+        return Err(Error::invalid(format!(
+            "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
+        )));
+    }
+    let whole = !out.dtype.is_floating() && !matches!(step, Scalar::Float(..));
+    call.plan(move |memory| {
+        let place = memory.out(&out);
+        if whole {
+            let (start, step) = (start.as_i64(), step.as_i64());
+            generate(memory.team, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
+        } else if out.dtype.is_floating() {
+            generate(memory.team, place, |at| from + by * at as f64);
+        } else {
+            let (start, step) = (start.as_i64(), step.as_i64());
+            generate(memory.team, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
+        }
+        Ok(())
+    })
+}
+
+fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
+    let count = steps(start, end, step, false);
+    if !count.is_finite() {
+        return Err(Error::invalid(format!("no sequence with steps of {}", step.as_f64())));
+    }
+    Ok(vec![Layout::contiguous(start.dtype(), &[count as usize])])
+}
+
+/// `out` runs evenly from start to end. Arguments: start, end, steps, out.
+fn spaced(call: &mut Call<'_>) -> Result<Plan> {
+    let (start, end, steps) = (call.number(0)?.as_f64(), call.number(1)?.as_f64(), call.number(2)?);
+    let out = call.output(3)?;
+    call.expect_numbers(3, &out)?;
+    let (out, steps) = (line(call, 3, out)?, steps.as_i64());
+    if steps != out.count() as i64 {
+        let (name, have, want) = (call.parameter(3), out.count(), call.parameter(2));
+        return Err(Error::invalid(format!("{name} has {have} elements, {want} = {steps}")));
+    }
+    let count = out.count();
+    let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
+    call.plan(move |memory| {
+        generate(memory.team, memory.out(&out), |at| {
+            if at < count / 2 || count == 1 {
+                start + step * at as f64
+            } else {
+                end - step * (count - 1 - at) as f64
+            }
+        });
+        Ok(())
+    })
+}
+
+fn spaced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let count = call.number(2)?.as_i64().max(0) as usize;
+    Ok(vec![Layout::contiguous(call.number(0)?.dtype(), &[count])])
+}
+
+/// Ones on the diagonal, else 0. Arguments: rows, columns, out.
+fn eye(call: &mut Call<'_>) -> Result<Plan> {
+    let (rows, columns, out) = (call.int(0)?, call.int(1)?, call.output(2)?);
+    call.expect_numbers(2, &out)?;
+    if out.rank() != 2 || out.dims()[0] as i64 != rows || out.dims()[1] as i64 != columns {
+        let (name, dims) = (call.parameter(2), out.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}, [{rows}, {columns}] are wanted"
+        )));
+    }
+    let line = out.seen(diagonal(&out, 0));
+    call.plan(move |memory| {
+        fill_scalar(memory.team, memory.out(&out), Scalar::Bool(false));
+        fill_scalar(memory.team, memory.out(&line), Scalar::Bool(true));
+        Ok(())
+    })
+}
+
+/// The same number along the diagonal. Arguments: tensor, value, whether it begins again below a square.
+fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, value, wrap) = (call.inout(0)?, call.scalar(1)?, call.flag(2)?);
+    call.expect_numbers(0, &out)?;
+    let (rank, dims) = (out.rank(), out.dims());
+    if rank < 2 || (rank > 2 && dims.iter().any(|size| *size != dims[0])) {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} has no diagonal: two dimensions, or all of one size, are wanted"
+        )));
+    }
+    let (down, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));
+    let across: isize = out.strides().iter().sum();
+    let mut lines = vec![out.seen(Layout::strided(out.dtype, &[size], &[across], out.offset))];
+    if wrap && rank == 2 && dims[1] > 0 {
+        let period = dims[1] + 1;
+        for top in (period..dims[0]).step_by(period) {
+            let (length, offset) = ((dims[0] - top).min(dims[1]), top as isize * down);
+            let line = Layout::strided(out.dtype, &[length], &[across], out.offset + offset);
+            lines.push(out.seen(line));
+        }
+    }
+    call.plan(move |memory| {
+        for line in &lines {
+            fill_scalar(memory.team, memory.out(line), value);
+        }
+        Ok(())
+    })
+}
+
+/// One side of a diagonal. Arguments: a, diagonal, out, whether it is the lower side.
+fn triangular(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, out) = (call.tensor(0)?, call.output(2)?);
+    let (offset, lower) = (call.int(1)?, call.flag(3)?);
+    call.expect_dims(2, &out, a.dims())?;
+    call.expect_same(2, &out, 0, &a)?;
+    if a.rank() < 2 {
+        let (name, dims) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} must have at least two dimensions")));
+    }
+    let copied = call.is_entangled(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
+    call.plan(move |memory| {
+        let mut from = memory.view(&a);
+        if let Some(scratch) = &copied {
+            copy(memory.team, memory.scratch(scratch), from);
+            from = memory.scratch(scratch).view();
+        }
+        triangle(memory.team, memory.out(&out), from, offset, lower);
+        Ok(())
+    })
+}
+
+/// One at the place that each class names, zero beside it. Arguments: classes, how many, on, off, dimension, out.
+fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let index = call.read_index(0, &[&out])?;
+    let count = call.number(1)?.as_i64();
+    let (on, off) = (call.read(2, &[&out])?, call.read(3, &[&out])?);
+    let dim = match call.int(4)? {
+        -1 => index.rank(),
+        dim => call.wrap(4, dim, index.rank() + 1)?,
+    };
+    let mut dims = cairn_tensor::Dims::new(index.dims());
+    if dims.len() >= cairn_tensor::MAX_DIMS || count < 0 {
+        let (name, have) = (call.parameter(0), index.dims());
+        return Err(Error::invalid(format!("{name} {have:?} has no room for {count} classes")));
+    }
+    dims.insert(dim, count as usize);
+    call.expect_dims(5, &out, &dims)?;
+    for (at, one) in [(2, &on), (3, &off)] {
+        call.expect_converts(at, one, &out)?;
+        if one.count() != 1 {
+            let (name, have) = (call.parameter(at), one.dims());
+            return Err(Error::invalid(format!("{name} {have:?} must have one element")));
+        }
+    }
+    let typed = call.scratch(out.dtype, &[]);
+    let name = call.parameter(0);
+    call.plan(move |memory| {
+        let (index, on, off) = (index.view(memory), on.view(memory), off.view(memory));
+        let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
+        let wide = single(off).broadcast_to(out.dims()).expect("one element");
+        let place = memory.out(&out);
+        copy(memory.team, place, off.seen(wide).expect("one element"));
+        let typed = memory.scratch(&typed);
+        copy(memory.team, typed, on.seen(single(on)).expect("one element"));
+        let named = index.seen(index.layout().with(dim)).expect("the same elements");
+        let values = typed.broadcast_to(named.dims()).expect("one element");
+        let values = typed.view().seen(values).expect("one element");
+        let places = Places::along(place.view(), dim, named, false);
+        scatter(memory.team, place, &places, values, Meeting::Replace, index)
+            .map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+fn one_hot_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let index = call.layout(0)?;
+    let mut dims = cairn_tensor::Dims::new(index.dims());
+    let dim = match call.int(4)? {
+        -1 => index.rank(),
+        dim => call.wrap(4, dim, index.rank() + 1)?,
+    };
+    dims.insert(dim, call.number(1)?.as_i64().max(0) as usize);
+    Ok(vec![Layout::contiguous(call.layout(2)?.dtype, &dims)])
+}
+
+/// Every element the value of a tensor with one element. Arguments: sizes, value, out.
+fn filled(call: &mut Call<'_>) -> Result<Plan> {
+    let (sizes, out) = (call.sizes(0)?, call.output(2)?);
+    let value = call.read(1, &[&out])?;
+    call.expect_dims(2, &out, &sizes)?;
+    call.expect_converts(1, &value, &out)?;
+    let Some(wide) = value.reshaped(&[]).and_then(|one| one.broadcast_to(&sizes)) else {
+        let (name, have) = (call.parameter(1), value.dims());
+        return Err(Error::invalid(format!("{name} {have:?} must have one element")));
+    };
+    call.plan(move |memory| {
+        copy(memory.team, memory.out(&out), value.seen(wide).view(memory));
+        Ok(())
+    })
+}
+
+fn filled_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &call.sizes(0)?)])
+}
+
+/// The same number everywhere. Arguments: the tensor whose sizes count, value, out.
+fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
+    let (like, value, out) = (call.layout(0)?, call.scalar(1)?, call.output(2)?);
+    call.expect_dims(2, &out, like.dims())?;
+    call.expect_numbers(2, &out)?;
+    call.plan(move |memory| {
+        fill_scalar(memory.team, memory.out(&out), value);
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Arange", sequence).picks(&[A(0), A(1), A(2), A(3), B(false)]),
+    aclnn("Range", sequence).picks(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("Linspace", spaced),
+    aclnn("Eye", eye),
+    aclnn("InplaceFillDiagonal", diagonal_filled),
+    aclnn("Tril", triangular).picks(&[A(0), A(1), A(2), B(true)]),
+    aclnn("Triu", triangular).picks(&[A(0), A(1), A(2), B(false)]),
+    aclnn("InplaceTril", triangular).picks(&[A(0), A(1), A(0), B(true)]),
+    aclnn("InplaceTriu", triangular).picks(&[A(0), A(1), A(0), B(false)]),
+    aclnn("OneHot", one_hot),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Range",
+        &["start", "limit", "delta"],
+        &["y"],
+        Infer::By(sequence_output),
+        sequence,
+        &[A(0), A(1), A(2), O(0), B(false)],
+    ),
+    node(
+        "LinSpace",
+        &["start", "stop", "num"],
+        &["output"],
+        Infer::By(spaced_output),
+        spaced,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node("Fill", &["dims", "value"], &["y"], Infer::By(filled_output), filled, &[A(0), A(1), O(0)]),
+    node("ZerosLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(0), O(0)]),
+    node("OnesLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(1), O(0)]),
+    node(
+        "Tril",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        triangular,
+        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(true)],
+    ),
+    node(
+        "Triu",
+        &["x"],
+        &["y"],
+        Infer::Like(0),
+        triangular,
+        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(false)],
+    ),
+    node(
+        "OneHot",
+        &["x", "depth", "on_value", "off_value"],
+        &["y"],
+        Infer::By(one_hot_output),
+        one_hot,
+        &[A(0), A(1), A(2), A(3), Attr("axis", Default::Int(-1)), O(0)],
+    ),
+];

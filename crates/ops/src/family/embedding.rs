@@ -1,0 +1,122 @@
+//! Gradients and norms of tables of vectors.
+
+use super::reading::out_of_range;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::{fill_scalar, map2};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::renorm::renorm;
+use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::{DType, Dims, Layout, Scalar, with_number};
+
+/// The sum of the gradients of each vector. Arguments: gradient, indices, how many vectors, the one without a gradient
+/// (none when negative), whether sums become means, out.
+fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let grad = call.read(0, &[&out])?;
+    let index = call.read_index(1, &[&out])?;
+    let (count, padding, means) = (call.int(2)?, call.int(3)?, call.flag(4)?);
+    call.expect_numbers(5, &out)?;
+    call.expect_same(0, &grad, 5, &out)?;
+    let mut dims = Dims::new(index.dims());
+    let width = grad.dims().last().copied().unwrap_or(0);
+    if dims.len() < cairn_tensor::MAX_DIMS {
+        dims.push(width);
+    }
+    call.expect_dims(0, &grad, &dims)?;
+    if out.rank() != 2 || out.dims()[0] as i64 != count || out.dims()[1] != width {
+        let (name, have) = (call.parameter(5), out.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {have:?}, [{count}, {width}] are wanted"
+        )));
+    }
+    let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
+    let wide = half.then(|| call.scratch(DType::Float, out.dims()));
+    let dtype = if half { DType::Float } else { out.dtype };
+    let often = means.then(|| call.scratch(dtype, &[out.dims()[0], 1]));
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let (grad, index) = (grad.view(memory), index.view(memory));
+        let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
+        fill_scalar(memory.team, target, Scalar::Bool(false));
+        let places = Places::chosen(target.view(), 0, index, false);
+        scatter(memory.team, target, &places, grad, Meeting::Add, index)
+            .map_err(|bad| out_of_range(name, bad))?;
+        if let Some(often) = &often {
+            let often = memory.scratch(often);
+            fill_scalar(memory.team, often, Scalar::Bool(false));
+            let one = Constant::of(Scalar::Bool(true), dtype);
+            let line = often.seen(often.layout().without(1)).expect("the same elements");
+            let places = Places::chosen(line.view(), 0, index, false);
+            scatter(memory.team, line, &places, one.view(index.dims()), Meeting::Add, index)
+                .map_err(|bad| out_of_range(name, bad))?;
+            let all = often.broadcast_to(target.dims()).expect("a column");
+            let all = often.view().seen(all).expect("a column");
+            with_number!(dtype, C => map2::<C, C, C>(
+                memory.team, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
+            ));
+        }
+        if padding >= 0 && padding < count {
+            let row = target.layout().at(0, padding as usize);
+            fill_scalar(memory.team, target.seen(row).expect("a row"), Scalar::Bool(false));
+        }
+        if wide.is_some() {
+            copy(memory.team, memory.out(&out), target.view());
+        }
+        Ok(())
+    })
+}
+
+fn quotient<C: Number>(x: C, n: C) -> C {
+    C::from_f64(x.to_f64() / n.to_f64())
+}
+
+fn gradient_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let grad = call.layout(0)?;
+    let width = grad.dims().last().copied().unwrap_or(0);
+    Ok(vec![Layout::contiguous(grad.dtype, &[call.int(2)?.max(0) as usize, width])])
+}
+
+/// Vectors that indices name, shortened to a norm. Arguments: table, indices, the norm, its power.
+fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+    let table = call.inout(0)?;
+    let index = call.read_index(1, &[&table])?;
+    let (longest, power) = (call.float(2)?, call.float(3)?);
+    if table.rank() != 2 || !table.dtype.is_floating() {
+        let (name, layout) = (call.parameter(0), *table);
+        return Err(Error::invalid(format!("{name} ({layout}) must be a table of real numbers")));
+    }
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        renorm(memory.out(&table), index.view(memory), longest, power)
+            .map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] =
+    &[aclnn("EmbeddingDenseBackward", gradient), aclnn("EmbeddingRenorm", shortened)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[node(
+    "EmbeddingDenseGrad",
+    &["grad", "indices"],
+    &["y"],
+    Infer::By(gradient_output),
+    gradient,
+    &[
+        A(0),
+        A(1),
+        Attr("num_weights", Default::Required),
+        Attr("padding_idx", Default::Int(-1)),
+        Attr("scale_grad_by_freq", Default::Flag(false)),
+        O(0),
+    ],
+)];

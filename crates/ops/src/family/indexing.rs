@@ -1,0 +1,308 @@
+//! Elements from places that indices name.
+
+use super::reading::{Read, out_of_range};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::gather::gather;
+use cairn_tensor::kernels::place::{Coordinate, INDEX_TYPES, Places, combine};
+use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
+
+/// The sizes of a tensor whose dimension `dim` is replaced by those of an index.
+pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) -> Result<Dims> {
+    let mut dims = Dims::new(a.dims());
+    if a.rank() > 0 {
+        dims.remove(dim);
+    }
+    if dims.len() + index.rank() > MAX_DIMS {
+        let (name, have, with) = (call.name, a.dims(), index.dims());
+        return Err(Error::invalid(format!(
+            "{name} of {have:?} by {with:?} has too many dimensions"
+        )));
+    }
+    index.dims().iter().enumerate().for_each(|(at, size)| dims.insert(dim + at, *size));
+    Ok(dims)
+}
+
+/// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
+/// from the end.
+fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let index = call.read_index(2, &[&out])?;
+    let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
+    let wraps = call.flag_or(4, false)?;
+    call.expect_same(3, &out, 0, &a)?;
+    let dims = replaced(call, &a, dim, &index)?;
+    let out = match (a.rank(), index.count()) {
+        (0, 1) if out.rank() == 0 => out.seen(out.reshaped(&dims).expect("one element")),
+        _ => out,
+    };
+    call.expect_dims(3, &out, &dims)?;
+    let name = call.parameter(2);
+    call.plan(move |memory| {
+        let (a, index) = (a.view(memory), index.view(memory));
+        let places = Places::chosen(a, dim, index, wraps);
+        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+fn chosen_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, index) = (call.layout(0)?, call.layout(2)?);
+    let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
+    Ok(vec![Layout::contiguous(a.dtype, &replaced(call, &a, dim, &index)?)])
+}
+
+/// Fails unless an index has the rank of a tensor and is nowhere larger than it but along `dim`.
+pub(super) fn expect_within(
+    call: &Call<'_>,
+    at: usize,
+    index: &Layout,
+    a: &Layout,
+    dim: usize,
+) -> Result<()> {
+    let fits = index.rank() == a.rank()
+        && (0..a.rank()).all(|i| i == dim || index.dims()[i] <= a.dims()[i]);
+    if fits || index.count() == 0 {
+        return Ok(());
+    }
+    let (name, have, want) = (call.parameter(at), index.dims(), a.dims());
+    Err(Error::invalid(format!("{name} {have:?} does not lie in {want:?} beside dimension {dim}")))
+}
+
+/// For each position of an index the element that it names along a dimension. Arguments: a, dimension, index, out.
+fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?.lifted();
+    let index = call.read_index(2, &[&out])?;
+    call.expect_dims(3, &out, index.dims())?;
+    call.expect_same(3, &out, 0, &a)?;
+    let (out, index) = (out.lifted(), index.lifted());
+    let dim = call.dim(1, a.rank())?;
+    expect_within(call, 2, &index, &a, dim)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let name = call.parameter(2);
+    call.plan(move |memory| {
+        let (a, index) = (a.view(memory), index.view(memory));
+        let places = Places::along(a, dim, index, false);
+        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+fn gathered_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, call.layout(2)?.dims())])
+}
+
+/// Elements by their number in the order of positions. Arguments: a, index, out.
+fn taken(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let index = call.read_index(1, &[&out])?;
+    call.expect_dims(2, &out, index.dims())?;
+    call.expect_same(2, &out, 0, &a)?;
+    let name = call.parameter(1);
+    let flat = a.reshaped(&[a.count()]);
+    let copied = flat.is_none().then(|| call.scratch(a.dtype, a.dims()));
+    call.plan(move |memory| {
+        let (mut view, index) = (a.view(memory), index.view(memory));
+        if let Some(scratch) = &copied {
+            let place = memory.scratch(scratch);
+            cairn_tensor::kernels::copy::copy(memory.team, place, view);
+            view = place.view();
+        }
+        let line = view.reshaped(&[view.count()]).expect("contiguous");
+        let view = view.seen(line).expect("the same elements");
+        let places = Places::chosen(view, 0, index, true);
+        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+/// Several index tensors of one call: which dimensions they replace, and what they say together.
+pub(super) struct Indices {
+    all: Vec<(usize, usize, Read)>,
+    shape: Dims,
+    place: usize,
+    offsets: Option<Scratch>,
+    name: &'static str,
+    /// The sizes of what is indexed.
+    pub dims: Dims,
+}
+
+impl Indices {
+    /// Reads the list at `at`, an entry for each dimension of `a`; one without elements leaves its dimension as it is.
+    /// `None` when real indices name no element at all.
+    pub fn read(
+        call: &mut Call<'_>,
+        at: usize,
+        a: &Layout,
+        outs: &[&Operand],
+    ) -> Result<Option<Indices>> {
+        let list = call.tensors(at)?;
+        let name = call.parameter(at);
+        if list.len() > a.rank() {
+            let (count, dims) = (list.len(), a.dims());
+            return Err(Error::invalid(format!("{name} has {count} entries for {dims:?}")));
+        }
+        let some = list.iter().any(|one| one.count() > 0);
+        let blank = |one: &Operand| {
+            one.dims() == [0] && (one.dtype == a.dtype || !INDEX_TYPES.contains(&one.dtype))
+        };
+        let (mut all, mut shape) = (Vec::new(), Dims::default());
+        for (dim, one) in list.into_iter().enumerate() {
+            if blank(&one) && (some || !INDEX_TYPES.contains(&one.dtype)) {
+                continue;
+            }
+            if !INDEX_TYPES.contains(&one.dtype) {
+                let have = one.dtype;
+                return Err(Error::invalid(format!(
+                    "{name}[{dim}] has elements of type {have}; int64 or int32 are wanted (Nonzero makes them of a mask)"
+                )));
+            }
+            let Some(wider) = broadcast(&shape, one.dims()) else {
+                let have = one.dims();
+                return Err(Error::invalid(format!(
+                    "{name}[{dim}] {have:?} does not broadcast with {shape:?}"
+                )));
+            };
+            shape = wider;
+            all.push((dim, a.dims()[dim], call.kept_apart(one, outs)));
+        }
+        if !all.is_empty() && shape.contains(&0) {
+            return Ok(None);
+        }
+        let adjacent = all.windows(2).all(|two| two[1].0 == two[0].0 + 1);
+        let place = if adjacent { all.first().map_or(0, |one| one.0) } else { 0 };
+        let mut dims: Dims = (0..a.rank())
+            .filter(|dim| all.iter().all(|one| one.0 != *dim))
+            .map(|dim| a.dims()[dim])
+            .collect();
+        if dims.len() + shape.len() > MAX_DIMS {
+            return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
+        }
+        if !all.is_empty() {
+            shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
+        }
+        let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
+        Ok(Some(Indices { all, shape, place, offsets, name, dims }))
+    }
+
+    /// The places in a tensor of the sizes that the list was read for, and the indices themselves.
+    pub fn places<'a>(
+        &self,
+        memory: &Memory<'a>,
+        a: View<'a>,
+    ) -> std::result::Result<(Places<'a>, View<'a>), crate::error::Fault> {
+        let wide = |one: &Read| {
+            let view = one.view(memory);
+            let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
+            view.seen(wide).expect("the same elements")
+        };
+        let Some(offsets) = &self.offsets else {
+            let index = wide(&self.all[0].2);
+            return Ok((Places::chosen(a, self.all[0].0, index, true), index));
+        };
+        let offsets = memory.scratch(offsets);
+        let coordinates: Vec<Coordinate<'_>> = (self.all.iter())
+            .map(|(dim, size, one)| Coordinate {
+                index: wide(one),
+                size: *size,
+                stride: a.strides()[*dim],
+            })
+            .collect();
+        combine(memory.team, offsets, &coordinates).map_err(|bad| {
+            out_of_range(&format!("{}[{}]", self.name, self.all[bad.tensor].0), bad)
+        })?;
+        let dims: Vec<usize> = self.all.iter().map(|one| one.0).collect();
+        let index = offsets.view();
+        Ok((Places::combined(a, &dims, self.place, index), index))
+    }
+
+    /// The parameter's name, with the entry that its only index has.
+    pub fn name(&self) -> String {
+        match &self.all[..] {
+            [(dim, ..)] => format!("{}[{dim}]", self.name),
+            _ => self.name.into(),
+        }
+    }
+}
+
+/// What several index tensors choose together. Arguments: a, indices, out.
+fn indexed(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_same(2, &out, 0, &a)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let Some(indices) = Indices::read(call, 1, &a, &[&out])? else {
+        let (name, have) = (call.parameter(2), out.dims());
+        return Err(Error::invalid(format!("{name} {have:?} has elements, the indices name none")));
+    };
+    call.expect_dims(2, &out, &indices.dims)?;
+    call.plan(move |memory| {
+        let a = a.view(memory);
+        let (places, index) = indices.places(memory, a)?;
+        gather(memory.team, memory.out(&out), &places, index)
+            .map_err(|bad| out_of_range(&indices.name(), bad))
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("IndexSelect", chosen).picks(&[A(0), A(1), A(2), A(3)]),
+    aclnn("GatherV2", chosen),
+    aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
+    aclnn("Gather", gathered),
+    aclnn("Take", taken),
+    aclnn("Index", indexed),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "GatherV2",
+        &["x", "indices", "axis"],
+        &["y"],
+        Infer::By(chosen_output),
+        chosen,
+        &[
+            A(0),
+            A(2),
+            A(1),
+            O(0),
+            Attr("negative_index_support", Default::Flag(false)),
+            Attr("batch_dims", Default::Int(0)),
+            Attr("is_preprocessed", Default::Flag(false)),
+        ],
+    ),
+    node(
+        "Gather",
+        &["x", "indices"],
+        &["y"],
+        Infer::By(chosen_output),
+        chosen,
+        &[
+            A(0),
+            I(0),
+            A(1),
+            O(0),
+            Attr("negative_index_support", Default::Flag(false)),
+            Attr("validate_indices", Default::Flag(true)),
+            Attr("batch_dims", Default::Int(0)),
+            Attr("is_preprocessed", Default::Flag(false)),
+        ],
+    ),
+    node(
+        "GatherElements",
+        &["x", "index"],
+        &["y"],
+        Infer::By(gathered_output),
+        gathered,
+        &[A(0), Attr("dim", Default::Int(0)), A(1), O(0), No],
+    ),
+];

@@ -1,0 +1,350 @@
+//! Tensors put together, taken apart, repeated and turned: copies between parts of tensors.
+
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, O, Outs, Rest};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::{Dims, Layout, MAX_DIMS, promote};
+
+/// A plan of copies from parts of inputs to parts of outputs.
+pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result<Plan> {
+    call.plan(move |memory| {
+        parts.iter().for_each(|(from, _)| from.prepare(memory));
+        for (from, to) in &parts {
+            copy(memory.team, memory.out(to), from.prepared(memory));
+        }
+        Ok(())
+    })
+}
+
+/// One after the other along a dimension. Arguments: tensors, dimension, out.
+fn cat(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let dim = call.wrap(1, call.number(1)?.as_i64(), out.rank())?;
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for (at, one) in call.tensors(0)?.into_iter().enumerate() {
+        if one.dims() == [0] && out.rank() != 1 {
+            continue;
+        }
+        call.expect_converts(0, &one, &out)?;
+        let fits = one.rank() == out.rank()
+            && (0..out.rank()).all(|i| i == dim || one.dims()[i] == out.dims()[i]);
+        let size = if fits { one.dims().get(dim).copied().unwrap_or(1) } else { 0 };
+        if !fits || out.rank() == 0 || start + size > out.dims()[dim] {
+            let (name, have, name_out, want) =
+                (call.parameter(0), one.dims(), call.parameter(2), out.dims());
+            return Err(Error::invalid(format!(
+                "{name}[{at}] {have:?} does not fit {name_out} {want:?} at {start} of dimension {dim}"
+            )));
+        }
+        let to = out.seen(out.sliced(dim, start, size, 1));
+        let from = call.kept_apart(one, &[&out]);
+        parts.push((from, to));
+        start += size;
+    }
+    if out.count() > 0 && start != out.dims()[dim] {
+        let (name, want) = (call.parameter(2), out.dims());
+        return Err(Error::invalid(format!(
+            "{name} {want:?} has room for {} along dimension {dim}, the tensors have {start}",
+            want[dim]
+        )));
+    }
+    copies(call, parts)
+}
+
+fn cat_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let all = layouts(call, 0)?;
+    let Some(first) = all.iter().find(|one| one.dims() != [0]).or(all.first()) else {
+        return Err(Error::invalid("nothing to put together"));
+    };
+    let dim = call.wrap(1, call.number(1)?.as_i64(), first.rank())?;
+    let mut dims = Dims::new(first.dims());
+    let mut dtype = first.dtype;
+    dims[dim] = 0;
+    for one in all.iter().filter(|one| one.rank() == first.rank()) {
+        dims[dim] += one.dims()[dim];
+        dtype = promote(dtype, one.dtype).unwrap_or(dtype);
+    }
+    Ok(vec![Layout::contiguous(dtype, &dims)])
+}
+
+pub(super) fn layouts(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
+    match call.arg(at) {
+        crate::argument::Arg::Tensors(all) => Ok(all.iter().map(|one| one.layout).collect()),
+        other => Err(Error::invalid(format!(
+            "{} is {}: a list of tensors is wanted",
+            call.parameter(at),
+            other.kind()
+        ))),
+    }
+}
+
+/// Side by side along a new dimension. Arguments: tensors, dimension, out.
+fn stack(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let dim = call.dim(1, out.rank())?;
+    let tensors = call.tensors(0)?;
+    if out.rank() == 0 || tensors.len() != out.dims()[dim] {
+        let (name, want, count) = (call.parameter(2), out.dims(), tensors.len());
+        return Err(Error::invalid(format!(
+            "{name} {want:?} has no room for {count} tensors along dimension {dim}"
+        )));
+    }
+    let mut parts = Vec::new();
+    for (at, one) in tensors.into_iter().enumerate() {
+        call.expect_converts(0, &one, &out)?;
+        let to = out.seen(out.at(dim, at));
+        if to.dims() != one.dims() {
+            let (name, have, want) = (call.parameter(0), one.dims(), to.dims());
+            return Err(Error::invalid(format!(
+                "{name}[{at}] has the sizes {have:?}, {want:?} are wanted"
+            )));
+        }
+        let from = call.kept_apart(one, &[&out]);
+        parts.push((from, to));
+    }
+    copies(call, parts)
+}
+
+fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let all = layouts(call, 0)?;
+    let Some(first) = all.first() else {
+        return Err(Error::invalid("nothing to put together"));
+    };
+    let dim = call.dim(1, first.rank() + 1)?;
+    let mut dims = Dims::new(first.dims());
+    dims.insert(dim, all.len());
+    Ok(vec![Layout::contiguous(first.dtype, &dims)])
+}
+
+/// In parts of the sizes given, or all of one size. Arguments: a, sizes, dimension, outs.
+fn parted(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
+    let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let all: Vec<&Operand> = outs.iter().collect();
+    let from = call.kept_apart(a, &all);
+    for (at, out) in outs.iter().enumerate() {
+        call.expect_converts(3, &a, out)?;
+        let size = out.dims().get(dim).copied().unwrap_or(0);
+        let end = start + size;
+        let fits = a.rank() > 0 && end <= a.dims()[dim] && {
+            let mut dims = Dims::new(a.dims());
+            dims[dim] = size;
+            out.dims() == &*dims
+        };
+        if !fits {
+            let (name, have, from) = (call.parameter(3), out.dims(), a.dims());
+            return Err(Error::invalid(format!(
+                "{name}[{at}] {have:?} is no part of {from:?} from {start} of dimension {dim} on"
+            )));
+        }
+        parts.push((from.seen(from.sliced(dim, start, size, 1)), *out));
+        start = end;
+    }
+    copies(call, parts)
+}
+
+fn parted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
+    let mut sizes = call.ints(1)?;
+    let known: i64 = sizes.iter().filter(|size| **size >= 0).sum();
+    let total = a.dims().get(dim).map_or(1, |size| *size as i64);
+    sizes.iter_mut().filter(|size| **size < 0).for_each(|size| *size = total - known);
+    let part = |size: &i64| {
+        let mut dims = Dims::new(a.dims());
+        dims[dim] = (*size).max(0) as usize;
+        Layout::contiguous(a.dtype, &dims)
+    };
+    Ok(sizes.iter().map(part).collect())
+}
+
+fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, count) = (call.layout(0)?, call.int(1)?);
+    let dim = call.dim(2, a.rank())?;
+    let mut dims = Dims::new(a.dims());
+    if count < 1 || a.rank() == 0 || dims[dim] % count as usize != 0 {
+        let (name, have) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} has no {count} even parts")));
+    }
+    dims[dim] /= count as usize;
+    Ok(vec![Layout::contiguous(a.dtype, &dims); count as usize])
+}
+
+/// The slices at each place of a dimension. Arguments: a, how many, dimension, outs.
+fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
+    let dim = call.dim(2, a.rank())?;
+    if a.rank() == 0 || a.dims()[dim] != outs.len() {
+        let (name, have, count) = (call.parameter(0), a.dims(), outs.len());
+        return Err(Error::invalid(format!(
+            "{name} {have:?} has no {count} slices along dimension {dim}"
+        )));
+    }
+    let all: Vec<&Operand> = outs.iter().collect();
+    let from = call.kept_apart(a, &all);
+    let mut parts = Vec::new();
+    for (at, out) in outs.iter().enumerate() {
+        let slice = from.at(dim, at);
+        call.expect_dims(3, out, slice.dims())?;
+        call.expect_converts(0, &a, out)?;
+        parts.push((from.seen(slice), *out));
+    }
+    copies(call, parts)
+}
+
+fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let dim = call.dim(2, a.rank())?;
+    Ok(vec![a.without(dim).packed(); call.int(1)?.max(0) as usize])
+}
+
+/// Each dimension so many times. Arguments: a, times, out.
+fn repeated(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let times = call.sizes(1)?;
+    call.expect_converts(0, &a, &out)?;
+    call.expect_dims(2, &out, &repeated_dims(call, &a, &times)?)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let added = times.len() - a.rank();
+    let mut from = *a;
+    (0..added).for_each(|_| from = from.with(0));
+    let mut pieces = vec![(from, *out)];
+    for dim in (0..times.len()).rev() {
+        let (count, size) = (times[dim], from.dims()[dim]);
+        if count == 1 || size == 1 {
+            let wide = |one: Layout| {
+                let mut dims = Dims::new(one.dims());
+                dims[dim] = dims[dim].max(count);
+                one.broadcast_to(&dims).expect("a size of one")
+            };
+            if size == 1 {
+                pieces.iter_mut().for_each(|(from, _)| *from = wide(*from));
+            }
+            continue;
+        }
+        let room = pieces[0].1.rank() < MAX_DIMS;
+        if room {
+            for (from, to) in &mut pieces {
+                let (stride, mut dims) = (to.strides()[dim], Dims::new(to.dims()));
+                let mut strides = cairn_tensor::Strides::new(to.strides());
+                dims[dim] = size;
+                dims.insert(dim, count);
+                strides.insert(dim, stride * size as isize);
+                *to = Layout::strided(to.dtype, &dims, &strides, to.offset);
+                let mut wide = Dims::new(from.with(dim).dims());
+                wide[dim] = count;
+                *from = from.with(dim).broadcast_to(&wide).expect("a size of one");
+            }
+        } else {
+            pieces = pieces
+                .iter()
+                .flat_map(|(from, to)| {
+                    let (from, to) = (*from, *to);
+                    (0..count).map(move |at| (from, to.sliced(dim, at * size, size, 1)))
+                })
+                .collect();
+        }
+    }
+    let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
+    copies(call, parts)
+}
+
+fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
+    let Some(added) = times.len().checked_sub(a.rank()) else {
+        let (name, dims) = (call.parameter(1), a.dims());
+        return Err(Error::invalid(format!("{name} = {times:?} are too few for {dims:?}")));
+    };
+    Ok((0..times.len())
+        .map(|at| times[at] * at.checked_sub(added).map_or(1, |at| a.dims()[at]))
+        .collect())
+}
+
+fn repeated_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    Ok(vec![Layout::contiguous(a.dtype, &repeated_dims(call, &a, &call.sizes(1)?)?)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Cat", cat),
+    aclnn("Stack", stack),
+    aclnn("SplitTensor", parted),
+    aclnn("SplitWithSize", parted),
+    aclnn("Repeat", repeated),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ConcatD",
+        &["x[]"],
+        &["y"],
+        Infer::By(cat_output),
+        cat,
+        &[Rest(0), Attr("concat_dim", Default::Required), O(0), Attr("N", Default::None)],
+    ),
+    node(
+        "Pack",
+        &["x[]"],
+        &["y"],
+        Infer::By(stack_output),
+        stack,
+        &[Rest(0), Attr("axis", Default::Int(0)), O(0), Attr("N", Default::None)],
+    ),
+    node(
+        "Unpack",
+        &["x"],
+        &["y[]"],
+        Infer::By(unpacked_outputs),
+        unpacked,
+        &[A(0), Attr("num", Default::Required), Attr("axis", Default::Int(0)), Outs(0)],
+    ),
+    node(
+        "SplitV",
+        &["x", "size_splits", "split_dim"],
+        &["y[]"],
+        Infer::By(parted_outputs),
+        parted,
+        &[A(0), A(1), A(2), Outs(0), Attr("num_split", Default::None)],
+    ),
+    node(
+        "SplitD",
+        &["x"],
+        &["y[]"],
+        Infer::By(even_outputs),
+        parted,
+        &[
+            A(0),
+            Attr("num_split", Default::Required),
+            Attr("split_dim", Default::Required),
+            Outs(0),
+        ],
+    ),
+    node(
+        "Tile",
+        &["x", "multiples"],
+        &["y"],
+        Infer::By(repeated_output),
+        repeated,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "TileD",
+        &["x"],
+        &["y"],
+        Infer::By(repeated_output),
+        repeated,
+        &[A(0), Attr("multiples", Default::Required), O(0)],
+    ),
+];

@@ -1,0 +1,174 @@
+//! What operators have in common that move elements about: inputs kept apart from outputs, indices, and what
+//! is said of an index out of range.
+
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::plan::{Memory, Operand, Scratch};
+use cairn_tensor::kernels::copy::{converts, copy};
+use cairn_tensor::kernels::element::compute_type;
+use cairn_tensor::kernels::place::{BadIndex, INDEX_TYPES};
+use cairn_tensor::{DType, Layout, Scalar, View};
+use std::ops::Deref;
+
+/// An input that is read while outputs are written: copied to the workspace first where it shares memory
+/// with one of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Read {
+    operand: Operand,
+    copied: Option<Scratch>,
+    seen: Layout,
+}
+
+impl Deref for Read {
+    type Target = Layout;
+
+    fn deref(&self) -> &Layout {
+        &self.seen
+    }
+}
+
+impl Read {
+    /// Copies what has to be copied, before anything is written.
+    pub fn prepare(&self, memory: &Memory<'_>) {
+        if let Some(scratch) = &self.copied {
+            copy(memory.team, memory.scratch(scratch), memory.view(&self.operand));
+        }
+    }
+
+    /// The elements, once they are prepared.
+    pub fn prepared<'a>(&self, memory: &Memory<'a>) -> View<'a> {
+        match &self.copied {
+            Some(scratch) => {
+                memory.scratch(scratch).view().seen(self.seen).expect("a part of the copy")
+            }
+            None => memory.seen(&self.operand, self.seen),
+        }
+    }
+
+    /// Both.
+    pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
+        self.prepare(memory);
+        self.prepared(memory)
+    }
+
+    /// The same memory, seen otherwise; the new layout's offset counts as the old one's does.
+    pub fn seen(self, seen: Layout) -> Read {
+        Read { seen, ..self }
+    }
+
+    /// The same elements with one dimension more in front when there is none.
+    pub fn lifted(self) -> Read {
+        self.seen(lifted(self.seen))
+    }
+}
+
+fn lifted(layout: Layout) -> Layout {
+    if layout.rank() == 0 { layout.with(0) } else { layout }
+}
+
+impl Operand {
+    /// As a tensor of one dimension when it has none.
+    pub fn lifted(self) -> Operand {
+        self.seen(lifted(self.layout))
+    }
+}
+
+impl Call<'_> {
+    /// Whether two tensors have memory in common.
+    pub fn shares(&self, a: &Operand, b: &Operand) -> bool {
+        let busy = a.layout.count() > 0 && b.layout.count() > 0;
+        busy && (self.is_entangled(a, b) || a.address == b.address)
+    }
+
+    /// A tensor that is read while these outputs are written.
+    pub fn read(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+        let operand = self.tensor(at)?;
+        Ok(self.kept_apart(operand, outs))
+    }
+
+    /// The same tensor, safe to read while these outputs are written.
+    pub fn kept_apart(&mut self, operand: Operand, outs: &[&Operand]) -> Read {
+        let copied = (outs.iter().any(|out| self.shares(&operand, out)))
+            .then(|| self.scratch(operand.dtype, operand.dims()));
+        let seen = copied.map_or(operand.layout, |one| one.layout);
+        Read { operand, copied, seen }
+    }
+
+    /// As [`Call::read`], for a tensor of indices.
+    pub fn read_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+        let index = self.read(at, outs)?;
+        self.expect_dtype(at, &index, INDEX_TYPES)?;
+        Ok(index)
+    }
+
+    /// Fails unless elements of `from` can be written to `to`.
+    pub fn expect_converts(&self, at: usize, from: &Layout, to: &Layout) -> Result<()> {
+        if converts(from.dtype, to.dtype) {
+            return Ok(());
+        }
+        let (name, from, to) = (self.parameter(at), from.dtype, to.dtype);
+        Err(Error::invalid(format!("{name} has elements of type {from}, which become no {to}")))
+    }
+
+    /// Fails unless two tensors have elements of the same type.
+    pub fn expect_same(&self, at: usize, one: &Layout, as_at: usize, other: &Layout) -> Result<()> {
+        if one.dtype == other.dtype {
+            return Ok(());
+        }
+        let (name, other_name) = (self.parameter(at), self.parameter(as_at));
+        let (have, want) = (one.dtype, other.dtype);
+        Err(Error::invalid(format!(
+            "{name} has elements of type {have}; {want}, as {other_name} has, are wanted"
+        )))
+    }
+
+    /// Fails unless the elements of a tensor are numbers or truth values.
+    pub fn expect_numbers(&self, at: usize, one: &Layout) -> Result<()> {
+        if compute_type(one.dtype).is_some() {
+            return Ok(());
+        }
+        let (name, have) = (self.parameter(at), one.dtype);
+        Err(Error::invalid(format!("{name} has elements of type {have}, which are no numbers")))
+    }
+
+    /// A number: a scalar, or a constant tensor with one element.
+    pub fn number(&self, at: usize) -> Result<Scalar> {
+        match self.arg(at) {
+            Arg::Tensor(_) => match self.values(at)?[..] {
+                [one] => Ok(one),
+                ref several => {
+                    let (name, have) = (self.parameter(at), several.len());
+                    Err(Error::invalid(format!("{name} has {have} elements, one is wanted")))
+                }
+            },
+            _ => self.scalar(at),
+        }
+    }
+
+    /// Sizes: whole numbers of which none is negative.
+    pub fn sizes(&self, at: usize) -> Result<Vec<usize>> {
+        let values = self.ints(at)?;
+        let name = self.parameter(at);
+        if values.len() > cairn_tensor::MAX_DIMS {
+            return Err(Error::invalid(format!("{name} = {values:?} has too many dimensions")));
+        }
+        (values.iter().map(|one| usize::try_from(*one).ok()).collect::<Option<_>>())
+            .ok_or_else(|| Error::invalid(format!("{name} = {values:?} has a negative size")))
+    }
+
+    /// The type of indices written to an output.
+    pub fn expect_index_output(&self, at: usize, out: &Layout) -> Result<()> {
+        self.expect_dtype(at, out, &[DType::Int64, DType::Int32])
+    }
+}
+
+/// The fault that an index out of range is.
+pub fn out_of_range(parameter: &str, bad: BadIndex) -> Fault {
+    let (value, (low, high)) = (bad.value, bad.valid);
+    let position = &*bad.position;
+    if high < low {
+        return Fault(format!("{parameter}{position:?} = {value}, but the dimension is empty"));
+    }
+    Fault(format!("{parameter}{position:?} = {value} is outside {low} to {high}"))
+}

@@ -1,0 +1,453 @@
+//! Elements to places that indices name.
+
+use super::indexing::{Indices, expect_within, replaced};
+use super::reading::{Read, out_of_range};
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::element::Compute;
+use cairn_tensor::kernels::map::{fill_scalar, map1};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
+
+/// Where values come to: the output itself, or a copy of it in `f32` in the workspace where half types meet.
+#[derive(Clone, Copy)]
+struct Ground {
+    out: Operand,
+    wide: Option<Scratch>,
+}
+
+impl Ground {
+    fn new(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Ground {
+        let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
+        let wide =
+            (half && meeting != Meeting::Replace).then(|| call.scratch(DType::Float, out.dims()));
+        Ground { out, wide }
+    }
+
+    /// Runs `work` on the elements, which are those of `from` before it, or the output's own.
+    fn with<'a, R>(
+        &self,
+        memory: &Memory<'a>,
+        from: Option<View<'_>>,
+        work: impl FnOnce(ViewMut<'a>) -> R,
+    ) -> R {
+        let out = memory.out(&self.out);
+        let Some(wide) = &self.wide else {
+            if let Some(from) = from {
+                copy(memory.team, out, from);
+            }
+            return work(out);
+        };
+        let place = memory.scratch(wide);
+        copy(memory.team, place, from.unwrap_or(out.view()));
+        let result = work(place);
+        copy(memory.team, out, place.view());
+        result
+    }
+}
+
+/// Values that come to their places: a tensor, or one number.
+enum Values {
+    Tensor(Read, Option<Scratch>),
+    Number(Scalar),
+}
+
+impl Values {
+    fn read(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<Values> {
+        if matches!(call.arg(at), Arg::Tensor(_) | Arg::Absent) {
+            let values = call.read(at, &[out])?;
+            call.expect_converts(at, &values, out)?;
+            let typed = (values.dtype != out.dtype).then(|| call.scratch(out.dtype, values.dims()));
+            return Ok(Values::Tensor(values, typed));
+        }
+        call.expect_numbers(0, out)?;
+        call.scalar(at).map(Values::Number)
+    }
+
+    fn layout(&self) -> Option<&Layout> {
+        match self {
+            Values::Tensor(values, _) => Some(values),
+            Values::Number(_) => None,
+        }
+    }
+
+    /// Calls `run` with the values as elements of type `dtype`, seen as `seen` makes them.
+    fn with<R>(
+        &self,
+        memory: &Memory<'_>,
+        dtype: DType,
+        seen: impl Fn(&Layout) -> Layout,
+        run: impl FnOnce(View<'_>) -> R,
+    ) -> R {
+        match self {
+            Values::Tensor(values, typed) => {
+                let mut view = values.prepared(memory);
+                if let Some(scratch) = typed {
+                    let place = memory.scratch(scratch);
+                    copy(memory.team, place, view);
+                    view = place.view();
+                }
+                run(view.seen(seen(view.layout())).expect("a part of the values"))
+            }
+            Values::Number(value) => {
+                let one = Constant::of(*value, dtype);
+                let view = one.view(&[]);
+                run(view.seen(seen(view.layout())).expect("one value"))
+            }
+        }
+    }
+
+    fn prepare(&self, memory: &Memory<'_>) {
+        if let Values::Tensor(values, _) = self {
+            values.prepare(memory);
+        }
+    }
+}
+
+/// How values of one number are typed: as the ground has its elements.
+fn typed(out: &Operand, meeting: Meeting) -> DType {
+    match out.dtype {
+        DType::Float16 | DType::Bf16 if meeting != Meeting::Replace => DType::Float,
+        dtype => dtype,
+    }
+}
+
+fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
+    match call.arg(at) {
+        Arg::Text(text) => match text.as_str() {
+            "" | "none" | "update" => Ok(Meeting::Replace),
+            "add" => Ok(Meeting::Add),
+            "mul" | "multiply" => Ok(Meeting::Multiply),
+            other => {
+                Err(Error::invalid(format!("{} = {other:?} is not known", call.parameter(at))))
+            }
+        },
+        _ => match call.int_or(at, 0)? {
+            0 => Ok(Meeting::Replace),
+            1 => Ok(Meeting::Add),
+            2 => Ok(Meeting::Multiply),
+            other => Err(Error::invalid(format!(
+                "{} = {other}: 0 (replace), 1 (add) or 2 (multiply) are wanted",
+                call.parameter(at)
+            ))),
+        },
+    }
+}
+
+/// The input that an output starts as, unless the two are one.
+fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>, Operand)> {
+    let out = call.output(out_at)?;
+    let a = call.tensor(at)?;
+    call.expect_dims(out_at, &out, a.dims())?;
+    call.expect_converts(at, &a, &out)?;
+    let same = a.address == out.address && *a.layout() == *out.layout();
+    if same {
+        return Ok((None, call.inout(out_at)?));
+    }
+    let copied = call.is_entangled(&a, &out);
+    let read = if copied { call.kept_apart(a, &[&out]) } else { call.kept_apart(a, &[]) };
+    Ok((Some(read), out))
+}
+
+/// Values to the places that an index names along a dimension. Arguments: a, dimension, index, values, how they
+/// meet, out.
+fn scattered(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, out) = origin(call, 0, 5)?;
+    let meeting = meeting(call, 4)?;
+    if meeting != Meeting::Replace {
+        call.expect_numbers(5, &out)?;
+    }
+    let index = call.read_index(2, &[&out])?.lifted();
+    let values = Values::read(call, 3, &out)?;
+    let dim = call.dim(1, out.rank())?;
+    expect_within(call, 2, &index, &out.lifted(), dim)?;
+    if let Some(layout) = values.layout() {
+        let fits = index.count() == 0
+            || (layout.rank().max(1) == index.rank()
+                && (0..layout.rank()).all(|i| index.dims()[i] <= layout.dims()[i]));
+        if !fits {
+            let (name, have, want) = (call.parameter(3), layout.dims(), index.dims());
+            return Err(Error::invalid(format!(
+                "{name} {have:?} has fewer elements than {want:?}"
+            )));
+        }
+    }
+    let ground = Ground::new(call, out, meeting);
+    let (name, dtype) = (call.parameter(2), typed(&out, meeting));
+    call.plan(move |memory| {
+        values.prepare(memory);
+        let index = index.view(memory);
+        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+            if index.count() == 0 {
+                return Ok(());
+            }
+            let seen = |layout: &Layout| match layout.rank() {
+                0 => layout.broadcast_to(index.dims()).expect("one value"),
+                _ => (0..layout.rank())
+                    .fold(*layout, |seen, i| seen.sliced(i, 0, index.dims()[i], 1)),
+            };
+            values.with(memory, dtype, seen, |values| {
+                let target = lifted(tensor);
+                let places = Places::along(target.view(), dim, index, false);
+                scatter(memory.team, target, &places, values, meeting, index)
+                    .map_err(|bad| out_of_range(name, bad))
+            })
+        })
+    })
+}
+
+fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
+    match view.rank() {
+        0 => view.seen(view.layout().with(0)).expect("the same element"),
+        _ => view,
+    }
+}
+
+/// Slices to the places of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
+/// them (1 when absent), out, whether they are added, whether negative indices count from the end.
+fn placed(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, out) = origin(call, 0, 5)?;
+    let meeting = if call.flag(6)? { Meeting::Add } else { Meeting::Replace };
+    let wraps = call.flag(7)?;
+    let index = call.read_index(2, &[&out])?.lifted();
+    let values = Values::read(call, 3, &out)?;
+    let factor = if call.has(4) { call.number(4)? } else { Scalar::from(1) };
+    if meeting != Meeting::Replace {
+        call.expect_numbers(5, &out)?;
+    }
+    let dim = call.dim(1, out.rank())?;
+    if index.rank() != 1 {
+        let (name, have) = (call.parameter(2), index.dims());
+        return Err(Error::invalid(format!("{name} {have:?} must have one dimension")));
+    }
+    let dims = replaced(call, &out.lifted(), dim, &index)?;
+    if let Some(layout) = values.layout() {
+        let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
+        if lifted.dims() != &*dims {
+            let (name, have) = (call.parameter(3), layout.dims());
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {have:?}, {dims:?} are wanted"
+            )));
+        }
+    }
+    let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
+    let ground = Ground::new(call, out, meeting);
+    let dtype = typed(&out, meeting);
+    let scaled = (!plain).then(|| call.scratch(dtype, &dims));
+    let name = call.parameter(2);
+    call.plan(move |memory| {
+        values.prepare(memory);
+        let index = index.view(memory);
+        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+            let seen = |layout: &Layout| {
+                let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
+                lifted.broadcast_to(&dims).expect("sizes were checked")
+            };
+            values.with(memory, dtype, seen, |values| {
+                let values = match &scaled {
+                    Some(scratch) => {
+                        let place = memory.scratch(scratch);
+                        with_number!(dtype, C => {
+                            let factor = C::from_scalar(factor);
+                            map1::<C, C>(memory.team, place, values, move |x| x.mul(factor));
+                        });
+                        place.view()
+                    }
+                    None => values,
+                };
+                let target = lifted(tensor);
+                let places = Places::chosen(target.view(), dim, index, wraps);
+                scatter(memory.team, target, &places, values, meeting, index)
+                    .map_err(|bad| out_of_range(name, bad))
+            })
+        })
+    })
+}
+
+/// One number at places of a dimension that are known now. Arguments: a, dimension, places, value, out.
+fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, out) = origin(call, 0, 4)?;
+    let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
+    call.expect_numbers(4, &out)?;
+    let target = out.lifted();
+    let mut slices = Vec::new();
+    for place in call.ints(2)? {
+        let place = call.wrap(2, place, target.dims()[dim])?;
+        slices.push(target.seen(target.at(dim, place)));
+    }
+    call.plan(move |memory| {
+        if let Some(from) = &from {
+            copy(memory.team, memory.out(&out), from.view(memory));
+        }
+        slices.iter().for_each(|slice| fill_scalar(memory.team, memory.out(slice), value));
+        Ok(())
+    })
+}
+
+/// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.
+fn put(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.inout(0)?;
+    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let values = Values::read(call, 2, &out)?;
+    let Some(indices) = Indices::read(call, 1, &out, &[&out])? else {
+        return call.nothing();
+    };
+    let layout = *values.layout().expect("a tensor");
+    if layout.broadcast_to(&indices.dims).is_none() {
+        let (name, have, want) = (call.parameter(2), layout.dims(), indices.dims);
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
+    }
+    if out.count() == 0 && layout.count() == 0 {
+        return call.nothing();
+    }
+    let ground = Ground::new(call, out, meeting);
+    let dtype = typed(&out, meeting);
+    call.plan(move |memory| {
+        values.prepare(memory);
+        ground.with(memory, None, |tensor| {
+            let (places, index) = indices.places(memory, tensor.view())?;
+            let seen =
+                |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
+            values.with(memory, dtype, seen, |values| {
+                scatter(memory.team, tensor, &places, values, meeting, index)
+                    .map_err(|bad| out_of_range(&indices.name(), bad))
+            })
+        })
+    })
+}
+
+/// Values by the number of their place in the order of positions. Arguments: tensor, index, values, whether they
+/// are added.
+fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.inout(0)?;
+    let index = call.read_index(1, &[&out])?;
+    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let values = Values::read(call, 2, &out)?;
+    let layout = *values.layout().expect("a tensor");
+    let Some(flat) = out.reshaped(&[out.count()]) else {
+        let (name, strides) = (call.parameter(0), out.strides());
+        return Err(Error::invalid(format!(
+            "{name} with strides {strides:?} is no line of elements: make it contiguous"
+        )));
+    };
+    if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {
+        let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
+        return Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")));
+    }
+    let out = out.seen(flat);
+    let ground = Ground::new(call, out, meeting);
+    let (name, dtype) = (call.parameter(1), typed(&out, meeting));
+    call.plan(move |memory| {
+        values.prepare(memory);
+        let index = index.view(memory);
+        ground.with(memory, None, |tensor| {
+            let seen = |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
+            values.with(memory, dtype, seen, |values| {
+                let places = Places::chosen(tensor.view(), 0, index, true);
+                scatter(memory.team, tensor, &places, values, meeting, index)
+                    .map_err(|bad| out_of_range(name, bad))
+            })
+        })
+    })
+}
+
+/// How often each number is there, or the sum of its weights. Arguments: a, weights, least length, out.
+fn counted(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_numbers(3, &out)?;
+    if out.rank() != 1 || a.rank() != 1 || !a.dtype.is_integer() {
+        let (name, other, a) = (call.parameter(0), call.parameter(3), *a);
+        return Err(Error::invalid(format!(
+            "{name} ({a}) must be whole numbers in one dimension, and {other} have one"
+        )));
+    }
+    let weights = if call.has(1) { Some(Values::read(call, 1, &out)?) } else { None };
+    if let Some(layout) = weights.as_ref().and_then(Values::layout) {
+        call.expect_dims(1, layout, a.dims())?;
+    }
+    let whole = call.scratch(DType::Int64, a.dims());
+    let name = call.parameter(0);
+    let ground = Ground::new(call, out, Meeting::Add);
+    let dtype = typed(&out, Meeting::Add);
+    call.plan(move |memory| {
+        let index = memory.scratch(&whole);
+        copy(memory.team, index, a.view(memory));
+        let weights = weights.as_ref().unwrap_or(&Values::Number(Scalar::Int(1, DType::Int64)));
+        weights.prepare(memory);
+        fill_scalar(memory.team, memory.out(&out), Scalar::Bool(false));
+        ground.with(memory, None, |tensor| {
+            let seen = |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
+            weights.with(memory, dtype, seen, |weights| {
+                let places = Places::chosen(tensor.view(), 0, index.view(), false);
+                scatter(memory.team, tensor, &places, weights, Meeting::Add, index.view())
+                    .map_err(|bad| out_of_range(name, bad))
+            })
+        })
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Scatter", scattered),
+    aclnn("ScatterValue", scattered),
+    aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
+    aclnn("IndexAdd", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
+    aclnn("IndexAddV2", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
+    aclnn("IndexCopy", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("InplaceIndexCopy", placed).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(0),
+        B(false),
+        B(false),
+    ]),
+    aclnn("IndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("InplaceIndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
+    aclnn("IndexFillTensor", filled_at),
+    aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("IndexPutImpl", put),
+    aclnn("InplacePut", put_flat),
+    aclnn("Bincount", counted),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ScatterElements",
+        &["data", "indices", "updates"],
+        &["y"],
+        Infer::Like(0),
+        scattered,
+        &[
+            A(0),
+            Attr("axis", Default::Int(0)),
+            A(1),
+            A(2),
+            Attr("reduction", Default::Text("none")),
+            O(0),
+        ],
+    ),
+    node(
+        "InplaceIndexAdd",
+        &["var", "indices", "updates", "alpha?"],
+        &["var"],
+        Infer::Like(0),
+        placed,
+        &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
+    ),
+];

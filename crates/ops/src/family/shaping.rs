@@ -1,0 +1,704 @@
+//! Tensors seen otherwise, as copies: slices, turned, mirrored, rolled, padded, broadcast, reshaped.
+
+use super::joining::copies;
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::{DType, Dims, Layout, Scalar};
+
+/// A copy of one view of an input to an output of its sizes.
+fn viewed(
+    call: &mut Call<'_>,
+    at: usize,
+    a: Read,
+    seen: Layout,
+    out: (usize, Operand),
+) -> Result<Plan> {
+    call.expect_dims(out.0, &out.1, seen.dims())?;
+    call.expect_converts(at, &a, &out.1)?;
+    copies(call, vec![(a.seen(seen), out.1)])
+}
+
+/// The same elements in the same order, other sizes. Arguments: a, anything, out.
+fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_converts(0, &a, &out)?;
+    if a.count() != out.count() {
+        let (from, to, have, want) = (call.parameter(0), call.parameter(2), a.dims(), out.dims());
+        return Err(Error::invalid(format!("{from} {have:?} does not fill {to} {want:?}")));
+    }
+    if let Some(seen) = a.reshaped(out.dims()) {
+        return viewed(call, 0, a, seen, (2, out));
+    }
+    if let Some(seen) = out.reshaped(a.dims()) {
+        let out = out.seen(seen);
+        return copies(call, vec![(a, out)]);
+    }
+    let between = call.scratch(out.dtype, a.dims());
+    call.plan(move |memory| {
+        let place = memory.scratch(&between);
+        copy(memory.team, place, a.view(memory));
+        let seen = place.reshaped(out.dims()).expect("contiguous");
+        copy(memory.team, memory.out(&out), place.view().seen(seen).expect("the same elements"));
+        Ok(())
+    })
+}
+
+fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, mut sizes) = (call.layout(0)?, call.ints(1)?);
+    for at in 0..sizes.len() {
+        if sizes[at] == 0 {
+            sizes[at] = a.dims().get(at).map_or(0, |size| *size as i64);
+        }
+    }
+    let known: i64 = sizes.iter().filter(|size| **size >= 0).product();
+    for size in sizes.iter_mut().filter(|size| **size < 0) {
+        *size = a.count() as i64 / known.max(1);
+    }
+    let dims: Vec<usize> = sizes.iter().map(|size| *size as usize).collect();
+    if dims.len() > cairn_tensor::MAX_DIMS || dims.iter().product::<usize>() != a.count() {
+        let (name, have) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not fill {dims:?}")));
+    }
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+fn squeezed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, axes) = (call.layout(0)?, call.ints(1)?);
+    let mut gone = Vec::new();
+    for axis in &axes {
+        gone.push(call.wrap(1, *axis, a.rank())?);
+    }
+    let keep = |at: &usize| a.dims()[*at] != 1 || !(gone.is_empty() || gone.contains(at));
+    let dims: Dims = (0..a.rank()).filter(keep).map(|at| a.dims()[at]).collect();
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+fn unsqueezed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, axes) = (call.layout(0)?, call.ints(1)?);
+    let rank = a.rank() + axes.len();
+    if rank > cairn_tensor::MAX_DIMS {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {axes:?} gives {rank} dimensions")));
+    }
+    let mut places: Vec<usize> = Vec::new();
+    for axis in &axes {
+        places.push(call.wrap(1, *axis, rank)?);
+    }
+    places.sort_unstable();
+    let mut dims = Dims::new(a.dims());
+    places.into_iter().for_each(|at| dims.insert(at.min(dims.len()), 1));
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+fn flattened_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let (from, to) = (call.dim(1, a.rank())?, call.dim(3, a.rank())?);
+    let mut dims = Dims::default();
+    for (at, size) in a.dims().iter().enumerate() {
+        if at > from && at <= to {
+            let last = dims.len() - 1;
+            dims[last] *= size;
+        } else {
+            dims.push(*size);
+        }
+    }
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+/// Dimensions of size 1 repeated. Arguments: a, sizes (-1 keeps one), out.
+fn expanded(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let dims = expanded_dims(call, &a)?;
+    let Some(seen) = a.broadcast_to(&dims) else {
+        let (name, have) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
+    };
+    viewed(call, 0, a, seen, (2, out))
+}
+
+fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
+    let sizes = call.ints(1)?;
+    let added = sizes.len().saturating_sub(a.rank());
+    let keep = |at: usize| at.checked_sub(added).and_then(|at| a.dims().get(at)).copied();
+    let dims: Option<Vec<usize>> = (sizes.iter().enumerate())
+        .map(|(at, size)| if *size == -1 { keep(at) } else { usize::try_from(*size).ok() })
+        .collect();
+    dims.and_then(|dims| Dims::try_new(&dims))
+        .ok_or_else(|| Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(1))))
+}
+
+fn expanded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let dims = expanded_dims(call, &a)?;
+    let dims = cairn_tensor::broadcast(a.dims(), &dims).unwrap_or(dims);
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+/// Dimensions in another order. Arguments: a, order, out.
+fn permuted(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let seen = a.permuted(&order(call, &a)?);
+    viewed(call, 0, a, seen, (2, out))
+}
+
+fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
+    let wanted = call.ints(1)?;
+    let mut places = Dims::default();
+    for one in &wanted {
+        let place = call.wrap(1, *one, a.rank())?;
+        if places.contains(&place) || places.len() == a.rank() {
+            let name = call.parameter(1);
+            return Err(Error::invalid(format!("{name} = {wanted:?} names a dimension twice")));
+        }
+        places.push(place);
+    }
+    if places.len() != a.rank() {
+        let (name, rank) = (call.parameter(1), a.rank());
+        return Err(Error::invalid(format!(
+            "{name} = {wanted:?}, but there are {rank} dimensions"
+        )));
+    }
+    Ok(places)
+}
+
+fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    Ok(vec![a.permuted(&order(call, &a)?).packed()])
+}
+
+/// Dimensions mirrored. Arguments: a, dimensions, out.
+fn flipped(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let mut seen = *a;
+    for dim in call.ints(1)? {
+        let dim = call.wrap(1, dim, a.rank())?;
+        if a.rank() > 0 && a.dims()[dim] > 0 {
+            let size = a.dims()[dim];
+            seen = seen.sliced(dim, size - 1, size, -1);
+        }
+    }
+    viewed(call, 0, a, seen, (2, out))
+}
+
+/// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
+fn rolled(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let (mut a, mut to) = (call.read(0, &[&out])?, out);
+    call.expect_dims(3, &out, a.dims())?;
+    call.expect_converts(0, &a, &out)?;
+    let (shifts, mut dims) = (call.ints(1)?, call.ints(2)?);
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    if dims.is_empty() && shifts.len() == 1 {
+        let flat = (a.reshaped(&[a.count()]), out.reshaped(&[out.count()]));
+        let (Some(from), Some(seen)) = flat else {
+            let (name, strides) = (call.parameter(3), out.strides());
+            return Err(Error::invalid(format!(
+                "{name} with strides {strides:?} cannot be rolled as one line: make it contiguous"
+            )));
+        };
+        a = a.seen(from);
+        to = out.seen(seen);
+        dims = vec![0];
+    }
+    if shifts.len() != dims.len() {
+        let (name, other) = (call.parameter(1), call.parameter(2));
+        return Err(Error::invalid(format!("{name} = {shifts:?} but {other} = {dims:?}")));
+    }
+    let mut far = vec![0usize; a.rank()];
+    for (shift, dim) in shifts.iter().zip(&dims) {
+        let dim = call.wrap(2, *dim, a.rank())?;
+        if let Some(&size) = a.dims().get(dim) {
+            far[dim] = (far[dim] + shift.rem_euclid(size as i64) as usize) % size;
+        }
+    }
+    let mut pieces = vec![(*a, *to)];
+    for (dim, shift) in far.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
+        let rest = a.dims()[dim] - shift;
+        let cut = |(from, to): (Layout, Layout)| {
+            [
+                (from.sliced(dim, 0, rest, 1), to.sliced(dim, shift, rest, 1)),
+                (from.sliced(dim, rest, shift, 1), to.sliced(dim, 0, shift, 1)),
+            ]
+        };
+        pieces = pieces.into_iter().flat_map(cut).collect();
+    }
+    let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
+    copies(call, parts)
+}
+
+/// A border of one value around a tensor, or a part cut off where it is negative. Arguments: a, borders (before and
+/// after, the last dimension first), value, out.
+fn padded(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let borders = call.ints(1)?;
+    let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
+    let rank = a.rank();
+    if borders.len() % 2 != 0 || borders.len() > 2 * rank {
+        let (name, dims) = (call.parameter(1), a.dims());
+        return Err(Error::invalid(format!("{name} = {borders:?} are no pairs for {dims:?}")));
+    }
+    bordered(
+        call,
+        a,
+        out,
+        &borders.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
+        value,
+    )
+}
+
+/// As [`padded`] with pairs from the first dimension on. Arguments: a, pairs, value, out, mode.
+fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let (mode, borders) = (call.text(4)?, call.ints(1)?);
+    if !matches!(mode, "" | "constant") || borders.len() != 2 * a.rank() {
+        let (name, dims) = (call.parameter(1), a.dims());
+        return Err(Error::invalid(format!("{name} = {borders:?}, mode {mode:?}, of {dims:?}")));
+    }
+    let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
+    let pairs: Vec<(i64, i64)> = borders.chunks(2).rev().map(|two| (two[0], two[1])).collect();
+    bordered(call, a, out, &pairs, value)
+}
+
+fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, borders) = (call.layout(0)?, call.ints(1)?);
+    let mut dims = Dims::new(a.dims());
+    for (at, two) in borders.chunks(2).enumerate().take(dims.len()) {
+        dims[at] = (dims[at] as i64 + two.iter().sum::<i64>()).max(0) as usize;
+    }
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+fn bordered(
+    call: &mut Call<'_>,
+    a: Read,
+    out: Operand,
+    pairs: &[(i64, i64)],
+    value: Scalar,
+) -> Result<Plan> {
+    call.expect_converts(0, &a, &out)?;
+    call.expect_numbers(3, &out)?;
+    let (rank, mut dims) = (a.rank(), Dims::new(a.dims()));
+    let (mut from, mut to) = (*a, *out);
+    for (at, (before, after)) in pairs.iter().enumerate() {
+        let dim = rank - 1 - at;
+        let size = dims[dim] as i64 + before + after;
+        if size < 0 || out.rank() != rank {
+            let (name, have) = (call.parameter(1), a.dims());
+            return Err(Error::invalid(format!("{name} cuts off more than {have:?} has")));
+        }
+        dims[dim] = size as usize;
+    }
+    call.expect_dims(3, &out, &dims)?;
+    for (at, (before, after)) in pairs.iter().enumerate() {
+        let dim = rank - 1 - at;
+        let size = a.dims()[dim] as i64;
+        let (start, end) = ((-before).max(0).min(size), (size + after.min(&0)).max(0));
+        let count = (end - start).max(0) as usize;
+        from = from.sliced(dim, if count == 0 { 0 } else { start as usize }, count, 1);
+        let start = if count == 0 { 0 } else { (*before).max(0) as usize };
+        to = to.sliced(dim, start, count, 1);
+    }
+    let inner = out.seen(to);
+    call.plan(move |memory| {
+        let view = a.seen(from).view(memory);
+        fill_scalar(memory.team, memory.out(&out), value);
+        copy(memory.team, memory.out(&inner), view);
+        Ok(())
+    })
+}
+
+/// Start and count of a slice, clamped as Python does.
+fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
+    let size = size as i64;
+    let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
+    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
+    let (start, end) = (place(start), place(end));
+    let span = if step > 0 { end - start } else { start - end };
+    let count = (span + step.abs() - 1).div_euclid(step.abs()).max(0);
+    (if count == 0 { 0 } else { start as usize }, count as usize)
+}
+
+/// One dimension, from start to end in steps. Arguments: a, dimension, start, end, step, out.
+fn sliced(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    let (dim, step) = (call.dim(1, a.rank())?, call.int(4)?);
+    if step < 1 || a.rank() == 0 {
+        let (name, dims) = (call.parameter(4), a.dims());
+        return Err(Error::invalid(format!("{name} = {step} slices no {dims:?}")));
+    }
+    let (start, count) = bounds(a.dims()[dim], call.int(2)?, call.int(3)?, step);
+    viewed(call, 0, a, a.sliced(dim, start, count, step as isize), (5, out))
+}
+
+/// Several dimensions. Arguments: a, starts, ends, dimensions (all in order when absent), steps (1 when absent), out.
+fn sliced_along(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    let seen = sliced_layout(call, *a)?;
+    viewed(call, 0, a, seen, (5, out))
+}
+
+fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (starts, ends) = (call.ints(1)?, call.ints(2)?);
+    let dims = if call.has(3) { call.ints(3)? } else { (0..starts.len() as i64).collect() };
+    let steps = if call.has(4) { call.ints(4)? } else { vec![1; starts.len()] };
+    if ends.len() != starts.len() || dims.len() != starts.len() || steps.len() != starts.len() {
+        return Err(Error::invalid(format!(
+            "starts {starts:?}, ends {ends:?}, dimensions {dims:?} and steps {steps:?} differ in number"
+        )));
+    }
+    let mut seen = a;
+    for at in 0..starts.len() {
+        let dim = call.wrap(3, dims[at], a.rank())?;
+        if steps[at] == 0 || a.rank() == 0 {
+            return Err(Error::invalid(format!("a step of {} in {:?}", steps[at], a.dims())));
+        }
+        let (start, count) = bounds(seen.dims()[dim], starts[at], ends[at], steps[at]);
+        seen = seen.sliced(dim, start, count, steps[at] as isize);
+    }
+    Ok(seen)
+}
+
+/// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
+/// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out.
+fn strided(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(9)?;
+    let a = call.read(0, &[&out])?;
+    let seen = strided_layout(call, *a)?;
+    viewed(call, 0, a, seen, (9, out))
+}
+
+fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (begins, ends) = (call.ints(1)?, call.ints(2)?);
+    let steps = if call.has(3) { call.ints(3)? } else { vec![1; begins.len()] };
+    let mut masks = [0i64; 5];
+    for (at, mask) in masks.iter_mut().enumerate() {
+        *mask = call.int_or(4 + at, 0)?;
+    }
+    let [no_begin, no_end, ellipsis, new, shrink] = masks;
+    if ends.len() != begins.len() || steps.len() != begins.len() {
+        return Err(Error::invalid(format!(
+            "begins {begins:?}, ends {ends:?} and steps {steps:?} differ in number"
+        )));
+    }
+    let bit = |mask: i64, at: usize| at < 63 && mask >> at & 1 == 1;
+    let added = (0..begins.len()).filter(|at| bit(new, *at) && !bit(ellipsis, *at)).count();
+    let named = begins.len() - (0..begins.len()).filter(|at| bit(ellipsis, *at)).count() - added;
+    let (mut seen, mut dim) = (a, 0);
+    for at in 0..begins.len() {
+        if bit(ellipsis, at) {
+            dim += a.rank().saturating_sub(named);
+            continue;
+        }
+        if bit(new, at) {
+            if seen.rank() == cairn_tensor::MAX_DIMS {
+                return Err(Error::invalid(format!("more than {} dimensions", seen.rank())));
+            }
+            seen = seen.with(dim);
+            dim += 1;
+            continue;
+        }
+        if dim >= seen.rank() || steps[at] == 0 {
+            let dims = a.dims();
+            return Err(Error::invalid(format!("{begins:?} in steps of {steps:?} from {dims:?}")));
+        }
+        let size = seen.dims()[dim];
+        if bit(shrink, at) {
+            let begin = if begins[at] < 0 { begins[at] + size as i64 } else { begins[at] };
+            if begin < 0 || begin >= size as i64 {
+                return Err(Error::invalid(format!(
+                    "begin[{at}] = {} is outside {} to {}",
+                    begins[at],
+                    -(size as i64),
+                    size as i64 - 1
+                )));
+            }
+            seen = seen.at(dim, begin as usize);
+            continue;
+        }
+        let up = steps[at] > 0;
+        let begin = match bit(no_begin, at) {
+            true => {
+                if up {
+                    0
+                } else {
+                    i64::MAX
+                }
+            }
+            false => begins[at],
+        };
+        let end = match bit(no_end, at) {
+            true => {
+                if up {
+                    i64::MAX
+                } else {
+                    i64::MIN / 2
+                }
+            }
+            false => ends[at],
+        };
+        let (start, count) = bounds(size, begin, end, steps[at]);
+        seen = seen.sliced(dim, start, count, steps[at] as isize);
+        dim += 1;
+    }
+    Ok(seen)
+}
+
+fn strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![strided_layout(call, call.layout(0)?)?.packed()])
+}
+
+/// A part from begins on, of sizes (-1: the rest). Arguments: a, begins, sizes, out.
+fn part(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let seen = part_layout(call, *a)?;
+    viewed(call, 0, a, seen, (3, out))
+}
+
+fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (begins, sizes) = (call.ints(1)?, call.ints(2)?);
+    let mut seen = a;
+    let fits = begins.len() == a.rank() && sizes.len() == a.rank();
+    for dim in 0..if fits { a.rank() } else { 0 } {
+        let size = a.dims()[dim] as i64;
+        let count = if sizes[dim] == -1 { size - begins[dim] } else { sizes[dim] };
+        if begins[dim] < 0 || count < 0 || begins[dim] + count > size {
+            return Err(Error::invalid(format!(
+                "{sizes:?} from {begins:?} on leave {:?}",
+                a.dims()
+            )));
+        }
+        let begin = if count == 0 { 0 } else { begins[dim] as usize };
+        seen = seen.sliced(dim, begin, count as usize, 1);
+    }
+    if !fits {
+        return Err(Error::invalid(format!(
+            "begins {begins:?} and sizes {sizes:?} for {:?}",
+            a.dims()
+        )));
+    }
+    Ok(seen)
+}
+
+fn part_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![part_layout(call, call.layout(0)?)?.packed()])
+}
+
+/// The sizes, their number, or the number of elements, as numbers. Arguments: a, out, which (0, 1, 2).
+fn measured(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, out, which) = (call.layout(0)?, call.output(1)?, call.int(2)?);
+    call.expect_dtype(1, &out, &[DType::Int32, DType::Int64])?;
+    let numbers: Vec<i64> = match which {
+        0 => a.dims().iter().map(|size| *size as i64).collect(),
+        1 => vec![a.rank() as i64],
+        _ => vec![a.count() as i64],
+    };
+    if out.count() != numbers.len() {
+        let (name, dims, count) = (call.parameter(1), out.dims(), numbers.len());
+        return Err(Error::invalid(format!("{name} {dims:?} must have {count} elements")));
+    }
+    let Some(line) = out.reshaped(&[numbers.len()]) else {
+        return Err(Error::invalid(format!("{} must be contiguous", call.parameter(1))));
+    };
+    let line = out.seen(line);
+    call.plan(move |memory| {
+        for (at, number) in numbers.iter().enumerate() {
+            let place = memory.out(&line.seen(line.at(0, at)));
+            fill_scalar(memory.team, place, Scalar::from(*number));
+        }
+        Ok(())
+    })
+}
+
+fn shape_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let rank = call.layout(0)?.rank();
+    Ok(vec![Layout::contiguous(call.dtype(3)?, &[rank])])
+}
+
+fn single_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.dtype(3)?, &[])])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Expand", expanded),
+    aclnn("Permute", permuted),
+    aclnn("Flip", flipped),
+    aclnn("Roll", rolled),
+    aclnn("ConstantPadNd", padded),
+    aclnn("Slice", sliced),
+    aclnn("SliceV2", sliced_along),
+    aclnn("StridedSlice", strided),
+];
+
+const INT32: Default = Default::Int(3);
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Reshape",
+        &["x", "shape"],
+        &["y"],
+        Infer::By(reshaped_output),
+        reshaped,
+        &[A(0), A(1), O(0), Attr("axis", Default::Int(0)), Attr("num_axes", Default::Int(-1))],
+    ),
+    node(
+        "ExpandDims",
+        &["x", "axis"],
+        &["y"],
+        Infer::By(unsqueezed_output),
+        reshaped,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "Squeeze",
+        &["x"],
+        &["y"],
+        Infer::By(squeezed_output),
+        reshaped,
+        &[A(0), Attr("axis", Default::Ints(&[])), O(0)],
+    ),
+    node(
+        "Unsqueeze",
+        &["x"],
+        &["y"],
+        Infer::By(unsqueezed_output),
+        reshaped,
+        &[A(0), Attr("axes", Default::Ints(&[])), O(0)],
+    ),
+    node(
+        "FlattenV2",
+        &["x"],
+        &["y"],
+        Infer::By(flattened_output),
+        reshaped,
+        &[A(0), Attr("axis", Default::Int(1)), O(0), Attr("end_axis", Default::Int(-1))],
+    ),
+    node("TensorMove", &["x"], &["y"], Infer::Like(0), reshaped, &[A(0), No, O(0)]),
+    node(
+        "BroadcastTo",
+        &["x", "shape"],
+        &["y"],
+        Infer::By(expanded_output),
+        expanded,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "Expand",
+        &["x", "shape"],
+        &["y"],
+        Infer::By(expanded_output),
+        expanded,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "Transpose",
+        &["x", "perm"],
+        &["y"],
+        Infer::By(permuted_output),
+        permuted,
+        &[A(0), A(1), O(0)],
+    ),
+    node(
+        "TransposeD",
+        &["x"],
+        &["y"],
+        Infer::By(permuted_output),
+        permuted,
+        &[A(0), Attr("perm", Default::Required), O(0)],
+    ),
+    node(
+        "Permute",
+        &["x"],
+        &["y"],
+        Infer::By(permuted_output),
+        permuted,
+        &[A(0), Attr("order", Default::Ints(&[0])), O(0)],
+    ),
+    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)]),
+    node(
+        "Pad",
+        &["x", "paddings"],
+        &["y"],
+        Infer::By(padded_output),
+        padded_in_order,
+        &[A(0), A(1), No, O(0), No],
+    ),
+    node(
+        "PadV3",
+        &["x", "paddings", "constant_values?"],
+        &["y"],
+        Infer::By(padded_output),
+        padded_in_order,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            O(0),
+            Attr("mode", Default::Text("constant")),
+            Attr("paddings_contiguous", Default::Flag(true)),
+        ],
+    ),
+    node(
+        "Slice",
+        &["x", "offsets", "size"],
+        &["y"],
+        Infer::By(part_output),
+        part,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "StridedSlice",
+        &["x", "begin", "end", "strides?"],
+        &["y"],
+        Infer::By(strided_output),
+        strided,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            Attr("begin_mask", Default::Int(0)),
+            Attr("end_mask", Default::Int(0)),
+            Attr("ellipsis_mask", Default::Int(0)),
+            Attr("new_axis_mask", Default::Int(0)),
+            Attr("shrink_axis_mask", Default::Int(0)),
+            O(0),
+        ],
+    ),
+    node(
+        "Shape",
+        &["x"],
+        &["y"],
+        Infer::By(shape_output),
+        measured,
+        &[A(0), O(0), I(0), Attr("dtype", INT32)],
+    ),
+    node("Rank", &["x"], &["y"], Infer::By(single_output), measured, &[A(0), O(0), I(1), I(3)]),
+    node(
+        "Size",
+        &["x"],
+        &["y"],
+        Infer::By(single_output),
+        measured,
+        &[A(0), O(0), I(2), Attr("dtype", INT32)],
+    ),
+];

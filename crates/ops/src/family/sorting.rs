@@ -1,0 +1,326 @@
+//! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
+//!
+//! Keys and places lie in the workspace: for each element of the input 8 bytes where elements have at most four
+//! bytes (and lines fewer than 2^32 elements), else 16.
+
+use super::choosing::{dense, expect_room};
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
+use crate::plan::{Plan, Scratch};
+use crate::table::Pick::{A, Attr, B, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::order::entry_bytes;
+use cairn_tensor::kernels::sort::{Wanted, ordered, search};
+use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
+use cairn_tensor::{DType, Dims, Layout};
+
+/// Room for the keys of a tensor whose lines along a dimension are ordered.
+fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
+    let bytes = a.count() * entry_bytes(a.dtype, line);
+    call.scratch(DType::Uint8, &[bytes])
+}
+
+/// Arguments: a, how many (all when absent), dimension, descending, values (may be absent), indices (may be absent).
+fn sorted(call: &mut Call<'_>) -> Result<Plan> {
+    let values = call.optional_output(4)?;
+    let indices = call.optional_output(5)?;
+    let outs: Vec<_> = values.iter().chain(&indices).collect();
+    let a = call.read(0, &outs)?;
+    call.expect_numbers(0, &a)?;
+    let (dim, descending) = (call.dim(2, a.rank())?, call.flag(3)?);
+    let line = a.dims().get(dim).copied().unwrap_or(1);
+    let count = if call.has(1) { call.number(1)?.as_i64() } else { line as i64 };
+    if count < 0 || count > line as i64 {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {count} is outside 0 to {line}")));
+    }
+    let mut dims = Dims::new(a.dims());
+    if let Some(size) = dims.get_mut(dim) {
+        *size = count as usize;
+    }
+    if let Some(values) = &values {
+        call.expect_dims(4, values, &dims)?;
+        call.expect_same(4, values, 0, &a)?;
+    }
+    if let Some(indices) = &indices {
+        call.expect_dims(5, indices, &dims)?;
+        call.expect_index_output(5, indices)?;
+    }
+    let room = keys(call, &a, line);
+    call.plan(move |memory| {
+        let wanted = Wanted::First(count as usize);
+        let a = a.view(memory);
+        let (values, indices) =
+            (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
+        ordered(memory.team, a, dim, descending, wanted, values, indices, memory.scratch(&room));
+        Ok(())
+    })
+}
+
+fn sorted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    Ok(vec![a.packed(), Layout::contiguous(DType::Int32, a.dims())])
+}
+
+fn top_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let (count, dim) = (call.number(1)?.as_i64(), call.dim(2, a.rank())?);
+    let mut dims = Dims::new(a.dims());
+    if let Some(size) = dims.get_mut(dim) {
+        *size = count.max(0) as usize;
+    }
+    let values = Layout::contiguous(a.dtype, &dims);
+    Ok(vec![values, values.with_dtype(DType::Int32)])
+}
+
+/// One element of each line. Arguments: a, which (counted from 1; absent for the median), dimension, whether it stays
+/// as a dimension of size 1, values, indices, whether NaN is left out.
+fn single(call: &mut Call<'_>) -> Result<Plan> {
+    let (values, indices) = (call.output(4)?, call.output(5)?);
+    let a = call.read(0, &[&values, &indices])?;
+    call.expect_numbers(0, &a)?;
+    let (dim, keep) = (call.dim(2, a.rank())?, call.flag(3)?);
+    let line = a.dims().get(dim).copied().unwrap_or(1);
+    let wanted = if call.has(1) {
+        let place = call.int(1)?;
+        if place < 1 || place > line as i64 {
+            let name = call.parameter(1);
+            return Err(Error::invalid(format!("{name} = {place} is outside 1 to {line}")));
+        }
+        Wanted::Nth(place as usize - 1)
+    } else if call.flag(6)? {
+        Wanted::NumberMedian
+    } else {
+        Wanted::Median
+    };
+    if line == 0 {
+        let (name, dims) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has nothing along dimension {dim}")));
+    }
+    let mut dims = Dims::new(a.dims());
+    if a.rank() > 0 {
+        if keep {
+            dims[dim] = 1;
+        } else {
+            dims.remove(dim);
+        }
+    }
+    call.expect_dims(4, &values, &dims)?;
+    call.expect_dims(5, &indices, &dims)?;
+    call.expect_same(4, &values, 0, &a)?;
+    call.expect_index_output(5, &indices)?;
+    let spread = |out: crate::plan::Operand| match keep || a.rank() == 0 {
+        true => out,
+        false => out.seen(out.with(dim)),
+    };
+    let (values, indices) = (spread(values), spread(indices));
+    let room = keys(call, &a, line);
+    call.plan(move |memory| {
+        let a = a.view(memory);
+        let (values, indices) = (memory.out(&values), memory.out(&indices));
+        let room = memory.scratch(&room);
+        ordered(memory.team, a, dim, false, wanted, Some(values), Some(indices), room);
+        Ok(())
+    })
+}
+
+/// The middle one of all. Arguments: a, out, whether NaN is left out.
+fn middle(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(1)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_numbers(0, &a)?;
+    call.expect_same(1, &out, 0, &a)?;
+    if out.count() != 1 || a.count() == 0 {
+        let (name, have, from) = (call.parameter(1), out.dims(), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
+    }
+    let wanted = if call.flag(2)? { Wanted::NumberMedian } else { Wanted::Median };
+    let line = call.scratch(a.dtype, a.dims());
+    let room = keys(call, &a, a.count());
+    let out = out.seen(out.reshaped(&[1]).expect("one element"));
+    call.plan(move |memory| {
+        let place = memory.scratch(&line);
+        copy(memory.team, place, a.view(memory));
+        let flat = place.reshaped(&[place.count()]).expect("contiguous");
+        let a = place.view().seen(flat).expect("the same elements");
+        let (out, room) = (memory.out(&out), memory.scratch(&room));
+        ordered(memory.team, a, 0, false, wanted, Some(out), None, room);
+        Ok(())
+    })
+}
+
+/// Where values belong in sorted lines. Arguments: lines, values, anything, right, sorter, out.
+fn searched(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let lines = call.read(0, &[&out])?;
+    call.expect_numbers(0, &lines)?;
+    call.expect_index_output(5, &out)?;
+    let right = match call.arg(3) {
+        Arg::Text(side) => side == "right",
+        _ => call.flag(3)?,
+    };
+    let sorter = if call.has(4) { Some(call.read_index(4, &[&out])?) } else { None };
+    if let Some(sorter) = &sorter {
+        call.expect_dims(4, sorter, lines.dims())?;
+    }
+    if let Arg::Scalar(value) = *call.arg(1) {
+        if lines.rank() != 1 || out.count() != 1 {
+            let (name, dims) = (call.parameter(0), lines.dims());
+            return Err(Error::invalid(format!("{name} {dims:?} is no line for one number")));
+        }
+        let name = call.parameter(4);
+        return call.plan(move |memory| {
+            let value = Constant::of(value, lines.dtype);
+            let (lines, sorter) = (lines.view(memory), sorter.map(|one| one.view(memory)));
+            let values = value.view(out.dims());
+            search(memory.team, memory.out(&out), lines, values, sorter, right)
+                .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+        });
+    }
+    let values = call.read(1, &[&out])?;
+    call.expect_same(1, &values, 0, &lines)?;
+    call.expect_dims(5, &out, values.dims())?;
+    let rank = lines.rank();
+    let alike = rank <= 1
+        || (values.rank() == rank && lines.dims()[..rank - 1] == values.dims()[..rank - 1]);
+    if !alike {
+        let (name, have, want) = (call.parameter(1), values.dims(), lines.dims());
+        return Err(Error::invalid(format!("{name} {have:?} has other lines than {want:?}")));
+    }
+    let name = call.parameter(4);
+    call.plan(move |memory| {
+        let (lines, values) = (lines.view(memory), values.view(memory));
+        let sorter = sorter.map(|one| one.view(memory));
+        search(memory.team, memory.out(&out), lines, values, sorter, right)
+            .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+    })
+}
+
+/// The different values. Arguments: a, sorted, whether the inverse is wanted, whether counts are, values, inverse,
+/// counts, dimension (all elements when absent).
+fn different(call: &mut Call<'_>) -> Result<Plan> {
+    let values = call.output(4)?;
+    let inverse = if call.flag(2)? { Some(call.output(5)?) } else { None };
+    let counts = if call.flag(3)? { Some(call.output(6)?) } else { None };
+    let outs: Vec<_> = [&values].into_iter().chain(&inverse).chain(&counts).collect();
+    let a = call.read(0, &outs)?;
+    call.expect_numbers(0, &a)?;
+    call.expect_same(4, &values, 0, &a)?;
+    let whole = call.int_or(7, 1000)? >= 1000;
+    let dim = if whole { None } else { Some(call.dim(7, a.rank())?) };
+    let slices = match dim {
+        Some(_) if a.rank() == 0 => {
+            return Err(Error::invalid(format!("{} has no dimensions", call.parameter(0))));
+        }
+        Some(dim) => a.dims()[dim],
+        None => a.count(),
+    };
+    expect_room(call, 4, &values, a.count())?;
+    for (at, out) in [(5, &inverse), (6, &counts)] {
+        if let Some(out) = out {
+            call.expect_index_output(at, out)?;
+            expect_room(call, at, out, slices)?;
+        }
+    }
+    let sort = call.flag(1)?;
+    let room = sort.then(|| match dim {
+        None => keys(call, &a, a.count()),
+        Some(_) => call.scratch(DType::Uint8, &[slices * 16]),
+    });
+    let (values_place, counts_place) = (call.place(4), call.place(6));
+    call.plan(move |memory| {
+        let a = a.view(memory);
+        let room = room.as_ref().map(|room| memory.scratch(room));
+        let mut told = Told {
+            values: None,
+            inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
+            counts: counts.map(|out| memory.out(&dense(&out, &[slices]))),
+        };
+        let (total, dims) = match dim {
+            None => {
+                told.values = Some(memory.out(&dense(&values, &[slices])));
+                let total = unique(a, &told, room);
+                (total, Dims::new(&[total]))
+            }
+            Some(dim) => {
+                let total = unique_slices(memory.team, a, dim, &told, room);
+                let mut dims = Dims::new(a.dims());
+                dims[dim] = total;
+                told.values = Some(memory.out(&dense(&values, &dims)));
+                unique_slices(memory.team, a, dim, &told, room);
+                (total, dims)
+            }
+        };
+        (memory.sized)(values_place, &dims);
+        if counts.is_some() {
+            (memory.sized)(counts_place, &[total]);
+        }
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
+    aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
+    aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
+    aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
+    aclnn("NanMedian", middle).picks(&[A(0), A(1), B(true)]),
+    aclnn("SearchSorted", searched),
+    aclnn("SearchSorteds", searched),
+    aclnn("Unique", different).picks(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
+    aclnn("Unique2", different).picks(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("UniqueConsecutive", different).picks(&[
+        A(0),
+        B(false),
+        A(1),
+        A(2),
+        A(4),
+        A(5),
+        A(6),
+        A(3),
+    ]),
+    aclnn("UniqueDim", different).picks(&[A(0), B(true), A(2), B(true), A(4), A(5), A(6), A(3)]),
+];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Sort",
+        &["x"],
+        &["y1", "y2"],
+        Infer::By(sorted_outputs),
+        sorted,
+        &[
+            A(0),
+            No,
+            Attr("axis", Default::Int(-1)),
+            Attr("descending", Default::Flag(false)),
+            O(0),
+            O(1),
+            Attr("stable", Default::Flag(false)),
+        ],
+    ),
+    node(
+        "TopKV2",
+        &["x", "k"],
+        &["values", "indices"],
+        Infer::By(top_outputs),
+        sorted,
+        &[
+            A(0),
+            A(1),
+            Attr("dim", Default::Int(-1)),
+            Attr("largest", Default::Flag(true)),
+            O(0),
+            O(1),
+            Attr("sorted", Default::Flag(true)),
+        ],
+    ),
+];

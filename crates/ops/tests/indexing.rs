@@ -1,0 +1,346 @@
+//! Operators that read and write where indices say, choose by masks, and order.
+
+mod common;
+
+use cairn_ops::{Arg, Tensor};
+use cairn_tensor::{DType, Scalar};
+use common::{Desk, seen, t};
+use proptest::prelude::*;
+
+const F: DType = DType::Float;
+const I: DType = DType::Int64;
+
+fn numbers(count: usize) -> Vec<f64> {
+    (1..=count).map(|at| at as f64).collect()
+}
+
+#[test]
+fn selects_and_says_which_index_is_bad() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[3, 2], &numbers(6));
+    let index = desk.put(I, &[3], &[2.0, 0.0, 2.0]);
+    let out = desk.zeros(F, &[3, 2]);
+    desk.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [5.0, 6.0, 1.0, 2.0, 5.0, 6.0]);
+    desk.write(&index, &[0.0, 1.0, 3.0]);
+    let fault = desk.run("IndexSelect", vec![t(&a), Arg::Int(0), t(&index), t(&out)]).unwrap_err();
+    assert_eq!(fault, "p2[2] = 3 is outside 0 to 2");
+    desk.write(&index, &[0.0, -1.0, 0.0]);
+    let fault = desk.run("Embedding", vec![t(&a), t(&index), t(&out)]).unwrap_err();
+    assert_eq!(fault, "p1[1] = -1 is outside 0 to 2");
+    let error = desk.run("IndexSelect", vec![t(&a), Arg::Int(2), t(&index), t(&out)]).unwrap_err();
+    assert_eq!(error, "p1 = 2 is outside -2 to 1");
+}
+
+#[test]
+fn several_indices_with_gaps_between_them() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 3, 4], &numbers(24));
+    let blank = desk.zeros(F, &[0]);
+    let (first, last) = (desk.put(I, &[2, 1], &[1.0, -2.0]), desk.put(I, &[3], &[3.0, 0.0, -1.0]));
+    let out = desk.zeros(F, &[2, 3, 3]);
+    let list = vec![first.clone(), blank.clone(), last.clone()];
+    desk.run("Index", vec![t(&a), Arg::Tensors(list), t(&out)]).unwrap();
+    let at = |i: usize, j: usize, k: usize| (i * 12 + j * 4 + k) as f64 + 1.0;
+    let mut expected = Vec::new();
+    for i in [1, 0] {
+        for k in [3, 0, 3] {
+            (0..3).for_each(|j| expected.push(at(i, j, k)));
+        }
+    }
+    assert_eq!(desk.read(&out), expected);
+    let middle = desk.put(I, &[2], &[2.0, 1.0]);
+    let out = desk.zeros(F, &[2, 2, 4]);
+    desk.run("Index", vec![t(&a), Arg::Tensors(vec![blank, middle]), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out)[..8], [9.0, 10.0, 11.0, 12.0, 5.0, 6.0, 7.0, 8.0]);
+    desk.write(&last, &[0.0, 4.0, 0.0]);
+    let out = desk.zeros(F, &[2, 3, 4]);
+    desk.write(&last, &[0.0, 4.0, 0.0]);
+    let fault =
+        desk.run("Index", vec![t(&a), Arg::Tensors(vec![first, last]), t(&out)]).unwrap_err();
+    assert_eq!(fault, "p1[1][0, 1] = 4 is outside -3 to 2");
+}
+
+#[test]
+fn puts_with_and_without_adding() {
+    let mut desk = Desk::new();
+    for dtype in [F, DType::Float16, I, DType::Int8] {
+        let a = desk.zeros(dtype, &[3, 2]);
+        let index = desk.put(I, &[4], &[2.0, 0.0, 2.0, -1.0]);
+        let values = desk.put(dtype, &[4, 1], &[1.0, 2.0, 3.0, 4.0]);
+        let list = || Arg::Tensors(vec![index.clone()]);
+        let flags = |add| [Arg::Flag(add), Arg::Flag(false)];
+        let [add, unsafe_] = flags(true);
+        desk.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
+        assert_eq!(desk.read(&a), [2.0, 2.0, 0.0, 0.0, 8.0, 8.0]);
+        let [add, unsafe_] = flags(false);
+        desk.run("IndexPutImpl", vec![t(&a), list(), t(&values), add, unsafe_]).unwrap();
+        assert_eq!(desk.read(&a), [2.0, 2.0, 0.0, 0.0, 4.0, 4.0]);
+    }
+}
+
+#[test]
+fn no_index_at_all_puts_nothing() {
+    let mut desk = Desk::new();
+    let a = desk.put(I, &[3], &numbers(3));
+    let (none, value) = (desk.zeros(I, &[0]), desk.put(I, &[], &[9.0]));
+    let list = Arg::Tensors(vec![none]);
+    let args = vec![t(&a), list, t(&value), Arg::Flag(false), Arg::Flag(false)];
+    desk.run("IndexPutImpl", args).unwrap();
+    assert_eq!(desk.read(&a), [1.0, 2.0, 3.0]);
+}
+
+fn model(
+    a: &[f64],
+    dims: [usize; 2],
+    dim: usize,
+    index: &[usize],
+    index_dims: [usize; 2],
+) -> Vec<f64> {
+    let at = |i: usize, j: usize| {
+        let named = index[i * index_dims[1] + j];
+        let (i, j) = if dim == 0 { (named, j) } else { (i, named) };
+        a[i * dims[1] + j]
+    };
+    (0..index_dims[0])
+        .flat_map(|i| (0..index_dims[1]).map(move |j| (i, j)))
+        .map(|(i, j)| at(i, j))
+        .collect()
+}
+
+fn turned(tensor: &Tensor) -> Tensor {
+    seen(tensor, tensor.layout.transposed(0, 1))
+}
+
+proptest! {
+    #[test]
+    fn gathers_and_scatters_like_the_model(
+        dims in prop::array::uniform2(1usize..6),
+        cut in prop::array::uniform2(0usize..6),
+        dim in 0usize..2,
+        turn in any::<bool>(),
+        seeds in prop::collection::vec(0usize..1000, 64),
+        dtype in prop::sample::select(vec![F, DType::Float16, I, DType::Int32, DType::Uint8]),
+        index_type in prop::sample::select(vec![I, DType::Int32]),
+    ) {
+        let mut sizes = [cut[0].min(dims[0]), cut[1].min(dims[1])];
+        sizes[dim] = cut[dim];
+        let count = sizes[0] * sizes[1];
+        let named: Vec<usize> = (0..count).map(|at| seeds[at] % dims[dim]).collect();
+        let values: Vec<f64> = (0..count).map(|at| (seeds[63 - at] % 9) as f64).collect();
+        let mut desk = Desk::new();
+        let base = numbers(dims[0] * dims[1]);
+        let mut a = desk.zeros(dtype, &if turn { [dims[1], dims[0]] } else { dims });
+        if turn {
+            a = turned(&a);
+        }
+        desk.write(&a, &base);
+        let wide: Vec<f64> = named.iter().map(|at| *at as f64).collect();
+        let index = desk.put(index_type, &sizes, &wide);
+        let out = desk.zeros(dtype, &sizes);
+        desk.run("Gather", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&out)]).unwrap();
+        prop_assert_eq!(desk.read(&out), model(&base, dims, dim, &named, sizes));
+
+        let source = desk.put(dtype, &sizes, &values);
+        let sum = desk.zeros(dtype, &dims);
+        desk.run("ScatterAdd", vec![t(&a), Arg::Int(dim as i64), t(&index), t(&source), t(&sum)]).unwrap();
+        let (mut added, mut replaced) = (base.clone(), base.clone());
+        for i in 0..sizes[0] {
+            for j in 0..sizes[1] {
+                let at = i * sizes[1] + j;
+                let (x, y) = if dim == 0 { (named[at], j) } else { (i, named[at]) };
+                added[x * dims[1] + y] += values[at];
+                replaced[x * dims[1] + y] = values[at];
+            }
+        }
+        prop_assert_eq!(desk.read(&sum), added);
+        let args = vec![t(&a), Arg::Int(dim as i64), t(&index), t(&source), Arg::Int(0)];
+        desk.run("InplaceScatter", args).unwrap();
+        prop_assert_eq!(desk.read(&a), replaced);
+    }
+
+    #[test]
+    fn sorts_stably_in_exactly_the_workspace_it_names(
+        rows in 1usize..4,
+        columns in 0usize..20,
+        descending in any::<bool>(),
+        seeds in prop::collection::vec(-6i32..7, 60),
+        dtype in prop::sample::select(vec![F, DType::Float16, DType::Double, I, DType::Int8, DType::Uint8, DType::Bool]),
+        k in 0usize..20,
+    ) {
+        let count = rows * columns;
+        let value = |seed: i32| match dtype {
+            DType::Bool => f64::from(seed > 0),
+            DType::Uint8 => f64::from(seed + 6),
+            d if d.is_floating() && seed == 6 => f64::NAN,
+            d if d.is_floating() && seed == 0 => -0.0,
+            d if d.is_floating() && seed == 1 => 0.0,
+            _ => f64::from(seed),
+        };
+        let values: Vec<f64> = seeds[..count].iter().map(|seed| value(*seed)).collect();
+        let mut desk = Desk::new();
+        let a = desk.put(dtype, &[rows, columns], &values);
+        let (out, places) = (desk.zeros(dtype, &[rows, columns]), desk.zeros(I, &[rows, columns]));
+        let args = vec![t(&a), Arg::Flag(true), Arg::Int(-1), Arg::Flag(descending), t(&out), t(&places)];
+        desk.run("Sort", args).unwrap();
+        let item = if a.layout.item() <= 4 { 8 } else { 16 };
+        prop_assert_eq!(desk.workspace.get(), count * item);
+        let rank = |v: f64| if v.is_nan() { (1, 0.0) } else { (0, v) };
+        let mut expected = Vec::new();
+        for row in 0..rows {
+            let mut order: Vec<usize> = (0..columns).collect();
+            order.sort_by(|x, y| {
+                let both = (rank(values[row * columns + x]), rank(values[row * columns + y]));
+                let by = both.0.partial_cmp(&both.1).unwrap();
+                if descending { by.reverse() } else { by }
+            });
+            expected.extend(order);
+        }
+        let found: Vec<usize> = desk.read(&places).iter().map(|at| *at as usize).collect();
+        prop_assert_eq!(&found, &expected);
+        let bits = |v: f64| v.to_bits();
+        let taken: Vec<u64> =
+            expected.iter().enumerate().map(|(at, place)| bits(values[at / columns * columns + place])).collect();
+        let out: Vec<u64> = desk.read(&out).into_iter().map(bits).collect();
+        prop_assert_eq!(out, taken);
+
+        let k = k.min(columns);
+        let (out, places) = (desk.zeros(dtype, &[rows, k]), desk.zeros(I, &[rows, k]));
+        let args = vec![
+            t(&a), Arg::Int(k as i64), Arg::Int(1), Arg::Flag(descending), Arg::Flag(true), t(&out), t(&places),
+        ];
+        desk.run("Topk", args).unwrap();
+        prop_assert_eq!(desk.workspace.get(), count * item);
+        let first: Vec<f64> = (0..rows).flat_map(|row| expected[row * columns..row * columns + k].to_vec()).map(|at| at as f64).collect();
+        prop_assert_eq!(desk.read(&places), first);
+    }
+}
+
+#[test]
+fn chooses_and_tells_sizes() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 3], &numbers(6));
+    let mask = desk.put(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
+    let out = desk.zeros(F, &[6]);
+    desk.run("MaskedSelect", vec![t(&a), t(&mask), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out)[..4], [1.0, 3.0, 4.0, 6.0]);
+    let source = desk.put(F, &[4], &[9.0, 8.0, 7.0, 6.0]);
+    desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&source)]).unwrap();
+    assert_eq!(desk.read(&a), [9.0, 2.0, 8.0, 7.0, 5.0, 6.0]);
+    let few = desk.put(F, &[3], &[9.0, 8.0, 7.0]);
+    let fault = desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
+    assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 places");
+    desk.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
+    let places = desk.zeros(I, &[6, 2]);
+    desk.run("Nonzero", vec![t(&a), t(&places)]).unwrap();
+    assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 0.0, 1.0, 2.0]);
+    let places = desk.zeros(I, &[2, 6]);
+    desk.run("NonzeroV2", vec![t(&a), t(&places)]).unwrap();
+    assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
+    assert_eq!(*desk.told.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
+}
+
+#[test]
+fn different_values_and_slices() {
+    let mut desk = Desk::new();
+    let a = desk.put(I, &[2, 3], &[3.0, 1.0, 3.0, 2.0, 1.0, 3.0]);
+    let (values, inverse, counts) =
+        (desk.zeros(I, &[6]), desk.zeros(I, &[2, 3]), desk.zeros(I, &[6]));
+    let yes = || Arg::Flag(true);
+    desk.run("Unique2", vec![t(&a), yes(), yes(), yes(), t(&values), t(&inverse), t(&counts)])
+        .unwrap();
+    assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 3.0]);
+    assert_eq!(desk.read(&inverse), [2.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
+    assert_eq!(desk.read(&counts)[..3], [2.0, 1.0, 3.0]);
+    assert_eq!(*desk.told.borrow(), [(4, vec![3]), (6, vec![3])]);
+    let table = desk.put(I, &[2, 4], &[1.0, 0.0, 1.0, 0.0, 5.0, 7.0, 5.0, 6.0]);
+    let (rows, inverse, counts) =
+        (desk.zeros(I, &[2, 4]), desk.zeros(I, &[4]), desk.zeros(I, &[4]));
+    let args = vec![t(&table), yes(), yes(), Arg::Int(1), t(&rows), t(&inverse), t(&counts)];
+    desk.run("UniqueDim", args).unwrap();
+    assert_eq!(desk.read(&rows)[..6], [0.0, 0.0, 1.0, 6.0, 7.0, 5.0]);
+    assert_eq!(desk.read(&inverse), [2.0, 1.0, 2.0, 0.0]);
+    assert_eq!(desk.read(&counts)[..3], [1.0, 1.0, 2.0]);
+    let line = desk.put(F, &[6], &[1.0, 1.0, 2.0, 2.0, 2.0, 1.0]);
+    let (values, inverse, counts) = (desk.zeros(F, &[6]), desk.zeros(I, &[6]), desk.zeros(I, &[6]));
+    let args = vec![t(&line), yes(), yes(), Arg::Int(1000), t(&values), t(&inverse), t(&counts)];
+    desk.run("UniqueConsecutive", args).unwrap();
+    assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 1.0]);
+    assert_eq!(desk.read(&counts)[..3], [2.0, 3.0, 1.0]);
+    assert_eq!(desk.read(&inverse), [0.0, 0.0, 1.0, 1.0, 1.0, 2.0]);
+}
+
+#[test]
+fn gradients_of_a_table() {
+    let mut desk = Desk::new();
+    for dtype in [F, DType::Float16] {
+        let grad = desk.put(dtype, &[4, 2], &numbers(8));
+        let index = desk.put(I, &[4], &[1.0, 2.0, 1.0, 0.0]);
+        let out = desk.zeros(dtype, &[3, 2]);
+        let args = |padding, means| {
+            vec![t(&grad), t(&index), Arg::Int(3), Arg::Int(padding), Arg::Flag(means), t(&out)]
+        };
+        desk.run("EmbeddingDenseBackward", args(-1, false)).unwrap();
+        assert_eq!(desk.read(&out), [7.0, 8.0, 6.0, 8.0, 3.0, 4.0]);
+        desk.run("EmbeddingDenseBackward", args(0, true)).unwrap();
+        assert_eq!(desk.read(&out), [0.0, 0.0, 3.0, 4.0, 3.0, 4.0]);
+    }
+    let table = desk.put(F, &[2, 2], &[3.0, 4.0, 0.3, 0.4]);
+    let index = desk.put(I, &[2], &[0.0, 1.0]);
+    desk.run("EmbeddingRenorm", vec![t(&table), t(&index), Arg::Float(1.0), Arg::Float(2.0)])
+        .unwrap();
+    let rows = desk.read(&table);
+    assert!(
+        (rows[0] - 0.6).abs() < 1e-6
+            && (rows[1] - 0.8).abs() < 1e-6
+            && rows[2] == f64::from(0.3f32)
+    );
+}
+
+#[test]
+fn the_middle_and_where_values_belong() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 4], &[4.0, 1.0, 3.0, 2.0, f64::NAN, 5.0, 6.0, 7.0]);
+    let (value, place) = (desk.zeros(F, &[2]), desk.zeros(I, &[2]));
+    desk.run("MedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+        .unwrap();
+    assert!(desk.read(&value)[0] == 2.0 && desk.read(&value)[1].is_nan());
+    assert_eq!(desk.read(&place), [3.0, 0.0]);
+    desk.run("NanMedianDim", vec![t(&a), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)])
+        .unwrap();
+    assert_eq!(desk.read(&value), [2.0, 6.0]);
+    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Flag(false), t(&value), t(&place)];
+    desk.run("Kthvalue", args).unwrap();
+    assert_eq!(desk.read(&value), [2.0, 6.0]);
+    let line = desk.put(F, &[4], &[1.0, 2.0, 2.0, 5.0]);
+    let wanted = desk.put(F, &[2, 2], &[2.0, 0.0, 6.0, 3.0]);
+    let out = desk.zeros(I, &[2, 2]);
+    let args = |right| {
+        vec![t(&line), t(&wanted), Arg::Flag(false), Arg::Flag(right), Arg::Absent, t(&out)]
+    };
+    desk.run("SearchSorted", args(false)).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 0.0, 4.0, 3.0]);
+    desk.run("SearchSorted", args(true)).unwrap();
+    assert_eq!(desk.read(&out), [3.0, 0.0, 4.0, 3.0]);
+}
+
+#[test]
+fn fills_and_counts() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 3], &numbers(6));
+    let index = desk.put(I, &[2], &[0.0, -1.0]);
+    let nine = || Arg::Scalar(Scalar::Float(9.5, DType::Double));
+    desk.run("InplaceIndexFill", vec![t(&a), Arg::Int(1), t(&index), nine()]).unwrap();
+    assert_eq!(desk.read(&a), [9.5, 2.0, 9.5, 9.5, 5.0, 9.5]);
+    desk.run("InplaceIndexFillTensor", vec![t(&a), Arg::Int(0), Arg::Ints(vec![-1]), nine()])
+        .unwrap();
+    assert_eq!(desk.read(&a), [9.5, 2.0, 9.5, 9.5, 9.5, 9.5]);
+    let numbers = desk.put(DType::Int8, &[4], &[1.0, 3.0, 1.0, 0.0]);
+    let out = desk.zeros(I, &[5]);
+    desk.run("Bincount", vec![t(&numbers), Arg::Absent, Arg::Int(5), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 2.0, 0.0, 1.0, 0.0]);
+    let weights = desk.put(F, &[4], &[0.5, 1.0, 0.25, 2.0]);
+    let out = desk.zeros(F, &[4]);
+    desk.run("Bincount", vec![t(&numbers), t(&weights), Arg::Int(0), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [2.0, 0.75, 0.0, 1.0]);
+}

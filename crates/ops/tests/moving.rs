@@ -1,0 +1,145 @@
+//! Operators that make, join, turn and cut tensors.
+
+mod common;
+
+use cairn_ops::Arg;
+use cairn_tensor::{DType, Scalar};
+use common::{Desk, seen, t};
+
+const F: DType = DType::Float;
+
+fn numbers(count: usize) -> Vec<f64> {
+    (1..=count).map(|at| at as f64).collect()
+}
+
+fn scalar(value: f64) -> Arg {
+    Arg::Scalar(Scalar::Float(value, DType::Double))
+}
+
+#[test]
+fn sequences() {
+    let mut desk = Desk::new();
+    let out = desk.zeros(DType::Int64, &[4]);
+    let int = |value| Arg::Scalar(Scalar::Int(value, DType::Int64));
+    desk.run("Arange", vec![int(3), int(11), int(2), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [3.0, 5.0, 7.0, 9.0]);
+    let real = desk.zeros(DType::Float16, &[4]);
+    desk.run("Arange", vec![scalar(0.0), scalar(1.0), scalar(0.25), t(&real)]).unwrap();
+    assert_eq!(desk.read(&real), [0.0, 0.25, 0.5, 0.75]);
+    desk.run("Range", vec![scalar(0.0), scalar(0.75), scalar(0.25), t(&real)]).unwrap();
+    assert_eq!(desk.read(&real), [0.0, 0.25, 0.5, 0.75]);
+    desk.run("Linspace", vec![scalar(-3.0), scalar(3.0), Arg::Int(4), t(&real)]).unwrap();
+    assert_eq!(desk.read(&real), [-3.0, -1.0, 1.0, 3.0]);
+    let error = desk.run("Arange", vec![int(0), int(9), int(1), t(&out)]).unwrap_err();
+    assert_eq!(error, "p3 has 4 elements; from 0 to 9 in steps of 1 there are 9");
+    assert!(desk.run("Arange", vec![int(0), int(9), int(0), t(&out)]).is_err());
+}
+
+#[test]
+fn diagonals_and_triangles() {
+    let mut desk = Desk::new();
+    let out = desk.put(F, &[2, 3], &numbers(6));
+    desk.run("Eye", vec![Arg::Int(2), Arg::Int(3), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    let a = desk.put(F, &[3, 3], &numbers(9));
+    let to = desk.zeros(F, &[3, 3]);
+    desk.run("Tril", vec![t(&a), Arg::Int(-1), t(&to)]).unwrap();
+    assert_eq!(desk.read(&to), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
+    let turned = seen(&a, a.layout.transposed(0, 1));
+    desk.run("Triu", vec![t(&turned), Arg::Int(1), t(&to)]).unwrap();
+    assert_eq!(desk.read(&to), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
+    desk.run("InplaceTriu", vec![t(&a), Arg::Int(0)]).unwrap();
+    assert_eq!(desk.read(&a), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
+    let tall = desk.zeros(F, &[7, 3]);
+    desk.run("InplaceFillDiagonal", vec![t(&tall), scalar(2.0), Arg::Flag(true)]).unwrap();
+    let twos: Vec<usize> =
+        desk.read(&tall).iter().enumerate().filter(|(_, v)| **v == 2.0).map(|(i, _)| i).collect();
+    assert_eq!(twos, [0, 4, 8, 12, 16, 20]);
+}
+
+#[test]
+fn joins_and_parts() {
+    let mut desk = Desk::new();
+    let (a, b) = (desk.put(F, &[2, 1], &[1.0, 2.0]), desk.put(DType::Int64, &[2, 2], &numbers(4)));
+    let empty = desk.zeros(F, &[0]);
+    let out = desk.zeros(F, &[2, 3]);
+    let list = Arg::Tensors(vec![a.clone(), empty, b.clone()]);
+    desk.run("Cat", vec![list.clone(), Arg::Int(-1), t(&out)]).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 4.0]);
+    let error = desk.run("Cat", vec![list, Arg::Int(0), t(&out)]).unwrap_err();
+    assert_eq!(error, "p0[0] [2, 1] does not fit p2 [2, 3] at 0 of dimension 0");
+    let stacked = desk.zeros(F, &[2, 2, 2]);
+    let turned = seen(&b, b.layout.transposed(0, 1));
+    let both = Arg::Tensors(vec![b.clone(), turned]);
+    desk.run("Stack", vec![both, Arg::Int(1), t(&stacked)]).unwrap();
+    assert_eq!(desk.read(&stacked), [1.0, 2.0, 1.0, 3.0, 3.0, 4.0, 2.0, 4.0]);
+    let (left, right) = (desk.zeros(F, &[2, 1]), desk.zeros(F, &[2, 2]));
+    let outs = Arg::Tensors(vec![left.clone(), right.clone()]);
+    desk.run("SplitWithSize", vec![t(&out), Arg::Ints(vec![1, 2]), Arg::Int(1), outs]).unwrap();
+    assert_eq!((desk.read(&left), desk.read(&right)), (vec![1.0, 2.0], vec![1.0, 2.0, 3.0, 4.0]));
+}
+
+#[test]
+fn a_join_into_one_of_its_own_parts_reads_first() {
+    let mut desk = Desk::new();
+    let all = desk.put(F, &[6], &numbers(6));
+    let (first, last) =
+        (seen(&all, all.layout.sliced(0, 0, 3, 1)), seen(&all, all.layout.sliced(0, 3, 3, 1)));
+    desk.run("Cat", vec![Arg::Tensors(vec![last, first]), Arg::Int(0), t(&all)]).unwrap();
+    assert_eq!(desk.read(&all), [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
+}
+
+#[test]
+fn repeats() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 2], &numbers(4));
+    let out = desk.zeros(F, &[2, 2, 6]);
+    desk.run("Repeat", vec![t(&a), Arg::Ints(vec![2, 1, 3]), t(&out)]).unwrap();
+    let line = [1.0, 2.0, 1.0, 2.0, 1.0, 2.0, 3.0, 4.0, 3.0, 4.0, 3.0, 4.0];
+    assert_eq!(desk.read(&out), [line, line].concat());
+    let deep = desk.put(F, &[1, 2, 1, 2, 2, 1], &numbers(8));
+    let wide = desk.zeros(F, &[2, 2, 2, 4, 6, 2, 4, 2]);
+    desk.run("Repeat", vec![t(&deep), Arg::Ints(vec![2, 2, 2, 2, 6, 1, 2, 2]), t(&wide)]).unwrap();
+    let values = desk.read(&wide);
+    for (at, value) in values.iter().enumerate() {
+        let place = |step: usize, size: usize, real: usize| at / step % size % real;
+        let expected = place(96, 4, 2) * 4 + place(8, 2, 2) * 2 + place(2, 4, 2);
+        assert_eq!(*value, expected as f64 + 1.0, "{at}");
+    }
+}
+
+#[test]
+fn slices_rolls_flips_and_borders() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 4], &numbers(8));
+    let out = desk.zeros(F, &[2, 2]);
+    desk.run("Slice", vec![t(&a), Arg::Int(1), Arg::Int(-3), Arg::Int(9), Arg::Int(2), t(&out)])
+        .unwrap();
+    assert_eq!(desk.read(&out), [2.0, 4.0, 6.0, 8.0]);
+    let same = desk.zeros(F, &[2, 4]);
+    desk.run("Flip", vec![t(&a), Arg::Ints(vec![0, -1]), t(&same)]).unwrap();
+    assert_eq!(desk.read(&same), [8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0, 1.0]);
+    desk.run("Roll", vec![t(&a), Arg::Ints(vec![1, -1]), Arg::Ints(vec![0, 1]), t(&same)]).unwrap();
+    assert_eq!(desk.read(&same), [6.0, 7.0, 8.0, 5.0, 2.0, 3.0, 4.0, 1.0]);
+    desk.run("Roll", vec![t(&a), Arg::Ints(vec![3]), Arg::Ints(vec![]), t(&same)]).unwrap();
+    assert_eq!(desk.read(&same), [6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    let padded = desk.zeros(F, &[3, 3]);
+    let borders = Arg::Ints(vec![-2, 1, 0, 1]);
+    desk.run("ConstantPadNd", vec![t(&a), borders, scalar(9.0), t(&padded)]).unwrap();
+    assert_eq!(desk.read(&padded), [3.0, 4.0, 9.0, 7.0, 8.0, 9.0, 9.0, 9.0, 9.0]);
+}
+
+#[test]
+fn one_hot_codes_and_a_class_that_is_none() {
+    let mut desk = Desk::new();
+    let classes = desk.put(DType::Int64, &[2], &[2.0, 0.0]);
+    let (on, off) = (desk.put(DType::Int64, &[1], &[1.0]), desk.put(DType::Int64, &[1], &[0.0]));
+    let out = desk.zeros(DType::Int64, &[2, 3]);
+    let args =
+        |classes: &_, out: &_| vec![t(classes), Arg::Int(3), t(&on), t(&off), Arg::Int(-1), t(out)];
+    desk.run("OneHot", args(&classes, &out)).unwrap();
+    assert_eq!(desk.read(&out), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    desk.write(&classes, &[1.0, 3.0]);
+    let fault = desk.run("OneHot", args(&classes, &out)).unwrap_err();
+    assert_eq!(fault, "p0[1] = 3 is outside 0 to 2");
+}

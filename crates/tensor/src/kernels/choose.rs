@@ -1,0 +1,130 @@
+//! Elements that a mask chooses, and where they lie.
+
+use super::map::SMALL;
+use super::sequence::Lines;
+use super::strip::load_one;
+use crate::team::{Team, share};
+use crate::{View, ViewMut, with_bits};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// The most parts that a tensor is counted in.
+const PARTS: usize = 64;
+
+/// The chosen positions of a tensor, counted in parts so that each part knows how many come before it.
+pub struct Chosen<'a> {
+    mask: View<'a>,
+    parts: usize,
+    before: [usize; PARTS + 1],
+}
+
+impl<'a> Chosen<'a> {
+    /// Counts the elements of `mask` that are not zero.
+    pub fn count(team: &dyn Team, mask: View<'a>) -> Chosen<'a> {
+        let parts = (mask.count() / SMALL).clamp(1, team.width().min(PARTS));
+        let counts = [const { AtomicUsize::new(0) }; PARTS];
+        team.run(parts, &|part| {
+            let mut count = 0;
+            visit(&mask, share(mask.count(), 1, parts, part), |_| count += 1);
+            counts[part].store(count, Relaxed);
+        });
+        let mut before = [0; PARTS + 1];
+        for part in 0..parts {
+            before[part + 1] = before[part] + counts[part].load(Relaxed);
+        }
+        Chosen { mask, parts, before }
+    }
+
+    /// How many are chosen.
+    pub fn total(&self) -> usize {
+        self.before[self.parts]
+    }
+
+    /// Calls `take` with the number of each chosen position, counted among the chosen, and among all.
+    fn each(&self, team: &dyn Team, take: impl Fn(usize, usize) + Sync) {
+        team.run(self.parts, &|part| {
+            let (mut next, end) = (self.before[part], self.before[part + 1]);
+            visit(&self.mask, share(self.mask.count(), 1, self.parts, part), |at| {
+                if next < end {
+                    take(next, at);
+                }
+                next += 1;
+            });
+        });
+    }
+
+    /// `out[k] =` the element of `a` at the k-th chosen position. `a` has the sizes of the mask, `out` at
+    /// least [`Chosen::total`] elements and the type of `a`.
+    pub fn select(&self, team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
+        assert!(out.rank() == 1 && out.dims()[0] >= self.total() && out.dtype() == a.dtype());
+        assert_eq!(a.dims(), self.mask.dims());
+        let step = out.strides()[0];
+        let lines = Lines::new(a.layout(), a.layout());
+        with_bits!(out.item(), T => self.each(team, |k, at| {
+            let from = lines.offsets(at).0;
+            // SAFETY: a position of `a`, and one of the first `total` of `out`.
+            unsafe {
+                let value = a.first().cast::<T>().offset(from).read_unaligned();
+                out.first_mut().cast::<T>().offset(k as isize * step).write_unaligned(value);
+            }
+        }));
+    }
+
+    /// `out` at the k-th chosen position `= source[k]`. `out` has the sizes of the mask, `source` at least
+    /// [`Chosen::total`] elements in their order, and the type of `out`.
+    pub fn fill(&self, team: &dyn Team, out: ViewMut<'_>, source: View<'_>) {
+        assert!(source.count() >= self.total() && out.dtype() == source.dtype());
+        assert_eq!(out.dims(), self.mask.dims());
+        let (to, from) =
+            (Lines::new(out.layout(), out.layout()), Lines::new(source.layout(), source.layout()));
+        with_bits!(out.item(), T => self.each(team, |k, at| {
+            // SAFETY: a position of `out`, and one of the source.
+            unsafe {
+                let value = source.first().cast::<T>().offset(from.offsets(k).0).read_unaligned();
+                out.first_mut().cast::<T>().offset(to.offsets(at).0).write_unaligned(value);
+            }
+        }));
+    }
+
+    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds whole numbers of
+    /// 64 bits and has [`Chosen::total`] lines.
+    pub fn positions(&self, team: &dyn Team, out: ViewMut<'_>) {
+        assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);
+        let (down, right) = (out.strides()[0], out.strides()[1]);
+        let dims = self.mask.dims();
+        self.each(team, |k, at| {
+            let mut rest = at;
+            for dim in (0..dims.len()).rev() {
+                let place = (rest % dims[dim]) as i64;
+                rest /= dims[dim];
+                // SAFETY: a line and a column of `out`.
+                unsafe {
+                    let to = out.first_mut().cast::<i64>();
+                    to.offset(k as isize * down + dim as isize * right).write_unaligned(place);
+                }
+            }
+        });
+    }
+}
+
+/// Calls `found` with the number of each position of `range` whose element is not zero, in order.
+fn visit(mask: &View<'_>, range: std::ops::Range<usize>, mut found: impl FnMut(usize)) {
+    let item = mask.item() as isize;
+    if mask.is_contiguous() && item == 1 {
+        for at in range {
+            // SAFETY: an element of the mask.
+            if unsafe { *mask.first().add(at) } != 0 {
+                found(at);
+            }
+        }
+        return;
+    }
+    let lines = Lines::new(mask.layout(), mask.layout());
+    let flat = mask.is_contiguous();
+    for at in range {
+        let offset = if flat { at as isize } else { lines.offsets(at).0 };
+        // SAFETY: an element of the mask.
+        if unsafe { load_one::<bool>(mask.dtype(), mask.first().offset(offset * item)) } {
+            found(at);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Elements from places that indices name.
+
+use super::map::SMALL;
+use super::place::{BadIndex, Index, Places, with_index};
+use super::walk::Walk;
+use crate::team::{Team, split};
+use crate::{View, ViewMut, with_bits};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// `out = the elements at places`, position by position. Sizes and types are those of the places; `out`
+/// shares no memory with tensor or index. Elements whose index is out of range are left as they are, and
+/// the first of them is told; `index` is the tensor of indices as its caller knows it.
+pub fn gather(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    places: &Places<'_>,
+    index: View<'_>,
+) -> Result<(), BadIndex> {
+    assert!(out.dims() == places.dims() && out.dtype() == places.base.dtype());
+    let bad = AtomicBool::new(false);
+    with_bits!(out.item(), T => with_index!(places.index.dtype(), I => {
+        typed::<T, I>(team, &out, places, &bad)
+    }));
+    if bad.load(Relaxed) { Err(places.accuse(index)) } else { Ok(()) }
+}
+
+fn typed<T: Copy, I: Index>(
+    team: &dyn Team,
+    out: &ViewMut<'_>,
+    places: &Places<'_>,
+    bad: &AtomicBool,
+) {
+    let walk = Walk::new([out.layout(), places.base.layout(), places.index.layout()]);
+    let [so, sb, si] = walk.inner_strides();
+    split(team, walk.count(), 64, SMALL / 2, |range| {
+        walk.runs(range, usize::MAX, |[to, from, named], length| {
+            // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
+            unsafe {
+                let to = out.first_mut().cast::<T>().offset(to);
+                let from = places.base.first().cast::<T>().offset(from);
+                let named = places.index.first().cast::<I>().offset(named);
+                if si != 0 {
+                    for at in 0..length as isize {
+                        let index = named.offset(at * si).read_unaligned().to_i64();
+                        let Some(offset) = places.offset(index) else {
+                            bad.store(true, Relaxed);
+                            continue;
+                        };
+                        let value = from.offset(at * sb + offset).read_unaligned();
+                        to.offset(at * so).write_unaligned(value);
+                    }
+                    return;
+                }
+                let Some(offset) = places.offset(named.read_unaligned().to_i64()) else {
+                    bad.store(true, Relaxed);
+                    return;
+                };
+                let from = from.offset(offset);
+                if so == 1 && sb == 1 {
+                    std::ptr::copy_nonoverlapping(
+                        from.cast::<u8>(),
+                        to.cast::<u8>(),
+                        length * size_of::<T>(),
+                    );
+                } else {
+                    for at in 0..length as isize {
+                        to.offset(at * so).write_unaligned(from.offset(at * sb).read_unaligned());
+                    }
+                }
+            }
+        });
+    });
+}

@@ -1,0 +1,222 @@
+//! Keys: whole numbers that order as the elements do, with the place that each came from.
+
+use super::element::{Element, Truth};
+use crate::{DType, View, ViewMut};
+use half::{bf16, f16};
+
+/// An element whose values have an order. NaN comes after all others and equals itself; the two zeros are
+/// equal.
+pub trait Ordered: Element {
+    /// Unsigned keys order as the values; of types of at most four bytes they fit 32 bits.
+    fn key(self) -> u64;
+    /// Not a number.
+    fn is_nan(self) -> bool {
+        false
+    }
+}
+
+macro_rules! whole {
+    ($($type:ty, $bits:ty, $sign:expr;)*) => {$(
+        impl Ordered for $type {
+            #[inline(always)]
+            fn key(self) -> u64 {
+                u64::from(self as $bits ^ $sign)
+            }
+        }
+    )*};
+}
+
+whole! {
+    i8, u8, 1 << 7;
+    u8, u8, 0;
+    i16, u16, 1 << 15;
+    i32, u32, 1 << 31;
+    i64, u64, 1 << 63;
+}
+
+impl Ordered for Truth {
+    #[inline(always)]
+    fn key(self) -> u64 {
+        u64::from(self.0 != 0)
+    }
+}
+
+macro_rules! real {
+    ($($type:ty, $wide:ty, $bits:ty, |$value:ident| $widen:expr;)*) => {$(
+        impl Ordered for $type {
+            #[inline(always)]
+            fn key(self) -> u64 {
+                const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+                let $value = self;
+                let wide: $wide = $widen;
+                let bits = (wide + 0.0).to_bits();
+                let flipped = if bits & SIGN == 0 { bits | SIGN } else { !bits };
+                u64::from(if wide.is_nan() { <$bits>::MAX } else { flipped })
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                let $value = self;
+                let wide: $wide = $widen;
+                wide.is_nan()
+            }
+        }
+    )*};
+}
+
+real! {
+    f32, f32, u32, |value| value;
+    f16, f32, u32, |value| value.to_f32();
+    bf16, f32, u32, |value| Element::to_f32(value);
+    f64, f64, u64, |value| value;
+}
+
+/// A key and a place, ordered by both; lies anywhere in memory.
+pub trait Entry: Copy + Ord + Send + Sync {
+    /// Puts the two together.
+    fn new(key: u64, place: usize) -> Self;
+    /// The key.
+    fn key(self) -> u64;
+    /// The place.
+    fn place(self) -> usize;
+}
+
+/// A key and a place of 32 bits each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Narrow([u8; 8]);
+
+/// A key and a place of 64 bits each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Wide([u8; 16]);
+
+macro_rules! entry {
+    ($type:ident, $bits:ty, $half:ty) => {
+        impl Entry for $type {
+            #[inline(always)]
+            fn new(key: u64, place: usize) -> Self {
+                let both = <$bits>::from(key as $half) << <$half>::BITS | place as $half as $bits;
+                $type(both.to_ne_bytes())
+            }
+            #[inline(always)]
+            fn key(self) -> u64 {
+                (<$bits>::from_ne_bytes(self.0) >> <$half>::BITS) as u64
+            }
+            #[inline(always)]
+            fn place(self) -> usize {
+                <$bits>::from_ne_bytes(self.0) as $half as usize
+            }
+        }
+
+        impl Ord for $type {
+            #[inline(always)]
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                <$bits>::from_ne_bytes(self.0).cmp(&<$bits>::from_ne_bytes(other.0))
+            }
+        }
+
+        impl PartialOrd for $type {
+            #[inline(always)]
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+            #[inline(always)]
+            fn lt(&self, other: &Self) -> bool {
+                <$bits>::from_ne_bytes(self.0) < <$bits>::from_ne_bytes(other.0)
+            }
+        }
+    };
+}
+
+entry!(Narrow, u64, u32);
+entry!(Wide, u128, u64);
+
+/// Bytes of one entry for elements of a type in lines of a length: 8 where elements have at most four bytes and lines
+/// fewer than 2^32 elements, else 16.
+pub fn entry_bytes(dtype: DType, line: usize) -> usize {
+    let small = dtype.size_in_bytes().is_some_and(|bytes| bytes <= 4);
+    if small && u32::try_from(line).is_ok() { 8 } else { 16 }
+}
+
+/// Runs `$body` with `$T` standing for an ordered type and `$E` for its entries in lines of `$line`.
+macro_rules! with_ordered {
+    ($dtype:expr, $line:expr, $T:ident, $E:ident => $body:expr) => {{
+        macro_rules! of {
+            ($element:ty) => {{
+                type $T = $element;
+                if $crate::kernels::order::entry_bytes($dtype, $line) == 8 {
+                    type $E = $crate::kernels::order::Narrow;
+                    $body
+                } else {
+                    type $E = $crate::kernels::order::Wide;
+                    $body
+                }
+            }};
+        }
+        match $dtype {
+            $crate::DType::Float => of!(f32),
+            $crate::DType::Double => of!(f64),
+            $crate::DType::Float16 => of!(half::f16),
+            $crate::DType::Bf16 => of!(half::bf16),
+            $crate::DType::Int8 => of!(i8),
+            $crate::DType::Uint8 => of!(u8),
+            $crate::DType::Int16 => of!(i16),
+            $crate::DType::Int32 => of!(i32),
+            $crate::DType::Int64 => of!(i64),
+            $crate::DType::Bool => of!($crate::kernels::element::Truth),
+            other => unreachable!("elements of type {other} have no order"),
+        }
+    }};
+}
+pub(crate) use with_ordered;
+
+/// The entries in a part of a workspace.
+///
+/// # Safety
+/// Nobody else uses these entries while they are borrowed, and they lie inside `room`.
+pub(crate) unsafe fn entries<'r, E: Entry>(
+    room: &ViewMut<'r>,
+    start: usize,
+    count: usize,
+) -> &'r mut [E] {
+    assert!((start + count) * size_of::<E>() <= room.bytes() && room.is_contiguous());
+    // SAFETY: bytes of the room, any of which make an entry; the caller vouches that they are its alone.
+    unsafe { std::slice::from_raw_parts_mut(room.first_mut().cast::<E>().add(start), count) }
+}
+
+/// Fills entries from a line of elements, `stride` apart. Descending order turns keys around.
+///
+/// # Safety
+/// The line has as many elements as there are entries.
+#[inline(always)]
+pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
+    entries: &mut [E],
+    line: *const T,
+    stride: isize,
+    descending: bool,
+) {
+    let turn = if descending { u64::MAX } else { 0 };
+    for (place, entry) in entries.iter_mut().enumerate() {
+        // SAFETY: as the caller vouches.
+        let value = unsafe { line.offset(place as isize * stride).read_unaligned() };
+        *entry = E::new(value.key() ^ turn, place);
+    }
+}
+
+/// The elements of a view in the order of its positions: where the k-th lies.
+pub(crate) fn flat(view: &View<'_>) -> impl Fn(usize) -> isize + use<> {
+    let layout = *view.layout();
+    let plain = layout.is_contiguous();
+    move |at| {
+        if plain {
+            return at as isize;
+        }
+        let (mut rest, mut offset) = (at, 0);
+        for dim in (0..layout.rank()).rev() {
+            let size = layout.dims()[dim];
+            offset += (rest % size) as isize * layout.strides()[dim];
+            rest /= size;
+        }
+        offset
+    }
+}

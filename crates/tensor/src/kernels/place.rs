@@ -1,0 +1,291 @@
+//! Places in a tensor that other tensors name: what gathers and scatters have in common.
+
+use super::element::Element;
+use super::map::SMALL;
+use super::strip::load_one;
+use crate::team::{Team, split};
+use crate::{DType, Dims, Layout, Strides, View};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// An index that names no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadIndex {
+    /// Which of several index tensors.
+    pub tensor: usize,
+    /// Where in it.
+    pub position: Dims,
+    /// Its value.
+    pub value: i64,
+    /// The least and the greatest value that would do.
+    pub valid: (i64, i64),
+}
+
+/// The types that indices have.
+pub const INDEX_TYPES: &[DType] = &[DType::Int64, DType::Int32];
+
+/// The elements of a tensor, a *space* of positions and, at each position, an index: the element at that
+/// position is the one at the position's `base` place, moved along by the index.
+///
+/// Whoever reads an index checks it ([`Places::offset`]): values may change under us, and must not lead out
+/// of the tensor.
+#[derive(Clone, Copy)]
+pub struct Places<'a> {
+    pub(crate) base: View<'a>,
+    pub(crate) index: View<'a>,
+    low: i64,
+    high: i64,
+    wrap: i64,
+    step: i64,
+}
+
+impl<'a> Places<'a> {
+    /// For each position of `index`, which has the rank of `tensor`: the same position with the coordinate of
+    /// `dim` replaced by the index. Other dimensions of `index` are at most as large as the tensor's.
+    /// Negative indices count from the end when `wraps`.
+    pub fn along(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> Places<'a> {
+        assert_eq!(tensor.rank(), index.rank());
+        let mut strides = Strides::new(tensor.strides());
+        if tensor.rank() > 0 {
+            strides[dim] = 0;
+        }
+        let fits = |at: usize| at == dim || index.dims()[at] <= tensor.dims()[at];
+        assert!((0..tensor.rank()).all(fits), "an index larger than the tensor");
+        Places::over(tensor, dim, index.dims(), &strides, index, wraps)
+    }
+
+    /// The tensor with `dim` replaced by the dimensions of `index`.
+    pub fn chosen(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> Places<'a> {
+        let (mut dims, mut strides) = (Dims::new(tensor.dims()), Strides::new(tensor.strides()));
+        if tensor.rank() > 0 {
+            dims.remove(dim);
+            strides.remove(dim);
+        }
+        let mut wide = Strides::filled(dims.len() + index.rank(), 0);
+        for (at, size) in index.dims().iter().enumerate() {
+            dims.insert(dim + at, *size);
+            strides.insert(dim + at, 0);
+            wide[dim + at] = index.strides()[at];
+        }
+        let wide = Layout::strided(index.dtype(), &dims, &wide, 0);
+        let index = index.seen(wide).expect("the same elements");
+        Places::over(tensor, dim, &dims, &strides, index, wraps)
+    }
+
+    /// As [`Places::chosen`] for several dimensions at once, all replaced where the space has `at`: `offsets`
+    /// says how far from the first element each of its positions leads ([`combine`]).
+    pub fn combined(
+        tensor: View<'a>,
+        replaced: &[usize],
+        at: usize,
+        offsets: View<'a>,
+    ) -> Places<'a> {
+        let (mut dims, mut strides) = (Dims::default(), Strides::default());
+        let (mut low, mut high) = (0i64, 0i64);
+        for dim in 0..tensor.rank() {
+            let (size, stride) = (tensor.dims()[dim], tensor.strides()[dim]);
+            if !replaced.contains(&dim) {
+                dims.push(size);
+                strides.push(stride);
+                continue;
+            }
+            let reach = (size as i64 - 1).max(0) * stride as i64;
+            low += reach.min(0);
+            high += reach.max(0);
+        }
+        let mut wide = Strides::filled(dims.len() + offsets.rank(), 0);
+        for (i, size) in offsets.dims().iter().enumerate() {
+            dims.insert(at + i, *size);
+            strides.insert(at + i, 0);
+            wide[at + i] = offsets.strides()[i];
+        }
+        let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
+        let index = offsets.seen(wide).expect("the same elements");
+        let base = based(tensor, &dims, &strides);
+        let high = if tensor.count() == 0 { low } else { high + 1 };
+        Places { base, index, low, high, wrap: 0, step: 1 }
+    }
+
+    fn over(
+        tensor: View<'a>,
+        dim: usize,
+        dims: &[usize],
+        strides: &[isize],
+        index: View<'a>,
+        wraps: bool,
+    ) -> Places<'a> {
+        let size = tensor.dims().get(dim).map_or(1, |size| *size as i64);
+        let step = tensor.strides().get(dim).map_or(0, |stride| *stride as i64);
+        let base = based(tensor, dims, strides);
+        Places { base, index, low: 0, high: size, wrap: if wraps { size } else { 0 }, step }
+    }
+
+    /// The sizes of the space.
+    pub fn dims(&self) -> &[usize] {
+        self.base.dims()
+    }
+
+    /// The part of the space between two places of a dimension.
+    pub(crate) fn sliced(&self, dim: usize, start: usize, count: usize) -> Places<'a> {
+        let part = |view: &View<'a>| {
+            view.seen(view.layout().sliced(dim, start, count, 1)).expect("a part of the space")
+        };
+        Places { base: part(&self.base), index: part(&self.index), ..*self }
+    }
+
+    /// How many elements an index leads away from the base place; `None` for one out of range.
+    #[inline(always)]
+    pub(crate) fn offset(&self, index: i64) -> Option<isize> {
+        let index = if index < 0 { index + self.wrap } else { index };
+        (index >= self.low && index < self.high).then(|| (index * self.step) as isize)
+    }
+
+    /// Says which index, in the order of `index`, is out of range.
+    pub fn accuse(&self, index: View<'_>) -> BadIndex {
+        accuse(index, self.high, self.wrap > 0)
+    }
+}
+
+/// A tensor's first element with the sizes and strides of a space. A space without a tensor behind it has no
+/// positions that a good index could name, and is seen as empty of memory.
+fn based<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
+    let layout = Layout::strided(tensor.dtype(), dims, strides, 0);
+    let dry = || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
+    match tensor.count() {
+        0 => tensor.dangling(dry()),
+        _ => tensor.seen(layout).expect("positions of the tensor itself"),
+    }
+}
+
+/// The first index, in the order of `index`, that names no place among `size`.
+fn accuse(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
+    let valid = (if wraps { -size } else { 0 }, size - 1);
+    let mut bad = BadIndex { tensor: 0, position: Dims::filled(index.rank(), 0), value: 0, valid };
+    positions(index.dims(), |position| {
+        let value = at(&index, position);
+        let good = value >= valid.0 && value <= valid.1;
+        if !good {
+            (bad.position, bad.value) = (*position, value);
+        }
+        good
+    });
+    bad
+}
+
+/// The value of a whole number at a position.
+pub fn at(view: &View<'_>, position: &[usize]) -> i64 {
+    let offset: isize =
+        position.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum();
+    // SAFETY: a position of the view.
+    unsafe { load_one(view.dtype(), view.first().offset(offset * view.item() as isize)) }
+}
+
+/// Calls `visit` with every position of these sizes, the last fastest, until it answers `false`.
+pub fn positions(dims: &[usize], mut visit: impl FnMut(&Dims) -> bool) {
+    if dims.contains(&0) {
+        return;
+    }
+    let mut position = Dims::filled(dims.len(), 0);
+    loop {
+        if !visit(&position) {
+            return;
+        }
+        let mut dim = dims.len();
+        loop {
+            if dim == 0 {
+                return;
+            }
+            dim -= 1;
+            position[dim] += 1;
+            if position[dim] < dims[dim] {
+                break;
+            }
+            position[dim] = 0;
+        }
+    }
+}
+
+/// Runs `$body` with `$I` standing for the type of indices.
+macro_rules! with_index {
+    ($dtype:expr, $I:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::Int64 => {
+                type $I = i64;
+                $body
+            }
+            $crate::DType::Int32 => {
+                type $I = i32;
+                $body
+            }
+            other => unreachable!("indices of type {other}"),
+        }
+    };
+}
+pub(crate) use with_index;
+
+/// One index tensor of several, seen with the sizes that all of them broadcast to.
+#[derive(Clone, Copy)]
+pub struct Coordinate<'a> {
+    /// The indices.
+    pub index: View<'a>,
+    /// The size of the dimension they count in.
+    pub size: usize,
+    /// The stride of that dimension.
+    pub stride: isize,
+}
+
+/// What several index tensors say together: `offsets` (whole numbers of 64 bits, contiguous, of their sizes)
+/// becomes how far each position leads. Negative indices count from the end.
+pub fn combine(
+    team: &dyn Team,
+    offsets: crate::ViewMut<'_>,
+    coordinates: &[Coordinate<'_>],
+) -> Result<(), BadIndex> {
+    let bad = AtomicBool::new(false);
+    let dims = Dims::new(offsets.dims());
+    assert!(offsets.is_contiguous() && offsets.dtype() == DType::Int64);
+    split(team, offsets.count(), 64, SMALL, |range| {
+        let mut position = Dims::filled(dims.len(), 0);
+        let mut rest = range.start;
+        for dim in (0..dims.len()).rev() {
+            position[dim] = rest % dims[dim];
+            rest /= dims[dim];
+        }
+        for place in range {
+            let mut sum = 0i64;
+            for one in coordinates {
+                let value = at(&one.index, &position);
+                let value = if value < 0 { value + one.size as i64 } else { value };
+                if value < 0 || value >= one.size as i64 {
+                    bad.store(true, Relaxed);
+                }
+                sum = sum.wrapping_add(value.wrapping_mul(one.stride as i64));
+            }
+            // SAFETY: a place of the offsets, which lie one after the other.
+            unsafe { offsets.first_mut().cast::<i64>().add(place).write_unaligned(sum) };
+            for dim in (0..dims.len()).rev() {
+                position[dim] += 1;
+                if position[dim] < dims[dim] {
+                    break;
+                }
+                position[dim] = 0;
+            }
+        }
+    });
+    if !bad.load(Relaxed) {
+        return Ok(());
+    }
+    let found = coordinates.iter().enumerate().find_map(|(tensor, one)| {
+        let bad = accuse(one.index, one.size as i64, true);
+        let good = bad.value >= bad.valid.0 && bad.value <= bad.valid.1;
+        (!good).then_some(BadIndex { tensor, ..bad })
+    });
+    match found {
+        Some(bad) => Err(bad),
+        None => Ok(()),
+    }
+}
+
+/// An index of a type that holds them.
+pub(crate) trait Index: Element {}
+impl Index for i64 {}
+impl Index for i32 {}

@@ -1,0 +1,61 @@
+//! Vectors of a table, shortened to a norm.
+
+use super::place::{BadIndex, Places, at, positions};
+use super::strip::{load_one, store_one};
+use crate::{View, ViewMut};
+
+/// Shortens each row of `table` that `index` names to a norm of at most `longest`: the root of the given power of the
+/// sum of powers; the greatest magnitude for an infinite one. A bad index is told before anything is written.
+pub fn renorm(
+    table: ViewMut<'_>,
+    index: View<'_>,
+    longest: f64,
+    power: f64,
+) -> Result<(), BadIndex> {
+    let (rows, columns) = (table.dims()[0], table.dims()[1]);
+    let mut good = true;
+    positions(index.dims(), |position| {
+        good = usize::try_from(at(&index, position)).is_ok_and(|row| row < rows);
+        good
+    });
+    if !good {
+        return Err(Places::chosen(table.view(), 0, index, false).accuse(index));
+    }
+    let item = table.item() as isize;
+    let (down, right) = (table.strides()[0] * item, table.strides()[1] * item);
+    positions(index.dims(), |position| {
+        let row = at(&index, position);
+        if row < 0 || row >= rows as i64 {
+            return true;
+        }
+        // SAFETY: a row of the table.
+        let first = unsafe { table.first_mut().offset(row as isize * down) };
+        let mut norm = 0f64;
+        for column in 0..columns as isize {
+            // SAFETY: a column of the row.
+            let value: f64 = unsafe { load_one(table.dtype(), first.offset(column * right)) };
+            match power {
+                f64::INFINITY => norm = norm.max(value.abs()),
+                2.0 => norm += value * value,
+                1.0 => norm += value.abs(),
+                _ => norm += value.abs().powf(power),
+            }
+        }
+        if power.is_finite() {
+            norm = if power == 2.0 { norm.sqrt() } else { norm.powf(1.0 / power) };
+        }
+        if norm > longest * (1.0 + 1e-7) {
+            let scale = longest / (norm + 1e-7);
+            for column in 0..columns as isize {
+                // SAFETY: a column of the row.
+                unsafe {
+                    let place = first.offset(column * right);
+                    let value: f64 = load_one(table.dtype(), place);
+                    store_one(table.dtype(), place, value * scale);
+                }
+            }
+        }
+        true
+    });
+    Ok(())
+}

@@ -1,0 +1,223 @@
+//! Elements to places that indices name.
+
+use super::element::{Compute, Element, Truth};
+use super::map::SMALL;
+use super::number::Number;
+use super::place::{BadIndex, Index, Places, with_index};
+use super::strip::{narrow, vectorised};
+use super::walk::Walk;
+use crate::team::{Team, split};
+use crate::{DType, View, ViewMut, with_bits};
+use half::{bf16, f16};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// What becomes of an element when a value comes to its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Meeting {
+    /// The value takes its place; of several the last in the order of the indices.
+    Replace,
+    /// The sum.
+    Add,
+    /// The product.
+    Multiply,
+    /// The greater.
+    Greatest,
+    /// The lesser.
+    Least,
+}
+
+/// Brings `values` to their places. Sizes are those of the places; `Replace` takes values of the tensor's
+/// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
+/// of the indices, whatever the team. Values whose index is out of range go nowhere, and the first is told;
+/// `index` is the tensor of indices as its caller knows it.
+///
+/// `tensor` is the one that the places lie in, and shares no memory with values or index.
+pub fn scatter(
+    team: &dyn Team,
+    tensor: ViewMut<'_>,
+    places: &Places<'_>,
+    values: View<'_>,
+    meeting: Meeting,
+    index: View<'_>,
+) -> Result<(), BadIndex> {
+    assert!(values.dims() == places.dims() && tensor.dtype() == places.base.dtype());
+    let bad = AtomicBool::new(false);
+    match meeting {
+        Meeting::Replace => {
+            assert!(values.dtype() == tensor.dtype());
+            with_bits!(tensor.item(), T => with_index!(places.index.dtype(), I => {
+                each::<I>(team, places, values, &bad, &|to, from| {
+                    // SAFETY: both are elements of this size, as `each` vouches.
+                    unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
+                }, size_of::<T>() as isize, size_of::<T>() as isize)
+            }));
+        }
+        Meeting::Add => {
+            meet(team, places, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
+        }
+        Meeting::Multiply => {
+            meet(team, places, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
+        }
+        Meeting::Greatest => meet(
+            team,
+            places,
+            values,
+            &bad,
+            |x, y| x.greatest(y),
+            |x, y| x.greatest(y),
+            |x, y| x.greatest(y),
+        ),
+        Meeting::Least => meet(
+            team,
+            places,
+            values,
+            &bad,
+            |x, y| x.least(y),
+            |x, y| x.least(y),
+            |x, y| x.least(y),
+        ),
+    }
+    if bad.load(Relaxed) { Err(places.accuse(index)) } else { Ok(()) }
+}
+
+/// Whether values of one type can meet elements of another, other than by `Replace`.
+pub fn meets(tensor: DType, values: DType) -> bool {
+    match tensor {
+        DType::Float16 | DType::Bf16 => false,
+        DType::Float if matches!(values, DType::Float16 | DType::Bf16) => true,
+        _ => tensor == values && super::element::compute_type(tensor).is_some(),
+    }
+}
+
+fn meet(
+    team: &dyn Team,
+    places: &Places<'_>,
+    values: View<'_>,
+    bad: &AtomicBool,
+    single: impl Fn(f32, f32) -> f32 + Sync,
+    double: impl Fn(f64, f64) -> f64 + Sync,
+    whole: impl Fn(i64, i64) -> i64 + Sync,
+) {
+    let (to, from) = (places.base.dtype(), values.dtype());
+    macro_rules! numbers {
+        ($T:ty, $V:ty, $C:ty, $f:expr) => {
+            with_index!(places.index.dtype(), I => {
+                numbers::<$T, $V, $C, I>(team, places, values, bad, &$f)
+            })
+        };
+    }
+    match (to, from) {
+        (DType::Float, DType::Float) => numbers!(f32, f32, f32, single),
+        (DType::Float, DType::Float16) => numbers!(f32, f16, f32, single),
+        (DType::Float, DType::Bf16) => numbers!(f32, bf16, f32, single),
+        (DType::Double, DType::Double) => numbers!(f64, f64, f64, double),
+        (DType::Int8, DType::Int8) => numbers!(i8, i8, i64, whole),
+        (DType::Uint8, DType::Uint8) => numbers!(u8, u8, i64, whole),
+        (DType::Int16, DType::Int16) => numbers!(i16, i16, i64, whole),
+        (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
+        (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
+        (DType::Bool, DType::Bool) => numbers!(Truth, Truth, i64, whole),
+        _ => unreachable!("{from} meets {to}"),
+    }
+}
+
+fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
+    team: &dyn Team,
+    places: &Places<'_>,
+    values: View<'_>,
+    bad: &AtomicBool,
+    f: &(impl Fn(C, C) -> C + Sync),
+) {
+    each::<I>(
+        team,
+        places,
+        values,
+        bad,
+        &|to, from| {
+            // SAFETY: elements of these types, as `each` vouches.
+            unsafe {
+                let (to, from) = (to.cast::<T>(), from.cast::<V>());
+                let result = f(to.read_unaligned().widen(), from.read_unaligned().widen());
+                to.write_unaligned(narrow(result));
+            }
+        },
+        size_of::<T>() as isize,
+        size_of::<V>() as isize,
+    )
+}
+
+/// Calls `put` with each element and the value that comes to it. Members of the team take slices along a
+/// dimension that no index moves in, so that no two of them meet; without one, one does it all.
+#[inline(always)]
+fn each<I: Index>(
+    team: &dyn Team,
+    places: &Places<'_>,
+    values: View<'_>,
+    bad: &AtomicBool,
+    put: &(impl Fn(*mut u8, *const u8) + Sync),
+    item: isize,
+    value_item: isize,
+) {
+    let dims = places.dims();
+    let count: usize = dims.iter().product();
+    let apart = (0..dims.len()).filter(|at| places.base.strides()[*at] != 0);
+    let Some(dim) = apart.max_by_key(|at| dims[*at]) else {
+        return slice::<I>(places, values, bad, put, item, value_item);
+    };
+    let least = (SMALL / 2).div_ceil((count / dims[dim].max(1)).max(1));
+    let grain = if places.base.strides()[dim] == 1 { 16 } else { 1 };
+    split(team, dims[dim], grain, least, |range| {
+        let part = places.sliced(dim, range.start, range.len());
+        let values = values.seen(values.layout().sliced(dim, range.start, range.len(), 1));
+        let values = values.expect("a part of the values");
+        slice::<I>(&part, values, bad, put, item, value_item);
+    });
+}
+
+#[inline(always)]
+fn slice<I: Index>(
+    places: &Places<'_>,
+    values: View<'_>,
+    bad: &AtomicBool,
+    put: &impl Fn(*mut u8, *const u8),
+    item: isize,
+    value_item: isize,
+) {
+    let walk = Walk::new([places.index.layout(), places.base.layout(), values.layout()]);
+    let [si, sb, sv] = walk.inner_strides();
+    vectorised(|| {
+        walk.runs(0..walk.count(), usize::MAX, |[named, to, from], length| {
+            // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
+            unsafe {
+                let named = places.index.first().cast::<I>().offset(named);
+                let to = places.base.first().cast_mut().offset(to * item);
+                let from = values.first().offset(from * value_item);
+                if si != 0 {
+                    for at in 0..length as isize {
+                        match places.offset(named.offset(at * si).read_unaligned().to_i64()) {
+                            Some(offset) => put(
+                                to.offset((at * sb + offset) * item),
+                                from.offset(at * sv * value_item),
+                            ),
+                            None => bad.store(true, Relaxed),
+                        }
+                    }
+                    return;
+                }
+                let Some(offset) = places.offset(named.read_unaligned().to_i64()) else {
+                    return bad.store(true, Relaxed);
+                };
+                let to = to.offset(offset * item);
+                if sb == 1 && sv == 1 {
+                    for at in 0..length as isize {
+                        put(to.offset(at * item), from.offset(at * value_item));
+                    }
+                } else {
+                    for at in 0..length as isize {
+                        put(to.offset(at * sb * item), from.offset(at * sv * value_item));
+                    }
+                }
+            }
+        });
+    });
+}

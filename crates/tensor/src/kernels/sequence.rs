@@ -1,0 +1,160 @@
+//! Elements that their positions decide.
+
+use super::element::Compute;
+use super::map::SMALL;
+use super::strip::{STRIP, store, vectorised};
+use crate::team::{Team, split};
+use crate::{Layout, ViewMut};
+
+/// `out[i] = f(i)` along the one dimension of `out`.
+pub fn generate<C: Compute + Default>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    f: impl Fn(usize) -> C + Sync,
+) {
+    assert_eq!(out.rank(), 1);
+    let (count, stride, item) = (out.dims()[0], out.strides()[0], out.item() as isize);
+    split(team, count, STRIP, SMALL, |range| {
+        vectorised(|| {
+            let mut room = [C::default(); STRIP];
+            for start in range.clone().step_by(STRIP) {
+                let length = STRIP.min(range.end - start);
+                for (at, place) in room[..length].iter_mut().enumerate() {
+                    *place = f(start + at);
+                }
+                // SAFETY: elements of the one dimension.
+                unsafe {
+                    let to = out.first_mut().offset(start as isize * stride * item);
+                    store(out.dtype(), to, stride, &room[..length]);
+                }
+            }
+        });
+    });
+}
+
+/// The diagonal of the last two dimensions that begins `offset` columns to the right of the first element,
+/// as a dimension of its own behind the others.
+pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
+    let rank = matrix.rank();
+    let (rows, columns) = (matrix.dims()[rank - 2] as i64, matrix.dims()[rank - 1] as i64);
+    let (row, column) = ((-offset).max(0), offset.max(0));
+    let length = (rows - row).min(columns - column).max(0);
+    let (down, right) = (matrix.strides()[rank - 2], matrix.strides()[rank - 1]);
+    let mut dims = crate::Dims::new(&matrix.dims()[..rank - 1]);
+    let mut strides = crate::Strides::new(&matrix.strides()[..rank - 1]);
+    dims[rank - 2] = length as usize;
+    strides[rank - 2] = down + right;
+    let start = if length == 0 { 0 } else { row as isize * down + column as isize * right };
+    Layout::strided(matrix.dtype, &dims, &strides, matrix.offset + start)
+}
+
+/// `out = a` on one side of a diagonal, 0 on the other. Keeps what lies on or below the diagonal when
+/// `lower`, else what lies on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
+pub fn triangle(team: &dyn Team, out: ViewMut<'_>, a: crate::View<'_>, diagonal: i64, lower: bool) {
+    let rank = out.rank();
+    let (rows, columns) = (out.dims()[rank - 2], out.dims()[rank - 1]);
+    if out.count() == 0 {
+        return;
+    }
+    let same = a.address() == out.address() && a.layout() == out.layout();
+    let outer = out.layout().without(rank - 1);
+    let from = a.layout().without(rank - 1);
+    let lines = Lines::new(&outer, &from);
+    let item = out.item() as isize;
+    let (so, sa) = (out.strides()[rank - 1] * item, a.strides()[rank - 1] * item);
+    let least = SMALL.div_ceil(columns);
+    split(team, lines.count(), 1, least, |range| {
+        for line in range {
+            let (o, f) = lines.offsets(line);
+            let reach = (line % rows) as i64 + diagonal + i64::from(lower);
+            let border = reach.clamp(0, columns as i64) as usize;
+            let (kept, cleared) =
+                if lower { (0..border, border..columns) } else { (border..columns, 0..border) };
+            // SAFETY: columns of a line of both.
+            unsafe {
+                let o = out.first_mut().offset(o * item);
+                let f = a.first().offset(f * item);
+                if !same {
+                    move_run(
+                        o.offset(kept.start as isize * so),
+                        so,
+                        f.offset(kept.start as isize * sa),
+                        sa,
+                        kept.len(),
+                        item as usize,
+                    );
+                }
+                clear_run(o.offset(cleared.start as isize * so), so, cleared.len(), item as usize);
+            }
+        }
+    });
+}
+
+/// Copies a run of elements of `item` bytes, steps in bytes.
+///
+/// # Safety
+/// They are readable and writable, and apart.
+unsafe fn move_run(
+    to: *mut u8,
+    step_to: isize,
+    from: *const u8,
+    step_from: isize,
+    count: usize,
+    item: usize,
+) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if step_to == item as isize && step_from == item as isize {
+            return std::ptr::copy(from, to, count * item);
+        }
+        for at in 0..count as isize {
+            std::ptr::copy(from.offset(at * step_from), to.offset(at * step_to), item);
+        }
+    }
+}
+
+/// Sets a run of elements to 0.
+///
+/// # Safety
+/// They are writable.
+unsafe fn clear_run(to: *mut u8, step: isize, count: usize, item: usize) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if step == item as isize {
+            return std::ptr::write_bytes(to, 0, count * item);
+        }
+        for at in 0..count as isize {
+            std::ptr::write_bytes(to.offset(at * step), 0, item);
+        }
+    }
+}
+
+/// The lines of two tensors, in the order of their positions.
+pub(crate) struct Lines<'l> {
+    a: &'l Layout,
+    b: &'l Layout,
+}
+
+impl<'l> Lines<'l> {
+    pub(crate) fn new(a: &'l Layout, b: &'l Layout) -> Lines<'l> {
+        assert_eq!(a.dims(), b.dims());
+        Lines { a, b }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.a.count()
+    }
+
+    /// Where a line begins in each, in elements.
+    pub(crate) fn offsets(&self, line: usize) -> (isize, isize) {
+        let (mut rest, mut a, mut b) = (line, 0, 0);
+        for dim in (0..self.a.rank()).rev() {
+            let size = self.a.dims()[dim];
+            let place = (rest % size) as isize;
+            rest /= size;
+            a += place * self.a.strides()[dim];
+            b += place * self.b.strides()[dim];
+        }
+        (a, b)
+    }
+}

@@ -1,0 +1,215 @@
+//! Sorting, the greatest and least few, and the one in the middle.
+
+use super::map::SMALL;
+use super::order::{Entry, Ordered, enter, entries, flat, with_ordered};
+use super::strip::store_one;
+use crate::team::{Team, split};
+use crate::{View, ViewMut};
+
+/// Which elements of a line are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// The first so many, in order.
+    First(usize),
+    /// The one with this place in the order.
+    Nth(usize),
+    /// The lower of the middle ones; NaN where there is one.
+    Median,
+    /// The lower of the middle ones of those that are numbers; NaN where there are none.
+    NumberMedian,
+}
+
+/// Orders the lines of `a` along `dim`. `values` (of the type of `a`) and `indices` (whole numbers) have the
+/// sizes of `a`, but along `dim` as many as are wanted; both may be absent. Equal elements keep their order;
+/// NaN is the greatest.
+///
+/// `room` has [`super::order::entry_bytes`] bytes for each element of `a`; it and the outputs are apart from `a`.
+pub fn ordered(
+    team: &dyn Team,
+    a: View<'_>,
+    dim: usize,
+    descending: bool,
+    wanted: Wanted,
+    values: Option<ViewMut<'_>>,
+    indices: Option<ViewMut<'_>>,
+    room: ViewMut<'_>,
+) {
+    if a.count() == 0 {
+        return;
+    }
+    let length = a.dims().get(dim).map_or(1, |size| *size);
+    with_ordered!(a.dtype(), length, T, E => {
+        lines::<T, E>(team, a, dim, descending, wanted, values, indices, room)
+    });
+}
+
+#[allow(clippy::too_many_arguments)]
+fn lines<T: Ordered, E: Entry>(
+    team: &dyn Team,
+    a: View<'_>,
+    dim: usize,
+    descending: bool,
+    wanted: Wanted,
+    values: Option<ViewMut<'_>>,
+    indices: Option<ViewMut<'_>>,
+    room: ViewMut<'_>,
+) {
+    let (length, stride) = match a.rank() {
+        0 => (1, 0),
+        _ => (a.dims()[dim], a.strides()[dim]),
+    };
+    let starts = Starts::of(&a, dim);
+    let outputs = [values.as_ref(), indices.as_ref()];
+    let outputs = outputs.map(|one| one.map(|out| (*out, Starts::of(out, dim), step(out, dim))));
+    split(team, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
+        for line in range {
+            // SAFETY: every line has its own entries.
+            let entries = unsafe { entries::<E>(&room, line * length, length) };
+            // SAFETY: the line's first element and its length.
+            let first = unsafe { a.first().cast::<T>().offset((starts.at)(line)) };
+            // SAFETY: as before.
+            unsafe { enter(entries, first, stride, descending) };
+            let nan = |entry: E| {
+                // SAFETY: a place in the line.
+                unsafe { first.offset(entry.place() as isize * stride).read_unaligned() }.is_nan()
+            };
+            let chosen = choose(entries, wanted, nan);
+            for (output, is_value) in outputs.iter().zip([true, false]) {
+                let Some((out, starts, step)) = output else { continue };
+                let start = (starts.at)(line);
+                for (at, entry) in chosen.iter().enumerate() {
+                    let to = (start + at as isize * step) * out.item() as isize;
+                    let place = entry.place();
+                    // SAFETY: a place in the line of the output; one in the line of `a`.
+                    unsafe {
+                        let to = out.first_mut().offset(to);
+                        if is_value {
+                            let value = first.offset(place as isize * stride).read_unaligned();
+                            to.cast::<T>().write_unaligned(value);
+                        } else {
+                            store_one(out.dtype(), to, place as i64);
+                        }
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// Brings what is wanted to one place, in order.
+fn choose<E: Entry>(entries: &mut [E], wanted: Wanted, nan: impl Fn(E) -> bool) -> &[E] {
+    let nth = match wanted {
+        Wanted::First(count) => {
+            if count == 0 {
+                return &[];
+            }
+            if count < entries.len() {
+                entries.select_nth_unstable(count - 1);
+            }
+            entries[..count].sort_unstable();
+            return &entries[..count];
+        }
+        Wanted::Nth(nth) => nth,
+        Wanted::Median => match entries.iter().filter(|entry| nan(**entry)).count() {
+            0 => (entries.len() - 1) / 2,
+            some => entries.len() - some,
+        },
+        Wanted::NumberMedian => {
+            let numbers = entries.iter().filter(|entry| !nan(**entry)).count();
+            numbers.saturating_sub(1) / 2
+        }
+    };
+    entries.select_nth_unstable(nth);
+    &entries[nth..=nth]
+}
+
+fn step(view: &View<'_>, dim: usize) -> isize {
+    view.strides().get(dim).copied().unwrap_or(0)
+}
+
+/// Where the lines of a tensor along a dimension begin.
+struct Starts {
+    at: Box<dyn Fn(usize) -> isize + Sync>,
+}
+
+impl Starts {
+    fn of(view: &View<'_>, dim: usize) -> Starts {
+        if view.rank() == 0 {
+            return Starts { at: Box::new(|_| 0) };
+        }
+        let layout = view.layout().without(dim);
+        Starts {
+            at: Box::new(move |line| {
+                let (mut rest, mut offset) = (line, 0);
+                for dim in (0..layout.rank()).rev() {
+                    let size = layout.dims()[dim];
+                    offset += (rest % size) as isize * layout.strides()[dim];
+                    rest /= size;
+                }
+                offset
+            }),
+        }
+    }
+}
+
+/// Where the elements of a tensor stand among others: `out[i]` is the number of elements of `line` that are
+/// less than `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`,
+/// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
+///
+/// A place of `sorter` out of range makes `Err` with it.
+pub fn search(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    sequences: View<'_>,
+    values: View<'_>,
+    sorter: Option<View<'_>>,
+    right: bool,
+) -> Result<(), i64> {
+    let length = *sequences.dims().last().unwrap_or(&1);
+    let per_line = values.dims().last().map_or(1, |size| *size).max(1);
+    let shared = sequences.rank() <= 1;
+    let bad = std::sync::Mutex::new(None);
+    let (at_value, at_out, at_sequence) = (flat(&values), flat(&out), flat(&sequences));
+    let at_sorter = sorter.as_ref().map(flat);
+    with_ordered!(sequences.dtype(), length, T, E => {
+        let _ = size_of::<E>();
+        split(team, values.count(), 64, SMALL / 8, |range| {
+            for at in range {
+                let line = if shared { 0 } else { at / per_line };
+                // SAFETY: positions of each tensor; a sorted place is checked.
+                unsafe {
+                    let value = values.first().cast::<T>().offset(at_value(at)).read_unaligned();
+                    let (mut low, mut high) = (0, length);
+                    while low < high {
+                        let middle = low + (high - low) / 2;
+                        let mut place = middle;
+                        if let (Some(view), Some(flat)) = (&sorter, &at_sorter) {
+                            let offset = flat(line * length + middle) * view.item() as isize;
+                            let named: i64 =
+                                super::strip::load_one(view.dtype(), view.first().offset(offset));
+                            if named < 0 || named >= length as i64 {
+                                *bad.lock().expect("no panic while it is held") = Some(named);
+                                break;
+                            }
+                            place = named as usize;
+                        }
+                        let other = sequences.first().cast::<T>();
+                        let other = other.offset(at_sequence(line * length + place));
+                        let (value, other) = (value.key(), other.read_unaligned().key());
+                        if other < value || (right && other == value) {
+                            low = middle + 1;
+                        } else {
+                            high = middle;
+                        }
+                    }
+                    let to = out.first_mut().offset(at_out(at) * out.item() as isize);
+                    store_one(out.dtype(), to, low as i64);
+                }
+            }
+        });
+    });
+    match bad.into_inner().expect("no panic while it was held") {
+        Some(named) => Err(named),
+        None => Ok(()),
+    }
+}
