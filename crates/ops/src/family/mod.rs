@@ -22,9 +22,13 @@ mod optimiser;
 mod power;
 mod random;
 pub mod reading;
+pub mod reducing;
+mod reduction;
+mod scan;
 mod scattering;
 mod select;
 mod shaping;
+mod softmax;
 mod sorting;
 mod unary;
 pub mod value;
@@ -58,6 +62,9 @@ pub const ROWS: &[&[Row]] = &[
     sorting::ROWS,
     unary::ROWS,
     unary::MORE,
+    reduction::ROWS,
+    scan::ROWS,
+    softmax::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -86,4 +93,8 @@ pub const NODES: &[&[Node]] = &[
     sorting::NODES,
     unary::NODES,
     unary::MORE_NODES,
+    reduction::REDUCTIONS,
+    reduction::NODES,
+    scan::NODES,
+    softmax::NODES,
 ];

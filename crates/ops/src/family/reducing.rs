@@ -1,0 +1,149 @@
+//! What reductions have in common: which dimensions go, how the result looks, the workspace for its parts.
+
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::element::Compute;
+use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
+use cairn_tensor::{DType, Dims, Layout, View, ViewMut};
+
+/// Whether each dimension of a tensor is reduced.
+pub type Axes = cairn_tensor::Row<bool>;
+
+/// An input that may share memory with an output: then it is copied to the workspace first.
+#[derive(Clone, Copy)]
+pub struct Source {
+    operand: Operand,
+    copied: Option<Scratch>,
+}
+
+impl Source {
+    /// The layout that the kernel sees.
+    pub fn layout(&self) -> Layout {
+        self.copied.map_or(*self.operand.layout(), |scratch| *scratch)
+    }
+
+    /// The elements; a copy is made here, before anything is written.
+    pub fn view<'m>(&self, memory: &Memory<'m>) -> View<'m> {
+        let Some(scratch) = &self.copied else {
+            return memory.view(&self.operand);
+        };
+        let room = memory.scratch(scratch);
+        copy(memory.team, room, memory.view(&self.operand));
+        room.view()
+    }
+}
+
+/// A reduction that is planned: how its input is cut, and the room for its parts.
+#[derive(Clone, Copy)]
+pub struct Reducing {
+    cut: Cut,
+    partial: Option<Scratch>,
+}
+
+impl Reducing {
+    /// Reduces `a`; see [`reduce`].
+    pub fn run<F: Fold, R: Compute, S: Compute>(
+        &self,
+        memory: &Memory<'_>,
+        a: View<'_>,
+        fold: F,
+        outs: (ViewMut<'_>, Option<ViewMut<'_>>),
+        end: impl Fn(F::Acc) -> (R, S) + Sync,
+    ) {
+        let partial = self.partial.map(|scratch| memory.scratch(&scratch));
+        reduce(memory.team, a, &self.cut, fold, partial, outs, end);
+    }
+
+    /// How many elements become one.
+    pub fn count(&self) -> usize {
+        self.cut.count()
+    }
+}
+
+impl Call<'_> {
+    /// The dimensions that a list names; all of them when it is empty or absent, unless `noop` says that
+    /// an empty list names none.
+    pub fn axes(&self, at: usize, rank: usize, noop: bool) -> Result<Axes> {
+        let dims = if self.has(at) { self.ints(at)? } else { Vec::new() };
+        if dims.is_empty() {
+            return Ok(Axes::filled(rank, !noop));
+        }
+        let mut axes = Axes::filled(rank, false);
+        for dim in dims {
+            let place = self.wrap(at, dim, rank)?;
+            match axes.get_mut(place) {
+                Some(axis) if *axis => {
+                    let name = self.parameter(at);
+                    return Err(Error::invalid(format!("{name} names dimension {dim} twice")));
+                }
+                Some(axis) => *axis = true,
+                None => {}
+            }
+        }
+        Ok(axes)
+    }
+
+    /// The same input, safe to read while the outputs are written.
+    pub fn source(&mut self, operand: Operand, outs: &[&Operand]) -> Source {
+        let entangled = outs.iter().any(|out| self.is_entangled(&operand, out));
+        let copied = entangled.then(|| self.scratch(operand.dtype, operand.dims()));
+        Source { operand, copied }
+    }
+
+    /// An output of a reduction of `dims`, without the dimensions that are reduced.
+    pub fn reduced(&mut self, at: usize, dims: &[usize], axes: &Axes, keep: bool) -> Result<Operand> {
+        let out = self.output(at)?;
+        self.expect_dims(at, &out, &reduced_dims(dims, axes, keep))?;
+        Ok(match keep {
+            true => without(out, axes),
+            false => out,
+        })
+    }
+
+    /// Plans a reduction of a tensor of this layout. It asks for [`Cut::partials`] bytes.
+    pub fn reducing<F: Fold>(&mut self, layout: &Layout, axes: &Axes, _fold: &F) -> Reducing {
+        let cut = Cut::new(layout, axes);
+        let bytes = cut.partials::<F>();
+        let partial = (bytes > 0).then(|| self.scratch(DType::Uint8, &[bytes]));
+        Reducing { cut, partial }
+    }
+
+    /// The plan of a whole reduction: every result goes through `end` to one or two outputs.
+    pub fn fold<F: Fold, R: Compute, S: Compute>(
+        &mut self,
+        a: Operand,
+        axes: &Axes,
+        outs: (Operand, Option<Operand>),
+        fold: F,
+        end: impl Fn(F::Acc) -> (R, S) + Send + Sync + 'static,
+    ) -> Result<Plan> {
+        let second = outs.1.unwrap_or(outs.0);
+        let a = self.source(a, &[&outs.0, &second]);
+        let reducing = self.reducing(&a.layout(), axes, &fold);
+        self.plan(move |memory| {
+            let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
+            reducing.run(memory, a.view(memory), fold, into, &end);
+            Ok(())
+        })
+    }
+}
+
+/// The sizes after a reduction.
+pub fn reduced_dims(dims: &[usize], axes: &Axes, keep: bool) -> Dims {
+    let sizes = dims.iter().zip(axes.iter());
+    match keep {
+        true => sizes.map(|(size, axis)| if *axis { 1 } else { *size }).collect(),
+        false => sizes.filter(|(_, axis)| !**axis).map(|(size, _)| *size).collect(),
+    }
+}
+
+/// The tensor without the dimensions of size 1 that a reduction kept.
+pub fn without(out: Operand, axes: &Axes) -> Operand {
+    let mut layout = *out.layout();
+    for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
+        layout = layout.without(at);
+    }
+    out.seen(layout)
+}

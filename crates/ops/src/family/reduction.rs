@@ -1,0 +1,426 @@
+//! Sums, means, products, extremes, places of extremes, variances, norms.
+//!
+//! Workspace: a reduction of `n` elements to `k` results asks for one accumulator for each of its
+//! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
+//! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
+//! numbers, 1 for truth values), 16 with places, 24 for variances, twice the type's for `LogSumExp`.
+
+use super::reducing::{Axes, reduced_dims};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::element::{Compute, Element};
+use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, Scalar, with_number, with_real};
+
+/// Input, axes and output of a reduction. Arguments: a, dims, keep, noop, out.
+fn operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
+    let a = call.tensor(0)?;
+    arithmetic(call, 0, &a)?;
+    let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    arithmetic(call, 4, &out)?;
+    Ok((a, axes, out))
+}
+
+fn arithmetic(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
+    const TYPES: &[DType] = &[
+        DType::Float,
+        DType::Float16,
+        DType::Bf16,
+        DType::Double,
+        DType::Int8,
+        DType::Uint8,
+        DType::Int16,
+        DType::Int32,
+        DType::Int64,
+        DType::Bool,
+    ];
+    call.expect_dtype(at, operand, TYPES)
+}
+
+fn real(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
+    let types = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+    call.expect_dtype(at, operand, types)
+}
+
+/// Fails when something is to be found among no elements.
+fn some(call: &Call<'_>, a: &Operand, axes: &Axes, out: &Operand) -> Result<()> {
+    let empty = a.dims().iter().zip(axes.iter()).any(|(size, axis)| *axis && *size == 0);
+    if empty && out.count() > 0 {
+        let (name, dims) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no elements to choose from")));
+    }
+    Ok(())
+}
+
+fn alone<C: Compute>(acc: C) -> (C, bool) {
+    (acc, false)
+}
+
+fn sum(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), alone))
+}
+
+fn product(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), alone))
+}
+
+fn mean(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    real(call, 4, &out)?;
+    let count = taken(&a, &axes) as f64;
+    with_real!(out.dtype, C => {
+        let count = C::from_f64(count);
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), move |acc: C| alone(acc / count))
+    })
+}
+
+fn taken(a: &Operand, axes: &Axes) -> usize {
+    a.dims().iter().zip(axes.iter()).filter(|(_, axis)| **axis).map(|(size, _)| *size).product()
+}
+
+/// The sum of what is a number.
+fn sum_of_numbers(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    with_number!(out.dtype, C => {
+        let fold = fold::mapped(C::ZERO, |x: C| if x.is_nan() { C::ZERO } else { x }, C::add);
+        call.fold(a, &axes, (out, None), fold, alone)
+    })
+}
+
+fn log_of_sum(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    real(call, 4, &out)?;
+    with_real!(out.dtype, C => {
+        call.fold(a, &axes, (out, None), fold::sum::<C>(), |acc: C| alone(acc.ln()))
+    })
+}
+
+fn log_of_exponentials(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    real(call, 4, &out)?;
+    with_real!(out.dtype, C => {
+        let end = |acc| alone(Exponentials::<C>::end(acc));
+        call.fold(a, &axes, (out, None), fold::exponentials::<C>(), end)
+    })
+}
+
+fn greatest(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    some(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), alone))
+}
+
+fn least(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    some(call, &a, &axes, &out)?;
+    with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), alone))
+}
+
+fn any(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
+    call.fold(a, &axes, (out, None), fold, alone)
+}
+
+fn all(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, out) = operands(call)?;
+    let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
+    call.fold(a, &axes, (out, None), fold, alone)
+}
+
+/// Least and greatest. Arguments: a, dims, keep, noop, least, greatest.
+fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, axes, low) = operands(call)?;
+    let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
+    some(call, &a, &axes, &low)?;
+    let a = call.source(a, &[&low, &high]);
+    with_number!(a.layout().dtype, C => {
+        let (least, greatest) = (fold::least::<C>(), fold::greatest::<C>());
+        let reducing = call.reducing(&a.layout(), &axes, &least);
+        call.plan(move |memory| {
+            let a = a.view(memory);
+            reducing.run(memory, a, least, (memory.out(&low), None), alone);
+            reducing.run(memory, a, greatest, (memory.out(&high), None), alone);
+            Ok(())
+        })
+    })
+}
+
+/// A value and its place along one dimension. Arguments: a, dim, keep, values or absent, places.
+fn place<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    arithmetic(call, 0, &a)?;
+    let axes = call.axes(1, a.rank(), false)?;
+    let keep = call.flag_or(2, false)?;
+    let places = call.reduced(4, a.dims(), &axes, keep)?;
+    call.expect_dtype(4, &places, &[DType::Int64, DType::Int32])?;
+    let values = match call.has(3) {
+        true => Some(call.reduced(3, a.dims(), &axes, keep)?),
+        false => None,
+    };
+    some(call, &a, &axes, &places)?;
+    with_number!(a.dtype, C => {
+        let end = |(value, at): (C, i64)| (at, value);
+        match MAX {
+            true => call.fold(a, &axes, (places, values), fold::place_of_greatest::<C>(), end),
+            false => call.fold(a, &axes, (places, values), fold::place_of_least::<C>(), end),
+        }
+    })
+}
+
+/// Variance or its root, and the mean. Arguments: a, dims, correction, keep, spread, mean or absent.
+fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    real(call, 0, &a)?;
+    let axes = call.axes(1, a.rank(), false)?;
+    let correction = match call.has(2) {
+        true => call.scalar(2)?.as_f64(),
+        false => 1.0,
+    };
+    let keep = call.flag_or(3, false)?;
+    let out = call.reduced(4, a.dims(), &axes, keep)?;
+    let mean = match call.has(5) {
+        true => Some(call.reduced(5, a.dims(), &axes, keep)?),
+        false => None,
+    };
+    let end = move |all: Moments| {
+        let variance = all.squares / (all.count - correction).max(0.0);
+        let mean = if all.count > 0.0 { all.mean } else { f64::NAN };
+        (if ROOT { variance.sqrt() } else { variance }, mean)
+    };
+    with_real!(a.dtype, C => call.fold(a, &axes, (out, mean), fold::moments::<C>(), end))
+}
+
+/// A norm. Arguments: a, p (2 when absent), dims, keep, out.
+fn norm(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    arithmetic(call, 0, &a)?;
+    let p = call.scalar_or(1, Scalar::from(2.0))?.as_f64();
+    let axes = call.axes(2, a.rank(), false)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(3, false)?)?;
+    real(call, 4, &out)?;
+    with_real!(out.dtype, C => {
+        let (power, root) = (C::from_f64(p), C::from_f64(1.0 / p));
+        if p == 2.0 {
+            let squares = fold::mapped(C::ZERO, |x: C| x * x, C::add);
+            return call.fold(a, &axes, (out, None), squares, |all: C| alone(all.sqrt()));
+        }
+        if p == f64::NEG_INFINITY {
+            let sizes = fold::mapped(C::GREATEST, |x: C| Number::abs(x), C::least);
+            return call.fold(a, &axes, (out, None), sizes, alone);
+        }
+        if p == f64::INFINITY {
+            let sizes = fold::mapped(C::ZERO, |x: C| Number::abs(x), C::greatest);
+            return call.fold(a, &axes, (out, None), sizes, alone);
+        }
+        let of = move |x: C| match p {
+            0.0 => C::from_bool(x != C::ZERO),
+            1.0 => Number::abs(x),
+            _ => Number::abs(x).powf(power),
+        };
+        let end = move |all: C| alone(if p == 0.0 || p == 1.0 { all } else { all.powf(root) });
+        call.fold(a, &axes, (out, None), fold::mapped(C::ZERO, of, C::add), end)
+    })
+}
+
+/// The output of a reduction. Arguments: a, dims, keep, noop.
+fn reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(2, false)?))])
+}
+
+/// As [`reduced`], of the type that place 5 names, if it names one.
+fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let outs = reduced(call)?;
+    if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28 {
+        return Ok(outs);
+    }
+    let dtype = call.dtype(5)?;
+    Ok(outs.into_iter().map(|out| out.with_dtype(dtype)).collect())
+}
+
+/// Places along a dimension. Arguments: a, dim, keep, values, places, the places' type.
+fn places(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = call.axes(1, a.rank(), false)?;
+    let dims = reduced_dims(a.dims(), &axes, call.flag_or(2, false)?);
+    Ok(vec![Layout::contiguous(call.dtype(5)?, &dims), Layout::contiguous(a.dtype, &dims)])
+}
+
+fn places_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
+    places(call).map(|outs| outs[..1].to_vec())
+}
+
+/// Arguments: a, dims, correction, keep.
+fn spreads(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = call.axes(1, a.rank(), false)?;
+    Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?)); 2])
+}
+
+/// Arguments: a, p, dims, keep.
+fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = call.axes(2, a.rank(), false)?;
+    Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?))])
+}
+
+const PLAIN: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
+const TYPED: &[Pick] = &[A(0), A(1), A(2), No, A(4)];
+const WHOLE: &[Pick] = &[A(0), No, B(false), No, A(1)];
+const NOOP: &[Pick] = &[A(0), A(1), A(2), A(3), A(4)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("ReduceSum", sum).picks(TYPED),
+    aclnn("ReduceNansum", sum_of_numbers).picks(TYPED),
+    aclnn("ReduceLogSum", log_of_sum).picks(NOOP),
+    aclnn("Mean", mean).picks(TYPED),
+    aclnn("MeanV2", mean).picks(NOOP),
+    aclnn("Prod", product).picks(&[A(0), No, B(false), No, A(2)]),
+    aclnn("ProdDim", product).picks(TYPED),
+    aclnn("Max", greatest).picks(WHOLE),
+    aclnn("MaxV2", greatest).picks(NOOP),
+    aclnn("Min", least).picks(WHOLE),
+    aclnn("Amax", greatest).picks(PLAIN),
+    aclnn("Amin", least).picks(PLAIN),
+    aclnn("Aminmax", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxDim", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxAll", both_extremes).picks(&[A(0), No, B(false), No, A(1), A(2)]),
+    aclnn("Any", any).picks(PLAIN),
+    aclnn("All", all).picks(PLAIN),
+    aclnn("LogSumExp", log_of_exponentials).picks(PLAIN),
+    aclnn("MaxDim", place::<true>),
+    aclnn("MinDim", place::<false>),
+    aclnn("ArgMax", place::<true>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMin", place::<false>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("Var", spread::<false>),
+    aclnn("VarCorrection", spread::<false>),
+    aclnn("VarMean", spread::<false>),
+    aclnn("Std", spread::<true>),
+    aclnn("StdMeanCorrection", spread::<true>),
+    aclnn("Norm", norm),
+    aclnn("LinalgVectorNorm", norm).picks(&[A(0), A(1), A(2), A(3), A(5)]),
+];
+
+const BY_INPUT: &[Pick] = &[A(0), A(1), Attr("keep_dims", Default::Flag(false)), No, O(0)];
+const BY_ATTRIBUTE: &[Pick] =
+    &[A(0), Attr("axes", Default::Required), Attr("keep_dims", Default::Flag(false)), No, O(0)];
+
+macro_rules! reductions {
+    ($($name:literal, $attribute:literal, $bind:ident;)*) => {
+        &[$(
+            node($name, &["x", "axes"], &["y"], Infer::By(reduced), $bind, BY_INPUT),
+            node($attribute, &["x"], &["y"], Infer::By(reduced), $bind, BY_ATTRIBUTE),
+        )*]
+    };
+}
+
+/// The plain reductions by IR name, with their axes as an input and as an attribute.
+pub const REDUCTIONS: &[Node] = reductions! {
+    "ReduceSum", "ReduceSumD", sum;
+    "ReduceProd", "ReduceProdD", product;
+    "ReduceMax", "ReduceMaxD", greatest;
+    "ReduceMin", "ReduceMinD", least;
+    "ReduceAny", "ReduceAnyD", any;
+    "ReduceAll", "ReduceAllD", all;
+    "ReduceLogSumExp", "ReduceLogSumExpD", log_of_exponentials;
+    "ReduceLogSum", "ReduceLogSumD", log_of_sum;
+};
+
+const KEEP: Pick = Attr("keep_dims", Default::Flag(false));
+const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", Default::Flag(true));
+const WITH_VALUE: &[Pick] = &[
+    A(0),
+    Attr("dimension", Default::Required),
+    KEEP,
+    O(1),
+    O(0),
+    I(DType::Int32 as i64),
+];
+const PLACE: &[Pick] =
+    &[A(0), A(1), B(false), No, O(0), Attr("dtype", Default::Int(DType::Int64 as i64))];
+
+/// The other operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ReduceMean",
+        &["x", "axes"],
+        &["y"],
+        Infer::By(reduced),
+        mean,
+        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0)],
+    ),
+    node(
+        "ReduceMeanD",
+        &["x"],
+        &["y"],
+        Infer::By(reduced),
+        mean,
+        &[A(0), Attr("axes", Default::Required), KEEP, NOOP_WITH_NONE, O(0)],
+    ),
+    node(
+        "ReduceMeanWithCast",
+        &["x", "axes"],
+        &["y"],
+        Infer::By(reduced_to),
+        mean,
+        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", Default::Int(-1))],
+    ),
+    node("ArgMaxV2", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<true>, PLACE),
+    node("ArgMin", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<false>, PLACE),
+    node(
+        "ArgMaxWithValue",
+        &["x"],
+        &["indice", "values"],
+        Infer::By(places),
+        place::<true>,
+        WITH_VALUE,
+    ),
+    node(
+        "ArgMinWithValue",
+        &["x"],
+        &["indice", "values"],
+        Infer::By(places),
+        place::<false>,
+        WITH_VALUE,
+    ),
+    node(
+        "ReduceStdV2",
+        &["x"],
+        &["std", "mean"],
+        Infer::By(spreads),
+        spread::<true>,
+        &[
+            A(0),
+            Attr("dim", Default::Ints(&[])),
+            Attr("correction", Default::Int(1)),
+            Attr("keepdim", Default::Flag(false)),
+            O(0),
+            O(1),
+        ],
+    ),
+    node(
+        "LpNormV2",
+        &["x"],
+        &["y"],
+        Infer::By(norms),
+        norm,
+        &[
+            A(0),
+            Attr("p", Default::Float(2.0)),
+            Attr("axes", Default::Ints(&[])),
+            Attr("keepdim", Default::Flag(false)),
+            O(0),
+        ],
+    ),
+];

@@ -1,0 +1,111 @@
+//! Running sums, products and extremes.
+
+use crate::call::Call;
+use crate::error::Result;
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, B, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::scan::{extremes, scan};
+use cairn_tensor::{DType, Layout, with_number};
+
+/// A dimension from its end on.
+fn turned(layout: &Layout, dim: usize) -> Layout {
+    match layout.dims().get(dim) {
+        Some(size) if *size > 0 => layout.sliced(dim, size - 1, *size, -1),
+        _ => *layout,
+    }
+}
+
+fn dimension(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
+    let dim = match call.layout(at) {
+        Ok(_) => call.ints(at)?.first().copied().unwrap_or(0),
+        Err(_) => call.int(at)?,
+    };
+    call.wrap(at, dim, rank)
+}
+
+/// Running sums or products. Arguments: a, dim, exclusive, reverse, out.
+fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, out) = (call.tensor(0)?, call.output(4)?);
+    call.expect_dims(4, &out, a.dims())?;
+    let dim = dimension(call, 1, a.rank())?;
+    let (exclusive, reverse) = (call.flag_or(2, false)?, call.flag_or(3, false)?);
+    let a = call.source(a, &[&out]);
+    call.plan(move |memory| {
+        let (mut a, mut out) = (a.view(memory), memory.out(&out));
+        if reverse {
+            a = a.seen(turned(&a, dim)).expect("the same elements");
+            out = out.seen(turned(&out, dim)).expect("the same elements");
+        }
+        let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
+        with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {
+            true => scan(memory.team, out, a, dim, exclusive, C::ONE, C::mul),
+            false => scan(memory.team, out, a, dim, exclusive, C::ZERO, C::add),
+        });
+        Ok(())
+    })
+}
+
+/// Running extremes. Arguments: a, dim, values, places.
+fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, values, places) = (call.tensor(0)?, call.output(2)?, call.output(3)?);
+    call.expect_dims(2, &values, a.dims())?;
+    call.expect_dims(3, &places, a.dims())?;
+    call.expect_dtype(3, &places, &[DType::Int64, DType::Int32])?;
+    let dim = dimension(call, 1, a.rank())?;
+    let a = call.source(a, &[&values, &places]);
+    call.plan(move |memory| {
+        let view = a.view(memory);
+        let (values, places) = (memory.out(&values), memory.out(&places));
+        with_number!(view.dtype(), C => extremes::<C>(memory.team, values, places, view, dim, MAX));
+        Ok(())
+    })
+}
+
+fn with_places(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?.packed();
+    Ok(vec![a, a.with_dtype(DType::Int32)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Cumsum", running::<false>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("CumsumV2", running::<false>),
+    aclnn("Cumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("InplaceCumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(0)]),
+    aclnn("Cummax", running_extremes::<true>),
+    aclnn("Cummin", running_extremes::<false>),
+];
+
+const SUMS: &[Pick] = &[
+    A(0),
+    A(1),
+    Attr("exclusive", Default::Flag(false)),
+    Attr("reverse", Default::Flag(false)),
+    O(0),
+];
+const EXTREMES: &[Pick] = &[A(0), Attr("dim", Default::Required), O(0), O(1)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("Cumsum", &["x", "axis"], &["y"], Infer::Like(0), running::<false>, SUMS),
+    node("Cumprod", &["x", "axis"], &["y"], Infer::Like(0), running::<true>, SUMS),
+    node(
+        "Cummax",
+        &["x"],
+        &["y", "indices"],
+        Infer::By(with_places),
+        running_extremes::<true>,
+        EXTREMES,
+    ),
+    node(
+        "Cummin",
+        &["x"],
+        &["y", "indices"],
+        Infer::By(with_places),
+        running_extremes::<false>,
+        EXTREMES,
+    ),
+];

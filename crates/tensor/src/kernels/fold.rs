@@ -1,0 +1,311 @@
+//! What reductions make of many elements: sums, extremes, moments, places.
+
+use super::element::Compute;
+use super::number::Number;
+use super::math::Real;
+use super::reduce::Fold;
+
+const LANES: usize = 32;
+
+/// A fold of values that are mapped and then merged, such as a sum of squares.
+#[derive(Clone, Copy)]
+pub struct Mapped<A, C, M, G> {
+    start: C,
+    map: M,
+    merge: G,
+    from: std::marker::PhantomData<fn(A)>,
+}
+
+/// `merge` over `map` of every element; `start` changes nothing.
+pub fn mapped<A, C, M, G>(start: C, map: M, merge: G) -> Mapped<A, C, M, G>
+where
+    A: Compute,
+    C: Compute,
+    M: Fn(A) -> C + Copy + Send + Sync + 'static,
+    G: Fn(C, C) -> C + Copy + Send + Sync + 'static,
+{
+    Mapped { start, map, merge, from: std::marker::PhantomData }
+}
+
+impl<A, C, M, G> Fold for Mapped<A, C, M, G>
+where
+    A: Compute,
+    C: Compute,
+    M: Fn(A) -> C + Copy + Send + Sync + 'static,
+    G: Fn(C, C) -> C + Copy + Send + Sync + 'static,
+{
+    type In = A;
+    type Acc = C;
+
+    #[inline(always)]
+    fn start(&self) -> C {
+        self.start
+    }
+
+    #[inline(always)]
+    fn step(&self, acc: C, value: A, _at: usize) -> C {
+        (self.merge)(acc, (self.map)(value))
+    }
+
+    #[inline(always)]
+    fn strip(&self, values: &[A], _at: usize) -> C {
+        folded(values, self.start, &self.map, &self.merge)
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: C, b: C) -> C {
+        (self.merge)(a, b)
+    }
+}
+
+/// One value of a strip, by many lanes that are merged in pairs.
+#[inline(always)]
+pub(super) fn folded<A: Copy, C: Copy>(
+    values: &[A],
+    start: C,
+    map: impl Fn(A) -> C,
+    merge: impl Fn(C, C) -> C,
+) -> C {
+    let mut lanes = [start; LANES];
+    let (whole, rest) = values.as_chunks::<LANES>();
+    if !whole.is_empty() {
+        for chunk in whole {
+            for (lane, value) in lanes.iter_mut().zip(chunk) {
+                *lane = merge(*lane, map(*value));
+            }
+        }
+        let mut width = LANES;
+        while width > 1 {
+            width /= 2;
+            for at in 0..width {
+                lanes[at] = merge(lanes[at], lanes[at + width]);
+            }
+        }
+    }
+    rest.iter().fold(lanes[0], |acc, value| merge(acc, map(*value)))
+}
+
+/// The sum.
+pub fn sum<C: Number>() -> impl Fold<In = C, Acc = C> {
+    mapped(C::ZERO, |x: C| x, C::add)
+}
+
+/// The product.
+pub fn product<C: Number>() -> impl Fold<In = C, Acc = C> {
+    mapped(C::ONE, |x: C| x, C::mul)
+}
+
+/// The greatest; NaN if there is one.
+pub fn greatest<C: Number>() -> impl Fold<In = C, Acc = C> {
+    mapped(C::LEAST, |x: C| x, C::greatest)
+}
+
+/// The least; NaN if there is one.
+pub fn least<C: Number>() -> impl Fold<In = C, Acc = C> {
+    mapped(C::GREATEST, |x: C| x, C::least)
+}
+
+/// Number, mean, and sum of squared distances from the mean.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moments {
+    /// How many.
+    pub count: f64,
+    /// Their mean.
+    pub mean: f64,
+    /// The sum of the squares of their distances from the mean.
+    pub squares: f64,
+}
+
+impl Moments {
+    /// Those of both groups together.
+    #[inline(always)]
+    pub fn with(self, other: Moments) -> Moments {
+        let count = self.count + other.count;
+        if self.count == 0.0 || other.count == 0.0 {
+            return if self.count == 0.0 { other } else { self };
+        }
+        let apart = other.mean - self.mean;
+        let weight = other.count / count;
+        Moments {
+            count,
+            mean: self.mean + apart * weight,
+            squares: self.squares + other.squares + apart * apart * self.count * weight,
+        }
+    }
+
+    /// Those of a strip.
+    #[inline(always)]
+    pub fn of<C: Real>(values: &[C]) -> Moments {
+        if values.is_empty() {
+            return Moments::default();
+        }
+        let count = values.len() as f64;
+        let near = C::from_f64(folded(values, C::ZERO, |x| x, C::add).to_f64() / count);
+        let (rest, squares) = folded(
+            values,
+            (C::ZERO, C::ZERO),
+            |x| (x.sub(near), x.sub(near).mul(x.sub(near))),
+            |a, b| (a.0.add(b.0), a.1.add(b.1)),
+        );
+        let (rest, squares) = (rest.to_f64(), squares.to_f64());
+        Moments {
+            count,
+            mean: near.to_f64() + rest / count,
+            squares: (squares - rest * rest / count).max(0.0) + squares * 0.0,
+        }
+    }
+}
+
+/// Mean and variance.
+#[derive(Clone, Copy)]
+pub struct MomentsOf<C>(std::marker::PhantomData<fn(C)>);
+
+/// The moments of elements loaded as `C`.
+pub fn moments<C: Real>() -> MomentsOf<C> {
+    MomentsOf(std::marker::PhantomData)
+}
+
+impl<C: Real> Fold for MomentsOf<C> {
+    type In = C;
+    type Acc = Moments;
+
+    #[inline(always)]
+    fn start(&self) -> Moments {
+        Moments::default()
+    }
+
+    #[inline(always)]
+    fn step(&self, acc: Moments, value: C, _at: usize) -> Moments {
+        let (value, count) = (value.to_f64(), acc.count + 1.0);
+        let apart = value - acc.mean;
+        let mean = acc.mean + apart / count;
+        Moments { count, mean, squares: acc.squares + apart * (value - mean) }
+    }
+
+    #[inline(always)]
+    fn strip(&self, values: &[C], _at: usize) -> Moments {
+        Moments::of(values)
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: Moments, b: Moments) -> Moments {
+        a.with(b)
+    }
+}
+
+/// An extreme value and the first place it is found at; the first NaN if there is one.
+#[derive(Clone, Copy)]
+pub struct Place<C, const MAX: bool>(std::marker::PhantomData<fn(C)>);
+
+/// The greatest and its place.
+pub fn place_of_greatest<C: Number>() -> Place<C, true> {
+    Place(std::marker::PhantomData)
+}
+
+/// The least and its place.
+pub fn place_of_least<C: Number>() -> Place<C, false> {
+    Place(std::marker::PhantomData)
+}
+
+impl<C: Number, const MAX: bool> Place<C, MAX> {
+    #[inline(always)]
+    fn beats(a: C, b: C) -> bool {
+        (if MAX { a > b } else { a < b }) || (a.is_nan() && !b.is_nan())
+    }
+}
+
+impl<C: Number, const MAX: bool> Fold for Place<C, MAX> {
+    type In = C;
+    type Acc = (C, i64);
+    const PLACED: bool = true;
+
+    #[inline(always)]
+    fn start(&self) -> (C, i64) {
+        (if MAX { C::LEAST } else { C::GREATEST }, -1)
+    }
+
+    #[inline(always)]
+    fn step(&self, acc: (C, i64), value: C, at: usize) -> (C, i64) {
+        if acc.1 < 0 || Self::beats(value, acc.0) { (value, at as i64) } else { acc }
+    }
+
+    #[inline(always)]
+    fn strip(&self, values: &[C], at: usize) -> (C, i64) {
+        if values.is_empty() {
+            return self.start();
+        }
+        let best = match MAX {
+            true => folded(values, C::LEAST, |x| x, C::greatest),
+            false => folded(values, C::GREATEST, |x| x, C::least),
+        };
+        let found = match best.is_nan() {
+            true => values.iter().position(|x| x.is_nan()),
+            false => values.iter().position(|x| *x == best),
+        };
+        (best, (at + found.unwrap_or(0)) as i64)
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: (C, i64), b: (C, i64)) -> (C, i64) {
+        let second = match (a.1 < 0, b.1 < 0) {
+            (_, true) => false,
+            (true, _) => true,
+            _ => Self::beats(b.0, a.0) || (!Self::beats(a.0, b.0) && b.1 < a.1),
+        };
+        if second { b } else { a }
+    }
+}
+
+/// The logarithm of a sum of exponentials: the greatest, and the sum of what is left when it is taken out.
+#[derive(Clone, Copy)]
+pub struct Exponentials<C>(std::marker::PhantomData<fn(C)>);
+
+/// The exponentials of elements loaded as `C`.
+pub fn exponentials<C: Real>() -> Exponentials<C> {
+    Exponentials(std::marker::PhantomData)
+}
+
+/// What is taken out of exponents whose greatest is `greatest`.
+#[inline(always)]
+pub(super) fn shift<C: Real>(greatest: C) -> C {
+    if greatest == C::LEAST || greatest == C::GREATEST { C::ZERO } else { greatest }
+}
+
+impl<C: Real> Exponentials<C> {
+    /// The logarithm of the sum.
+    pub fn end(acc: (C, C)) -> C {
+        acc.1.ln().add(shift(acc.0))
+    }
+}
+
+impl<C: Real> Fold for Exponentials<C> {
+    type In = C;
+    type Acc = (C, C);
+
+    #[inline(always)]
+    fn start(&self) -> (C, C) {
+        (C::LEAST, C::ZERO)
+    }
+
+    #[inline(always)]
+    fn step(&self, acc: (C, C), value: C, _at: usize) -> (C, C) {
+        self.merge(acc, (value, value.sub(shift(value)).exp()))
+    }
+
+    #[inline(always)]
+    fn strip(&self, values: &[C], _at: usize) -> (C, C) {
+        let greatest = folded(values, C::LEAST, |x| x, C::greatest);
+        let out = shift(greatest);
+        (greatest, folded(values, C::ZERO, |x| x.sub(out).exp(), C::add))
+    }
+
+    #[inline(always)]
+    fn merge(&self, a: (C, C), b: (C, C)) -> (C, C) {
+        let greatest = a.0.greatest(b.0);
+        let out = shift(greatest);
+        let scaled = |one: (C, C)| {
+            if one.1 == C::ZERO { C::ZERO } else { one.1.mul(shift(one.0).sub(out).exp()) }
+        };
+        (greatest, scaled(a).add(scaled(b)))
+    }
+}

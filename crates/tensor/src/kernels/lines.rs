@@ -1,0 +1,145 @@
+//! Lines: all elements of several tensors along one dimension, for kernels that look at a line more than once.
+
+use super::element::Compute;
+use super::map::SMALL;
+use super::reduce::fetch;
+use super::strip::{store, vectorised};
+use super::walk::Walk;
+use crate::team::{Team, split};
+use crate::{DType, Layout, View, ViewMut};
+use std::ops::Range;
+
+/// Elements that a kernel holds of one line, or of several short ones.
+pub(super) const HELD: usize = 2048;
+
+/// The lines of `N` tensors of the same sizes along one dimension. A line is read before it is written, so an
+/// input may be the output itself.
+pub(super) struct Lines<'v, const N: usize> {
+    views: [View<'v>; N],
+    others: Walk<N>,
+    length: usize,
+    strides: [isize; N],
+    /// Neighbouring lines lie closer together than the elements of one.
+    pub columns: bool,
+}
+
+impl<'v, const N: usize> Lines<'v, N> {
+    pub fn new(views: [View<'v>; N], dim: usize) -> Lines<'v, N> {
+        let views = views.map(|view| match view.rank() {
+            0 => view.seen(view.layout().with(0)).expect("one element"),
+            _ => view,
+        });
+        let others: [Layout; N] = views.map(|view| view.layout().without(dim));
+        let others = Walk::new(std::array::from_fn(|i| &others[i]));
+        let strides = views.map(|view| view.strides()[dim]);
+        let length = views[0].dims()[dim];
+        let near = others.inner_strides()[0].abs();
+        let columns = length > 1 && others.inner() > 1 && near != 0 && near < strides[0].abs();
+        Lines { views, others, length, strides, columns }
+    }
+
+    /// The number of elements of a line.
+    pub fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Spreads the lines over the team.
+    pub fn spread(&self, team: &dyn Team, body: impl Fn(Range<usize>) + Sync) {
+        let grain = if self.columns { 16 } else { 1 };
+        let least = (SMALL / 8 / self.length.max(1)).max(grain);
+        split(team, self.others.count(), grain, least, |range| vectorised(|| body(range)));
+    }
+
+    /// Calls `visit` with the offsets of each line of a range.
+    #[inline(always)]
+    pub fn each(&self, range: Range<usize>, mut visit: impl FnMut([isize; N])) {
+        let steps = self.others.inner_strides();
+        self.others.runs(range, usize::MAX, |offsets, count| {
+            for i in 0..count as isize {
+                visit(std::array::from_fn(|at| offsets[at] + i * steps[at]));
+            }
+        });
+    }
+
+    /// Calls `visit` with the offsets of the first of at most `most` neighbouring lines, and their number.
+    #[inline(always)]
+    pub fn groups(&self, range: Range<usize>, most: usize, visit: impl FnMut([isize; N], usize)) {
+        self.others.runs(range, most, visit);
+    }
+
+    /// Loads elements `from..` of the line at `offsets` of one tensor.
+    #[inline(always)]
+    pub fn load<C: Compute>(&self, which: usize, offsets: [isize; N], from: usize, into: &mut [C]) {
+        debug_assert!(from + into.len() <= self.length);
+        let (view, stride) = (&self.views[which], self.strides[which]);
+        let offset = offsets[which] + from as isize * stride;
+        // SAFETY: inside the line, which the walk took from the view.
+        unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
+    }
+
+    /// Loads the elements at one place of neighbouring lines of one tensor.
+    #[inline(always)]
+    pub fn load_row<C: Compute>(
+        &self,
+        which: usize,
+        offsets: [isize; N],
+        place: usize,
+        into: &mut [C],
+    ) {
+        let (view, stride) = (&self.views[which], self.others.inner_strides()[which]);
+        let offset = offsets[which] + place as isize * self.strides[which];
+        // SAFETY: as above; the lines are neighbours in one run of the walk.
+        unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
+    }
+
+    /// Stores elements `from..` of a line of the output, which is the tensor `which`.
+    #[inline(always)]
+    pub fn store<C: Compute>(
+        &self,
+        out: &ViewMut<'_>,
+        which: usize,
+        offsets: [isize; N],
+        from: usize,
+        values: &[C],
+    ) {
+        debug_assert!(out.address() == self.views[which].address());
+        let stride = self.strides[which];
+        let offset = offsets[which] + from as isize * stride;
+        // SAFETY: inside the line, and `out` is that view.
+        unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
+    }
+
+    /// Stores elements at one place of neighbouring lines.
+    #[inline(always)]
+    pub fn store_row<C: Compute>(
+        &self,
+        out: &ViewMut<'_>,
+        which: usize,
+        offsets: [isize; N],
+        place: usize,
+        values: &[C],
+    ) {
+        let stride = self.others.inner_strides()[which];
+        let offset = offsets[which] + place as isize * self.strides[which];
+        // SAFETY: as above.
+        unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
+    }
+}
+
+/// # Safety
+/// The element at `offset` belongs to the view.
+#[inline(always)]
+unsafe fn at(view: &View<'_>, offset: isize) -> *const u8 {
+    // SAFETY: as the caller vouches.
+    unsafe { view.first().offset(offset * view.item() as isize) }
+}
+
+/// Stores a strip; compiled once for each type.
+///
+/// # Safety
+/// The elements are writable.
+#[inline(never)]
+pub(super) unsafe fn put<C: Compute>(dtype: DType, to: *mut u8, stride: isize, values: &[C]) {
+    // SAFETY: as the caller vouches.
+    vectorised(|| unsafe { store(dtype, to, stride, values) });
+}

@@ -1,0 +1,242 @@
+//! Normalisation of lines: to mean 0 and variance 1, or to a mean square of 1; and the gradients.
+
+use super::element::Compute;
+use super::fold::{Moments, folded};
+use super::lines::{HELD, Lines, put};
+use super::math::Real;
+use super::reduce::{CHUNK, fetch};
+use crate::team::{Team, share};
+use crate::{DType, View, ViewMut};
+
+/// How lines are normalised.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Norm {
+    /// Their mean is taken off, and they are divided by the root of their variance.
+    Layer,
+    /// They are divided by the root of their mean square.
+    RootMeanSquare,
+}
+
+/// What the elements of a line are multiplied by and then raised by; 1 and 0 when absent. One dimension.
+#[derive(Clone, Copy)]
+pub struct Affine<'v> {
+    /// Factors.
+    pub weight: Option<View<'v>>,
+    /// Terms.
+    pub bias: Option<View<'v>>,
+}
+
+/// A piece of the factors or terms.
+#[inline(always)]
+fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &mut [C]) {
+    let Some(view) = view else {
+        return into.fill(otherwise);
+    };
+    assert!(view.rank() == 1 && from + into.len() <= view.count());
+    let offset = from as isize * view.strides()[0] * view.item() as isize;
+    // SAFETY: inside the one dimension of the view.
+    unsafe { fetch(view.dtype(), view.first().offset(offset), view.strides()[0], into) };
+}
+
+/// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
+/// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
+#[allow(clippy::too_many_arguments)]
+pub fn normalise<C: Real>(
+    team: &dyn Team,
+    norm: Norm,
+    y: ViewMut<'_>,
+    x: View<'_>,
+    affine: Affine<'_>,
+    mean: Option<ViewMut<'_>>,
+    scale: Option<ViewMut<'_>>,
+    epsilon: f64,
+) {
+    let or_y = |view: &Option<ViewMut<'_>>| view.map_or(y.view(), |view| view.view());
+    let lines = Lines::new([y.view(), x, or_y(&mean), or_y(&scale)], 1);
+    let length = lines.length();
+    lines.spread(team, |range| {
+        let (mut held, mut weights, mut terms) = ([C::ZERO; HELD], [C::ONE; HELD], [C::ZERO; HELD]);
+        let fits = length <= HELD;
+        if fits {
+            piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
+            piece(&affine.bias, 0, C::ZERO, &mut terms[..length]);
+        }
+        lines.each(range, |offsets| {
+            let mut all = Moments::default();
+            let mut squares = 0.0;
+            for from in (0..length).step_by(HELD) {
+                let held = &mut held[..HELD.min(length - from)];
+                lines.load(1, offsets, from, held);
+                match norm {
+                    Norm::Layer => all = all.with(Moments::of(held)),
+                    Norm::RootMeanSquare => {
+                        squares += folded(held, C::ZERO, |x| x.mul(x), C::add).to_f64();
+                    }
+                }
+            }
+            let spread = if norm == Norm::Layer { all.squares } else { squares };
+            let (middle, factor) = (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
+            if let Some(mean) = &mean {
+                lines.store(mean, 2, offsets, 0, &[middle]);
+            }
+            if let Some(scale) = &scale {
+                lines.store(scale, 3, offsets, 0, &[factor]);
+            }
+            for from in (0..length).step_by(HELD) {
+                let here = HELD.min(length - from);
+                let held = &mut held[..here];
+                if !fits {
+                    lines.load(1, offsets, from, held);
+                    piece(&affine.weight, from, C::ONE, &mut weights[..here]);
+                    piece(&affine.bias, from, C::ZERO, &mut terms[..here]);
+                }
+                for ((x, weight), term) in held.iter_mut().zip(&weights).zip(&terms) {
+                    *x = x.sub(middle).mul(factor).mul(*weight).add(*term);
+                }
+                lines.store(&y, 0, offsets, from, held);
+            }
+        });
+    });
+}
+
+/// Into how many parts the rows are cut for the gradients of factors and terms:
+/// `min(32, rows, elements / 32768)`, at least 1.
+pub fn parts(rows: usize, length: usize) -> usize {
+    32.min(rows).min(rows * length / CHUNK).max(1)
+}
+
+/// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
+/// gives to the gradients of factors and of terms. `mean` and `scale` have the sizes of `x`, repeated.
+#[allow(clippy::too_many_arguments)]
+pub fn normalise_backward<C: Real>(
+    team: &dyn Team,
+    norm: Norm,
+    dx: Option<ViewMut<'_>>,
+    dy: View<'_>,
+    x: View<'_>,
+    mean: Option<View<'_>>,
+    scale: View<'_>,
+    weight: Option<View<'_>>,
+    sums: ViewMut<'_>,
+) {
+    let out = dx.map_or(dy, |dx| dx.view());
+    let lines = Lines::new([out, dy, x, mean.unwrap_or(scale), scale], 1);
+    let (rows, length) = (x.dims()[0], lines.length());
+    let count = sums.dims()[1];
+    assert!(sums.is_contiguous() && sums.dtype() == C::DTYPE && sums.dims() == [2, count, length]);
+    let piece_of = |which: usize, part: usize, from: usize| {
+        let at = ((which * count + part) * length + from) * sums.item();
+        // SAFETY: inside the sums.
+        unsafe { sums.first_mut().add(at) }
+    };
+    team.run(count, &|part| {
+        super::strip::vectorised(|| {
+            let (mut grads, mut held, mut weights) = ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
+            let (mut factors, mut terms) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+            let fits = length <= HELD;
+            for from in (0..length).step_by(HELD) {
+                let here = HELD.min(length - from);
+                // SAFETY: inside the sums, which nobody else writes for this part.
+                unsafe {
+                    put(C::DTYPE, piece_of(0, part, from), 1, &factors[..here]);
+                    put(C::DTYPE, piece_of(1, part, from), 1, &terms[..here]);
+                }
+            }
+            if fits {
+                piece(&weight, 0, C::ONE, &mut weights[..length]);
+            }
+            lines.each(share(rows, 1, count, part), |offsets| {
+                let (mut middle, mut factor) = ([C::ZERO], [C::ZERO]);
+                if norm == Norm::Layer {
+                    lines.load(3, offsets, 0, &mut middle);
+                }
+                lines.load(4, offsets, 0, &mut factor);
+                let ([middle], [factor]) = (middle, factor);
+                let (mut total, mut product) = (C::ZERO, C::ZERO);
+                for from in (0..length).step_by(HELD) {
+                    let here = HELD.min(length - from);
+                    let (grads, held) = (&mut grads[..here], &mut held[..here]);
+                    let (factors, terms) = (&mut factors[..here], &mut terms[..here]);
+                    lines.load(1, offsets, from, grads);
+                    lines.load(2, offsets, from, held);
+                    if !fits {
+                        piece(&weight, from, C::ONE, &mut weights[..here]);
+                        // SAFETY: as above.
+                        unsafe {
+                            fetch(C::DTYPE, piece_of(0, part, from), 1, factors);
+                            fetch(C::DTYPE, piece_of(1, part, from), 1, terms);
+                        }
+                    }
+                    held.iter_mut().for_each(|x| *x = x.sub(middle).mul(factor));
+                    for ((sum, g), x) in factors.iter_mut().zip(grads.iter()).zip(held.iter()) {
+                        *sum = sum.add(g.mul(*x));
+                    }
+                    for (sum, g) in terms.iter_mut().zip(grads.iter()) {
+                        *sum = sum.add(*g);
+                    }
+                    for (g, weight) in grads.iter_mut().zip(&weights) {
+                        *g = g.mul(*weight);
+                    }
+                    total = total.add(folded(grads, C::ZERO, |g| g, C::add));
+                    product = product.add(products(grads, held));
+                    if !fits {
+                        // SAFETY: as above.
+                        unsafe {
+                            put(C::DTYPE, piece_of(0, part, from), 1, factors);
+                            put(C::DTYPE, piece_of(1, part, from), 1, terms);
+                        }
+                    }
+                }
+                let Some(dx) = &dx else {
+                    return;
+                };
+                let share = C::ONE.div(C::of(length as f64));
+                let (total, product) = (total.mul(share), product.mul(share));
+                let total = if norm == Norm::Layer { total } else { C::ZERO };
+                for from in (0..length).step_by(HELD) {
+                    let here = HELD.min(length - from);
+                    let (grads, held) = (&mut grads[..here], &mut held[..here]);
+                    if !fits {
+                        lines.load(1, offsets, from, grads);
+                        lines.load(2, offsets, from, held);
+                        piece(&weight, from, C::ONE, &mut weights[..here]);
+                        for ((g, x), weight) in grads.iter_mut().zip(held.iter_mut()).zip(&weights) {
+                            *x = x.sub(middle).mul(factor);
+                            *g = g.mul(*weight);
+                        }
+                    }
+                    for (g, x) in grads.iter_mut().zip(held.iter()) {
+                        *g = g.sub(total).sub(x.mul(product)).mul(factor);
+                    }
+                    lines.store(dx, 0, offsets, from, grads);
+                }
+            });
+            if fits {
+                // SAFETY: as above.
+                unsafe {
+                    put(C::DTYPE, piece_of(0, part, 0), 1, &factors[..length]);
+                    put(C::DTYPE, piece_of(1, part, 0), 1, &terms[..length]);
+                }
+            }
+        });
+    });
+}
+
+/// The sum of products of two strips.
+#[inline(always)]
+fn products<C: Real>(a: &[C], b: &[C]) -> C {
+    let mut lanes = [C::ZERO; 16];
+    let ((a, rest_a), (b, rest_b)) = (a.as_chunks::<16>(), b.as_chunks::<16>());
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..16 {
+            lanes[lane] = lanes[lane].add(a[lane].mul(b[lane]));
+        }
+    }
+    let rest = rest_a.iter().zip(rest_b).fold(C::ZERO, |sum, (a, b)| sum.add(a.mul(*b)));
+    folded(&lanes, C::ZERO, |x| x, C::add).add(rest)
+}
+
+/// The type that sums of gradients are kept in for elements of a type.
+pub fn sum_type(dtype: DType) -> DType {
+    if dtype == DType::Double { DType::Double } else { DType::Float }
+}

@@ -1,0 +1,424 @@
+//! Reductions: many elements of a tensor become one, by a [`Fold`].
+//!
+//! Lines along the reduced dimensions are taken as strips where they lie closest together; where the kept
+//! dimensions do, many results are made side by side. Both orders, and the parts that one long reduction is
+//! cut into, follow from the layout alone, so results do not depend on the number of threads.
+
+use super::element::{Compute, Element};
+use super::map::SMALL;
+use super::strip::{STRIP, load, store_one, vectorised};
+use super::walk::Walk;
+use crate::layout::{Dims, Strides};
+use crate::team::{Team, share, split};
+use crate::{DType, Layout, View, ViewMut};
+use std::mem::{MaybeUninit, size_of};
+use std::ops::Range;
+
+/// What makes one value of many. `merge` is associative up to rounding, and `start` changes nothing.
+pub trait Fold: Copy + Send + Sync + 'static {
+    /// The type elements are loaded as.
+    type In: Compute;
+    /// What is known of the elements seen so far.
+    type Acc: Copy + Send + Sync;
+    /// Whether the places of elements matter.
+    const PLACED: bool = false;
+    /// Nothing seen.
+    fn start(&self) -> Self::Acc;
+    /// One element more, at place `at` of the reduced dimensions.
+    fn step(&self, acc: Self::Acc, value: Self::In, at: usize) -> Self::Acc;
+    /// A strip of elements, the first at place `at`.
+    fn strip(&self, values: &[Self::In], at: usize) -> Self::Acc;
+    /// Both together.
+    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+}
+
+/// A reduction is cut into parts of at least so many elements.
+pub const CHUNK: usize = 32 * 1024;
+const MOST_PARTS: usize = 32;
+const MANY: usize = 1024;
+const BLOCK: usize = 64;
+
+/// A layout cut into the dimensions that stay and those that are reduced away.
+#[derive(Clone, Copy)]
+pub struct Cut {
+    kept: Layout,
+    over: Layout,
+}
+
+impl Cut {
+    /// The cut of a layout; `axes[i]` tells whether dimension i is reduced.
+    pub fn new(whole: &Layout, axes: &[bool]) -> Cut {
+        let part = |wanted: bool| {
+            let of = |at: &usize| axes[*at] == wanted;
+            let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
+            let strides: Strides =
+                (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
+            Layout::strided(whole.dtype, &dims, &strides, 0)
+        };
+        Cut { kept: part(false), over: part(true) }
+    }
+
+    /// The sizes that stay.
+    pub fn kept(&self) -> &[usize] {
+        self.kept.dims()
+    }
+
+    /// How many elements become one.
+    pub fn count(&self) -> usize {
+        self.over.count()
+    }
+
+    /// How many parts each result is made of: `min(32, ceil(1024 / kept), elements / 32768)`, at least 1,
+    /// at most one for each element that is reduced.
+    pub fn parts(&self) -> usize {
+        let (kept, over) = (self.kept.count(), self.over.count());
+        let wanted = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
+        wanted.min(over).max(1)
+    }
+
+    /// Bytes for the parts: one accumulator for each part of each result; none when there is one part.
+    pub fn partials<F: Fold>(&self) -> usize {
+        match self.parts() {
+            1 => 0,
+            parts => parts * self.kept.count() * size_of::<F::Acc>(),
+        }
+    }
+}
+
+struct Machine<'v, F> {
+    a: View<'v>,
+    fold: F,
+    kept: Walk<3>,
+    over: Walk<1>,
+    columns: bool,
+    narrow: Option<usize>,
+}
+
+/// Reduces `a`, which has the layout that `cut` was made of. Each result goes through `end` to the outputs,
+/// which have the sizes that stay. `partial` has [`Cut::partials`] bytes.
+pub fn reduce<F: Fold, R: Compute, S: Compute>(
+    team: &dyn Team,
+    a: View<'_>,
+    cut: &Cut,
+    fold: F,
+    partial: Option<ViewMut<'_>>,
+    outs: (ViewMut<'_>, Option<ViewMut<'_>>),
+    end: impl Fn(F::Acc) -> (R, S) + Sync,
+) {
+    let second = outs.1.unwrap_or(outs.0);
+    let kept = Walk::new([&cut.kept, outs.0.layout(), second.layout()]);
+    let machine = Machine::new(a, cut, fold, kept);
+    machine.run(team, cut.parts(), partial, &|[_, o, s], acc| {
+        let (first, other) = end(acc);
+        // SAFETY: walks stay inside their layouts, which the outputs have.
+        unsafe {
+            store_at(&outs.0, o, first);
+            if let Some(second) = &outs.1 {
+                store_at(second, s, other);
+            }
+        }
+    });
+}
+
+/// # Safety
+/// The element at `offset` belongs to the view.
+#[inline(never)]
+unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        let to = out.first_mut().offset(offset * out.item() as isize);
+        if out.dtype() == R::DTYPE && R::DTYPE != DType::Bool {
+            return to.cast::<R>().write_unaligned(value);
+        }
+        store_one(out.dtype(), to, value);
+    }
+}
+
+/// Accumulators in a workspace; each is touched by one thread at a time.
+struct Room<Acc> {
+    first: *mut Acc,
+    count: usize,
+}
+
+// SAFETY: as the type's contract has it.
+unsafe impl<Acc: Send> Sync for Room<Acc> {}
+
+impl<Acc: Copy> Room<Acc> {
+    fn over(bytes: &ViewMut<'_>, count: usize) -> Room<Acc> {
+        assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Acc>());
+        Room { first: bytes.first_mut().cast(), count }
+    }
+
+    fn put(&self, at: usize, acc: Acc) {
+        assert!(at < self.count);
+        // SAFETY: inside the bytes.
+        unsafe { self.first.add(at).write_unaligned(acc) }
+    }
+
+    fn get(&self, at: usize) -> Acc {
+        assert!(at < self.count);
+        // SAFETY: inside the bytes, and put before.
+        unsafe { self.first.add(at).read_unaligned() }
+    }
+}
+
+/// Sums of sums: merges results of equal weight, so that rounding grows with the logarithm of their number.
+struct Pile<F: Fold> {
+    fold: F,
+    levels: [MaybeUninit<F::Acc>; 48],
+    count: u64,
+}
+
+impl<F: Fold> Pile<F> {
+    #[inline(always)]
+    fn new(fold: F) -> Pile<F> {
+        Pile { fold, levels: [MaybeUninit::uninit(); 48], count: 0 }
+    }
+
+    #[inline(always)]
+    fn push(&mut self, mut acc: F::Acc) {
+        let mut level = 0;
+        while self.count >> level & 1 == 1 {
+            // SAFETY: a bit of the count says that the level is set.
+            acc = self.fold.merge(unsafe { self.levels[level].assume_init() }, acc);
+            level += 1;
+        }
+        self.levels[level].write(acc);
+        self.count += 1;
+    }
+
+    #[inline(always)]
+    fn total(self) -> F::Acc {
+        let mut total: Option<F::Acc> = None;
+        for level in 0..48 {
+            if self.count >> level == 0 {
+                break;
+            }
+            if self.count >> level & 1 == 1 {
+                // SAFETY: as above.
+                let acc = unsafe { self.levels[level].assume_init() };
+                total = Some(total.map_or(acc, |total| self.fold.merge(acc, total)));
+            }
+        }
+        total.unwrap_or_else(|| self.fold.start())
+    }
+}
+
+/// Loads a strip that cannot be borrowed; apart from the folds, so that it is compiled once for each type.
+#[inline(never)]
+pub(super) unsafe fn fetch<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
+    // SAFETY: as the caller vouches.
+    vectorised(|| unsafe { load(dtype, from, stride, into) });
+}
+
+/// Elements of a view as a strip, borrowed where they lie as they are needed.
+///
+/// # Safety
+/// The elements belong to the view, and nobody writes them while the strip is used.
+#[inline(always)]
+pub(super) unsafe fn taken<'s, C: Compute>(
+    view: &View<'_>,
+    offset: isize,
+    stride: isize,
+    length: usize,
+    room: &'s mut [MaybeUninit<C>; STRIP],
+) -> &'s [C] {
+    // SAFETY: as the caller vouches.
+    let from = unsafe { view.first().offset(offset * view.item() as isize) };
+    if stride == 1
+        && view.dtype() == C::DTYPE
+        && C::DTYPE != DType::Bool
+        && from.cast::<C>().is_aligned()
+    {
+        // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
+        return unsafe { std::slice::from_raw_parts(from.cast(), length) };
+    }
+    let room = &mut room[..length];
+    // SAFETY: compute types are plain numbers, and loading writes each before it is read.
+    unsafe {
+        std::ptr::write_bytes(room.as_mut_ptr(), 0, if C::DTYPE == DType::Bool { length } else { 0 });
+        let room = &mut *(room as *mut [MaybeUninit<C>] as *mut [C]);
+        fetch(view.dtype(), from, stride, room);
+        room
+    }
+}
+
+/// Takes a result: its number, the offsets of its elements, what was made.
+type Emit<'e, Acc> = &'e dyn Fn(usize, [isize; 3], Acc);
+
+impl<'v, F: Fold> Machine<'v, F> {
+    fn new(a: View<'v>, cut: &Cut, fold: F, kept: Walk<3>) -> Machine<'v, F> {
+        let over = Walk::new([&cut.over]);
+        let least = |layout: &Layout| {
+            let sizes = layout.dims().iter().zip(layout.strides());
+            sizes.filter(|(n, s)| **n > 1 && **s != 0).map(|(_, s)| s.abs()).min()
+        };
+        let columns = match (least(&cut.kept), least(&cut.over)) {
+            (Some(kept), Some(over)) => kept < over,
+            (Some(_), None) => true,
+            _ => false,
+        };
+        let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
+        let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
+        let behind = over.inner_strides() == [width as isize];
+        let narrow = columns && !F::PLACED && F::In::DTYPE == DType::Float;
+        let narrow = narrow && width <= STRIP / 4 && lies_flat && behind;
+        Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
+    }
+
+    fn run(
+        &self,
+        team: &dyn Team,
+        parts: usize,
+        partial: Option<ViewMut<'_>>,
+        store: &(dyn Fn([isize; 3], F::Acc) + Sync),
+    ) {
+        let (results, reduced) = (self.kept.count(), self.over.count());
+        if let (2.., Some(partial)) = (parts, partial) {
+            let room = Room::<F::Acc>::over(&partial, parts * results);
+            team.run(parts, &|part| {
+                let range = share(reduced, 16, parts, part);
+                self.sweep(0..results, range, &|k, _, acc| room.put(part * results + k, acc));
+            });
+            return self.each(0..results, |k, offsets| {
+                let all = (1..parts).fold(room.get(k), |acc, part| {
+                    self.fold.merge(acc, room.get(part * results + k))
+                });
+                store(offsets, all);
+            });
+        }
+        let (grain, least) = match (self.narrow, self.columns) {
+            (Some(width), _) => (width, results),
+            (None, true) => (64, (SMALL / reduced.max(1)).max(64)),
+            (None, false) => (1, SMALL / reduced.max(1)),
+        };
+        split(team, results, grain, least.max(1), |range| {
+            self.sweep(range, 0..reduced, &|_, offsets, acc| store(offsets, acc));
+        });
+    }
+
+    /// Calls `emit` with each result of `kept` over the elements of `over`.
+    #[inline(never)]
+    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+        match F::In::DTYPE {
+            DType::Float => vectorised(|| match (self.narrow, self.columns) {
+                (Some(width), _) => self.flat(width, over, emit),
+                (None, true) => self.side_by_side(kept, over, emit),
+                (None, false) => self.lines(kept, over, emit),
+            }),
+            _ if self.columns => self.side_by_side(kept, over, emit),
+            _ => self.lines(kept, over, emit),
+        }
+    }
+
+    /// Calls `visit` with number and offsets of each result.
+    #[inline(always)]
+    fn each(&self, kept: Range<usize>, mut visit: impl FnMut(usize, [isize; 3])) {
+        let steps = self.kept.inner_strides();
+        let mut k = kept.start;
+        self.kept.runs(kept, usize::MAX, |offsets, length| {
+            for i in 0..length as isize {
+                visit(k, std::array::from_fn(|at| offsets[at] + i * steps[at]));
+                k += 1;
+            }
+        });
+    }
+
+    #[inline(always)]
+    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+        let mut room = [MaybeUninit::uninit(); STRIP];
+        let [stride] = self.over.inner_strides();
+        let single = self.over.inner() == self.over.count();
+        self.each(kept, |k, offsets| {
+            let mut at = over.start;
+            if single && over.len() <= STRIP {
+                let start = offsets[0] + at as isize * stride;
+                // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
+                let values = unsafe { taken(&self.a, start, stride, over.len(), &mut room) };
+                return emit(k, offsets, self.fold.strip(values, at));
+            }
+            let mut pile = Pile::new(self.fold);
+            self.over.runs(over.clone(), STRIP, |[offset], length| {
+                // SAFETY: as above.
+                let values =
+                    unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut room) };
+                pile.push(self.fold.strip(values, at));
+                at += length;
+            });
+            emit(k, offsets, pile.total());
+        });
+    }
+
+    #[inline(always)]
+    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+        let mut room = [MaybeUninit::uninit(); STRIP];
+        let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
+        let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
+        let mut k = kept.start;
+        self.kept.runs(kept, STRIP, |offsets, width| {
+            let (block, totals) = (&mut block[..width], &mut totals[..width]);
+            block.fill(self.fold.start());
+            totals.fill(self.fold.start());
+            let (mut at, mut filled) = (over.start, 0);
+            self.over.runs(over.clone(), usize::MAX, |[offset], length| {
+                for row in 0..length as isize {
+                    let start = offsets[0] + offset + row * far;
+                    // SAFETY: walks stay inside their layouts; results are written later.
+                    let values = unsafe { taken(&self.a, start, steps[0], width, &mut room) };
+                    for (acc, value) in block.iter_mut().zip(values) {
+                        *acc = self.fold.step(*acc, *value, at);
+                    }
+                    at += 1;
+                    filled += 1;
+                    if filled == BLOCK {
+                        self.drain(block, totals);
+                        filled = 0;
+                    }
+                }
+            });
+            self.drain(block, totals);
+            for (i, total) in totals.iter().enumerate() {
+                emit(k, std::array::from_fn(|at| offsets[at] + i as isize * steps[at]), *total);
+                k += 1;
+            }
+        });
+    }
+
+    /// Few columns that lie one row behind the other: several rows are taken as one.
+    #[inline(always)]
+    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+        let mut room = [MaybeUninit::uninit(); STRIP];
+        let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
+        let wide = STRIP / width * width;
+        let (mut at, end) = (over.start * width, over.end * width);
+        let mut filled = 0;
+        while at < end {
+            let length = wide.min(end - at);
+            // SAFETY: the elements of these rows lie one after the other; results are written later.
+            let values = unsafe { taken(&self.a, at as isize, 1, length, &mut room) };
+            for (acc, value) in block[..length].iter_mut().zip(values) {
+                *acc = self.fold.step(*acc, *value, 0);
+            }
+            at += length;
+            filled += 1;
+            if filled == BLOCK {
+                self.drain(&mut block, &mut totals);
+                filled = 0;
+            }
+        }
+        self.drain(&mut block, &mut totals);
+        self.each(0..width, |k, offsets| {
+            let column = totals[..wide].iter().skip(k).step_by(width);
+            let total = column.fold(self.fold.start(), |acc, one| self.fold.merge(acc, *one));
+            emit(k, offsets, total);
+        });
+    }
+
+    #[inline(always)]
+    fn drain(&self, block: &mut [F::Acc], totals: &mut [F::Acc]) {
+        for (acc, total) in block.iter_mut().zip(totals) {
+            *total = self.fold.merge(*total, *acc);
+            *acc = self.fold.start();
+        }
+    }
+}

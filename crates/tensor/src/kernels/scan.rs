@@ -1,0 +1,95 @@
+//! Scans: what has been seen so far, at each place of a line.
+
+use super::lines::{HELD, Lines};
+use super::number::Number;
+use crate::team::Team;
+use crate::{View, ViewMut};
+use std::ops::Range;
+
+const TILE: usize = 256;
+
+/// `out[i] = merge(start, a[0], .., a[i])` along a dimension, in `C`; without `a[i]` itself if `exclusive`.
+/// Sizes are equal; `a` is `out` itself or apart.
+pub fn scan<C: Number>(
+    team: &dyn Team,
+    out: ViewMut<'_>,
+    a: View<'_>,
+    dim: usize,
+    exclusive: bool,
+    start: C,
+    merge: impl Fn(C, C) -> C + Sync,
+) {
+    let lines = Lines::new([out.view(), a], dim);
+    lines.spread(team, |range| match lines.columns {
+        true => {
+            let (mut row, mut sums) = ([start; TILE], [start; TILE]);
+            lines.groups(range, TILE, |offsets, width| {
+                let (row, sums) = (&mut row[..width], &mut sums[..width]);
+                sums.fill(start);
+                for place in 0..lines.length() {
+                    lines.load_row(1, offsets, place, row);
+                    for (sum, x) in sums.iter_mut().zip(row.iter_mut()) {
+                        let next = merge(*sum, *x);
+                        *x = if exclusive { *sum } else { next };
+                        *sum = next;
+                    }
+                    lines.store_row(&out, 0, offsets, place, row);
+                }
+            });
+        }
+        false => {
+            let mut held = [start; HELD];
+            lines.each(range, |offsets| {
+                let mut sum = start;
+                for from in (0..lines.length()).step_by(HELD) {
+                    let held = &mut held[..HELD.min(lines.length() - from)];
+                    lines.load(1, offsets, from, held);
+                    for x in held.iter_mut() {
+                        let next = merge(sum, *x);
+                        *x = if exclusive { sum } else { next };
+                        sum = next;
+                    }
+                    lines.store(&out, 0, offsets, from, held);
+                }
+            });
+        }
+    });
+}
+
+/// The greatest (or least) so far and its last place, along a dimension. NaN stays once it is seen. Sizes are
+/// equal; `a` may be `values` itself.
+pub fn extremes<C: Number>(
+    team: &dyn Team,
+    values: ViewMut<'_>,
+    places: ViewMut<'_>,
+    a: View<'_>,
+    dim: usize,
+    greatest: bool,
+) {
+    let lines = Lines::new([values.view(), places.view(), a], dim);
+    let length = lines.length();
+    lines.spread(team, |range: Range<usize>| {
+        let (mut held, mut found) = ([C::ZERO; HELD], [0i64; HELD]);
+        lines.each(range, |offsets| {
+            let mut best: Option<(C, i64)> = None;
+            for from in (0..length).step_by(HELD) {
+                let here = HELD.min(length - from);
+                lines.load(2, offsets, from, &mut held[..here]);
+                for (i, (x, place)) in held.iter_mut().zip(&mut found).take(here).enumerate() {
+                    let new = match best {
+                        None => true,
+                        Some((old, _)) => {
+                            x.is_nan()
+                                || (!old.is_nan() && if greatest { *x >= old } else { *x <= old })
+                        }
+                    };
+                    let now = if new { (*x, (from + i) as i64) } else { best.unwrap_or((*x, 0)) };
+                    best = Some(now);
+                    (*x, *place) = now;
+                }
+                lines.store(&values, 0, offsets, from, &held[..here]);
+                lines.store(&places, 1, offsets, from, &found[..here]);
+            }
+        });
+    });
+}

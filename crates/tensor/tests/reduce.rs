@@ -1,0 +1,212 @@
+//! Reductions against a plain loop, over random sizes, strides and types.
+
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
+use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::{DType, Layout, View, ViewMut};
+use half::f16;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+/// Four parts at once, on one thread, the last first.
+struct Backwards;
+
+impl Team for Backwards {
+    fn width(&self) -> usize {
+        4
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        (0..parts).rev().for_each(body);
+    }
+}
+
+fn cells(bytes: Vec<u8>) -> Vec<Cell<u8>> {
+    bytes.into_iter().map(Cell::new).collect()
+}
+
+fn numbers<const N: usize, T>(cells: &[Cell<u8>], from: fn([u8; N]) -> T) -> Vec<T> {
+    let bytes: Vec<u8> = cells.iter().map(Cell::get).collect();
+    bytes.chunks_exact(N).map(|one| from(one.try_into().unwrap())).collect()
+}
+
+/// Sizes, an order of dimensions in memory, steps, and which dimensions go.
+fn shape() -> impl Strategy<Value = (Vec<usize>, Vec<usize>, usize, Vec<bool>)> {
+    (0usize..5).prop_flat_map(|rank| {
+        let order = Just((0..rank).collect::<Vec<usize>>()).prop_shuffle();
+        let sizes = prop::collection::vec(prop_oneof![9 => 1usize..7, 1 => 0usize..40], rank);
+        (sizes, order, 1usize..3, prop::collection::vec(any::<bool>(), rank))
+    })
+}
+
+/// The layout, and the elements that its storage has.
+fn strided(sizes: &[usize], order: &[usize], step: usize, dtype: DType) -> (Layout, usize) {
+    let mut strides = vec![0isize; sizes.len()];
+    let mut next = step;
+    for at in order.iter().rev() {
+        strides[*at] = next as isize;
+        next *= sizes[*at].max(1);
+    }
+    (Layout::strided(dtype, sizes, &strides, 0), next)
+}
+
+/// For each result, the offsets of what it is made of, in order of positions.
+fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
+    let rank = layout.rank();
+    let dims = layout.dims();
+    let kept: usize = (0..rank).filter(|at| !axes[*at]).map(|at| dims[at]).product();
+    let mut groups = vec![Vec::new(); kept];
+    for position in 0..layout.count() {
+        let (mut rest, mut offset, mut group, mut scale) = (position, 0isize, 0, 1);
+        for at in (0..rank).rev() {
+            let place = rest % dims[at];
+            rest /= dims[at];
+            offset += place as isize * layout.strides()[at];
+            if !axes[at] {
+                group += place * scale;
+                scale *= dims[at];
+            }
+        }
+        groups[group].push(offset as usize);
+    }
+    groups
+}
+
+fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
+    team: &dyn Team,
+    a: View<'_>,
+    axes: &[bool],
+    fold: F,
+    end: impl Fn(F::Acc) -> (R, i64) + Sync,
+    dtypes: (DType, DType),
+) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
+    let cut = Cut::new(a.layout(), axes);
+    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, cut.kept()));
+    let rooms = outs.map(|out| cells(vec![0xee; out.bytes()]));
+    let views = [0, 1].map(|at| ViewMut::over(&rooms[at], outs[at]).unwrap());
+    let partial = cells(vec![0xdd; cut.partials::<F>()]);
+    let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
+    let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
+    reduce(team, a, &cut, fold, parts, (views[0], Some(views[1])), end);
+    let [first, second] = rooms;
+    (first, second)
+}
+
+fn close(have: f64, want: f64, tolerance: f64) -> bool {
+    have == want || (have.is_nan() && want.is_nan()) || (have - want).abs() <= tolerance * want.abs().max(1.0)
+}
+
+proptest! {
+    #[test]
+    fn sums_and_variances((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
+        let (layout, count) = strided(&sizes, &order, step, DType::Float);
+        let values: Vec<f32> =
+            (0..count as u64).map(|i| (i.wrapping_mul(seed | 1) >> 40) as f32 / 1e6 - 8.0).collect();
+        let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
+        let a = View::over(&bytes, layout).unwrap();
+        let groups = groups(&layout, &axes);
+        for team in [&Alone as &dyn Team, &Backwards] {
+            let (sums, _) = run(team, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
+            let (spread, _) = run(team, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
+            for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
+                let want: f64 = group.iter().map(|at| f64::from(values[*at])).sum();
+                prop_assert!(close(f64::from(sum), want, 1e-5), "{} {}", sum, want);
+                let mean = want / group.len() as f64;
+                let squares: f64 = group.iter().map(|at| (f64::from(values[*at]) - mean).powi(2)).sum();
+                prop_assert!(close(spread, squares / group.len() as f64, 1e-5), "{} {}", spread, squares);
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_and_places((sizes, order, step, axes) in shape(), seed in any::<u64>(), spoilt in any::<bool>()) {
+        let (layout, count) = strided(&sizes, &order, step, DType::Float16);
+        let value = |i: u64| (i.wrapping_mul(seed | 1) >> 60) as f32 - 8.0;
+        let values: Vec<f16> = (0..count as u64)
+            .map(|i| if spoilt && i % 11 == 10 { f16::NAN } else { f16::from_f32(value(i)) })
+            .collect();
+        let bytes = cells(values.iter().flat_map(|x| x.to_bits().to_ne_bytes()).collect());
+        let a = View::over(&bytes, layout).unwrap();
+        let one = axes.iter().filter(|axis| **axis).count() == 1;
+        for group in [true, false] {
+            let ends = |(value, at): (f32, i64)| (value, at);
+            let (best, places) = match group {
+                true => run(&Backwards, a, &axes, fold::place_of_greatest::<f32>(), ends, (DType::Float16, DType::Int64)),
+                false => run(&Backwards, a, &axes, fold::place_of_least::<f32>(), ends, (DType::Float16, DType::Int64)),
+            };
+            let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
+            let places = numbers(&places, i64::from_ne_bytes);
+            for ((members, best), place) in groups(&layout, &axes).iter().zip(best).zip(places) {
+                if members.is_empty() {
+                    prop_assert_eq!(place, -1);
+                    continue;
+                }
+                let all: Vec<f32> = members.iter().map(|at| values[*at].to_f32()).collect();
+                let beats = |x: f32, y: f32| (if group { x > y } else { x < y }) || (x.is_nan() && !y.is_nan());
+                let mut first = 0;
+                for (at, x) in all.iter().enumerate() {
+                    if beats(*x, all[first]) {
+                        first = at;
+                    }
+                }
+                prop_assert!(best == all[first] || (best.is_nan() && all[first].is_nan()));
+                if one {
+                    prop_assert_eq!(place, first as i64);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn truths((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
+        let (layout, count) = strided(&sizes, &order, step, DType::Bool);
+        let values: Vec<u8> = (0..count as u64).map(|i| u8::from(i.wrapping_mul(seed | 1) >> 62 == 0)).collect();
+        let bytes = cells(values.clone());
+        let a = View::over(&bytes, layout).unwrap();
+        let any = fold::mapped(false, |x: bool| x, |a, b| a | b);
+        let (found, _) = run(&Alone, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
+        let (sums, _) = run(&Alone, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
+        let sums = numbers(&sums, i64::from_ne_bytes);
+        for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&found, u8::from_ne_bytes)).zip(sums) {
+            let want: i64 = group.iter().map(|at| i64::from(values[*at])).sum();
+            prop_assert_eq!(sum, want);
+            prop_assert_eq!(any, u8::from(want > 0));
+        }
+    }
+}
+
+#[test]
+fn long_sums_have_parts_and_stay_exact() {
+    for dims in [vec![300_000], vec![40_000, 7], vec![700, 300], vec![3, 100_000]] {
+        for axes in [vec![true; dims.len()], (0..dims.len()).map(|at| at == 0).collect::<Vec<bool>>()] {
+            let layout = Layout::contiguous(DType::Float, &dims);
+            let values: Vec<f32> = (0..layout.count()).map(|i| 0.1 + (i % 7) as f32).collect();
+            let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
+            let a = View::over(&bytes, layout).unwrap();
+            let types = (DType::Float, DType::Int64);
+            let (alone, _) = run(&Alone, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            let (team, _) = run(&Backwards, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            assert_eq!(alone, team);
+            for (group, sum) in groups(&layout, &axes).iter().zip(numbers(&alone, f32::from_ne_bytes)) {
+                let want: f64 = group.iter().map(|at| f64::from(values[*at])).sum();
+                assert!(close(f64::from(sum), want, 1e-6), "{dims:?} {axes:?}: {sum} {want}");
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_follow_the_documented_formula() {
+    let cut = |dims: &[usize], axes: &[bool]| Cut::new(&Layout::contiguous(DType::Float, dims), axes);
+    let sum = |cut: Cut| {
+        fn bytes<F: Fold>(cut: Cut, _fold: F) -> usize {
+            cut.partials::<F>()
+        }
+        bytes(cut, fold::sum::<f32>())
+    };
+    assert_eq!(sum(cut(&[1 << 22], &[true])), 32 * 4);
+    assert_eq!(sum(cut(&[100_000], &[true])), 3 * 4);
+    assert_eq!(sum(cut(&[60_000], &[true])), 0);
+    assert_eq!(sum(cut(&[512, 8192], &[false, true])), 2 * 512 * 4);
+    assert_eq!(sum(cut(&[4096, 1024], &[true, false])), 0);
+}
