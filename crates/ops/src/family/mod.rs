@@ -3,6 +3,7 @@
 mod activation;
 mod activation_grad;
 mod arithmetic;
+mod batch;
 mod choosing;
 mod clamp;
 mod compare;
@@ -12,12 +13,16 @@ mod division;
 mod dropout;
 pub mod elementwise;
 mod embedding;
+pub mod flat;
 mod foreach;
 mod formula;
 mod fused;
 mod indexing;
 mod joining;
+mod likelihood;
+mod loss;
 mod matmul;
+mod norm;
 mod optimiser;
 mod power;
 mod random;
@@ -62,9 +67,13 @@ pub const ROWS: &[&[Row]] = &[
     sorting::ROWS,
     unary::ROWS,
     unary::MORE,
+    likelihood::ROWS,
+    loss::ROWS,
+    norm::ROWS,
     reduction::ROWS,
     scan::ROWS,
     softmax::ROWS,
+    batch::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -93,6 +102,9 @@ pub const NODES: &[&[Node]] = &[
     sorting::NODES,
     unary::NODES,
     unary::MORE_NODES,
+    likelihood::NODES,
+    loss::NODES,
+    norm::NODES,
     reduction::REDUCTIONS,
     reduction::NODES,
     scan::NODES,

@@ -92,8 +92,20 @@ impl Call<'_> {
         Source { operand, copied }
     }
 
+    /// The same input, copied to the workspace in any case.
+    pub fn copied(&mut self, operand: Operand) -> Source {
+        let copied = Some(self.scratch(operand.dtype, operand.dims()));
+        Source { operand, copied }
+    }
+
     /// An output of a reduction of `dims`, without the dimensions that are reduced.
-    pub fn reduced(&mut self, at: usize, dims: &[usize], axes: &Axes, keep: bool) -> Result<Operand> {
+    pub fn reduced(
+        &mut self,
+        at: usize,
+        dims: &[usize],
+        axes: &Axes,
+        keep: bool,
+    ) -> Result<Operand> {
         let out = self.output(at)?;
         self.expect_dims(at, &out, &reduced_dims(dims, axes, keep))?;
         Ok(match keep {

@@ -241,7 +241,8 @@ fn reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// As [`reduced`], of the type that place 5 names, if it names one.
 fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
     let outs = reduced(call)?;
-    if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28 {
+    if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28
+    {
         return Ok(outs);
     }
     let dtype = call.dtype(5)?;
@@ -264,7 +265,10 @@ fn places_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn spreads(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(1, a.rank(), false)?;
-    Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?)); 2])
+    Ok(vec![
+        Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?));
+        2
+    ])
 }
 
 /// Arguments: a, p, dims, keep.
@@ -339,14 +343,8 @@ pub const REDUCTIONS: &[Node] = reductions! {
 
 const KEEP: Pick = Attr("keep_dims", Default::Flag(false));
 const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", Default::Flag(true));
-const WITH_VALUE: &[Pick] = &[
-    A(0),
-    Attr("dimension", Default::Required),
-    KEEP,
-    O(1),
-    O(0),
-    I(DType::Int32 as i64),
-];
+const WITH_VALUE: &[Pick] =
+    &[A(0), Attr("dimension", Default::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
 const PLACE: &[Pick] =
     &[A(0), A(1), B(false), No, O(0), Attr("dtype", Default::Int(DType::Int64 as i64))];
 

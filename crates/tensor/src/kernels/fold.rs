@@ -1,8 +1,8 @@
 //! What reductions make of many elements: sums, extremes, moments, places.
 
 use super::element::Compute;
-use super::number::Number;
 use super::math::Real;
+use super::number::Number;
 use super::reduce::Fold;
 
 const LANES: usize = 32;

@@ -11,6 +11,7 @@ pub mod fold;
 pub mod gather;
 pub mod length;
 mod lines;
+pub mod loss;
 pub mod map;
 pub mod math;
 pub mod matmul;

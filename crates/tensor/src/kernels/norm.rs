@@ -6,7 +6,7 @@ use super::lines::{HELD, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
 use crate::team::{Team, share};
-use crate::{DType, View, ViewMut};
+use crate::{View, ViewMut};
 
 /// How lines are normalised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +51,8 @@ pub fn normalise<C: Real>(
     scale: Option<ViewMut<'_>>,
     epsilon: f64,
 ) {
-    let or_y = |view: &Option<ViewMut<'_>>| view.map_or(y.view(), |view| view.view());
-    let lines = Lines::new([y.view(), x, or_y(&mean), or_y(&scale)], 1);
+    let (means, scales) = (mean.unwrap_or(y), scale.unwrap_or(y));
+    let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
     let length = lines.length();
     lines.spread(team, |range| {
         let (mut held, mut weights, mut terms) = ([C::ZERO; HELD], [C::ONE; HELD], [C::ZERO; HELD]);
@@ -75,7 +75,8 @@ pub fn normalise<C: Real>(
                 }
             }
             let spread = if norm == Norm::Layer { all.squares } else { squares };
-            let (middle, factor) = (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
+            let (middle, factor) =
+                (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
             if let Some(mean) = &mean {
                 lines.store(mean, 2, offsets, 0, &[middle]);
             }
@@ -131,7 +132,8 @@ pub fn normalise_backward<C: Real>(
     };
     team.run(count, &|part| {
         super::strip::vectorised(|| {
-            let (mut grads, mut held, mut weights) = ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
+            let (mut grads, mut held, mut weights) =
+                ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
             let (mut factors, mut terms) = ([C::ZERO; HELD], [C::ZERO; HELD]);
             let fits = length <= HELD;
             for from in (0..length).step_by(HELD) {
@@ -200,7 +202,8 @@ pub fn normalise_backward<C: Real>(
                         lines.load(1, offsets, from, grads);
                         lines.load(2, offsets, from, held);
                         piece(&weight, from, C::ONE, &mut weights[..here]);
-                        for ((g, x), weight) in grads.iter_mut().zip(held.iter_mut()).zip(&weights) {
+                        for ((g, x), weight) in grads.iter_mut().zip(held.iter_mut()).zip(&weights)
+                        {
                             *x = x.sub(middle).mul(factor);
                             *g = g.mul(*weight);
                         }
@@ -234,9 +237,4 @@ fn products<C: Real>(a: &[C], b: &[C]) -> C {
     }
     let rest = rest_a.iter().zip(rest_b).fold(C::ZERO, |sum, (a, b)| sum.add(a.mul(*b)));
     folded(&lanes, C::ZERO, |x| x, C::add).add(rest)
-}
-
-/// The type that sums of gradients are kept in for elements of a type.
-pub fn sum_type(dtype: DType) -> DType {
-    if dtype == DType::Double { DType::Double } else { DType::Float }
 }

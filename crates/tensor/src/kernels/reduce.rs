@@ -206,7 +206,12 @@ impl<F: Fold> Pile<F> {
 
 /// Loads a strip that cannot be borrowed; apart from the folds, so that it is compiled once for each type.
 #[inline(never)]
-pub(super) unsafe fn fetch<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
+pub(super) unsafe fn fetch<C: Compute>(
+    dtype: DType,
+    from: *const u8,
+    stride: isize,
+    into: &mut [C],
+) {
     // SAFETY: as the caller vouches.
     vectorised(|| unsafe { load(dtype, from, stride, into) });
 }
@@ -236,7 +241,11 @@ pub(super) unsafe fn taken<'s, C: Compute>(
     let room = &mut room[..length];
     // SAFETY: compute types are plain numbers, and loading writes each before it is read.
     unsafe {
-        std::ptr::write_bytes(room.as_mut_ptr(), 0, if C::DTYPE == DType::Bool { length } else { 0 });
+        std::ptr::write_bytes(
+            room.as_mut_ptr(),
+            0,
+            if C::DTYPE == DType::Bool { length } else { 0 },
+        );
         let room = &mut *(room as *mut [MaybeUninit<C>] as *mut [C]);
         fetch(view.dtype(), from, stride, room);
         room

@@ -1,8 +1,8 @@
 //! Softmax, its logarithm, and their gradients.
 
-use super::math::Real;
 use super::fold::{folded, shift};
 use super::lines::{HELD, Lines};
+use super::math::Real;
 use crate::team::Team;
 use crate::{View, ViewMut};
 

@@ -21,6 +21,19 @@ impl<const N: usize> Walk<N> {
         let mut order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
         let key = |at: usize| layouts.map(|layout| std::cmp::Reverse(layout.strides()[at].abs()));
         order.sort_by(|a, b| key(*a).cmp(&key(*b)).then(a.cmp(b)));
+        Walk::along(layouts, &order, count)
+    }
+
+    /// As [`Walk::new`], with the positions in their own order, the last dimension fastest.
+    pub fn in_order(layouts: [&Layout; N]) -> Walk<N> {
+        let all = layouts[0].dims();
+        debug_assert!(layouts.iter().all(|layout| layout.dims() == all));
+        let order: Dims = (0..all.len()).filter(|at| all[*at] != 1).collect();
+        Walk::along(layouts, &order, all.iter().product())
+    }
+
+    fn along(layouts: [&Layout; N], order: &[usize], count: usize) -> Walk<N> {
+        let all = layouts[0].dims();
         let mut walk = Walk { dims: Dims::default(), strides: [Strides::default(); N], count };
         for at in order.iter().copied() {
             let stride = layouts.map(|layout| layout.strides()[at]);

@@ -1,0 +1,389 @@
+//! Losses of two tensors, element by element and then reduced; and their gradients.
+//!
+//! Workspace: a loss that is reduced holds its elements in the type computed in (4 bytes each, 8 for `double`),
+//! and the parts of their sum as `ReduceSum` does. So does a binary cross entropy with weights, reduced or not.
+
+use super::reducing::{Axes, Reducing};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use crate::table::Pick::{A, Attr, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::map::{map2, map3};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{Dims, Layout, Scalar, View, ViewMut, broadcast, with_real};
+
+/// What becomes of the losses of the elements.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reduction {
+    /// They stay.
+    None,
+    /// Their mean.
+    Mean,
+    /// Their sum.
+    Sum,
+}
+
+/// The reduction that a number (0, 1, 2) or a word names.
+pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
+    let word = call.text(at).unwrap_or("number").to_owned();
+    let number = if word == "number" { call.int(at)? } else { -1 };
+    match (number, word.as_str()) {
+        (0, _) | (_, "none") => Ok(Reduction::None),
+        (1, _) | (_, "mean" | "") => Ok(Reduction::Mean),
+        (2, _) | (_, "sum") => Ok(Reduction::Sum),
+        _ => {
+            let (name, given) = (call.parameter(at), call.arg(at));
+            Err(Error::invalid(format!(
+                "{name} is {given:?}: 0 (none), 1 (mean) or 2 (sum) is wanted"
+            )))
+        }
+    }
+}
+
+/// The kinds of loss that two numbers alone decide.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Square,
+    Absolute,
+    Smooth,
+    Divergence,
+    DivergenceOfLogarithm,
+    Margin,
+}
+
+impl Kind {
+    #[inline(always)]
+    fn loss<C: Real>(self, x: C, target: C, beta: C) -> C {
+        let apart = x.sub(target);
+        match self {
+            Kind::Square => apart.mul(apart),
+            Kind::Absolute => Number::abs(apart),
+            Kind::Smooth => {
+                let size = Number::abs(apart);
+                let half = C::of(0.5);
+                if size < beta {
+                    half.mul(size).mul(size).div(beta)
+                } else {
+                    size.sub(half.mul(beta))
+                }
+            }
+            Kind::Divergence if target == C::ZERO => C::ZERO.sub(target.mul(x)),
+            Kind::Divergence => target.mul(Real::ln(target)).sub(target.mul(x)),
+            Kind::DivergenceOfLogarithm => Real::exp(target).mul(target.sub(x)),
+            Kind::Margin => Real::ln_1p(Real::exp(C::ZERO.sub(x.mul(target)))),
+        }
+    }
+
+    #[inline(always)]
+    fn gradient<C: Real>(self, x: C, target: C, beta: C) -> C {
+        let apart = x.sub(target);
+        match self {
+            Kind::Square => apart.add(apart),
+            Kind::Absolute => apart.sign(),
+            Kind::Smooth if Number::abs(apart) < beta => apart.div(beta),
+            Kind::Smooth => apart.sign(),
+            Kind::Divergence => C::ZERO.sub(target),
+            Kind::DivergenceOfLogarithm => C::ZERO.sub(Real::exp(target)),
+            Kind::Margin => {
+                let z = Real::exp(C::ZERO.sub(x.mul(target)));
+                C::ZERO.sub(target.mul(z).div(z.add(C::ONE)))
+            }
+        }
+    }
+}
+
+/// Losses of elements on their way to the output: straight, or through the workspace and a sum.
+#[derive(Clone, Copy)]
+pub struct Losses {
+    out: Operand,
+    held: Option<(Scratch, Reducing)>,
+    divisor: f64,
+}
+
+impl Call<'_> {
+    /// The output of losses of these sizes.
+    pub fn losses(&mut self, at: usize, dims: &[usize], reduction: Reduction) -> Result<Losses> {
+        let out = self.output(at)?;
+        let dims = Dims::new(dims);
+        let divisor =
+            if reduction == Reduction::Mean { dims.iter().product::<usize>() as f64 } else { 1.0 };
+        if reduction == Reduction::None {
+            self.expect_dims(at, &out, &dims)?;
+            return Ok(Losses { out, held: None, divisor });
+        }
+        if out.count() != 1 {
+            let (name, have) = (self.parameter(at), out.dims());
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {have:?}, one element is wanted"
+            )));
+        }
+        let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+        let held = with_real!(out.dtype, C => {
+            let held = self.scratch(C::DTYPE, &dims);
+            let reducing = self.reducing(&held, &Axes::filled(dims.len(), true), &fold::sum::<C>());
+            (held, reducing)
+        });
+        Ok(Losses { out, held: Some(held), divisor })
+    }
+}
+
+impl Losses {
+    /// Runs `compute` on the place for the losses of the elements, then makes the output of them.
+    pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
+        let out = memory.out(&self.out);
+        let Some((held, reducing)) = &self.held else {
+            return compute(out);
+        };
+        let place = memory.scratch(held);
+        compute(place);
+        with_real!(out.dtype(), C => {
+            let divisor = C::of(self.divisor);
+            let end = |sum: C| (sum.div(divisor), false);
+            reducing.run(memory, place.view(), fold::sum::<C>(), (out, None), end)
+        });
+    }
+}
+
+/// A tensor seen with more elements.
+fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
+    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+}
+
+fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout) -> Result<Dims> {
+    broadcast(a.dims(), b.dims()).ok_or_else(|| {
+        let (first, second) = (call.parameter(first), call.parameter(second));
+        let (a, b) = (a.dims(), b.dims());
+        Error::invalid(format!("{first} {a:?} and {second} {b:?} do not broadcast together"))
+    })
+}
+
+/// The loss of each element. Arguments: x, target, reduction, beta (1 when absent), out.
+fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (x, target) = (call.tensor(0)?, call.tensor(1)?);
+    let dims = together(call, 0, &x, 1, &target)?;
+    let beta = call.scalar_or(3, 1.0)?.as_f64();
+    let losses = call.losses(4, &dims, reduction(call, 2)?)?;
+    let (x, target) = (call.source(x, &[&losses.out]), call.source(target, &[&losses.out]));
+    call.plan(move |memory| {
+        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        losses.run(memory, |place| {
+            with_real!(place.dtype(), C => {
+                let beta = C::of(beta);
+                map2(memory.team, place, x, target, |x: C, t: C| kind.loss(x, t, beta))
+            });
+        });
+        Ok(())
+    })
+}
+
+/// The gradient for x. Arguments: grad, x, target, reduction, beta (1 when absent), out.
+fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let dims = together(call, 1, &x, 2, &target)?;
+    let out = call.output(5)?;
+    call.expect_dims(5, &out, &dims)?;
+    let (at, dims_of_grad) = (call.parameter(0), grad.dims().to_vec());
+    if grad.broadcast_to(&dims).is_none() {
+        return Err(Error::invalid(format!(
+            "{at} {dims_of_grad:?} does not broadcast to {dims:?}"
+        )));
+    }
+    let beta = call.scalar_or(4, 1.0)?.as_f64();
+    let mean = reduction(call, 3)? == Reduction::Mean;
+    let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
+    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    call.plan(move |memory| {
+        let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
+        let out = memory.out(&out);
+        with_real!(out.dtype(), C => {
+            let (beta, factor) = (C::of(beta), C::of(factor));
+            map3(memory.team, out, grad, x, target, |grad: C, x: C, t: C| {
+                kind.gradient(x, t, beta).mul(factor).mul(grad)
+            })
+        });
+        Ok(())
+    })
+}
+
+macro_rules! losses {
+    ($($forward:ident, $backward:ident, $kind:expr;)*) => {$(
+        fn $forward(call: &mut Call<'_>) -> Result<Plan> {
+            loss(call, $kind)
+        }
+        fn $backward(call: &mut Call<'_>) -> Result<Plan> {
+            loss_backward(call, $kind)
+        }
+    )*};
+}
+
+losses! {
+    square, square_backward, Kind::Square;
+    absolute, absolute_backward, Kind::Absolute;
+    smooth, smooth_backward, Kind::Smooth;
+    margin, margin_backward, Kind::Margin;
+}
+
+fn divergence_kind(call: &Call<'_>, at: usize) -> Result<Kind> {
+    Ok(if call.flag_or(at, false)? { Kind::DivergenceOfLogarithm } else { Kind::Divergence })
+}
+
+/// Arguments: x, target, reduction, -, out, whether the target is a logarithm.
+fn divergence(call: &mut Call<'_>) -> Result<Plan> {
+    let kind = divergence_kind(call, 5)?;
+    loss(call, kind)
+}
+
+/// Arguments: grad, x, target, reduction, -, out, whether the target is a logarithm.
+fn divergence_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let kind = divergence_kind(call, 6)?;
+    loss_backward(call, kind)
+}
+
+/// The loss of a probability, its logarithm at least -100.
+#[inline(always)]
+fn entropy<C: Real>(x: C, target: C) -> C {
+    let floor = C::of(-100.0);
+    let (yes, no) = (Real::ln(x).greatest(floor), Real::ln_1p(C::ZERO.sub(x)).greatest(floor));
+    target.sub(C::ONE).mul(no).sub(target.mul(yes))
+}
+
+#[inline(always)]
+fn entropy_gradient<C: Real>(x: C, target: C) -> C {
+    let spread = C::ONE.sub(x).mul(x).greatest(C::of(1e-12));
+    x.sub(target).div(spread)
+}
+
+/// The loss of a logit; `weight` is that of positive targets.
+#[inline(always)]
+fn logit<C: Real>(x: C, target: C, weight: C) -> C {
+    let low = x.least(C::ZERO);
+    let rest = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(low);
+    let scale = weight.sub(C::ONE).mul(target).add(C::ONE);
+    C::ONE.sub(target).mul(x).add(scale.mul(rest))
+}
+
+#[inline(always)]
+fn logit_gradient<C: Real>(x: C, target: C, weight: C) -> C {
+    let weighted = weight.mul(target);
+    weighted.add(C::ONE).sub(target).mul(Real::sigmoid(x)).sub(weighted)
+}
+
+/// Binary cross entropy. Arguments: grad (absent: the loss itself), x, target, weight or absent, weight of
+/// positive targets or absent, reduction, out.
+fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
+    let (x, target) = (call.tensor(1)?, call.tensor(2)?);
+    let dims = together(call, 1, &x, 2, &target)?;
+    let grad = call.optional(0)?;
+    let (weight, positive) = (call.optional(3)?, call.optional(4)?);
+    for (at, one) in [(0, &grad), (3, &weight), (4, &positive)] {
+        if let Some(layout) = one.as_ref().filter(|one| one.broadcast_to(&dims).is_none()) {
+            let (name, have) = (call.parameter(at), layout.dims());
+            return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
+        }
+    }
+    let kind = reduction(call, 5)?;
+    let losses = call.losses(6, &dims, if grad.is_some() { Reduction::None } else { kind })?;
+    let backward = grad.is_some();
+    let mean = backward && kind == Reduction::Mean;
+    let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
+    let out = losses.out;
+    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
+    let others = [weight, positive, grad].map(|one| one.map(|one| call.source(one, &[&out])));
+    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    call.plan(move |memory| {
+        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        let one = Constant::new(Scalar::from(1.0));
+        let [weight, positive, grad] = others
+            .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
+        let room = memory.scratch(&room);
+        with_real!(room.dtype(), C => {
+            let factor = C::of(factor);
+            match (logits, backward) {
+                (true, false) => map3(memory.team, room, x, target, positive, logit::<C>),
+                (true, true) => map3(memory.team, room, x, target, positive, logit_gradient::<C>),
+                (false, false) => map2(memory.team, room, x, target, entropy::<C>),
+                (false, true) => map2(memory.team, room, x, target, entropy_gradient::<C>),
+            }
+            losses.run(memory, |place| {
+                map3(memory.team, place, room.view(), weight, grad, |x: C, weight: C, grad: C| {
+                    x.mul(weight).mul(grad).mul(factor)
+                })
+            });
+        });
+        Ok(())
+    })
+}
+
+fn probabilities(call: &mut Call<'_>) -> Result<Plan> {
+    cross_entropy(call, false)
+}
+
+fn logits(call: &mut Call<'_>) -> Result<Plan> {
+    cross_entropy(call, true)
+}
+
+const LOSS: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
+const LOSS_BACKWARD: &[Pick] = &[A(0), A(1), A(2), A(3), No, A(4)];
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("MseLoss", square).picks(LOSS),
+    aclnn("MseLossOut", square).picks(LOSS),
+    aclnn("MseLossBackward", square_backward).picks(LOSS_BACKWARD),
+    aclnn("L1Loss", absolute).picks(LOSS),
+    aclnn("L1LossBackward", absolute_backward).picks(LOSS_BACKWARD),
+    aclnn("SmoothL1Loss", smooth),
+    aclnn("SmoothL1LossBackward", smooth_backward),
+    aclnn("SoftMarginLoss", margin).picks(LOSS),
+    aclnn("SoftMarginLossBackward", margin_backward).picks(LOSS_BACKWARD),
+    aclnn("KlDiv", divergence).picks(&[A(0), A(1), A(2), No, A(4), A(3)]),
+    aclnn("KlDivBackward", divergence_backward).picks(&[A(0), A(1), A(2), A(3), No, A(5), A(4)]),
+    aclnn("BinaryCrossEntropy", probabilities).picks(&[No, A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("BinaryCrossEntropyBackward", probabilities).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(4),
+        A(5),
+    ]),
+    aclnn("BinaryCrossEntropyWithLogits", logits).picks(&[No, A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("BinaryCrossEntropyWithLogitsBackward", logits),
+];
+
+const BY_WORD: Pick = Attr("reduction", Default::Text("mean"));
+
+fn one_or_all(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?.packed();
+    Ok(vec![match reduction(call, 2)? {
+        Reduction::None => x,
+        _ => Layout::contiguous(x.dtype, &[]),
+    }])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "MseLoss",
+        &["predict", "label"],
+        &["y"],
+        Infer::By(one_or_all),
+        square,
+        &[A(0), A(1), BY_WORD, No, O(0)],
+    ),
+    node(
+        "MseLossGrad",
+        &["predict", "label", "dout"],
+        &["y"],
+        Infer::Like(1),
+        square_backward,
+        &[A(2), A(0), A(1), BY_WORD, No, O(0)],
+    ),
+];

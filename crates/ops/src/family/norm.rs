@@ -1,0 +1,283 @@
+//! Normalisation of the last dimensions: layer norm and root-mean-square norm, with their gradients.
+//!
+//! Workspace: a gradient of weights or biases of `n` numbers over `m` rows takes `2 * p * n` numbers of the type
+//! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors whose strides do not let rows be seen as
+//! such are copied there too.
+
+use super::reducing::Axes;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
+use cairn_tensor::{DType, Layout, with_real};
+
+/// Rows and their length.
+type Rows = [usize; 2];
+
+/// The rows of `x` whose last dimensions have the sizes `shape`.
+fn rows(call: &Call<'_>, at: usize, x: &Layout, shape: &[usize]) -> Result<Rows> {
+    match x.rank().checked_sub(shape.len()) {
+        Some(before) if x.dims()[before..] == *shape => {
+            Ok([x.dims()[..before].iter().product(), shape.iter().product()])
+        }
+        _ => {
+            let (name, dims) = (call.parameter(at), x.dims());
+            Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}, which do not end in {shape:?}"
+            )))
+        }
+    }
+}
+
+impl Call<'_> {
+    /// A tensor with one number for each row, seen with the sizes of the rows.
+    fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+        let layout = operand.reshaped(&[rows[0], 1]).and_then(|one| one.broadcast_to(&rows));
+        layout.map(|layout| operand.seen(layout)).ok_or_else(|| {
+            let (name, layout) = (self.parameter(at), *operand.layout());
+            let strides = layout.strides();
+            Error::invalid(format!(
+                "{name} ({layout}, strides {strides:?}) is no row of {} numbers",
+                rows[0]
+            ))
+        })
+    }
+
+    /// A tensor with one number for each element of a row.
+    fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+        operand.reshaped(&[rows[1]]).map(|layout| operand.seen(layout)).ok_or_else(|| {
+            let (name, layout) = (self.parameter(at), *operand.layout());
+            Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1]))
+        })
+    }
+}
+
+/// The sizes to normalise: a list, or those of the weights.
+fn shape(call: &Call<'_>, list: usize, weight: usize) -> Result<Vec<usize>> {
+    if !call.has(list) {
+        return Ok(call.layout(weight)?.dims().to_vec());
+    }
+    let sizes = call.ints(list)?;
+    sizes.iter().map(|size| usize::try_from(*size)).collect::<std::result::Result<_, _>>().map_err(
+        |_| {
+            let name = call.parameter(list);
+            Error::invalid(format!("{name} = {sizes:?} has a negative size"))
+        },
+    )
+}
+
+/// Arguments: x, shape or absent, weight or absent, bias or absent, epsilon, y, mean or absent, scale or absent.
+fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
+    let x = call.tensor(0)?;
+    let rows = rows(call, 0, &x, &shape(call, 1, 2)?)?;
+    let y = call.output(5)?;
+    call.expect_dims(5, &y, x.dims())?;
+    let epsilon = call.float(4)?;
+    let mut affine = [None; 2];
+    for (place, at) in affine.iter_mut().zip([2, 3]) {
+        *place = match call.optional(at)? {
+            Some(one) => Some(call.by_place(at, one, rows)?),
+            None => None,
+        };
+    }
+    let mut saved = [None; 2];
+    for (place, at) in saved.iter_mut().zip([6, 7]) {
+        *place = match call.optional_output(at)? {
+            Some(one) => Some(call.by_row(at, one, rows)?),
+            None => None,
+        };
+    }
+    let x = call.flat(x, &rows, &[&y]);
+    let y = call.flat_output(y, &rows);
+    call.plan(move |memory| {
+        if rows[1] == 0 {
+            return Ok(());
+        }
+        let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
+        let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let (view, out, affine) = (x.view(memory), y.out(memory), Affine { weight, bias });
+        with_real!(view.dtype(), C => {
+            normalise::<C>(memory.team, norm, out, view, affine, mean, scale, epsilon)
+        });
+        y.done(memory);
+        Ok(())
+    })
+}
+
+/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are wanted or
+/// absent, dx, dweight, dbias.
+fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
+    let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
+    call.expect_dims(0, &dy, x.dims())?;
+    let rows = rows(call, 1, &x, &shape(call, 2, 5)?)?;
+    let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 3] };
+    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
+    let mean = match norm {
+        Norm::Layer => {
+            let mean = call.tensor(3)?;
+            Some(call.by_row(3, mean, rows)?)
+        }
+        Norm::RootMeanSquare => None,
+    };
+    let scale = call.tensor(4)?;
+    let scale = call.by_row(4, scale, rows)?;
+    let weight = match call.optional(5)? {
+        Some(weight) => Some(call.by_place(5, weight, rows)?),
+        None => None,
+    };
+    let dx = if call.has(7) && is_wanted(0) { Some(call.output(7)?) } else { None };
+    if let Some(dx) = &dx {
+        call.expect_dims(7, dx, x.dims())?;
+    }
+    let mut grads = [None; 2];
+    for (place, at) in grads.iter_mut().zip([8, 9]) {
+        if call.has(at) && is_wanted(at - 7) {
+            let out = call.output(at)?;
+            *place = Some(call.by_place(at, out, rows)?);
+        }
+    }
+    let outs: Vec<&Operand> = dx.iter().collect();
+    let (dy, x) = (call.flat(dy, &rows, &outs), call.flat(x, &rows, &outs));
+    let dx = dx.map(|dx| call.flat_output(dx, &rows));
+    let count = parts(rows[0], rows[1]);
+    let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
+    let half = Layout::contiguous(sums.dtype, &[count, rows[1]]);
+    let axes = Axes::new(&[true, false]);
+    let reducing = with_real!(sums.dtype, C => call.reducing(&half, &axes, &fold::sum::<C>()));
+    call.plan(move |memory| {
+        let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
+        let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
+        let weight = weight.map(|weight| memory.view(&weight));
+        let out = dx.map(|dx| dx.out(memory));
+        with_real!(sums.dtype(), C => {
+            normalise_backward::<C>(memory.team, norm, out, dy, x, mean, scale, weight, sums);
+            for (which, grad) in grads.iter().enumerate() {
+                if let Some(grad) = grad {
+                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let end = |sum: C| (sum, false);
+                    reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                }
+            }
+        });
+        if let Some(dx) = &dx {
+            dx.done(memory);
+        }
+        Ok(())
+    })
+}
+
+fn layer(call: &mut Call<'_>) -> Result<Plan> {
+    forward(call, Norm::Layer)
+}
+
+fn layer_backward(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Norm::Layer)
+}
+
+fn root_mean_square(call: &mut Call<'_>) -> Result<Plan> {
+    forward(call, Norm::RootMeanSquare)
+}
+
+fn root_mean_square_backward(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Norm::RootMeanSquare)
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("LayerNorm", layer),
+    aclnn("LayerNormWithImplMode", layer),
+    aclnn("FastLayerNorm", layer),
+    aclnn("LayerNormBackward", layer_backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(7),
+        A(8),
+        A(9),
+        A(10),
+    ]),
+    aclnn("RmsNorm", root_mean_square).picks(&[A(0), No, A(1), No, A(2), A(3), No, A(4)]),
+    aclnn("RmsNormGrad", root_mean_square_backward).picks(&[
+        A(0),
+        A(1),
+        No,
+        No,
+        A(2),
+        A(3),
+        No,
+        A(4),
+        A(5),
+        No,
+    ]),
+];
+
+fn saved(call: &Call<'_>, count: usize) -> Result<Vec<Layout>> {
+    let (x, shape) = (call.layout(0)?, shape(call, 1, 2)?);
+    let before = x.rank().saturating_sub(shape.len());
+    let dims: Vec<usize> =
+        x.dims().iter().enumerate().map(|(at, size)| if at < before { *size } else { 1 }).collect();
+    let mut outs = vec![x.packed()];
+    outs.extend(vec![Layout::contiguous(DType::Float, &dims); count]);
+    Ok(outs)
+}
+
+fn with_mean_and_scale(call: &Call<'_>) -> Result<Vec<Layout>> {
+    saved(call, 2)
+}
+
+fn with_scale(call: &Call<'_>) -> Result<Vec<Layout>> {
+    saved(call, 1)
+}
+
+fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let weight = Layout::contiguous(DType::Float, call.layout(5)?.dims());
+    Ok(vec![call.layout(1)?.packed(), weight, weight])
+}
+
+fn two_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    gradients(call).map(|outs| outs[..2].to_vec())
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "LayerNormV4",
+        &["x", "normalized_shape", "gamma?", "beta?"],
+        &["y", "mean", "rstd"],
+        Infer::By(with_mean_and_scale),
+        layer,
+        &[A(0), A(1), A(2), A(3), Attr("epsilon", Default::Float(1e-5)), O(0), O(1), O(2)],
+    ),
+    node(
+        "LayerNormGradV3",
+        &["dy", "x", "rstd", "mean", "gamma"],
+        &["pd_x", "pd_gamma", "pd_beta"],
+        Infer::By(gradients),
+        layer_backward,
+        &[A(0), A(1), No, A(3), A(2), A(4), No, O(0), O(1), O(2)],
+    ),
+    node(
+        "RmsNorm",
+        &["x", "gamma"],
+        &["y", "rstd"],
+        Infer::By(with_scale),
+        root_mean_square,
+        &[A(0), No, A(1), No, Attr("epsilon", Default::Float(1e-6)), O(0), No, O(1)],
+    ),
+    node(
+        "RmsNormGrad",
+        &["dy", "x", "rstd", "gamma"],
+        &["dx", "dgamma"],
+        Infer::By(two_gradients),
+        root_mean_square_backward,
+        &[A(0), A(1), No, No, A(2), A(3), No, O(0), O(1), No],
+    ),
+];
