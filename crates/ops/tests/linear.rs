@@ -78,7 +78,8 @@ impl Bench {
     }
 }
 
-const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8"];
+const NAMES: &[&str] =
+    &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10", "p11", "p12"];
 
 fn planned(name: &str, args: &[Arg]) -> Result<Plan, Error> {
     rows()[name].plan(NAMES, SmallVec::from_vec(args.to_vec()))
@@ -292,4 +293,73 @@ fn dropout_and_its_way_back() {
     let both = [t(&x), Arg::Float(0.25), on, seed, offset, t(&z), t(&mask)];
     bench.call("Dropout", &both).unwrap();
     assert_eq!(bench.values(&y), bench.values(&z));
+}
+
+#[test]
+fn attention_in_each_form() {
+    let (b, n, s, d) = (2, 3, 5, 4);
+    let mut first = None;
+    for form in ["BNSD", "BSND", "BSH", "SBH"] {
+        let mut bench = Bench::default();
+        let dims: Vec<usize> = match form {
+            "BNSD" => vec![b, n, s, d],
+            "BSND" => vec![b, s, n, d],
+            "BSH" => vec![b, s, n * d],
+            _ => vec![s, b, n * d],
+        };
+        let place = |at: usize| {
+            let (i, j, k, l) = match form {
+                "BNSD" => (at / (n * s * d), at / (s * d) % n, at / d % s, at % d),
+                "SBH" => (at / (n * d) % b, at / d % n, at / (b * n * d), at % d),
+                _ => (at / (s * n * d), at / d % n, at / (n * d) % s, at % d),
+            };
+            ((i * n + j) * s + k) * d + l
+        };
+        let values = |seed: usize| -> Vec<f64> {
+            (0..b * n * s * d).map(|at| ((place(at) * seed) % 11) as f64 / 5.0).collect()
+        };
+        let (q, k, v) = (
+            bench.tensor(F, &dims, &values(3)),
+            bench.tensor(F, &dims, &values(5)),
+            bench.tensor(F, &dims, &values(7)),
+        );
+        let (most, sums) = (bench.empty(F, &[b, n, s, 8]), bench.empty(F, &[b, n, s, 8]));
+        let (out, mask) = (bench.empty(F, &dims), bench.rising(DType::Bool, &[2048, 2048]));
+        let form = Arg::Text(form.to_owned());
+        let (no, far) = (Arg::Absent, Arg::Int(2_147_483_647));
+        let args = [
+            t(&q),
+            t(&k),
+            t(&v),
+            no.clone(),
+            no.clone(),
+            no.clone(),
+            t(&mask),
+            no.clone(),
+            Arg::Float(0.5),
+            Arg::Float(1.0),
+            far.clone(),
+            far,
+            Arg::Int(n as i64),
+            form,
+            Arg::Int(0),
+            Arg::Int(2),
+            t(&most),
+            t(&sums),
+            no,
+            t(&out),
+        ];
+        bench.call("FlashAttentionScore", &args).unwrap();
+        let have = bench.values(&out);
+        let mut plain = vec![0.0; have.len()];
+        have.iter().enumerate().for_each(|(at, x)| plain[place(at)] = *x);
+        let values = bench.values(&v);
+        assert_eq!(have[0], values[0], "the first query sees the first key alone");
+        let first = first.get_or_insert(plain.clone());
+        assert_eq!(*first, plain);
+        let mut wrong = args.clone();
+        wrong[12] = Arg::Int(7);
+        let text = bench.call("FlashAttentionScore", &wrong).unwrap_err();
+        assert!(text.contains("7 heads (p12)"), "{text}");
+    }
 }

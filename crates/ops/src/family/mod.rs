@@ -3,6 +3,7 @@
 mod activation;
 mod activation_grad;
 mod arithmetic;
+mod attention;
 mod batch;
 mod choosing;
 mod clamp;
@@ -45,6 +46,7 @@ pub const ROWS: &[&[Row]] = &[
     activation::ROWS,
     activation_grad::ROWS,
     arithmetic::ROWS,
+    attention::ROWS,
     choosing::ROWS,
     clamp::ROWS,
     compare::ROWS,
@@ -82,6 +84,7 @@ pub const NODES: &[&[Node]] = &[
     activation::MORE_NODES,
     activation_grad::NODES,
     arithmetic::NODES,
+    attention::NODES,
     choosing::NODES,
     clamp::NODES,
     compare::NODES,

@@ -3,6 +3,7 @@
 
 pub mod choose;
 pub mod compare;
+pub mod attention;
 pub mod constant;
 pub mod copy;
 pub mod dropout;

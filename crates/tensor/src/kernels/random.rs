@@ -99,14 +99,40 @@ pub fn normal(team: &dyn Team, out: ViewMut<'_>, philox: Philox, mean: f64, devi
     }
     let (mean, deviation) = (mean as f32, deviation as f32);
     generate::<f32>(team, out, philox, 1, |words, values| {
-        for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(2)) {
-            let chance = (words[0] as f32 + 1.0) * (1.0 / 4_294_967_296.0);
-            let radius = (-2.0 * math::ln(chance)).max(0.0).sqrt() * deviation;
-            let angle = TAU * unit(words[1], 24);
-            pair[0] = radius * math::cos(angle) + mean;
-            pair[1] = radius * math::sin(angle) + mean;
+        let (mut some, mut given) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
+        for (values, words) in values.chunks_mut(2 * PAIRS).zip(words.chunks(2 * PAIRS)) {
+            given[..words.len()].copy_from_slice(words);
+            pairs(&given, &mut some);
+            for (value, drawn) in values.iter_mut().zip(&some) {
+                *value = drawn * deviation + mean;
+            }
         }
     });
+}
+
+/// Pairs of normal numbers that are made side by side.
+const PAIRS: usize = 16;
+
+/// Two words become two numbers around 0: one is how far out they lie, the other in which direction.
+#[inline(always)]
+fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
+    let (mut radius, mut angle) = ([0f32; PAIRS], [0f32; PAIRS]);
+    for at in 0..PAIRS {
+        radius[at] = ((words[2 * at] >> 1) as i32 as f32 + 0.5) * (1.0 / 2_147_483_648.0);
+        angle[at] = TAU * unit(words[2 * at + 1], 24);
+    }
+    for far in &mut radius {
+        *far = (-2.0 * math::ln(*far)).max(0.0).sqrt();
+    }
+    let (mut along, mut across) = ([0f32; PAIRS], [0f32; PAIRS]);
+    for at in 0..PAIRS {
+        along[at] = radius[at] * math::cos(angle[at]);
+        across[at] = radius[at] * math::sin(angle[at]);
+    }
+    for at in 0..PAIRS {
+        values[2 * at] = along[at];
+        values[2 * at + 1] = across[at];
+    }
 }
 
 /// Whole numbers, evenly from `low` on, `count` of them; 0 counts as 2^64.

@@ -9,8 +9,10 @@ mod panels;
 mod plain;
 mod vector;
 
+pub(crate) use direct::multiply;
 pub use panels::{Panels, panels};
 pub use vector::dot;
+pub(crate) use vector::sum as dot_strips;
 
 use super::element::{Compute, compute_type};
 use super::number::Number;

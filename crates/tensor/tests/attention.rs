@@ -1,0 +1,268 @@
+//! Attention and its gradients against plain sums in `f64`.
+
+use cairn_tensor::kernels::attention::{
+    Attention, Gradients, Sizes, backward, backward_scratch, forward, forward_scratch,
+};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::{DType, Layout, View, ViewMut};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+struct Threads(usize);
+
+impl Team for Threads {
+    fn width(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            (0..parts).for_each(|part| drop(scope.spawn(move || body(part))));
+        });
+    }
+}
+
+fn bytes(count: usize) -> Vec<Cell<u8>> {
+    vec![Cell::new(0); count]
+}
+
+struct Stored {
+    bytes: Vec<Cell<u8>>,
+    layout: Layout,
+}
+
+impl Stored {
+    /// With positions before heads in memory when `turned`.
+    fn new(dtype: DType, dims: [usize; 4], turned: bool, f: impl Fn(usize) -> f64) -> Stored {
+        let [b, n, s, d] = dims;
+        let layout = match turned {
+            true => Layout::contiguous(dtype, &[b, s, n, d]).transposed(1, 2),
+            false => Layout::contiguous(dtype, &dims),
+        };
+        let stored = Stored { bytes: bytes(layout.bytes()), layout };
+        let plain: Vec<Cell<u8>> =
+            (0..layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
+        let from = View::over(&plain, Layout::contiguous(DType::Double, &dims)).unwrap();
+        copy(&Alone, stored.out(), from);
+        stored
+    }
+
+    fn view(&self) -> View<'_> {
+        View::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn out(&self) -> ViewMut<'_> {
+        ViewMut::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let plain = bytes(self.layout.count() * 8);
+        let to = Layout::contiguous(DType::Double, self.layout.dims());
+        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
+        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+    }
+}
+
+fn noise(seed: usize, at: usize) -> f64 {
+    let mixed = (at * 2_654_435_761 + seed * 40_503 + 7).wrapping_mul(2_246_822_519) >> 7;
+    (mixed % 2001) as f64 / 1000.0 - 1.0
+}
+
+/// Everything that a way of attending is made of, in `f64`.
+struct Plain<'a> {
+    sizes: Sizes,
+    q: &'a [f64],
+    k: &'a [f64],
+    v: &'a [f64],
+    /// For each score: its shift, and whether it counts.
+    shift: &'a dyn Fn(usize) -> f64,
+    counts: &'a dyn Fn(usize, usize, usize) -> bool,
+    factor: &'a dyn Fn(usize) -> f64,
+    scale: f64,
+}
+
+impl Plain<'_> {
+    fn row(&self, head: usize, query: usize) -> Vec<f64> {
+        let Sizes { keys, features, queries, .. } = self.sizes;
+        let group = self.group(head);
+        let scores: Vec<f64> = (0..keys)
+            .map(|key| {
+                let dot: f64 = (0..features)
+                    .map(|at| {
+                        self.q[(head * queries + query) * features + at]
+                            * self.k[(group * keys + key) * features + at]
+                    })
+                    .sum();
+                let place = (head * queries + query) * keys + key;
+                match (self.counts)(head, query, key) {
+                    true => (dot + (self.shift)(place)) * self.scale,
+                    false => f64::NEG_INFINITY,
+                }
+            })
+            .collect();
+        let most = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if most == f64::NEG_INFINITY {
+            return vec![0.0; keys];
+        }
+        let raised: Vec<f64> = scores.iter().map(|score| (score - most).exp()).collect();
+        let sum: f64 = raised.iter().sum();
+        raised.iter().map(|one| one / sum).collect()
+    }
+
+    fn group(&self, head: usize) -> usize {
+        let Sizes { heads, groups, .. } = self.sizes;
+        head / heads * groups + head % heads / (heads / groups)
+    }
+
+    fn forward(&self) -> Vec<f64> {
+        let Sizes { batches, heads, queries, keys, width, .. } = self.sizes;
+        let mut out = Vec::new();
+        for head in 0..batches * heads {
+            for query in 0..queries {
+                let row = self.row(head, query);
+                for at in 0..width {
+                    out.push(
+                        (0..keys)
+                            .map(|key| {
+                                let drop = (self.factor)((head * queries + query) * keys + key);
+                                row[key]
+                                    * drop
+                                    * self.v[(self.group(head) * keys + key) * width + at]
+                            })
+                            .sum(),
+                    );
+                }
+            }
+        }
+        out
+    }
+
+    fn backward(&self, given: &[f64]) -> [Vec<f64>; 3] {
+        let Sizes { batches, heads, queries, keys, width, features, .. } = self.sizes;
+        let mut to = [vec![0.0; self.q.len()], vec![0.0; self.k.len()], vec![0.0; self.v.len()]];
+        for head in 0..batches * heads {
+            let group = self.group(head);
+            for query in 0..queries {
+                let row = self.row(head, query);
+                let given = &given[(head * queries + query) * width..][..width];
+                let drop = |key: usize| (self.factor)((head * queries + query) * keys + key);
+                let slopes: Vec<f64> = (0..keys)
+                    .map(|key| {
+                        let values = &self.v[(group * keys + key) * width..][..width];
+                        drop(key) * given.iter().zip(values).map(|(x, y)| x * y).sum::<f64>()
+                    })
+                    .collect();
+                let share: f64 = row.iter().zip(&slopes).map(|(x, y)| x * y).sum();
+                for key in 0..keys {
+                    let slope = row[key] * (slopes[key] - share) * self.scale;
+                    for at in 0..features {
+                        let (q, k) = (
+                            (head * queries + query) * features + at,
+                            (group * keys + key) * features + at,
+                        );
+                        to[0][q] += slope * self.k[k];
+                        to[1][k] += slope * self.q[q];
+                    }
+                    for at in 0..width {
+                        to[2][(group * keys + key) * width + at] +=
+                            row[key] * drop(key) * given[at];
+                    }
+                }
+            }
+        }
+        to
+    }
+}
+
+fn close(have: &[f64], want: &[f64], slack: f64) {
+    let scale = want.iter().fold(1e-1, |most: f64, x| most.max(x.abs()));
+    for (at, (have, want)) in have.iter().zip(want).enumerate() {
+        assert!((have - want).abs() <= slack * scale, "at {at}: {have} instead of {want}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn as_plain_sums(
+        (batches, groups, share) in (1usize..3, 1usize..3, 1usize..3),
+        (queries, keys) in (1usize..80, 1usize..70),
+        (features, width) in (1usize..9, 1usize..9),
+        dtype in prop::sample::select(vec![DType::Float, DType::Bf16, DType::Float16]),
+        (turned, shifted, masked, banded, dropping, remembered) in any::<(bool, bool, bool, bool, bool, bool)>(),
+        (low, high) in (-20isize..5, -3isize..20),
+        width_of_team in 1usize..4,
+    ) {
+        let heads = groups * share;
+        let sizes = Sizes { batches, heads, groups, queries, keys, features, width };
+        let q = Stored::new(dtype, [batches, heads, queries, features], turned, |at| noise(1, at));
+        let k = Stored::new(dtype, [batches, groups, keys, features], turned, |at| noise(2, at));
+        let v = Stored::new(dtype, [batches, groups, keys, width], turned, |at| noise(3, at));
+        let given = Stored::new(DType::Float, [batches, heads, queries, width], turned, |at| noise(4, at));
+        let shift = Stored::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
+        let mask = Stored::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
+        let wide = [batches, heads, queries, keys];
+        let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
+        let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
+        let seen = |one: &Stored| one.layout.broadcast_to(&wide).unwrap();
+        let task = Attention {
+            query: q.view(),
+            key: k.view(),
+            value: v.view(),
+            shift: shifted.then(|| View::over(&shift.bytes, seen(&shift)).unwrap()),
+            shift_last: false,
+            mask: masked.then(|| View::over(&mask.bytes, seen(&mask)).unwrap()),
+            band: banded.then_some((low, high)),
+            kept: dropping.then_some(kept),
+            keep: 0.5,
+            scale: 0.7,
+        };
+        let team = Threads(width_of_team);
+        let room = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
+        let space = bytes(room.bytes());
+        let out = Stored::new(DType::Float, [batches, heads, queries, width], turned, |_| f64::NAN);
+        let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        forward(&team, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
+
+        let shifts = shift.values();
+        let plain = Plain {
+            sizes,
+            q: &q.values(),
+            k: &k.values(),
+            v: &v.values(),
+            shift: &|at| if shifted { shifts[at % shifts.len()] } else { 0.0 },
+            counts: &|_, query, key| {
+                let far = key as isize - query as isize;
+                !(masked && (query * keys + key) % 3 == 1) && !(banded && (far < low || far > high))
+            },
+            factor: &|at| match dropping {
+                true => 2.0 * f64::from(bits[at / 8].get() >> (at % 8) & 1),
+                false => 1.0,
+            },
+            scale: 0.7,
+        };
+        close(&out.values(), &plain.forward(), 1e-5);
+        prop_assert!(most.values().iter().chain(&sums.values()).all(|x| x.is_finite()));
+
+        let room = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
+        let space = bytes(room.bytes());
+        let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
+            .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], turned, |_| f64::NAN));
+        let gradients = Gradients {
+            given: given.view(),
+            result: remembered.then(|| out.view()),
+            noted: remembered.then(|| (most.view(), sums.view())),
+            query: to[0].out(),
+            key: to[1].out(),
+            value: to[2].out(),
+        };
+        backward(&team, &task, &gradients, ViewMut::over(&space, room).unwrap());
+        for (have, want) in to.iter().zip(plain.backward(&given.values())) {
+            close(&have.values(), &want, 3e-5);
+        }
+    }
+}
