@@ -10,8 +10,8 @@
 //! | `tests/golden/abi/sizes.csv` | every struct and union of the headers; likewise |
 //!
 //! The headers are read by bindgen, which needs libclang; the PyPI wheel of that name is put into
-//! the user's cache folder once. bindgen is large, so it is a dependency only with the feature
-//! `gen`: a plain build of xtask finds libclang and runs itself again with the feature.
+//! the user's cache folder once. bindgen and the operators are large, so they are dependencies only with the
+//! features `gen` and `table`: a plain build of xtask runs itself again with each.
 
 use std::path::Path;
 
@@ -19,14 +19,14 @@ use anyhow::Result;
 
 #[cfg(feature = "gen")]
 mod abi;
-#[cfg(not(feature = "gen"))]
+#[cfg(feature = "table")]
 mod aclnn;
 #[cfg(feature = "gen")]
 mod golden;
 mod libclang;
 
 /// Writes what is derived from the table of operators.
-#[cfg(not(feature = "gen"))]
+#[cfg(feature = "table")]
 pub fn operators(root: &Path, check: bool) -> Result<()> {
     let files = aclnn::files(root)?;
     for name in aclnn::leftovers(root, &files)? {
@@ -38,9 +38,9 @@ pub fn operators(root: &Path, check: bool) -> Result<()> {
 }
 
 /// Writes what is derived from the table of operators.
-#[cfg(feature = "gen")]
-pub fn operators(_root: &Path, _check: bool) -> Result<()> {
-    Ok(())
+#[cfg(not(feature = "table"))]
+pub fn operators(root: &Path, check: bool) -> Result<()> {
+    libclang::succeed(&mut again(root, "table", &["--operators"], check))
 }
 
 /// Writes the derived files below `root`. With `check`, writes nothing and fails when a file is
@@ -48,13 +48,20 @@ pub fn operators(_root: &Path, _check: bool) -> Result<()> {
 #[cfg(not(feature = "gen"))]
 pub fn run(root: &Path, check: bool) -> Result<()> {
     operators(root, check)?;
+    let mut headers = again(root, "gen", &[], check);
+    libclang::succeed(headers.env(libclang::VARIABLE, libclang::folder()?))
+}
+
+/// This command once more, with a feature.
+#[cfg(not(all(feature = "gen", feature = "table")))]
+fn again(root: &Path, feature: &str, arguments: &[&str], check: bool) -> std::process::Command {
     let mut cargo = std::process::Command::new(env!("CARGO"));
     cargo
         .current_dir(root)
-        .args(["run", "--quiet", "--package", "xtask", "--features", "gen", "--", "gen"])
-        .args(check.then_some("--check"))
-        .env(libclang::VARIABLE, libclang::folder()?);
-    libclang::succeed(&mut cargo)
+        .args(["run", "--quiet", "--package", "xtask", "--features", feature, "--", "gen"])
+        .args(arguments)
+        .args(check.then_some("--check"));
+    cargo
 }
 
 #[cfg(feature = "gen")]
@@ -79,6 +86,7 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     files.iter().try_for_each(|(name, text)| write(root, name, text, check))
 }
 
+#[cfg(any(feature = "gen", feature = "table"))]
 fn write(root: &Path, name: &str, text: &str, check: bool) -> Result<()> {
     let path = root.join(name);
     if std::fs::read_to_string(&path).is_ok_and(|old| old == text) {

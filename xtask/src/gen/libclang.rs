@@ -5,9 +5,7 @@ use std::path::Path;
 use std::path::PathBuf;
 use std::process::Command;
 
-#[cfg(not(feature = "gen"))]
-use anyhow::Context as _;
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 /// The variable that tells bindgen the folder of libclang.
 pub const VARIABLE: &str = "LIBCLANG_PATH";
@@ -55,7 +53,6 @@ fn find(folder: &Path) -> Result<Option<PathBuf>> {
 }
 
 /// Runs a command and fails when it does.
-#[cfg(not(feature = "gen"))]
 pub fn succeed(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
     ensure!(status.success(), "{command:?}: {status}");
