@@ -59,7 +59,7 @@ fn present<T>(pointer: *const T, name: &str) -> Result<()> {
 ///
 /// # Safety
 /// `values` is null or points to `count` readable values, of any alignment.
-unsafe fn values<T: Copy>(
+pub unsafe fn values<T: Copy>(
     values: *const T,
     count: u64,
     name: &str,

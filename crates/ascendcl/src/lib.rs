@@ -17,6 +17,7 @@ mod code;
 mod door;
 
 mod aclnn;
+mod aclop;
 mod allocator;
 mod app_log;
 mod compile_option;

@@ -13,7 +13,6 @@ macro_rules! unsupported {
         $($(
             /// Not supported yet. Arguments are not looked at, so none are declared.
             #[unsafe(no_mangle)]
-            #[allow(clippy::unused_unit)]
             pub extern "C" fn $name() -> $returns {
                 static SAID: AtomicBool = AtomicBool::new(false);
                 if process::forked() {
@@ -50,11 +49,10 @@ const ACL: c_int = Code::FeatureNotSupport as c_int;
 
 unsupported! {
     c_int = ACL, forked Code::RtInternal as c_int;
-        aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump aclopCompileAndExecute aclopCompileAndExecuteV2
-        aclopSetAttrBool aclopSetAttrDataType aclopSetAttrFloat aclopSetAttrInt
-        aclopSetAttrListBool aclopSetAttrListFloat aclopSetAttrListInt aclopSetAttrListListInt
-        aclopSetAttrString aclopStartDumpArgs aclopStopDumpArgs aclrtBinaryGetFunction
-        aclrtBinaryLoadFromData aclrtFreePhysical aclrtGetFunctionAddr aclrtMallocPhysical
+        aclDestroyGraphDumpOpt aclGenGraphAndDumpForOp aclmdlFinalizeDump aclmdlInitDump aclmdlSetDump
+        aclopCreateKernel aclopRegisterCompileFunc aclopSetKernelArgs aclopSetKernelWorkspaceSizes
+        aclopStartDumpArgs aclopStopDumpArgs aclopUnregisterCompileFunc aclopUpdateParams
+        aclrtBinaryGetFunction aclrtBinaryLoadFromData aclrtFreePhysical aclrtGetFunctionAddr aclrtMallocPhysical
         aclrtMapMem aclrtMemExportToShareableHandle aclrtMemImportFromShareableHandle
         aclrtMemSetPidToShareableHandle aclrtProcessReport aclrtReleaseMemAddress
         aclrtReserveMemAddress aclrtUnmapMem acltdtDestroyChannel acltdtDestroyDataset
@@ -64,7 +62,7 @@ unsupported! {
         HcclAllGather HcclAllReduce HcclBroadcast HcclCommDestroy HcclCommInitAll
         HcclCommInitRootInfo HcclGetRootInfo HcclRecv HcclReduceScatter HcclSend;
     *mut c_void = std::ptr::null_mut(), forked std::ptr::null_mut();
-        aclopCreateAttr acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
+        aclCreateGraphDumpOpt acltdtCreateChannelWithCapacity acltdtCreateDataset acltdtGetDataAddrFromItem
         acltdtGetDataItem;
     u64 = 0, forked 0;
         MsprofGetHashId MsprofSysCycleTime acltdtGetDataSizeFromItem acltdtGetDatasetSize
@@ -72,6 +70,4 @@ unsupported! {
     c_int = -1, forked -1;
         MsprofRegisterCallback MsprofReportAdditionalInfo MsprofReportApi MsprofReportCompactInfo
         acltdtGetDataTypeFromItem;
-    () = (), forked ();
-        aclopDestroyAttr;
 }

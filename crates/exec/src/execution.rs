@@ -2,9 +2,8 @@
 
 use cairn_ops::{Fault, Memory, Plan};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::raw::{Ground, Use};
-use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::memory::supply::Supply;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
@@ -39,6 +38,11 @@ impl Execution {
     /// The address of each range it touches, in the plan's order. [`Execution::submit`] takes such a list.
     pub fn addresses(&self) -> SmallVec<[usize; 6]> {
         self.plan.uses.iter().map(|one| one.address).collect()
+    }
+
+    /// Whether the call reads or writes the memory of an argument.
+    pub fn touches(&self, argument: (usize, usize)) -> bool {
+        self.plan.uses.iter().any(|one| one.argument == argument)
     }
 
     /// Moves an argument to another storage in a list of addresses. False if the call touches no such
@@ -91,13 +95,7 @@ impl Execution {
         stream: &Arc<Stream>,
         supply: &Arc<dyn Supply>,
     ) -> Result<()> {
-        let lease = match self.plan.workspace {
-            0 => None,
-            bytes => Some(Lease::take(supply, &Ask::bytes(bytes as u64), Some(stream))?),
-        };
-        let workspace = lease.as_ref().map_or(0, Lease::address);
-        let submitted = self.submit(stream, &self.addresses(), workspace);
-        submitted.and(lease.map_or(Ok(()), Lease::give))
+        self.execute_with(stream, supply, &[])
     }
 }
 

@@ -4,7 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod execution;
+mod host_input;
 mod refusal;
 
 pub use execution::{Execution, Sized};
+pub use host_input::HostInput;
 pub use refusal::{Door, refusal};

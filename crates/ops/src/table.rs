@@ -77,6 +77,8 @@ pub struct Node {
     pub outputs: &'static [&'static str],
     /// How its outputs follow from its inputs.
     pub infer: Infer,
+    /// The sizes of its outputs depend on values: inference gives the largest they can be.
+    pub sized_by_values: bool,
     bind: Bind,
     picks: &'static [Pick],
 }
@@ -131,7 +133,7 @@ pub const fn node(
     bind: Bind,
     picks: &'static [Pick],
 ) -> Node {
-    Node { name, inputs, outputs, infer, bind, picks }
+    Node { name, inputs, outputs, infer, sized_by_values: false, bind, picks }
 }
 
 /// What a caller by name passes.
@@ -145,6 +147,11 @@ pub struct Passed<'a> {
 }
 
 impl Node {
+    /// With outputs whose sizes depend on values.
+    pub const fn sized_by_values(self) -> Node {
+        Node { sized_by_values: true, ..self }
+    }
+
     /// Plans a call.
     pub fn plan(&self, passed: &Passed<'_>) -> Result<Plan> {
         self.with_call(passed, |call| (self.bind)(call))

@@ -1,0 +1,209 @@
+//! `aclopAttr`: the named attributes of a call, behind a handle.
+
+use crate::abi::{aclDataType, aclopAttr};
+use crate::aclnn::values;
+use crate::door::{entry, not_null, runtime, string, value_entry};
+use cairn_ops::Arg;
+use cairn_runtime::error::{Error, Result};
+use cairn_runtime::handle::Handled;
+use cairn_tensor::DType;
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What a handle of attributes names.
+#[derive(Default)]
+pub struct Attributes(Mutex<Vec<(String, Value)>>);
+
+/// The value of an attribute.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// One that operators take.
+    Plain(Arg),
+    /// Lists of whole numbers; no operator takes them yet.
+    Lists,
+    /// Texts; likewise.
+    Texts,
+}
+
+impl Handled for Attributes {
+    const KIND: &'static str = "set of attributes";
+}
+
+impl Attributes {
+    /// A copy of what was set.
+    pub fn values(&self) -> Vec<(String, Value)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn set(&self, name: String, value: Value) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, old)) => *old = value,
+            None => all.push((name, value)),
+        }
+    }
+}
+
+/// The attributes behind a handle of the user; null is none.
+pub fn given(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
+    match handle.is_null() {
+        true => Ok(Vec::new()),
+        false => Ok(runtime()?.handles.get::<Attributes>(handle as usize)?.values()),
+    }
+}
+
+/// Sets an attribute to a value that operators take.
+///
+/// # Safety
+/// `name` is null or a NUL-terminated string.
+unsafe fn set(attr: *mut aclopAttr, name: *const c_char, value: Value) -> Result<()> {
+    not_null(attr, "attr")?;
+    let attributes = runtime()?.handles.get::<Attributes>(attr as usize)?;
+    // SAFETY: as the caller vouches.
+    attributes.set(unsafe { string(name, "attrName") }?, value);
+    Ok(())
+}
+
+/// The values of a list of the user.
+///
+/// # Safety
+/// `list` is null or points to `count` readable values.
+unsafe fn listed<T: Copy>(
+    list: *const T,
+    count: c_int,
+) -> Result<impl ExactSizeIterator<Item = T>> {
+    let number = u64::try_from(count)
+        .map_err(|_| Error::invalid(format!("numValues = {count} is no number of values")))?;
+    if number > 0 {
+        not_null(list, "values")?;
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { values(list, number, "values") }
+}
+
+fn known(dtype: aclDataType) -> Result<i64> {
+    match DType::from_number(dtype) {
+        Some(_) => Ok(i64::from(dtype)),
+        None => Err(Error::invalid(format!("attrValue = {dtype} is no aclDataType"))),
+    }
+}
+
+value_entry! {
+    /// An empty set of attributes.
+    fn aclopCreateAttr() -> *mut aclopAttr, else null_mut(), {
+        Ok(runtime()?.handles.insert(Arc::new(Attributes::default()))? as *mut aclopAttr)
+    }
+
+    /// Destroys a set of attributes; null is fine.
+    fn aclopDestroyAttr(attr: *const aclopAttr) -> (), else (), {
+        if !attr.is_null() {
+            runtime()?.handles.remove::<Attributes>(attr as usize)?;
+        }
+        Ok(())
+    }
+}
+
+entry! {
+    /// Sets a truth value.
+    fn aclopSetAttrBool(attr: *mut aclopAttr, name: *const c_char, value: u8) {
+        // SAFETY: the caller passes a NUL-terminated string or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Flag(value != 0))) }
+    }
+
+    /// Sets a whole number.
+    fn aclopSetAttrInt(attr: *mut aclopAttr, name: *const c_char, value: i64) {
+        // SAFETY: the caller passes a NUL-terminated string or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Int(value))) }
+    }
+
+    /// Sets a number.
+    fn aclopSetAttrFloat(attr: *mut aclopAttr, name: *const c_char, value: f32) {
+        // SAFETY: the caller passes a NUL-terminated string or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Float(f64::from(value)))) }
+    }
+
+    /// Sets a text.
+    fn aclopSetAttrString(attr: *mut aclopAttr, name: *const c_char, value: *const c_char) {
+        // SAFETY: the caller passes NUL-terminated strings or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Text(string(value, "attrValue")?))) }
+    }
+
+    /// Sets a data type.
+    fn aclopSetAttrDataType(attr: *mut aclopAttr, name: *const c_char, value: aclDataType) {
+        // SAFETY: the caller passes a NUL-terminated string or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Int(known(value)?))) }
+    }
+
+    /// Sets truth values.
+    fn aclopSetAttrListBool(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const u8) {
+        // SAFETY: the caller passes a string and so many values, or null.
+        unsafe {
+            let flags = listed(list, count)?.map(|byte| byte != 0).collect();
+            set(attr, name, Value::Plain(Arg::Flags(flags)))
+        }
+    }
+
+    /// Sets whole numbers.
+    fn aclopSetAttrListInt(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const i64) {
+        // SAFETY: the caller passes a string and so many values, or null.
+        unsafe { set(attr, name, Value::Plain(Arg::Ints(listed(list, count)?.collect()))) }
+    }
+
+    /// Sets numbers.
+    fn aclopSetAttrListFloat(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const f32) {
+        // SAFETY: the caller passes a string and so many values, or null.
+        unsafe {
+            let numbers = listed(list, count)?.map(f64::from).collect();
+            set(attr, name, Value::Plain(Arg::Floats(numbers)))
+        }
+    }
+
+    /// Sets data types.
+    fn aclopSetAttrListDataType(
+        attr: *mut aclopAttr,
+        name: *const c_char,
+        count: c_int,
+        list: *const aclDataType,
+    ) {
+        // SAFETY: the caller passes a string and so many values, or null.
+        unsafe {
+            let numbers: Result<Vec<i64>> = listed(list, count)?.map(known).collect();
+            set(attr, name, Value::Plain(Arg::Ints(numbers?)))
+        }
+    }
+
+    /// Sets texts.
+    fn aclopSetAttrListString(
+        attr: *mut aclopAttr,
+        name: *const c_char,
+        count: c_int,
+        list: *mut *const c_char,
+    ) {
+        // SAFETY: the caller passes strings and so many of them, or null.
+        unsafe {
+            for text in listed(list.cast_const(), count)? {
+                string(text, "values")?;
+            }
+            set(attr, name, Value::Texts)
+        }
+    }
+
+    /// Sets lists of whole numbers.
+    fn aclopSetAttrListListInt(
+        attr: *mut aclopAttr,
+        name: *const c_char,
+        count: c_int,
+        counts: *const c_int,
+        lists: *const *const i64,
+    ) {
+        // SAFETY: the caller passes a string, and lists with so many values, or null.
+        unsafe {
+            let counts: Vec<c_int> = listed(counts, count)?.collect();
+            for (list, count) in listed(lists, count)?.zip(counts) {
+                drop(listed(list, count)?);
+            }
+            set(attr, name, Value::Lists)
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Inputs that lie on the host: brought to memory of the stream's supply, in front of the call.
+
+use crate::execution::Execution;
+use cairn_runtime::error::Result;
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use std::sync::Arc;
+
+/// The bytes of one input, and how much room they need on the device.
+pub struct HostInput {
+    /// The input's place. Those in a list count on from the list's own.
+    pub place: usize,
+    /// A copy of the user's bytes.
+    pub bytes: Arc<[u8]>,
+    /// What is asked of the supply.
+    pub room: u64,
+}
+
+/// Bytes on their way to the device.
+struct Upload(Arc<[u8]>);
+
+impl Kernel for Upload {
+    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+        "the copy of a host input"
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        for (to, from) in ground.write(0).iter().zip(self.0.iter()) {
+            to.set(*from);
+        }
+        Ok(())
+    }
+}
+
+impl Execution {
+    /// Takes memory for the workspace and for every host input that the call reads, queues copies and the
+    /// call, and gives the memory back: all on this thread, before anything has run.
+    pub fn execute_with(
+        self: &Arc<Execution>,
+        stream: &Arc<Stream>,
+        supply: &Arc<dyn Supply>,
+        hosts: &[HostInput],
+    ) -> Result<()> {
+        let mut addresses = self.addresses();
+        let mut uploads = Vec::new();
+        for host in hosts {
+            let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
+            let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
+            let lease = Lease::take(supply, &Ask::bytes(host.room), Some(stream))?;
+            self.relocate(&mut addresses, argument, lease.address());
+            uploads.push((lease, host.bytes.clone()));
+        }
+        let workspace = match self.workspace() {
+            0 => None,
+            bytes => Some(Lease::take(supply, &Ask::bytes(bytes as u64), Some(stream))?),
+        };
+        let place = Place::Device(stream.spec.device);
+        let mut submitted = Ok(());
+        for (lease, bytes) in &uploads {
+            let to = Span { address: lease.address(), bytes: bytes.len(), place };
+            let body = Body::Kernel(Arc::new(Upload(bytes.clone())));
+            let writes = [to].into_iter().collect();
+            let task = Task { name: self.name, reads: Spans::new(), writes, body };
+            submitted = submitted.and_then(|()| stream.submit(task).map(drop));
+        }
+        let at = workspace.as_ref().map_or(0, Lease::address);
+        submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
+        let leases = uploads.into_iter().map(|(lease, _)| lease).chain(workspace);
+        leases.map(Lease::give).fold(submitted, Result::and)
+    }
+}
