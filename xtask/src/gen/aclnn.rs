@@ -115,7 +115,8 @@ fn extend(root: &Path, known: &mut Signatures, wanted: &BTreeSet<String>) -> Res
             Some(quoted) => quoted.split('"').next().unwrap_or_default(),
             None => rest.split(',').next().unwrap_or_default(),
         };
-        let arguments = arguments(listed).with_context(|| format!("facts of {name}"))?;
+        let own = listed.split(", uint64_t*").next().unwrap_or_default();
+        let arguments = arguments(own).with_context(|| format!("facts of {name}"))?;
         known.insert(name.into(), Signature { header: header.into(), arguments });
     }
     let missing: Vec<&String> = wanted.iter().filter(|name| !known.contains_key(*name)).collect();
