@@ -1,0 +1,417 @@
+//! Elementwise operators through the table: against plain formulas in `f64`, over types, strides and sizes,
+//! and what they refuse.
+
+use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+const F: DType = DType::Float;
+const PARAMETERS: &[&str] = &["a", "b", "c", "d", "e", "f", "g"];
+
+/// Memory at made-up addresses: the n-th storage at n * APART.
+#[derive(Default)]
+struct Bench {
+    storages: Vec<Vec<Cell<u8>>>,
+}
+
+const APART: usize = 1 << 24;
+
+impl Bench {
+    fn place(&mut self, layout: Layout, values: &[f64]) -> Tensor {
+        assert_eq!(layout.count(), values.len());
+        let bytes = layout.extent().unwrap().end as usize * layout.item();
+        self.storages.push(vec![Cell::new(0xAA); bytes]);
+        let tensor = Tensor::new(layout, self.storages.len() * APART);
+        let plain: Vec<Cell<u8>> =
+            values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
+        let from = View::over(&plain, Layout::contiguous(DType::Double, layout.dims())).unwrap();
+        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        tensor
+    }
+
+    fn tensor(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
+        self.place(Layout::contiguous(dtype, dims), values)
+    }
+
+    fn empty(&mut self, dtype: DType, dims: &[usize]) -> Tensor {
+        self.tensor(dtype, dims, &vec![99.0; dims.iter().product()])
+    }
+
+    fn storage(&self, tensor: &Tensor) -> &[Cell<u8>] {
+        &self.storages[tensor.address / APART - 1]
+    }
+
+    fn values(&self, tensor: &Tensor) -> Vec<f64> {
+        let plain = vec![Cell::new(0); tensor.layout.count() * 8];
+        let out = Layout::contiguous(DType::Double, tensor.layout.dims());
+        let view = View::over(self.storage(tensor), tensor.layout).unwrap();
+        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
+        plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+    }
+
+    fn run(&self, plan: &Plan, team: &dyn Team) {
+        let part = |address: usize, bytes: usize| {
+            &self.storages[address / APART - 1][address % APART..][..bytes]
+        };
+        let uses: Vec<&[Cell<u8>]> =
+            plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
+        let workspace = vec![Cell::new(0xFF); plan.workspace];
+        let memory =
+            Memory { uses: &uses, workspace: &workspace, team, sized: &|_, _| unreachable!() };
+        plan.run(&memory).unwrap();
+    }
+
+    fn call(&self, name: &str, args: &[Arg]) {
+        self.run(&planned(name, args).unwrap_or_else(|e| panic!("{name}: {}", e.text())), &Alone);
+    }
+}
+
+fn planned(name: &str, args: &[Arg]) -> Result<Plan, Error> {
+    let row = rows().get(name).unwrap_or_else(|| panic!("no row {name}"));
+    row.plan(PARAMETERS, args.iter().cloned().collect())
+}
+
+fn text(name: &str, args: &[Arg]) -> String {
+    planned(name, args).err().unwrap_or_else(|| panic!("{name} was planned")).text().to_owned()
+}
+
+fn tensor(tensor: &Tensor) -> Arg {
+    Arg::Tensor(tensor.clone())
+}
+
+fn number(value: f64) -> Arg {
+    Arg::Scalar(Scalar::Float(value, DType::Double))
+}
+
+fn whole(value: i64) -> Arg {
+    Arg::Scalar(value.into())
+}
+
+/// A way to lay out sizes: turned, with gaps, backwards.
+fn laid(dtype: DType, dims: &[usize], turn: usize, gap: usize) -> Layout {
+    let mut order: Vec<usize> = (0..dims.len()).collect();
+    if !order.is_empty() {
+        order.rotate_left(turn % dims.len());
+    }
+    let turned: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
+    let mut wide = turned.clone();
+    if let Some(last) = wide.last_mut() {
+        *last *= gap + 1;
+    }
+    let mut layout = Layout::contiguous(dtype, &wide);
+    if let Some(at) = turned.len().checked_sub(1) {
+        layout = layout.sliced(at, 0, turned[at], gap as isize + 1);
+    }
+    let back: Vec<usize> =
+        (0..dims.len()).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
+    layout.permuted(&back)
+}
+
+fn near(have: f64, want: f64, dtype: DType) -> bool {
+    let within = match dtype {
+        DType::Bf16 => 1e-2,
+        DType::Float16 => 1e-3,
+        DType::Float => 2e-6,
+        _ => 1e-12,
+    };
+    have == want
+        || (have.is_nan() && want.is_nan())
+        || (have - want).abs() <= within * want.abs().max(1e-3)
+}
+
+const REALS: [DType; 4] = [DType::Float, DType::Double, DType::Float16, DType::Bf16];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn of_one_tensor_of_any_strides(
+        dims in prop::collection::vec(0usize..6, 0..4),
+        (turn_a, gap_a, turn_o, gap_o) in (0usize..3, 0usize..3, 0usize..3, 0usize..2),
+        dtype in prop::sample::select(&REALS),
+        seed in 0u32..1000,
+        which in 0usize..14,
+    ) {
+        let count: usize = dims.iter().product();
+        let (name, f, low, high): (&str, fn(f64) -> f64, f64, f64) = [
+            ("Exp", f64::exp as fn(f64) -> f64, -4.0, 4.0),
+            ("Log", f64::ln, 0.1, 9.0),
+            ("Sqrt", f64::sqrt, 0.0, 9.0),
+            ("Tanh", f64::tanh, -3.0, 3.0),
+            ("Sigmoid", |x| 1.0 / (1.0 + (-x).exp()), -5.0, 5.0),
+            ("Erf", libm_erf, -2.0, 2.0),
+            ("Sin", f64::sin, -9.0, 9.0),
+            ("Cos", f64::cos, -9.0, 9.0),
+            ("Neg", |x| -x, -9.0, 9.0),
+            ("Abs", f64::abs, -9.0, 9.0),
+            ("Floor", f64::floor, -9.0, 9.0),
+            ("Relu", |x| x.max(0.0), -9.0, 9.0),
+            ("Silu", |x| x / (1.0 + (-x).exp()), -5.0, 5.0),
+            ("Reciprocal", |x| 1.0 / x, 0.5, 5.0),
+        ][which];
+        let mut bench = Bench::default();
+        let values: Vec<f64> =
+            (0..count).map(|at| low + (high - low) * f64::from((at as u32 * 7919 + seed) % 97) / 97.0).collect();
+        let a = bench.place(laid(dtype, &dims, turn_a, gap_a), &values);
+        let out = bench.place(laid(dtype, &dims, turn_o, gap_o), &vec![99.0; count]);
+        let given = bench.values(&a);
+        bench.call(name, &[tensor(&a), tensor(&out)]);
+        for (x, y) in given.iter().zip(bench.values(&out)) {
+            prop_assert!(near(y, f(*x), dtype), "{}({}) = {}, {}", name, x, y, f(*x));
+        }
+    }
+
+    #[test]
+    fn of_two_tensors_that_broadcast(
+        dims in prop::collection::vec(1usize..5, 1..4),
+        single in prop::collection::vec(any::<bool>(), 4),
+        (turn, gap, cut) in (0usize..3, 0usize..3, 0usize..3),
+        dtypes in prop::sample::select(&[(F, F), (DType::Int64, DType::Int32), (DType::Int64, F), (DType::Float16, DType::Float16), (DType::Bool, DType::Int8)]),
+        which in 0usize..8,
+    ) {
+        let (name, f): (&str, fn(f64, f64) -> f64) = [
+            ("Mul", (|x, y| x * y) as fn(f64, f64) -> f64),
+            ("Div", |x, y| x / y),
+            ("FloorDivide", |x, y| (x / y).floor()),
+            ("RemainderTensorTensor", |x, y| x - y * (x / y).floor()),
+            ("Maximum", f64::max),
+            ("GtTensor", |x, y| f64::from(x > y)),
+            ("EqTensor", |x, y| f64::from(x == y)),
+            ("LogicalAnd", |x, y| f64::from(x != 0.0 && y != 0.0)),
+        ][which];
+        let (left, right) = dtypes;
+        let truth = which >= 5;
+        let real = left.is_floating() || right.is_floating();
+        let both = match (truth, name, real) {
+            (true, ..) => DType::Bool,
+            (_, "Div", false) => F,
+            (_, _, true) => if left == DType::Float16 { left } else { F },
+            _ => if left == DType::Int64 { left } else { DType::Int8 },
+        };
+        let small: Vec<usize> = dims.iter().zip(&single).map(|(n, one)| if *one { 1 } else { *n }).collect();
+        let small = small[cut.min(small.len())..].to_vec();
+        let (count, few): (usize, usize) = (dims.iter().product(), small.iter().product());
+        let mut bench = Bench::default();
+        let a = bench.place(laid(left, &dims, turn, gap), &(0..count).map(|at| (at % 7) as f64 - 3.0).collect::<Vec<_>>());
+        let b = bench.place(laid(right, &small, turn, gap), &(0..few).map(|at| (at % 3) as f64 + 1.0).collect::<Vec<_>>());
+        let out = bench.empty(both, &dims);
+        let (xs, ys) = (bench.values(&a), bench.values(&b));
+        bench.call(name, &[tensor(&a), tensor(&b), tensor(&out)]);
+        let wide = Layout::contiguous(F, &small).broadcast_to(&dims).unwrap();
+        for (at, have) in bench.values(&out).into_iter().enumerate() {
+            let (mut rest, mut place) = (at, 0);
+            for dim in (0..dims.len()).rev() {
+                place += (rest % dims[dim]) as isize * wide.strides()[dim];
+                rest /= dims[dim];
+            }
+            let (x, y) = (xs[at], ys[place as usize]);
+            prop_assert!(near(have, f(x, y), both), "{} {} {} = {}", name, x, y, have);
+        }
+    }
+}
+
+fn libm_erf(x: f64) -> f64 {
+    let (mut sum, mut term) = (x, x);
+    for n in 1..60 {
+        term *= -x * x / f64::from(n);
+        sum += term / f64::from(2 * n + 1);
+    }
+    sum * std::f64::consts::FRAC_2_SQRT_PI
+}
+
+/// Parts one after the other, as a team of three would.
+struct Three;
+
+impl Team for Three {
+    fn width(&self) -> usize {
+        3
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        (0..parts).rev().for_each(body);
+    }
+}
+
+#[test]
+fn large_tensors_on_a_team() {
+    let count = 100_003;
+    let values: Vec<f64> = (0..count).map(|at| (at % 1000) as f64 / 100.0).collect();
+    let mut bench = Bench::default();
+    let a = bench.tensor(F, &[count], &values);
+    let out = bench.empty(F, &[count]);
+    let plan = planned("Adds", &[tensor(&a), number(1.0), whole(2), tensor(&out)]).unwrap();
+    bench.run(&plan, &Three);
+    let same = bench.values(&out).iter().zip(&values).all(|(y, x)| (y - (x + 2.0)).abs() < 1e-5);
+    assert!(same);
+}
+
+#[test]
+fn in_place_and_over_shared_memory() {
+    let mut bench = Bench::default();
+    let x = bench.tensor(F, &[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    bench.call("InplaceExp2", &[tensor(&x)]);
+    assert_eq!(bench.values(&x), [2.0, 4.0, 8.0, 16.0, 32.0, 64.0]);
+    let first = Tensor::new(x.layout.sliced(0, 0, 5, 1), x.address);
+    let later = Tensor::new(x.layout.sliced(0, 1, 5, 1), x.address);
+    let args = [tensor(&first), tensor(&later), tensor(&later)];
+    assert!(planned("Mul", &args).unwrap().workspace >= 20);
+    bench.call("Mul", &args);
+    assert_eq!(bench.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
+    let turned = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
+    let other = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap().sliced(0, 1, 2, -1), x.address);
+    bench.call("InplaceSub", &[tensor(&turned), tensor(&other), whole(1)]);
+    assert_eq!(bench.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
+}
+
+#[test]
+fn whole_numbers_and_truth_values() {
+    let mut bench = Bench::default();
+    let n = bench.tensor(DType::Int64, &[4], &[7.0, -7.0, 0.0, i64::MAX as f64]);
+    let (out, real) = (bench.empty(DType::Int64, &[4]), bench.empty(F, &[4]));
+    bench.call("FloorDivides", &[tensor(&n), whole(2), tensor(&out)]);
+    assert_eq!(bench.values(&out)[..3], [3.0, -4.0, 0.0]);
+    bench.call("DivMods", &[tensor(&n), whole(2), Arg::Int(1), tensor(&out)]);
+    assert_eq!(bench.values(&out)[..3], [3.0, -3.0, 0.0]);
+    bench.call("FloorDivides", &[tensor(&n), whole(0), tensor(&out)]);
+    assert_eq!(bench.values(&out), [0.0; 4]);
+    bench.call("Divs", &[tensor(&n), whole(2), tensor(&real)]);
+    assert_eq!(bench.values(&real)[..3], [3.5, -3.5, 0.0]);
+    bench.call("PowTensorScalar", &[tensor(&n), whole(3), tensor(&out)]);
+    assert_eq!(bench.values(&out)[..3], [343.0, -343.0, 0.0]);
+    bench.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
+    assert_eq!(bench.values(&out)[..3], [-8.0, 6.0, -1.0]);
+    let truth = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    bench.call("BitwiseNot", &[tensor(&truth), tensor(&truth)]);
+    assert_eq!(bench.values(&truth), [0.0, 1.0]);
+    let half = bench.tensor(DType::Float16, &[2], &[0.1, 0.2]);
+    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&truth)]);
+    assert_eq!(bench.values(&truth), [1.0, 0.0]);
+}
+
+#[test]
+fn choices_and_bounds() {
+    let (nan, mut bench) = (f64::NAN, Bench::default());
+    let x = bench.tensor(F, &[2, 2], &[-3.0, 0.5, nan, 9.0]);
+    let mask = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    let out = bench.empty(F, &[2, 2]);
+    bench.call("Clamp", &[tensor(&x), number(-1.0), Arg::Absent, tensor(&out)]);
+    assert_eq!(bench.values(&out)[..2], [-1.0, 0.5]);
+    assert!(bench.values(&out)[2].is_nan());
+    bench.call("ClampTensor", &[tensor(&x), Arg::Absent, tensor(&x), tensor(&out)]);
+    assert_eq!(bench.values(&out)[3], 9.0);
+    bench.call("InplaceMaskedFillScalar", &[tensor(&x), tensor(&mask), number(7.0)]);
+    assert_eq!(bench.values(&x), [7.0, 0.5, 7.0, 9.0]);
+    let other = bench.tensor(F, &[1], &[0.0]);
+    bench.call("SWhere", &[tensor(&mask), tensor(&x), tensor(&other), tensor(&out)]);
+    assert_eq!(bench.values(&out), [7.0, 0.0, 7.0, 0.0]);
+    let equal = bench.empty(DType::Bool, &[]);
+    bench.call("Equal", &[tensor(&x), tensor(&x), tensor(&equal)]);
+    assert_eq!(bench.values(&equal), [1.0]);
+    bench.call("Equal", &[tensor(&x), tensor(&other), tensor(&equal)]);
+    assert_eq!(bench.values(&equal), [0.0]);
+}
+
+#[test]
+fn lists_of_tensors() {
+    let mut bench = Bench::default();
+    let (a, b) = (bench.tensor(F, &[2], &[3.0, 4.0]), bench.tensor(F, &[1, 1], &[-2.0]));
+    let list = Arg::Tensors(vec![a.clone(), b.clone()]);
+    let (c, d) = (bench.empty(F, &[]), bench.empty(F, &[]));
+    let outs = Arg::Tensors(vec![c.clone(), d.clone()]);
+    bench.call("ForeachNorm", &[list.clone(), whole(2), outs]);
+    assert_eq!([bench.values(&c)[0], bench.values(&d)[0]], [5.0, 2.0]);
+    bench.call("ForeachMulScalarV2", &[list.clone(), number(2.0), list.clone()]);
+    assert_eq!(bench.values(&a), [6.0, 8.0]);
+    let each = Arg::Scalars(vec![Scalar::from(1.0), Scalar::from(10)]);
+    bench.call("ForeachAddScalarList", &[list.clone(), each, list.clone()]);
+    assert_eq!((bench.values(&a), bench.values(&b)), (vec![7.0, 9.0], vec![6.0]));
+    let alpha = bench.tensor(F, &[1], &[0.5]);
+    bench.call("ForeachAddList", &[list.clone(), list.clone(), tensor(&alpha), list.clone()]);
+    assert_eq!((bench.values(&a), bench.values(&b)), (vec![10.5, 13.5], vec![9.0]));
+    let values = bench.tensor(F, &[2], &[1.0, 2.0]);
+    let addcmul = [list.clone(), list.clone(), list.clone(), tensor(&values), list.clone()];
+    bench.call("ForeachAddcmulList", &addcmul);
+    assert_eq!(bench.values(&b), [171.0]);
+    bench.call("ForeachZeroInplace", &[list]);
+    assert_eq!((bench.values(&a), bench.values(&b)), (vec![0.0, 0.0], vec![0.0]));
+}
+
+#[test]
+fn one_step_of_adamw() {
+    let mut bench = Bench::default();
+    let (var, grad) = (bench.tensor(F, &[2], &[1.0, -1.0]), bench.tensor(F, &[2], &[0.5, 0.25]));
+    let (mean, square) = (bench.tensor(F, &[2], &[0.0; 2]), bench.tensor(F, &[2], &[0.0; 2]));
+    let step = bench.tensor(F, &[1], &[0.0]);
+    let real = Arg::Float;
+    bench.call(
+        "ApplyAdamWV2",
+        &[
+            tensor(&var),
+            tensor(&mean),
+            tensor(&square),
+            Arg::Absent,
+            tensor(&grad),
+            tensor(&step),
+            real(0.1),
+            real(0.9),
+            real(0.999),
+            real(0.01),
+            real(1e-8),
+            Arg::Flag(false),
+            Arg::Flag(false),
+        ],
+    );
+    let values = bench.values(&var);
+    assert!((values[0] - 0.899).abs() < 1e-5 && (values[1] + 1.099).abs() < 1e-5, "{values:?}");
+    assert!((bench.values(&mean)[0] - 0.05).abs() < 1e-6);
+}
+
+#[test]
+fn by_name() {
+    let mut bench = Bench::default();
+    let (x, y) = (bench.tensor(F, &[2], &[4.0, 9.0]), bench.empty(F, &[2]));
+    let inputs = [Some(x)];
+    let attributes = [("base".to_owned(), Arg::Float(2.0))];
+    let passed = Passed { inputs: &inputs, outputs: &[y.clone()], attributes: &attributes };
+    let node = nodes()["Exp"];
+    bench.run(&node.plan(&passed).unwrap(), &Alone);
+    assert_eq!(bench.values(&y), [16.0, 512.0]);
+    assert_eq!(node.infer(&passed).unwrap()[0].dims(), [2]);
+}
+
+#[test]
+fn what_cannot_be_is_refused_by_name() {
+    let mut bench = Bench::default();
+    let (a, b) = (bench.empty(F, &[2, 3]), bench.empty(F, &[2]));
+    let complex = Tensor::new(Layout::contiguous(DType::Complex64, &[2]), APART);
+    assert!(
+        text("Exp", &[tensor(&a), tensor(&b)]).contains("b has the sizes [2], [2, 3] are wanted")
+    );
+    assert!(
+        text("Exp", &[tensor(&complex), tensor(&b)]).contains("a has elements of type complex64")
+    );
+    assert!(text("Mul", &[tensor(&a), tensor(&b), tensor(&a)]).contains("do not broadcast"));
+    assert!(
+        matches!(planned("Exp", &[Arg::Absent, tensor(&a)]), Err(Error::Null(text)) if text.contains("a is null"))
+    );
+    assert!(text("DivMod", &[tensor(&a), tensor(&a), Arg::Int(3), tensor(&a)]).contains("c = 3"));
+    assert!(text("BitwiseNot", &[tensor(&a), tensor(&a)]).contains("a has elements of type float"));
+    assert!(
+        text("BitwiseAndTensor", &[tensor(&a), tensor(&a), tensor(&a)]).contains("whole numbers")
+    );
+    let repeated =
+        Tensor::new(b.layout.reshaped(&[1, 2]).unwrap().broadcast_to(&[3, 2]).unwrap(), b.address);
+    assert!(text("InplaceExp", &[tensor(&repeated)]).contains("share memory"));
+    let (one, two) = (Arg::Tensors(vec![a.clone()]), Arg::Tensors(vec![a.clone(), b.clone()]));
+    assert!(text("ForeachExp", &[one.clone(), two.clone()]).contains("a has 1 tensors, b has 2"));
+    let list = Arg::Scalars(vec![Scalar::from(1.0)]);
+    assert!(text("ForeachMulScalarList", &[two.clone(), list, two]).contains("b has 1 numbers"));
+    assert!(
+        text("GeluBackwardV2", &[tensor(&a), tensor(&a), Arg::Text("cubic".into()), tensor(&a)])
+            .contains("\"cubic\"")
+    );
+}
