@@ -165,6 +165,35 @@ impl<'a> Call<'a> {
         self.many(at, READ)
     }
 
+    /// A list of tensors that are read, some of which may be null.
+    pub fn tensors_or_null(&mut self, at: usize) -> Result<Vec<Option<Operand>>> {
+        let Arg::Tensors(tensors) = self.arg(at).clone() else {
+            return self.wrong(at, "a list of tensors");
+        };
+        let null = |one: &Tensor| one.layout.dtype == DType::Undefined;
+        (tensors.iter().enumerate())
+            .map(|(i, one)| match null(one) {
+                true => Ok(None),
+                false => self.claim(at, i, one, READ).map(Some),
+            })
+            .collect()
+    }
+
+    /// The last of a list of tensors, which is a constant with one element, taken out of it.
+    pub fn pop_number(&mut self, at: usize) -> Result<i64> {
+        let Some(Arg::Tensors(tensors)) = self.args.get_mut(at) else {
+            return self.wrong(at, "a list of tensors");
+        };
+        let value = tensors.pop().and_then(|last| {
+            let bytes = last.constant.as_deref()?;
+            Some(Scalar::read(bytes, last.layout.dtype)?.as_i64())
+        });
+        value.ok_or_else(|| {
+            let name = self.parameter(at);
+            Error::invalid(format!("the last of {name} must be a constant or a host tensor"))
+        })
+    }
+
     /// A list of tensors that are written.
     pub fn outputs(&mut self, at: usize) -> Result<Vec<Operand>> {
         self.many(at, WRITE)

@@ -106,17 +106,9 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, index.dims())?;
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
-    let flat = a.reshaped(&[a.count()]);
-    let copied = flat.is_none().then(|| call.scratch(a.dtype, a.dims()));
+    let line = call.flat(a);
     call.plan(move |memory| {
-        let (mut view, index) = (a.view(memory), index.view(memory));
-        if let Some(scratch) = &copied {
-            let place = memory.scratch(scratch);
-            cairn_tensor::kernels::copy::copy(memory.team, place, view);
-            view = place.view();
-        }
-        let line = view.reshaped(&[view.count()]).expect("contiguous");
-        let view = view.seen(line).expect("the same elements");
+        let (view, index) = (line.view(memory), index.view(memory));
         let places = Places::chosen(view, 0, index, true);
         gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
     })
@@ -142,21 +134,19 @@ impl Indices {
         a: &Layout,
         outs: &[&Operand],
     ) -> Result<Option<Indices>> {
-        let list = call.tensors(at)?;
+        let list = call.tensors_or_null(at)?;
         let name = call.parameter(at);
         if list.len() > a.rank() {
             let (count, dims) = (list.len(), a.dims());
             return Err(Error::invalid(format!("{name} has {count} entries for {dims:?}")));
         }
-        let some = list.iter().any(|one| one.count() > 0);
+        let some = list.iter().flatten().any(|one| one.count() > 0);
         let blank = |one: &Operand| {
-            one.dims() == [0] && (one.dtype == a.dtype || !INDEX_TYPES.contains(&one.dtype))
+            one.dims() == [0] && (one.dtype == a.dtype && some || !INDEX_TYPES.contains(&one.dtype))
         };
         let (mut all, mut shape) = (Vec::new(), Dims::default());
         for (dim, one) in list.into_iter().enumerate() {
-            if blank(&one) && (some || !INDEX_TYPES.contains(&one.dtype)) {
-                continue;
-            }
+            let Some(one) = one.filter(|one| !blank(one)) else { continue };
             if !INDEX_TYPES.contains(&one.dtype) {
                 let have = one.dtype;
                 return Err(Error::invalid(format!(
@@ -175,6 +165,31 @@ impl Indices {
         if !all.is_empty() && shape.contains(&0) {
             return Ok(None);
         }
+        Indices::of(call, a, all, shape, name).map(Some)
+    }
+
+    /// As [`Indices::read`] for one tensor whose last dimension holds the coordinates in the first dimensions of `a`.
+    pub fn rows(call: &mut Call<'_>, at: usize, a: &Layout, outs: &[&Operand]) -> Result<Indices> {
+        let index = call.read_index(at, outs)?;
+        let name = call.parameter(at);
+        let count = index.dims().last().copied().unwrap_or(usize::MAX);
+        if count > a.rank() {
+            let (have, dims) = (index.dims(), a.dims());
+            return Err(Error::invalid(format!("{name} {have:?} has no coordinates in {dims:?}")));
+        }
+        let last = index.rank() - 1;
+        let column = |dim: usize| (dim, a.dims()[dim], index.seen(index.at(last, dim)));
+        let shape = Dims::new(&index.dims()[..last]);
+        Indices::of(call, a, (0..count).map(column).collect(), shape, name)
+    }
+
+    fn of(
+        call: &mut Call<'_>,
+        a: &Layout,
+        all: Vec<(usize, usize, Read)>,
+        shape: Dims,
+        name: &'static str,
+    ) -> Result<Indices> {
         let adjacent = all.windows(2).all(|two| two[1].0 == two[0].0 + 1);
         let place = if adjacent { all.first().map_or(0, |one| one.0) } else { 0 };
         let mut dims: Dims = (0..a.rank())
@@ -188,7 +203,7 @@ impl Indices {
             shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
         }
         let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
-        Ok(Some(Indices { all, shape, place, offsets, name, dims }))
+        Ok(Indices { all, shape, place, offsets, name, dims })
     }
 
     /// The places in a tensor of the sizes that the list was read for, and the indices themselves.
@@ -252,12 +267,28 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Slices whose coordinates the last dimension of an index holds. Arguments: a, index, out.
+fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_same(2, &out, 0, &a)?;
+    let indices = Indices::rows(call, 1, &a, &[&out])?;
+    call.expect_dims(2, &out, &indices.dims)?;
+    call.plan(move |memory| {
+        let a = a.view(memory);
+        let (places, index) = indices.places(memory, a)?;
+        gather(memory.team, memory.out(&out), &places, index)
+            .map_err(|bad| out_of_range(&indices.name(), bad))
+    })
+}
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("IndexSelect", chosen).picks(&[A(0), A(1), A(2), A(3)]),
     aclnn("GatherV2", chosen),
     aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
     aclnn("Gather", gathered),
+    aclnn("GatherNd", gathered_rows).picks(&[A(0), A(1), A(3)]),
     aclnn("Take", taken),
     aclnn("Index", indexed),
 ];

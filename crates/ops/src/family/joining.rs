@@ -1,14 +1,15 @@
 //! Tensors put together, taken apart, repeated and turned: copies between parts of tensors.
 
 use super::reading::Read;
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, O, Outs, Rest};
+use crate::table::Pick::{A, Attr, No, O, Outs, Rest};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::{Dims, Layout, MAX_DIMS, promote};
+use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
 /// A plan of copies from parts of inputs to parts of outputs.
 pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result<Plan> {
@@ -21,10 +22,11 @@ pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result
     })
 }
 
-/// One after the other along a dimension. Arguments: tensors, dimension, out.
+/// One after the other along a dimension. Arguments: tensors, dimension (absent: the last of the tensors), out.
 fn cat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
-    let dim = call.wrap(1, call.number(1)?.as_i64(), out.rank())?;
+    let dim = if call.has(1) { call.int(1)? } else { call.pop_number(0)? };
+    let dim = call.wrap(1, dim, out.rank())?;
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, one) in call.tensors(0)?.into_iter().enumerate() {
@@ -58,11 +60,28 @@ fn cat(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn cat_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let all = layouts(call, 0)?;
+    joined(call, layouts(call, 0)?, call.int(1)?)
+}
+
+fn cat_by_last_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let Arg::Tensors(all) = call.arg(0) else {
+        return Err(Error::invalid("nothing to put together"));
+    };
+    let (mut rest, last) = (layouts(call, 0)?, all.last());
+    rest.pop();
+    let value = last.and_then(|one| Scalar::read(one.constant.as_deref()?, one.layout.dtype));
+    let Some(dim) = value else {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("the last of {name} must be a constant")));
+    };
+    joined(call, rest, dim.as_i64())
+}
+
+fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
     let Some(first) = all.iter().find(|one| one.dims() != [0]).or(all.first()) else {
         return Err(Error::invalid("nothing to put together"));
     };
-    let dim = call.wrap(1, call.number(1)?.as_i64(), first.rank())?;
+    let dim = call.wrap(1, dim, first.rank())?;
     let mut dims = Dims::new(first.dims());
     let mut dtype = first.dtype;
     dims[dim] = 0;
@@ -75,7 +94,7 @@ fn cat_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 pub(super) fn layouts(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     match call.arg(at) {
-        crate::argument::Arg::Tensors(all) => Ok(all.iter().map(|one| one.layout).collect()),
+        Arg::Tensors(all) => Ok(all.iter().map(|one| one.layout).collect()),
         other => Err(Error::invalid(format!(
             "{} is {}: a list of tensors is wanted",
             call.parameter(at),
@@ -293,6 +312,14 @@ pub const NODES: &[Node] = &[
         Infer::By(cat_output),
         cat,
         &[Rest(0), Attr("concat_dim", Default::Required), O(0), Attr("N", Default::None)],
+    ),
+    node(
+        "ConcatV2",
+        &["x[]", "concat_dim"],
+        &["y"],
+        Infer::By(cat_by_last_output),
+        cat,
+        &[Rest(0), No, O(0), Attr("N", Default::None)],
     ),
     node(
         "Pack",

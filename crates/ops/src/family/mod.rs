@@ -28,6 +28,7 @@ mod optimiser;
 mod power;
 mod random;
 pub mod reading;
+mod repeating;
 pub mod reducing;
 mod reduction;
 mod scan;
@@ -63,6 +64,7 @@ pub const ROWS: &[&[Row]] = &[
     optimiser::ROWS,
     power::ROWS,
     random::ROWS,
+    repeating::ROWS,
     scattering::ROWS,
     select::ROWS,
     shaping::ROWS,

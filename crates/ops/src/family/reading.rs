@@ -67,6 +67,24 @@ fn lifted(layout: Layout) -> Layout {
     if layout.rank() == 0 { layout.with(0) } else { layout }
 }
 
+/// The elements of an input as one line, copied to the workspace where they are none.
+#[derive(Clone, Copy, Debug)]
+pub struct Flat {
+    read: Read,
+    packed: Option<Scratch>,
+}
+
+impl Flat {
+    /// The line.
+    pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
+        let Some(scratch) = &self.packed else { return self.read.view(memory) };
+        let place = memory.scratch(scratch);
+        copy(memory.team, place, self.read.view(memory));
+        let line = place.reshaped(&[place.count()]).expect("contiguous");
+        place.view().seen(line).expect("the same elements")
+    }
+}
+
 impl Operand {
     /// As a tensor of one dimension when it has none.
     pub fn lifted(self) -> Operand {
@@ -93,6 +111,14 @@ impl Call<'_> {
             .then(|| self.scratch(operand.dtype, operand.dims()));
         let seen = copied.map_or(operand.layout, |one| one.layout);
         Read { operand, copied, seen }
+    }
+
+    /// The elements of an input as one line.
+    pub fn flat(&mut self, read: Read) -> Flat {
+        match read.reshaped(&[read.count()]) {
+            Some(line) => Flat { read: read.seen(line), packed: None },
+            None => Flat { read, packed: Some(self.scratch(read.dtype, read.dims())) },
+        }
     }
 
     /// As [`Call::read`], for a tensor of indices.

@@ -298,22 +298,41 @@ fn put(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
     let values = Values::read(call, 2, &out)?;
-    let Some(indices) = Indices::read(call, 1, &out, &[&out])? else {
-        return call.nothing();
-    };
+    match Indices::read(call, 1, &out, &[&out])? {
+        Some(indices) => brought(call, None, out, indices, values, meeting),
+        None => call.nothing(),
+    }
+}
+
+/// Slices to the coordinates that the last dimension of an index holds. Arguments: a, index, values, out.
+fn scattered_rows(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, out) = origin(call, 0, 3)?;
+    let values = Values::read(call, 2, &out)?;
+    let indices = Indices::rows(call, 1, &out, &[&out])?;
+    brought(call, from, out, indices, values, Meeting::Replace)
+}
+
+fn brought(
+    call: &mut Call<'_>,
+    from: Option<Read>,
+    out: Operand,
+    indices: Indices,
+    values: Values,
+    meeting: Meeting,
+) -> Result<Plan> {
     let layout = *values.layout().expect("a tensor");
     if layout.broadcast_to(&indices.dims).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), indices.dims);
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     }
-    if out.count() == 0 && layout.count() == 0 {
-        return call.nothing();
+    if meeting != Meeting::Replace {
+        call.expect_numbers(0, &out)?;
     }
     let ground = Ground::new(call, out, meeting);
     let dtype = typed(&out, meeting);
     call.plan(move |memory| {
         values.prepare(memory);
-        ground.with(memory, None, |tensor| {
+        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
             let (places, index) = indices.places(memory, tensor.view())?;
             let seen =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
@@ -421,6 +440,8 @@ pub const ROWS: &[Row] = &[
     aclnn("IndexFillTensor", filled_at),
     aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("IndexPutImpl", put),
+    aclnn("ScatterNd", scattered_rows),
+    aclnn("ScatterNdUpdate", scattered_rows).picks(&[A(0), A(1), A(2), A(0)]),
     aclnn("InplacePut", put_flat),
     aclnn("Bincount", counted),
 ];
@@ -441,6 +462,14 @@ pub const NODES: &[Node] = &[
             Attr("reduction", Default::Text("none")),
             O(0),
         ],
+    ),
+    node(
+        "ScatterNdUpdate",
+        &["var", "indices", "updates"],
+        &["var"],
+        Infer::Like(0),
+        scattered_rows,
+        &[A(0), A(1), A(2), O(0), Attr("use_locking", Default::Flag(false))],
     ),
     node(
         "InplaceIndexAdd",

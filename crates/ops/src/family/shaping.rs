@@ -358,6 +358,17 @@ fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (starts, ends) = (call.ints(1)?, call.ints(2)?);
     let dims = if call.has(3) { call.ints(3)? } else { (0..starts.len() as i64).collect() };
     let steps = if call.has(4) { call.ints(4)? } else { vec![1; starts.len()] };
+    slices(call, a, &starts, &ends, &dims, &steps)
+}
+
+fn slices(
+    call: &Call<'_>,
+    a: Layout,
+    starts: &[i64],
+    ends: &[i64],
+    dims: &[i64],
+    steps: &[i64],
+) -> Result<Layout> {
     if ends.len() != starts.len() || dims.len() != starts.len() || steps.len() != starts.len() {
         return Err(Error::invalid(format!(
             "starts {starts:?}, ends {ends:?}, dimensions {dims:?} and steps {steps:?} differ in number"
@@ -376,7 +387,8 @@ fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
 }
 
 /// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
-/// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out.
+/// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out,
+/// dimensions (all in order when absent; then there are no masks).
 fn strided(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let a = call.read(0, &[&out])?;
@@ -392,6 +404,9 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
         *mask = call.int_or(4 + at, 0)?;
     }
     let [no_begin, no_end, ellipsis, new, shrink] = masks;
+    if call.has(10) && masks == [0; 5] {
+        return slices(call, a, &begins, &ends, &call.ints(10)?, &steps);
+    }
     if ends.len() != begins.len() || steps.len() != begins.len() {
         return Err(Error::invalid(format!(
             "begins {begins:?}, ends {ends:?} and steps {steps:?} differ in number"
@@ -682,6 +697,26 @@ pub const NODES: &[Node] = &[
             Attr("new_axis_mask", Default::Int(0)),
             Attr("shrink_axis_mask", Default::Int(0)),
             O(0),
+        ],
+    ),
+    node(
+        "StridedSliceV2",
+        &["x", "begin", "end", "axes?", "strides?"],
+        &["y"],
+        Infer::By(strided_output),
+        strided,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(4),
+            Attr("begin_mask", Default::Int(0)),
+            Attr("end_mask", Default::Int(0)),
+            Attr("ellipsis_mask", Default::Int(0)),
+            Attr("new_axis_mask", Default::Int(0)),
+            Attr("shrink_axis_mask", Default::Int(0)),
+            O(0),
+            A(3),
         ],
     ),
     node(

@@ -12,7 +12,6 @@ use crate::plan::{Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
-use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
 use cairn_tensor::kernels::sort::{Wanted, ordered, search};
 use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
@@ -139,14 +138,11 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
     let wanted = if call.flag(2)? { Wanted::NumberMedian } else { Wanted::Median };
-    let line = call.scratch(a.dtype, a.dims());
+    let line = call.flat(a);
     let room = keys(call, &a, a.count());
     let out = out.seen(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
-        let place = memory.scratch(&line);
-        copy(memory.team, place, a.view(memory));
-        let flat = place.reshaped(&[place.count()]).expect("contiguous");
-        let a = place.view().seen(flat).expect("the same elements");
+        let a = line.view(memory);
         let (out, room) = (memory.out(&out), memory.scratch(&room));
         ordered(memory.team, a, 0, false, wanted, Some(out), None, room);
         Ok(())
@@ -198,6 +194,10 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
         search(memory.team, memory.out(&out), lines, values, sorter, right)
             .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
     })
+}
+
+fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(1)?.dims())])
 }
 
 /// The different values. Arguments: a, sorted, whether the inverse is wanted, whether counts are, values, inverse,
@@ -268,9 +268,11 @@ pub const ROWS: &[Row] = &[
     aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
     aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
     aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sorted).picks(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
     aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
     aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
     aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
+    aclnn("Median", middle).picks(&[A(0), A(1), B(false)]),
     aclnn("NanMedian", middle).picks(&[A(0), A(1), B(true)]),
     aclnn("SearchSorted", searched),
     aclnn("SearchSorteds", searched),
@@ -291,6 +293,21 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "SearchSorted",
+        &["sorted_sequence", "values", "sorter?"],
+        &["out"],
+        Infer::By(searched_output),
+        searched,
+        &[
+            A(0),
+            A(1),
+            Attr("dtype", Default::Int(9)),
+            Attr("right", Default::Flag(false)),
+            A(2),
+            O(0),
+        ],
+    ),
     node(
         "Sort",
         &["x"],

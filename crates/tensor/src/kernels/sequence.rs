@@ -32,6 +32,40 @@ pub fn generate<C: Compute + Default>(
     });
 }
 
+/// Each place as often as `repeats` says at it (at its only place, when there is one): `out` becomes `0, 0, 1, ..`.
+/// `out` holds whole numbers of 64 bits one after the other. `Err` with the sum, or with a negative number of times,
+/// when they do not fill `out` exactly; then it holds zeros.
+pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Result<(), i64> {
+    assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);
+    let single = repeats.dims()[0] == 1;
+    assert!(single || repeats.dims()[0] == places);
+    let times = |place: usize| super::place::at(&repeats, &[if single { 0 } else { place }]);
+    let mut sum = 0i64;
+    for place in 0..places {
+        let count = times(place);
+        sum = if count < 0 { count } else { sum.saturating_add(count) };
+        if sum < 0 {
+            break;
+        }
+    }
+    let room = out.count();
+    super::map::fill(&crate::team::Alone, out, 0i64);
+    if sum != room as i64 {
+        return Err(sum);
+    }
+    let mut next = 0;
+    for place in 0..places {
+        for _ in 0..times(place).max(0) {
+            if next < room {
+                // SAFETY: one of the places of `out`.
+                unsafe { out.first_mut().cast::<i64>().add(next).write_unaligned(place as i64) };
+            }
+            next += 1;
+        }
+    }
+    Ok(())
+}
+
 /// The diagonal of the last two dimensions that begins `offset` columns to the right of the first element,
 /// as a dimension of its own behind the others.
 pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {

@@ -1,0 +1,127 @@
+//! Each element, or each slice, several times in a row.
+
+use super::reading::{Flat, Read};
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::plan::{Memory, Operand, Plan};
+use crate::table::Pick::{A, No};
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::gather::gather;
+use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::sequence::spread;
+use cairn_tensor::{DType, Dims, View};
+
+/// A tensor whose slices are repeated: as it is, or all its elements as one line.
+#[derive(Clone, Copy)]
+enum Slices {
+    Along(Read),
+    Line(Flat),
+}
+
+impl Slices {
+    fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
+        match self {
+            Slices::Along(read) => read.view(memory),
+            Slices::Line(flat) => flat.view(memory),
+        }
+    }
+}
+
+fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
+    let a = call.read(0, &[out])?;
+    call.expect_same(3, out, 0, &a)?;
+    if !call.has(2) {
+        return Ok((Slices::Line(call.flat(a)), Dims::new(&[a.count()]), 0));
+    }
+    let a = a.lifted();
+    let dim = call.dim(2, a.rank())?;
+    Ok((Slices::Along(a), Dims::new(a.dims()), dim))
+}
+
+/// The same number of times. Arguments: a, how often, dimension (all elements when absent), out.
+fn evenly(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let (a, mut dims, dim) = slices(call, &out)?;
+    let (size, times) = (dims[dim], call.int(1)?);
+    let Ok(times) = usize::try_from(times) else {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {times} is negative")));
+    };
+    dims[dim] = size * times;
+    call.expect_dims(3, &out, &dims)?;
+    let parts: Vec<Operand> = (0..times)
+        .map(|at| out.seen(out.sliced(dim, at.min(size * times), size, times as isize)))
+        .collect();
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    call.plan(move |memory| {
+        let view = a.view(memory);
+        parts.iter().for_each(|part| copy(memory.team, memory.out(part), view));
+        Ok(())
+    })
+}
+
+/// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
+fn as_told(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let (a, mut dims, dim) = slices(call, &out)?;
+    let repeats = call.read_index(1, &[&out])?.lifted();
+    let places = dims[dim];
+    expect_each(call, &repeats, places)?;
+    dims[dim] = out.dims().get(dim).copied().unwrap_or(0);
+    call.expect_dims(3, &out, &dims)?;
+    let index = call.scratch(DType::Int64, &[dims[dim]]);
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let index = memory.scratch(&index);
+        spread(index, repeats.view(memory), places)
+            .map_err(|sum| unfit(name, sum, index.count()))?;
+        let places = Places::chosen(a.view(memory), dim, index.view(), false);
+        gather(memory.team, memory.out(&out), &places, index.view())
+            .map_err(|bad| super::reading::out_of_range(name, bad))
+    })
+}
+
+fn expect_each(call: &Call<'_>, repeats: &Read, places: usize) -> Result<()> {
+    if repeats.rank() == 1 && (repeats.dims()[0] == places || repeats.dims()[0] == 1) {
+        return Ok(());
+    }
+    let (name, have) = (call.parameter(1), repeats.dims());
+    Err(Error::invalid(format!("{name} has the sizes {have:?}, [{places}] are wanted")))
+}
+
+fn unfit(name: &str, sum: i64, room: usize) -> Fault {
+    match sum < 0 {
+        true => Fault(format!("{name} has the negative number {sum}")),
+        false => Fault(format!("{name} makes {sum} in all, the output has room for {room}")),
+    }
+}
+
+/// The numbers of places, each as often as a tensor says. Arguments: anything, how often, anything, out.
+fn numbered(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let repeats = call.read_index(1, &[&out])?.lifted();
+    let places = repeats.dims().first().copied().unwrap_or(0);
+    expect_each(call, &repeats, places)?;
+    call.expect_index_output(3, &out)?;
+    let index = call.scratch(DType::Int64, out.dims());
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let index = memory.scratch(&index);
+        spread(index, repeats.view(memory), places)
+            .map_err(|sum| unfit(name, sum, index.count()))?;
+        copy(memory.team, memory.out(&out), index.view());
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveIntWithDim", evenly).picks(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", as_told).picks(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", as_told).picks(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
+];
