@@ -268,7 +268,6 @@ pub const ROWS: &[Row] = &[
     aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
     aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
     aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
-    aclnn("TopkV2", sorted).picks(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
     aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
     aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
     aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
