@@ -188,6 +188,7 @@ operators! {
     ForeachZeroInplace(a0 "x": *const aclTensorList);
     Frac(a0 "input": *const aclTensor, a1 "out": *mut aclTensor);
     Gather(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "out": *mut aclTensor);
+    GatherNd(a0 "self": *const aclTensor, a1 "indices": *const aclTensor, a2 "negativeIndexSupport": Truth, a3 "out": *mut aclTensor);
     GatherV2(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "out": *mut aclTensor);
     Gcd(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     GeScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
@@ -400,6 +401,7 @@ operators! {
     Maximum(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Mean(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": Truth, a3 "dtype": i32, a4 "out": *mut aclTensor);
     MeanV2(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": Truth, a3 "noopWithEmptyAxes": Truth, a4 "out": *mut aclTensor);
+    Median(a0 "self": *const aclTensor, a1 "valuesOut": *mut aclTensor);
     MedianDim(a0 "self": *const aclTensor, a1 "dim": i64, a2 "keepDim": Truth, a3 "valuesOut": *mut aclTensor, a4 "indicesOut": *mut aclTensor);
     Min(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     MinDim(a0 "self": *const aclTensor, a1 "dim": i64, a2 "keepdim": Truth, a3 "out": *mut aclTensor, a4 "indices": *mut aclTensor);
@@ -452,6 +454,11 @@ operators! {
     RemainderTensorScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     RemainderTensorTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Repeat(a0 "self": *const aclTensor, a1 "repeats": *const aclIntArray, a2 "out": *mut aclTensor);
+    RepeatInterleave(a0 "self": *const aclTensor, a1 "repeats": *const aclTensor, a2 "outputSize": i64, a3 "out": *mut aclTensor);
+    RepeatInterleaveInt(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "outputSize": i64, a3 "out": *mut aclTensor);
+    RepeatInterleaveIntWithDim(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "dim": i64, a3 "outputSize": i64, a4 "out": *mut aclTensor);
+    RepeatInterleaveTensor(a0 "repeats": *const aclTensor, a1 "outputSize": i64, a2 "out": *mut aclTensor);
+    RepeatInterleaveWithDim(a0 "self": *const aclTensor, a1 "repeats": *const aclTensor, a2 "dim": i64, a3 "outputSize": i64, a4 "out": *mut aclTensor);
     RightShift(a0 "input": *const aclTensor, a1 "shiftBits": *const aclTensor, a2 "out": *mut aclTensor);
     RmsNorm(a0 "x": *const aclTensor, a1 "gamma": *const aclTensor, a2 "epsilon": f64, a3 "yOut": *const aclTensor, a4 "rstdOut": *const aclTensor);
     RmsNormGrad(a0 "dy": *const aclTensor, a1 "x": *const aclTensor, a2 "rstd": *const aclTensor, a3 "gamma": *const aclTensor, a4 "dxOut": *const aclTensor, a5 "dgammaOut": *const aclTensor);
@@ -464,6 +471,8 @@ operators! {
     SWhere(a0 "condition": *const aclTensor, a1 "self": *const aclTensor, a2 "other": *const aclTensor, a3 "out": *mut aclTensor);
     Scatter(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "out": *mut aclTensor);
     ScatterAdd(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "out": *mut aclTensor);
+    ScatterNd(a0 "data": *const aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor, a3 "out": *mut aclTensor);
+    ScatterNdUpdate(a0 "varRef": *mut aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor);
     ScatterValue(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "value": *const aclScalar, a4 "reduce": i64, a5 "out": *mut aclTensor);
     SearchSorted(a0 "sortedSequence": *const aclTensor, a1 "self": *const aclTensor, a2 "outInt32": Truth, a3 "right": Truth, a4 "sorter": *const aclTensor, a5 "out": *mut aclTensor);
     SearchSorteds(a0 "sortedSequence": *const aclTensor, a1 "self": *const aclScalar, a2 "outInt32": Truth, a3 "right": Truth, a4 "sorter": *const aclTensor, a5 "out": *mut aclTensor);

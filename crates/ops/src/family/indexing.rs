@@ -106,7 +106,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, index.dims())?;
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
-    let line = call.flat(a);
+    let line = call.in_line(a);
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
         let places = Places::chosen(view, 0, index, true);

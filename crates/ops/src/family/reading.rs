@@ -69,12 +69,12 @@ fn lifted(layout: Layout) -> Layout {
 
 /// The elements of an input as one line, copied to the workspace where they are none.
 #[derive(Clone, Copy, Debug)]
-pub struct Flat {
+pub struct InLine {
     read: Read,
     packed: Option<Scratch>,
 }
 
-impl Flat {
+impl InLine {
     /// The line.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
@@ -114,10 +114,10 @@ impl Call<'_> {
     }
 
     /// The elements of an input as one line.
-    pub fn flat(&mut self, read: Read) -> Flat {
+    pub fn in_line(&mut self, read: Read) -> InLine {
         match read.reshaped(&[read.count()]) {
-            Some(line) => Flat { read: read.seen(line), packed: None },
-            None => Flat { read, packed: Some(self.scratch(read.dtype, read.dims())) },
+            Some(line) => InLine { read: read.seen(line), packed: None },
+            None => InLine { read, packed: Some(self.scratch(read.dtype, read.dims())) },
         }
     }
 

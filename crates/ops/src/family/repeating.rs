@@ -1,6 +1,6 @@
 //! Each element, or each slice, several times in a row.
 
-use super::reading::{Flat, Read};
+use super::reading::{InLine, Read};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -16,7 +16,7 @@ use cairn_tensor::{DType, Dims, View};
 #[derive(Clone, Copy)]
 enum Slices {
     Along(Read),
-    Line(Flat),
+    Line(InLine),
 }
 
 impl Slices {
@@ -32,7 +32,7 @@ fn slices(call: &mut Call<'_>, out: &Operand) -> Result<(Slices, Dims, usize)> {
     let a = call.read(0, &[out])?;
     call.expect_same(3, out, 0, &a)?;
     if !call.has(2) {
-        return Ok((Slices::Line(call.flat(a)), Dims::new(&[a.count()]), 0));
+        return Ok((Slices::Line(call.in_line(a)), Dims::new(&[a.count()]), 0));
     }
     let a = a.lifted();
     let dim = call.dim(2, a.rank())?;

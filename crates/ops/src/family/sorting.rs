@@ -138,7 +138,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
     let wanted = if call.flag(2)? { Wanted::NumberMedian } else { Wanted::Median };
-    let line = call.flat(a);
+    let line = call.in_line(a);
     let room = keys(call, &a, a.count());
     let out = out.seen(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
