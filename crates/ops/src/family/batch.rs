@@ -3,122 +3,25 @@
 //! Both scale each channel of each sample: `y = x * scale + shift`. Workspace: the statistics, scales and shifts
 //! in the type computed in, and for gradients one number for each element.
 
+use super::grid::{grid, narrow, optional, optional_output, sized, wide};
 use super::reducing::{Axes, Reducing};
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::plan::{Operand, Plan, Scratch};
-use crate::table::Pick::{A, I, No};
-use crate::table::{Row, aclnn};
+use crate::infer::Infer;
+use crate::plan::{Plan, Scratch};
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_real};
-
-/// A tensor seen as samples, groups, channels of a group, and places. Batch norm has one group for each channel
-/// and takes its statistics over the samples too.
-#[derive(Clone, Copy)]
-struct Grid {
-    dims: [usize; 4],
-    batch: bool,
-}
-
-impl Grid {
-    fn axes(&self) -> Axes {
-        Axes::new(&[self.batch, false, true, true])
-    }
-
-    /// Sizes of the statistics, with the dimensions that are reduced.
-    fn statistics(&self) -> [usize; 4] {
-        [if self.batch { 1 } else { self.dims[0] }, self.dims[1], 1, 1]
-    }
-
-    /// Sizes of weights and biases.
-    fn channels(&self) -> [usize; 4] {
-        [1, self.dims[1], self.dims[2], 1]
-    }
-
-    /// Sizes of scales and shifts.
-    fn scales(&self) -> [usize; 4] {
-        let [samples, groups, channels, _] = self.dims;
-        [if self.batch { 1 } else { samples }, groups, channels, 1]
-    }
-
-    fn count(&self) -> usize {
-        self.dims
-            .iter()
-            .zip(self.axes().iter())
-            .filter(|(_, axis)| **axis)
-            .map(|(n, _)| n)
-            .product()
-    }
-}
-
-/// Samples, channels, places, groups. Arguments from `at` on: them; or x alone, when the first is negative.
-fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
-    let dims = x.1.dims();
-    let wrong =
-        |why: String| Err(Error::invalid(format!("{} {dims:?} {why}", call.parameter(x.0))));
-    if call.int(at)? < 0 {
-        let [samples, channels, places @ ..] = dims else {
-            return wrong("has no dimension of channels".into());
-        };
-        let places = places.iter().product();
-        return Ok(Grid { dims: [*samples, *channels, 1, places], batch: true });
-    }
-    let mut numbers = [0usize; 4];
-    for (i, number) in numbers.iter_mut().enumerate() {
-        *number = usize::try_from(call.int(at + i)?).unwrap_or(usize::MAX);
-    }
-    let [samples, channels, places, groups] = numbers;
-    let product = samples.checked_mul(channels).and_then(|n| n.checked_mul(places));
-    if product != Some(x.1.count()) {
-        return wrong(format!(
-            "is not {samples} samples of {channels} channels of {places} places"
-        ));
-    }
-    if groups == 0 || channels % groups != 0 {
-        return wrong(format!("has {channels} channels, which {groups} groups cannot share"));
-    }
-    Ok(Grid { dims: [samples, groups, channels / groups, places], batch: false })
-}
-
-/// A tensor seen with these sizes, of a number of elements that fits.
-fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
-    operand.reshaped(dims).map(|layout| operand.seen(layout)).ok_or_else(|| {
-        let (name, layout) = (call.parameter(at), *operand.layout());
-        let (strides, count) = (layout.strides(), dims.iter().product::<usize>());
-        Error::invalid(format!(
-            "{name} ({layout}, strides {strides:?}) is no row of {count} numbers"
-        ))
-    })
-}
-
-fn optional(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
-    call.optional(at)?.map(|one| sized(call, at, one, dims)).transpose()
-}
-
-fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
-    let given = call.optional_output(at)?.filter(|out| out.count() > 0);
-    given.map(|one| sized(call, at, one, dims)).transpose()
-}
-
-fn wide<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
-    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
-}
-
-fn narrow<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
-    let mut layout = *view.layout();
-    for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
-        layout = layout.without(at);
-    }
-    view.seen(layout).expect("the same elements")
-}
+use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
-/// (-1: batch norm), channels, places, groups, y, saved mean, saved scale.
+/// (-1: batch norm), channels, places, groups, y, saved mean, saved scale, where
+/// the running mean and variance come from when they are not there yet.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
     let grid = grid(call, 8, (0, &x))?;
@@ -129,9 +32,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let mut running = [None; 2];
     for (place, at) in running.iter_mut().zip([3, 4]) {
         if call.has(at) {
-            let one = if training { call.inout(at)? } else { call.tensor(at)? };
+            let written = training || call.has(at + 12);
+            let one = if written { call.inout(at)? } else { call.tensor(at)? };
             *place = Some(sized(call, at, one, &grid.statistics())?);
         }
+    }
+    let mut earlier = [None; 2];
+    for (place, at) in earlier.iter_mut().zip([15, 16]) {
+        *place = optional(call, at, &grid.statistics())?;
     }
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
@@ -156,6 +64,11 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         let [mean, scale, variance, scales, shifts] =
             [mean, scale, variance, scales, shifts].map(|one| memory.scratch(&one));
         let team = memory.team;
+        for (from, to) in earlier.iter().zip(&running) {
+            if let (Some(from), Some(to)) = (from, to) {
+                copy(team, memory.out(to), memory.view(from));
+            }
+        }
         with_real!(dtype, C => {
             if training {
                 let axes = grid.axes();
@@ -387,4 +300,117 @@ pub const ROWS: &[Row] = &[
         A(11),
         A(12),
     ]),
+];
+
+const EPSILON: Pick = Attr("epsilon", Default::Float(1e-5));
+const TRAINING: Pick = Attr("is_training", Default::Flag(true));
+const GROUPS: Pick = Attr("num_groups", Default::Required);
+
+/// Arguments: x, weight.
+fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, weight) = (call.layout(0)?.packed(), call.layout(1)?.packed());
+    let statistics = weight.with_dtype(DType::Float);
+    Ok(vec![x, statistics, statistics, statistics, statistics])
+}
+
+/// Arguments: x, .., groups at place 11.
+fn group_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let grid = grid(call, 8, (0, &x))?;
+    let statistics = Layout::contiguous(x.dtype, &grid.dims[..2]);
+    Ok(vec![x.packed(), statistics, statistics])
+}
+
+/// Arguments: dy, x, weight.
+fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, weight) = (call.layout(1)?.packed(), call.layout(2)?.packed());
+    Ok(vec![x, weight, weight])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "BatchNormV3",
+        &["x", "weight", "bias", "running_mean", "running_var"],
+        &["y", "running_mean", "running_var", "save_mean", "save_rstd"],
+        Infer::By(batch_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            O(1),
+            O(2),
+            TRAINING,
+            Attr("momentum", Default::Float(0.1)),
+            EPSILON,
+            I(-1),
+            No,
+            No,
+            No,
+            O(0),
+            O(3),
+            O(4),
+            A(3),
+            A(4),
+        ],
+    ),
+    node(
+        "BatchNormGradV3",
+        &["dy", "x", "weight", "running_mean", "running_var", "save_mean", "save_rstd"],
+        &["dx", "dweight", "dbias"],
+        Infer::By(gradients),
+        backward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            A(5),
+            A(6),
+            TRAINING,
+            EPSILON,
+            No,
+            I(-1),
+            No,
+            No,
+            No,
+            O(0),
+            O(1),
+            O(2),
+        ],
+    ),
+    node(
+        "GroupNormV2",
+        &["x", "gamma", "beta"],
+        &["y", "mean", "rstd"],
+        Infer::By(group_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            No,
+            No,
+            No,
+            Attr("eps", Default::Float(1e-5)),
+            No,
+            No,
+            No,
+            GROUPS,
+            O(0),
+            O(1),
+            O(2),
+        ],
+    ),
+    node(
+        "GroupNormGrad",
+        &["dy", "mean", "rstd", "x", "gamma"],
+        &["dx", "dgamma", "dbeta"],
+        Infer::By(gradients),
+        backward,
+        &[A(0), A(3), A(4), No, No, A(1), A(2), No, No, No, No, No, No, GROUPS, O(0), O(1), O(2)],
+    ),
 ];

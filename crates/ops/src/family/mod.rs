@@ -18,6 +18,7 @@ pub mod flat;
 mod foreach;
 mod formula;
 mod fused;
+mod grid;
 mod indexing;
 mod joining;
 mod likelihood;
@@ -114,4 +115,5 @@ pub const NODES: &[&[Node]] = &[
     reduction::NODES,
     scan::NODES,
     softmax::NODES,
+    batch::NODES,
 ];

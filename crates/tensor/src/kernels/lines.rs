@@ -54,17 +54,22 @@ impl<'v, const N: usize> Lines<'v, N> {
     #[inline(always)]
     pub fn each(&self, range: Range<usize>, mut visit: impl FnMut([isize; N])) {
         let steps = self.others.inner_strides();
-        self.others.runs(range, usize::MAX, |offsets, count| {
+        for (offsets, count) in self.others.steps(range, usize::MAX) {
             for i in 0..count as isize {
                 visit(std::array::from_fn(|at| offsets[at] + i * steps[at]));
             }
-        });
+        }
     }
 
     /// Calls `visit` with the offsets of the first of at most `most` neighbouring lines, and their number.
     #[inline(always)]
-    pub fn groups(&self, range: Range<usize>, most: usize, visit: impl FnMut([isize; N], usize)) {
-        self.others.runs(range, most, visit);
+    pub fn groups(
+        &self,
+        range: Range<usize>,
+        most: usize,
+        mut visit: impl FnMut([isize; N], usize),
+    ) {
+        self.others.steps(range, most).for_each(|(offsets, width)| visit(offsets, width));
     }
 
     /// Loads elements `from..` of the line at `offsets` of one tensor.

@@ -220,7 +220,7 @@ pub(super) unsafe fn fetch<C: Compute>(
 ///
 /// # Safety
 /// The elements belong to the view, and nobody writes them while the strip is used.
-#[inline(always)]
+#[inline(never)]
 pub(super) unsafe fn taken<'s, C: Compute>(
     view: &View<'_>,
     offset: isize,
@@ -325,12 +325,12 @@ impl<'v, F: Fold> Machine<'v, F> {
     fn each(&self, kept: Range<usize>, mut visit: impl FnMut(usize, [isize; 3])) {
         let steps = self.kept.inner_strides();
         let mut k = kept.start;
-        self.kept.runs(kept, usize::MAX, |offsets, length| {
+        for (offsets, length) in self.kept.steps(kept, usize::MAX) {
             for i in 0..length as isize {
                 visit(k, std::array::from_fn(|at| offsets[at] + i * steps[at]));
                 k += 1;
             }
-        });
+        }
     }
 
     #[inline(always)]
@@ -347,13 +347,13 @@ impl<'v, F: Fold> Machine<'v, F> {
                 return emit(k, offsets, self.fold.strip(values, at));
             }
             let mut pile = Pile::new(self.fold);
-            self.over.runs(over.clone(), STRIP, |[offset], length| {
+            for ([offset], length) in self.over.steps(over.clone(), STRIP) {
                 // SAFETY: as above.
                 let values =
                     unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut room) };
                 pile.push(self.fold.strip(values, at));
                 at += length;
-            });
+            }
             emit(k, offsets, pile.total());
         });
     }
@@ -364,12 +364,12 @@ impl<'v, F: Fold> Machine<'v, F> {
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
         let mut k = kept.start;
-        self.kept.runs(kept, STRIP, |offsets, width| {
+        for (offsets, width) in self.kept.steps(kept, STRIP) {
             let (block, totals) = (&mut block[..width], &mut totals[..width]);
             block.fill(self.fold.start());
             totals.fill(self.fold.start());
             let (mut at, mut filled) = (over.start, 0);
-            self.over.runs(over.clone(), usize::MAX, |[offset], length| {
+            for ([offset], length) in self.over.steps(over.clone(), usize::MAX) {
                 for row in 0..length as isize {
                     let start = offsets[0] + offset + row * far;
                     // SAFETY: walks stay inside their layouts; results are written later.
@@ -384,13 +384,13 @@ impl<'v, F: Fold> Machine<'v, F> {
                         filled = 0;
                     }
                 }
-            });
+            }
             self.drain(block, totals);
             for (i, total) in totals.iter().enumerate() {
                 emit(k, std::array::from_fn(|at| offsets[at] + i as isize * steps[at]), *total);
                 k += 1;
             }
-        });
+        }
     }
 
     /// Few columns that lie one row behind the other: several rows are taken as one.

@@ -76,6 +76,20 @@ impl<const N: usize> Walk<N> {
         std::array::from_fn(|i| *self.strides[i].last().unwrap_or(&0))
     }
 
+    /// The runs of [`Walk::runs`], one by one: for kernels whose bodies are large.
+    pub fn steps(&self, range: Range<usize>, longest: usize) -> Steps<'_, N> {
+        let mut place = [0usize; MAX_DIMS];
+        let mut rest = range.start;
+        for at in (0..self.dims.len()).rev() {
+            place[at] = rest % self.dims[at].max(1);
+            rest /= self.dims[at].max(1);
+        }
+        let offsets = std::array::from_fn(|i| {
+            (0..self.dims.len()).map(|at| place[at] as isize * self.strides[i][at]).sum()
+        });
+        Steps { walk: self, place, offsets, left: range.len(), longest }
+    }
+
     /// Calls `run` with the offsets (in elements) of the first position and the length of each run along the
     /// innermost dimension, at most `longest`, that make up the positions of `range`.
     #[inline(always)]
@@ -121,6 +135,47 @@ impl<const N: usize> Walk<N> {
     }
 }
 
+/// The runs along the innermost dimension that make up a range of positions: the offsets of the first
+/// position, and the length.
+pub struct Steps<'w, const N: usize> {
+    walk: &'w Walk<N>,
+    place: [usize; MAX_DIMS],
+    offsets: [isize; N],
+    left: usize,
+    longest: usize,
+}
+
+impl<const N: usize> Iterator for Steps<'_, N> {
+    type Item = ([isize; N], usize);
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<([isize; N], usize)> {
+        if self.left == 0 {
+            return None;
+        }
+        let walk = self.walk;
+        let last = walk.dims.len() - 1;
+        let length = (walk.dims[last] - self.place[last]).min(self.left).min(self.longest);
+        let here = (self.offsets, length);
+        self.left -= length;
+        if self.left > 0 {
+            self.place[last] += length;
+            (0..N).for_each(|i| self.offsets[i] += length as isize * walk.strides[i][last]);
+            let mut at = last;
+            while self.place[at] == walk.dims[at] {
+                (0..N).for_each(|i| {
+                    self.offsets[i] -= walk.dims[at] as isize * walk.strides[i][at];
+                });
+                self.place[at] = 0;
+                at -= 1;
+                self.place[at] += 1;
+                (0..N).for_each(|i| self.offsets[i] += walk.strides[i][at]);
+            }
+        }
+        Some(here)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -149,14 +204,17 @@ mod tests {
             let middle = if walk.count() == 0 { 0 } else { cut.index(walk.count()) };
             let mut seen = vec![None; walk.count()];
             for range in [0..middle, middle..walk.count()] {
+                let mut steps = walk.steps(range.clone(), longest);
                 walk.runs(range, longest, |[a, b], n| {
                     let [da, db] = walk.inner_strides();
+                    assert_eq!(steps.next(), Some(([a, b], n)));
                     for i in 0..n as isize {
                         let place = &mut seen[(b + i * db) as usize];
                         assert!(place.is_none() && n <= longest);
                         *place = Some(a + i * da);
                     }
                 });
+                prop_assert_eq!(steps.next(), None);
             }
             for (at, found) in seen.iter().enumerate() {
                 let mut rest = at;

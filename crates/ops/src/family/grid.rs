@@ -1,0 +1,120 @@
+//! Tensors by samples, groups, channels and places, as batch norm and group norm see them.
+
+use super::reducing::Axes;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Operand;
+use cairn_tensor::{Layout, View, ViewMut};
+
+/// A tensor seen as samples, groups, channels of a group, and places. Batch norm has one group for each channel
+/// and takes its statistics over the samples too.
+#[derive(Clone, Copy)]
+pub struct Grid {
+    /// Their sizes.
+    pub dims: [usize; 4],
+    /// Statistics are taken over the samples too.
+    pub batch: bool,
+}
+
+impl Grid {
+    /// What statistics are taken over.
+    pub fn axes(&self) -> Axes {
+        Axes::new(&[self.batch, false, true, true])
+    }
+
+    /// Sizes of the statistics, with the dimensions that are reduced.
+    pub fn statistics(&self) -> [usize; 4] {
+        [if self.batch { 1 } else { self.dims[0] }, self.dims[1], 1, 1]
+    }
+
+    /// Sizes of weights and biases.
+    pub fn channels(&self) -> [usize; 4] {
+        [1, self.dims[1], self.dims[2], 1]
+    }
+
+    /// Sizes of scales and shifts.
+    pub fn scales(&self) -> [usize; 4] {
+        let [samples, groups, channels, _] = self.dims;
+        [if self.batch { 1 } else { samples }, groups, channels, 1]
+    }
+
+    /// How many elements each statistic is of.
+    pub fn count(&self) -> usize {
+        self.dims
+            .iter()
+            .zip(self.axes().iter())
+            .filter(|(_, axis)| **axis)
+            .map(|(n, _)| n)
+            .product()
+    }
+}
+
+/// Samples, channels, places, groups. Arguments from `at` on: them; only the groups, the rest being absent; or -1
+/// as the first, for batch norm.
+pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
+    let dims = x.1.dims();
+    let wrong =
+        |why: String| Err(Error::invalid(format!("{} {dims:?} {why}", call.parameter(x.0))));
+    let mut numbers = [0usize; 4];
+    if !call.has(at) || call.int(at)? < 0 {
+        let [samples, channels, places @ ..] = dims else {
+            return wrong("has no dimension of channels".into());
+        };
+        let places = places.iter().product();
+        if call.has(at) {
+            return Ok(Grid { dims: [*samples, *channels, 1, places], batch: true });
+        }
+        numbers = [*samples, *channels, places, 0];
+    }
+    let given = if call.has(at) { 0..4 } else { 3..4 };
+    for i in given {
+        numbers[i] = usize::try_from(call.int(at + i)?).unwrap_or(usize::MAX);
+    }
+    let [samples, channels, places, groups] = numbers;
+    let product = samples.checked_mul(channels).and_then(|n| n.checked_mul(places));
+    if product != Some(x.1.count()) {
+        return wrong(format!(
+            "is not {samples} samples of {channels} channels of {places} places"
+        ));
+    }
+    if groups == 0 || channels % groups != 0 {
+        return wrong(format!("has {channels} channels, which {groups} groups cannot share"));
+    }
+    Ok(Grid { dims: [samples, groups, channels / groups, places], batch: false })
+}
+
+/// A tensor seen with these sizes, of a number of elements that fits.
+pub fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
+    operand.reshaped(dims).map(|layout| operand.seen(layout)).ok_or_else(|| {
+        let (name, layout) = (call.parameter(at), *operand.layout());
+        let (strides, count) = (layout.strides(), dims.iter().product::<usize>());
+        Error::invalid(format!(
+            "{name} ({layout}, strides {strides:?}) is no row of {count} numbers"
+        ))
+    })
+}
+
+/// An input of these sizes, if it is there.
+pub fn optional(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
+    call.optional(at)?.map(|one| sized(call, at, one, dims)).transpose()
+}
+
+/// An output of these sizes, if it is there and has elements.
+pub fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
+    let given = call.optional_output(at)?.filter(|out| out.count() > 0);
+    given.map(|one| sized(call, at, one, dims)).transpose()
+}
+
+/// Seen with more elements.
+pub fn wide<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
+    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+}
+
+/// Without the dimensions of size 1 that were reduced.
+pub fn narrow<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
+    let mut layout = *view.layout();
+    for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
+        layout = layout.without(at);
+    }
+    view.seen(layout).expect("the same elements")
+}
