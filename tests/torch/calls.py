@@ -46,7 +46,7 @@ def indexing(d):
     x.scatter(1, torch.zeros(5, 1, dtype=torch.int64, device=d), x), x.masked_fill(x > 0, 1.0), x.masked_fill_(x > 0, torch.tensor(2.0, device=d))
     x[i] = 1.0
     x[x > 1] = 0.0
-    x.index_put_((i,), x[:3], accumulate=True), x.index_copy_(0, i, x[:3]), torch.where(x > 0, x, -x), torch.where(x > 0, 1.0, x)
+    x.index_put_((i,), x[:3].clone(), accumulate=True), x.index_copy_(0, i, x[:3].clone()), torch.where(x > 0, x, -x), torch.where(x > 0, 1.0, x)
     F.one_hot(i), F.embedding(i, x), x[1], x[-1, 2], x[None, :, 1:3]
 
 
@@ -54,7 +54,7 @@ def arithmetic(d):
     x, y, n = some(3, 4, device=d), some(4, device=d) + 2, torch.arange(1, 13, device=d).reshape(3, 4)
     x + y, x + 1, 1 + x, x - y, x - 1, 1 - x, torch.rsub(x, y), x * y, x * 2, x / y, x / 2, 2 / y, n // 2, n // n, n % 2, n % n, x % y, 2 % y
     torch.add(x, y, alpha=2), torch.sub(x, y, alpha=2), torch.div(x, y, rounding_mode="floor"), torch.div(x, 2, rounding_mode="trunc")
-    torch.fmod(x, y), torch.fmod(x, 2), n + n, n * 2, n - True, n / 2, n / n, (n > 3) + n, (n > 3) & (n < 6), (n > 3) | (n < 2), (n > 3) ^ (n > 2), ~(n > 3), ~n
+    torch.fmod(x, y), torch.fmod(x, 2), n + n, n * 2, n / 2, n / n, (n > 3) + n, (n > 3) & (n < 6), (n > 3) | (n < 2), (n > 3) ^ (n > 2), ~(n > 3), ~n
     n & 3, n | n, n ^ 1, x.add_(y), x.add_(1), x.sub_(y), x.sub_(1), x.mul_(y), x.mul_(2), x.div_(y), x.div_(2), n.floor_divide_(2)
     x.clamp(-1, 1), x.clamp(min=0), x.clamp(max=0), x.clamp_(0, 1), x.clamp(y, y), torch.maximum(x, y), torch.minimum(x, y)
     y**2, y**0.5, y**y, 2**y, y.pow_(2), y.square(), x.lerp(y, 0.5), torch.addcmul(x, x, x, value=2), torch.addcdiv(x, x, x + 2, value=2)
@@ -133,7 +133,7 @@ def gradients(d):
         lambda x: x.sort()[0], lambda x: x.topk(2)[0], lambda x: x.gather(1, i[:, None]), lambda x: x[i], lambda x: x.index_select(0, i), lambda x: x.flip(0), lambda x: x.roll(1, 0),
         lambda x: x.masked_fill(x > 0, 0.0), lambda x: torch.where(x > 0, x, 2 * x), lambda x: x.tril(), lambda x: x.triu(), lambda x: x.repeat(2, 2), lambda x: x.expand(2, 3, 4),
         lambda x: x.t().contiguous(), lambda x: x.reshape(-1)[2:7], lambda x: torch.cat([x, x]), lambda x: torch.stack([x, x]), lambda x: x.half().float(), lambda x: x.repeat_interleave(2, 0),
-        lambda x: x.scatter(1, i[:, None], 2.0), lambda x: x.scatter_add(1, i[:, None], x), lambda x: F.nll_loss(x, target), lambda x: F.cross_entropy(x, target), lambda x: x[x > 0],
+        lambda x: x.scatter(1, i[:, None], 2.0), lambda x: x.scatter_add(1, i[:, None], x[:, :1]), lambda x: F.nll_loss(x, target), lambda x: F.cross_entropy(x, target), lambda x: x[x > 0],
         lambda x: F.nll_loss(x, target, reduction="none"), lambda x: F.cross_entropy(x, target, label_smoothing=0.1), lambda x: F.dropout(x, 0.5, True), lambda x: F.pad(x, (1, 1)), lambda x: x.chunk(2)[0], lambda x: x.masked_select(x > 0),
     ):  # fmt: skip
         back(function, (3, 4))
