@@ -1,0 +1,71 @@
+"""Operators on our devices against the same ones on PyTorch's CPU."""
+
+import torch
+
+TOLERANCES = {torch.float64: 1e-10, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+REALS = [torch.float32, torch.float16, torch.bfloat16]
+
+# A way to see a tensor of sizes (4, 6): each gives the function its own strides or sizes.
+LAYOUTS = {
+    "plain": lambda x: x,
+    "turned": lambda x: x.t(),
+    "sliced": lambda x: x[1:, ::2],
+    "expanded": lambda x: x[:, :1].expand(4, 5),
+    "empty": lambda x: x[:0],
+    "single": lambda x: x[0, 0],
+}
+
+
+def numbers(low, high, dtype, size=(4, 6), seed=0):
+    """Numbers between two bounds, the same at every call; all of them have a value in every type."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.rand(size, generator=generator) > 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(int(low), int(high) + 1, size, generator=generator).to(dtype)
+    return (torch.rand(size, generator=generator) * (high - low) + low).bfloat16().to(dtype)
+
+
+def assert_near(have, want, within=None):
+    """Same type, sizes and values, as near as the type allows."""
+    if isinstance(want, (tuple, list)):
+        assert len(have) == len(want)
+        for one, other in zip(have, want):
+            assert_near(one, other, within)
+        return
+    if not isinstance(want, torch.Tensor):
+        assert have == want
+        return
+    assert have.dtype == want.dtype and have.shape == want.shape, (have.dtype, have.shape, want.dtype, want.shape)
+    within = within or TOLERANCES.get(want.dtype, 0)
+    torch.testing.assert_close(have.cpu(), want, rtol=within, atol=within, equal_nan=True)
+
+
+def agree(function, *inputs, view=None, backward=False, within=None):
+    """Calls `function` on our device and on the CPU with the same inputs, and compares results and gradients.
+
+    `view` is applied to every tensor on its device, so that strides are what it makes them.
+    """
+
+    def run(device):
+        leaves = [x.detach().to(device, copy=True) if isinstance(x, torch.Tensor) else x for x in inputs]
+        if backward:
+            leaves = [x.requires_grad_() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in leaves]
+        seen = [view(x) if view and isinstance(x, torch.Tensor) else x for x in leaves]
+        result = function(*seen)
+        grads = []
+        if backward:
+            results = result if isinstance(result, (tuple, list)) else [result]
+            ramp = [torch.linspace(0.5, 1.5, max(1, r.numel()))[: r.numel()].reshape(r.shape).to(r.dtype).to(device) for r in results]
+            torch.autograd.backward(results, ramp)
+            grads = [x.grad for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
+        return result, grads
+
+    (want, want_grads), (have, have_grads) = run("cpu"), run("npu")
+    assert_near(have, want if not backward else detached(want), within)
+    assert_near(have_grads, want_grads, within)
+
+
+def detached(result):
+    """Without history."""
+    return [one.detach() for one in result] if isinstance(result, (tuple, list)) else result.detach()
