@@ -93,6 +93,7 @@ def run(op, sample):
 
 def compare(op, dtype, expected, actual):
     """Fails where results differ by more than the tolerance of their type."""
+    torch.npu.synchronize()
     assert len(expected) == len(actual), f"{len(actual)} results, {len(expected)} on cpu"
     for at, (cpu, npu) in enumerate(zip(expected, actual)):
         if cpu.dtype == torch.float64 and npu.dtype == torch.float32:

@@ -121,9 +121,12 @@ impl Call<'_> {
         }
     }
 
-    /// As [`Call::read`], for a tensor of indices.
+    /// As [`Call::read`], for a tensor of indices. One without elements may have any type.
     pub fn read_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
         let index = self.read(at, outs)?;
+        if index.count() == 0 {
+            return Ok(index.seen(index.with_dtype(DType::Int64)));
+        }
         self.expect_dtype(at, &index, INDEX_TYPES)?;
         Ok(index)
     }
