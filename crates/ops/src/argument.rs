@@ -1,6 +1,7 @@
 //! What a call brings.
 
 use cairn_tensor::{Layout, Scalar};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A tensor as a caller passes it: where its elements lie, in which storage.
@@ -64,6 +65,9 @@ pub enum Arg {
     /// Text.
     Text(String),
 }
+
+/// The arguments of a call. On the heap: they are large, and handed on several times.
+pub type Args = SmallVec<[Arg; 0]>;
 
 impl Arg {
     /// What it is, for error texts.

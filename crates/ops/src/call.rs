@@ -1,6 +1,6 @@
 //! The arguments of one call, read and checked by the operator's function.
 
-use crate::argument::{Arg, Tensor};
+use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use};
 use cairn_tensor::{DType, Layout, Scalar};
@@ -17,7 +17,7 @@ pub struct Call<'a> {
     parameters: &'a [&'static str],
     by_name: bool,
     places: SmallVec<[usize; 12]>,
-    args: SmallVec<[Arg; 12]>,
+    args: Args,
     uses: SmallVec<[Use; 4]>,
     workspace: usize,
 }
@@ -32,7 +32,7 @@ impl<'a> Call<'a> {
     pub fn new(
         name: &'static str,
         parameters: &'a [&'static str],
-        args: SmallVec<[Arg; 12]>,
+        args: Args,
         places: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
         Call { name, parameters, by_name: false, places, args, uses: SmallVec::new(), workspace: 0 }
@@ -42,7 +42,7 @@ impl<'a> Call<'a> {
     pub fn named(
         name: &'static str,
         parameters: &'a [&'static str],
-        args: SmallVec<[Arg; 12]>,
+        args: Args,
         places: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
         Call { by_name: true, ..Call::new(name, parameters, args, places) }

@@ -15,7 +15,7 @@ mod infer;
 mod plan;
 mod table;
 
-pub use argument::{Arg, Tensor};
+pub use argument::{Arg, Args, Tensor};
 pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;

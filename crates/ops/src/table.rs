@@ -1,6 +1,6 @@
 //! The table: which name, at which door, is which operator.
 
-use crate::argument::{Arg, Tensor};
+use crate::argument::{Arg, Args, Tensor};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family;
@@ -95,12 +95,12 @@ impl Row {
     }
 
     /// Plans a call. `parameters` are the caller's names for `args`.
-    pub fn plan(&self, parameters: &[&'static str], args: SmallVec<[Arg; 12]>) -> Result<Plan> {
+    pub fn plan(&self, parameters: &[&'static str], args: Args) -> Result<Plan> {
         let Some(picks) = self.picks else {
             let places = (0..args.len()).collect();
             return (self.bind)(&mut Call::new(self.name, parameters, args, places));
         };
-        let mut chosen = SmallVec::new();
+        let mut chosen = Args::with_capacity(picks.len());
         let mut places = SmallVec::new();
         for pick in picks {
             let (arg, place) = match *pick {

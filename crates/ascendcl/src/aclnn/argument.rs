@@ -8,7 +8,7 @@ use crate::abi::{
     aclBoolArray, aclFloatArray, aclIntArray, aclScalar, aclScalarList, aclTensor, aclTensorList,
 };
 use crate::door::string;
-use cairn_ops::{self as ops, Arg};
+use cairn_ops::{self as ops, Arg, Args};
 use cairn_runtime::error::{Error, Result};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 /// The arguments of one call so far.
 pub struct Gathered {
     /// As the table takes them.
-    pub args: SmallVec<[Arg; 12]>,
+    pub args: Args,
     /// Where tensors and lists of them came from, in the order of the arguments.
     pub origins: SmallVec<[Origin; 6]>,
     /// The tensors that the operator may write, by place of the argument and place in its list.
@@ -37,9 +37,9 @@ pub struct Origin {
 }
 
 impl Gathered {
-    /// No arguments yet.
-    pub fn new() -> Gathered {
-        Gathered { args: SmallVec::new(), origins: SmallVec::new(), written: SmallVec::new() }
+    /// No arguments yet, and room for so many.
+    pub fn with_room(count: usize) -> Gathered {
+        Gathered { args: Args::with_capacity(count), origins: SmallVec::new(), written: SmallVec::new() }
     }
 
     /// Adds an argument; `name` is that of the parameter.

@@ -100,7 +100,7 @@ impl Operator {
                 write(size, "workspaceSize", 0)?;
                 write(executor, "executor", null_mut())?;
             }
-            let mut gathered = Gathered::new();
+            let mut gathered = Gathered::with_room(self.parameters.len());
             gather(&mut gathered)?;
             let made = self.plan(gathered)?;
             let bytes = made.execution.workspace() as u64;

@@ -138,7 +138,8 @@ pub const NODES: &[Node] = &[
         Infer::By(selected_output),
         selected,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .sized_by_values(),
     node(
         "NonZero",
         &["x"],
@@ -146,5 +147,6 @@ pub const NODES: &[Node] = &[
         Infer::By(nonzero_output),
         nonzero,
         &[A(0), O(0), Attr("transpose", Default::Flag(false))],
-    ),
+    )
+    .sized_by_values(),
 ];
