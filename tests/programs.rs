@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, commands, headers, ids, program, shell, symbols,
+    abi, commands, headers, ids, operators, program, shell, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -46,6 +46,10 @@ fn of_sources(root: &Path) -> Result<Vec<Trial>> {
             move || headers::agree_with_facts(&root)
         })
         .with_ignored_flag(abi::facts(root).is_none()),
+        trial("operators::declared", {
+            let root = here.clone();
+            move || operators::are_declared(&root)
+        }),
         trial("ids", {
             let root = here.clone();
             move || ids::check(&root)
@@ -96,6 +100,8 @@ fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
         let name = format!("symbols::{}", list.file_stem().unwrap_or_default().to_string_lossy());
         on.add(&name, move |toolkit| symbols::resolves(toolkit, &list));
     }
+    let here = root.to_path_buf();
+    on.add("operators::exported", move |toolkit| operators::are_exported(&here, toolkit));
     on.add("symbols::names", symbols::names);
     on.add("symbols::pool", symbols::pool);
     for shell in shell::SHELLS {

@@ -8,8 +8,8 @@ use anyhow::{Result, ensure};
 use crate::program;
 
 /// How ids begin: sentences of the facts about ACL, points of the list of tests there, clauses of
-/// the contract, what we say of stream-ordered memory. A number follows.
-const FAMILIES: [&str; 4] = ["acl_3_2_", "acl_1_8_", "acl_reg_", "acl_soma_"];
+/// the contract, what we say of stream-ordered memory and of operators. A number follows.
+const FAMILIES: [&str; 6] = ["acl_3_2_", "acl_1_8_", "acl_reg_", "acl_soma_", "aclnn_", "aclop_"];
 
 /// Every id in a program has a row in `tests/c/README.md`, and every row has an assertion.
 pub fn check(root: &Path) -> Result<()> {

@@ -1,0 +1,290 @@
+// env:
+// env: CAIRN_WORKERS=1
+/* Operators by name: every entry, attributes, inference, what is refused. */
+#include "aclop.h"
+
+enum { SIZE = 256 };
+
+static aclrtStream stream;
+static float values[SIZE];
+static void *x, *y, *z;
+
+static void every_entry(void)
+{
+    static Gate gate = GATE_CLOSED;
+    GROUP("aclop_1 an operator by every entry; everything is copied in the call");
+    for (int way = 0; way < WAYS; way++) {
+        Operands in = {0}, out = {0};
+        CHECK_OK(aclrtMemset(z, sizeof values, 0, sizeof values));
+        vector_operand(&in, SIZE, x);
+        vector_operand(&in, SIZE, y);
+        vector_operand(&out, SIZE, z);
+        gate_put(&gate, stream);
+        CHECK_OK(run_op((Way)way, "Add", &in, &out, NULL, stream));
+        operands_end(&in);
+        operands_end(&out);
+        gate_open(&gate);
+        CHECK_OK(aclrtSynchronizeStream(stream));
+        CHECK(number_at(z, 0) == 0.0f && number_at(z, SIZE - 1) == 3.0f * (SIZE - 1));
+    }
+}
+
+static void refused(void)
+{
+    Operands in = {0}, out = {0};
+    vector_operand(&in, SIZE, x);
+    vector_operand(&in, SIZE, y);
+    vector_operand(&out, SIZE, z);
+    GROUP("aclop_2 an operator that there is none of: 100024 with its name");
+    for (int way = 0; way < WAYS; way++)
+        CHECK_FAIL(run_op((Way)way, "NoSuchOperator", &in, &out, NULL, stream), ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
+    CHECK_FAIL(
+        aclopCompile("NoSuchOperator", 0, NULL, 0, NULL, NULL, ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL),
+        ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
+    CHECK_FAIL(
+        aclopInferShape("NoSuchOperator", 0, NULL, NULL, 0, NULL, NULL), ACL_ERROR_OP_NOT_FOUND, "NoSuchOperator");
+    CHECK_OK(aclopCompile(
+        "Add", 2, (const aclTensorDesc *const *)in.descs, 1, (const aclTensorDesc *const *)out.descs, NULL,
+        ACL_ENGINE_SYS, ACL_COMPILE_SYS, NULL));
+
+    GROUP("aclop_2 null, wrong numbers, shapes and buffers: 100000");
+    for (int way = 0; way < WAYS; way++) {
+        Operands one = in;
+        one.count = 1;
+        CHECK_FAIL(run_op((Way)way, NULL, &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "opType");
+        CHECK_FAIL(run_op((Way)way, "Add", &one, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "Add");
+    }
+    CHECK_FAIL(
+        aclopExecuteV2("Add", 2, NULL, in.buffers, 1, out.descs, out.buffers, NULL, stream), ACL_ERROR_INVALID_PARAM,
+        "inputDesc");
+    CHECK_FAIL(
+        aclopExecuteV2("Add", -1, in.descs, in.buffers, 1, out.descs, out.buffers, NULL, stream),
+        ACL_ERROR_INVALID_PARAM, "-1");
+    CHECK_FAIL(
+        aclopExecuteV2("Add", 2, in.descs, in.buffers, 1, out.descs, out.buffers, (aclopAttr *)x, stream),
+        ACL_ERROR_RT_INVALID_HANDLE, "set of attributes");
+    CHECK_FAIL(
+        aclopExecuteV2("Add", 2, in.descs, in.buffers, 1, out.descs, out.buffers, NULL, (aclrtStream)x),
+        ACL_ERROR_RT_INVALID_HANDLE, "stream");
+    CHECK_OK(aclUpdateDataBuffer(in.buffers[1], y, 8));
+    CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "its buffer has 8");
+    CHECK_OK(aclUpdateDataBuffer(in.buffers[1], NULL, 0));
+    CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "null");
+    operands_end(&in);
+    vector_operand(&in, SIZE, x);
+    vector_operand(&in, SIZE - 1, y);
+    CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "Add");
+    operands_end(&in);
+    vector_operand(&in, SIZE, x);
+    vector_operand(&in, -1, y);
+    CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "must be known");
+    operands_end(&in);
+
+    GROUP("aclop_2 handles of operators: null and destroyed");
+    aclopHandle *handle = NULL;
+    vector_operand(&in, SIZE, x);
+    vector_operand(&in, SIZE, y);
+    CHECK_OK(aclopCreateHandle(
+        "Add", 2, (const aclTensorDesc *const *)in.descs, 1, (const aclTensorDesc *const *)out.descs, NULL, &handle));
+    CHECK_FAIL(
+        aclopExecWithHandle(handle, 1, (const aclDataBuffer *const *)in.buffers, 1, out.buffers, stream),
+        ACL_ERROR_INVALID_PARAM, "1 input buffers for 2");
+    aclopDestroyHandle(handle);
+    CHECK_FAIL(
+        aclopExecWithHandle(handle, 2, (const aclDataBuffer *const *)in.buffers, 1, out.buffers, stream),
+        ACL_ERROR_RT_INVALID_HANDLE, "destroyed");
+    aclGetRecentErrMsg();
+    aclopDestroyHandle(handle);
+    CHECK_TEXT("destroyed");
+    aclopDestroyHandle(NULL);
+    CHECK_FAIL(
+        aclopCreateHandle("Add", 0, NULL, 0, NULL, NULL, NULL), ACL_ERROR_INVALID_PARAM, "handle");
+    operands_end(&in);
+    operands_end(&out);
+}
+
+static void attributes(void)
+{
+    const int64_t numbers[] = {1, 2}, square[] = {2, 2};
+    const int64_t *const lists[] = {numbers, numbers};
+    const int lengths[] = {2, 1};
+    const float reals[] = {0.5f};
+    const uint8_t flags[] = {1, 0};
+    const char *texts[] = {"a", "b"};
+    const aclDataType types[] = {ACL_FLOAT, ACL_INT8};
+    GROUP("aclop_3 every kind of attribute");
+    aclopAttr *attr = aclopCreateAttr();
+    CHECK(attr != NULL);
+    CHECK_OK(aclopSetAttrBool(attr, "bool", 1));
+    CHECK_OK(aclopSetAttrInt(attr, "int", 7));
+    CHECK_OK(aclopSetAttrFloat(attr, "float", 0.5f));
+    CHECK_OK(aclopSetAttrString(attr, "string", "text"));
+    CHECK_OK(aclopSetAttrDataType(attr, "type", ACL_FLOAT16));
+    CHECK_OK(aclopSetAttrListBool(attr, "bools", 2, flags));
+    CHECK_OK(aclopSetAttrListInt(attr, "ints", 2, numbers));
+    CHECK_OK(aclopSetAttrListFloat(attr, "floats", 1, reals));
+    CHECK_OK(aclopSetAttrListString(attr, "strings", 2, texts));
+    CHECK_OK(aclopSetAttrListDataType(attr, "types", 2, types));
+    CHECK_OK(aclopSetAttrListListInt(attr, "lists", 2, lengths, lists));
+    CHECK_OK(aclopSetAttrListInt(attr, "none", 0, NULL));
+
+    GROUP("aclop_3 null and wrong values");
+#define REFUSED(call, part) CHECK_FAIL(call, ACL_ERROR_INVALID_PARAM, part)
+    REFUSED(aclopSetAttrBool(NULL, "bool", 1), "attr");
+    REFUSED(aclopSetAttrInt(attr, NULL, 7), "attrName");
+    REFUSED(aclopSetAttrFloat(NULL, "float", 0.5f), "attr");
+    REFUSED(aclopSetAttrString(attr, "string", NULL), "attrValue");
+    REFUSED(aclopSetAttrDataType(attr, "type", (aclDataType)99), "99");
+    REFUSED(aclopSetAttrListBool(attr, "bools", 2, NULL), "values");
+    REFUSED(aclopSetAttrListInt(attr, "ints", -1, numbers), "-1");
+    REFUSED(aclopSetAttrListFloat(attr, "floats", 1, NULL), "values");
+    REFUSED(aclopSetAttrListString(attr, "strings", 2, NULL), "values");
+    REFUSED(aclopSetAttrListDataType(attr, "types", 2, NULL), "values");
+    REFUSED(aclopSetAttrListListInt(attr, "lists", 2, NULL, lists), "values");
+    CHECK_FAIL(aclopSetAttrInt((aclopAttr *)x, "int", 1), ACL_ERROR_RT_INVALID_HANDLE, "ever given out");
+
+    GROUP("aclop_3 operators take them: Transpose by perm, MatMul with transpose_x1, both in one set");
+    Operands in = {0}, out = {0};
+    float four[] = {1, 2, 3, 4};
+    void *device = on_device(four, sizeof four);
+    CHECK_OK(aclopSetAttrBool(attr, "transpose_x1", 1));
+    operand(&in, ACL_FLOAT, 2, square, device, sizeof four);
+    operand(&in, ACL_FLOAT, 2, square, device, sizeof four);
+    operand(&out, ACL_FLOAT, 2, square, z, sizeof four);
+    CHECK_OK(run_op(EXECUTE, "MatMul", &in, &out, attr, stream));
+    CHECK_OK(aclopSetAttrBool(attr, "transpose_x1", 0));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 0) == 10.0f && number_at(z, 1) == 14.0f && number_at(z, 3) == 20.0f);
+    CHECK_OK(run_op(EXECUTE, "MatMul", &in, &out, attr, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 0) == 7.0f && number_at(z, 1) == 10.0f && number_at(z, 3) == 22.0f);
+    CHECK_OK(aclopSetAttrListString(attr, "transpose_x1", 2, texts));
+    CHECK_FAIL(run_op(EXECUTE, "MatMul", &in, &out, attr, stream), ACL_ERROR_INVALID_PARAM, "transpose_x1");
+    operands_end(&in);
+    operands_end(&out);
+    aclopDestroyAttr(attr);
+    aclGetRecentErrMsg();
+    aclopDestroyAttr(attr);
+    CHECK_TEXT("destroyed");
+    aclopDestroyAttr(NULL);
+    CHECK_OK(aclrtFree(device));
+}
+
+static void shapes(void)
+{
+    Operands in = {0}, out = {0};
+    const int64_t column[] = {4, 1}, row[] = {5}, unknown[] = {-1, -1}, any[] = {-2};
+    GROUP("aclop_4 inference, alone and by V2");
+    operand(&in, ACL_FLOAT, 2, column, x, 4 * sizeof(float));
+    operand(&in, ACL_FLOAT, 1, row, y, 5 * sizeof(float));
+    aclTensorDesc *made = operand(&out, ACL_FLOAT, 2, unknown, z, sizeof values);
+    CHECK_OK(aclopInferShape("Add", 2, in.descs, in.buffers, 1, out.descs, NULL));
+    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 0) == 4 && aclGetTensorDescDim(made, 1) == 5);
+    operands_end(&out);
+    made = operand(&out, ACL_FLOAT, 1, any, z, sizeof values);
+    CHECK_OK(run_op(EXECUTE_V2, "Add", &in, &out, NULL, stream));
+    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 1) == 5);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 19) == 3.0f + 8.0f);
+    CHECK_FAIL(
+        aclopInferShape("Add", 1, in.descs, in.buffers, 1, out.descs, NULL), ACL_ERROR_INVALID_PARAM, "Add");
+    operands_end(&in);
+    operands_end(&out);
+
+    GROUP("aclop_4 sizes that depend on values are written after the operator ran");
+    float some[] = {0, 5, 0, 7, 8, 0};
+    int64_t places[3] = {0};
+    void *device = on_device(some, sizeof some);
+    vector_operand(&in, 6, device);
+    made = operand(&out, ACL_INT64, 2, unknown, z, 6 * sizeof(int64_t));
+    CHECK_OK(run_op(COMPILE_V2, "NonZero", &in, &out, NULL, stream));
+    CHECK(aclGetTensorDescNumDims(made) == 2 && aclGetTensorDescDim(made, 0) == 3 && aclGetTensorDescDim(made, 1) == 1);
+    CHECK_OK(aclrtMemcpy(places, sizeof places, z, sizeof places, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(places[0] == 1 && places[1] == 3 && places[2] == 4);
+    operands_end(&in);
+    operands_end(&out);
+    CHECK_OK(aclrtFree(device));
+
+    GROUP("aclop_4 an input that is not there");
+    const int64_t square[] = {2, 2};
+    operand(&in, ACL_FLOAT, 2, square, x, 16);
+    operand(&in, ACL_FLOAT, 2, square, x, 16);
+    in.descs[2] = aclCreateTensorDesc(ACL_DT_UNDEFINED, 0, NULL, ACL_FORMAT_UNDEFINED);
+    in.buffers[2] = aclCreateDataBuffer(NULL, 0);
+    in.count = 3;
+    operand(&out, ACL_FLOAT, 2, square, z, 16);
+    CHECK_OK(run_op(COMPILE, "MatMul", &in, &out, NULL, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 3) == 1.0f * 2.0f + 3.0f * 3.0f);
+    operands_end(&in);
+    operands_end(&out);
+}
+
+static void casts(void)
+{
+    Operands in = {0}, out = {0};
+    const int64_t size = SIZE;
+    int32_t whole[SIZE];
+    aclopHandle *handle = NULL;
+    GROUP("aclop_5 conversions, and handles for them");
+    vector_operand(&in, SIZE, x);
+    operand(&out, ACL_INT32, 1, &size, z, sizeof whole);
+    CHECK_OK(aclopCast(in.descs[0], in.buffers[0], out.descs[0], out.buffers[0], 0, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemcpy(whole, sizeof whole, z, sizeof whole, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK(whole[9] == 9 && whole[SIZE - 1] == SIZE - 1);
+    CHECK_OK(aclopCreateHandleForCast(in.descs[0], out.descs[0], 0, &handle));
+    CHECK_OK(aclrtMemset(z, sizeof whole, 0, sizeof whole));
+    CHECK_OK(aclopExecWithHandle(handle, 1, (const aclDataBuffer *const *)in.buffers, 1, out.buffers, stream));
+    aclopDestroyHandle(handle);
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtMemcpy(whole, sizeof whole, z, sizeof whole, ACL_MEMCPY_DEVICE_TO_HOST));
+    CHECK_EQ(whole[9], 9);
+    CHECK_FAIL(
+        aclopCast(NULL, in.buffers[0], out.descs[0], out.buffers[0], 0, stream), ACL_ERROR_INVALID_PARAM, "srcDesc");
+    CHECK_FAIL(aclopCreateHandleForCast(NULL, out.descs[0], 0, &handle), ACL_ERROR_INVALID_PARAM, "srcDesc");
+    CHECK(handle == NULL);
+    operands_end(&in);
+    operands_end(&out);
+}
+
+static void models(void)
+{
+    GROUP("aclop_6 folders and models that exist are taken");
+    CHECK_OK(aclopSetModelDir("/"));
+    CHECK_FAIL(aclopSetModelDir("/no/such/folder"), ACL_ERROR_INVALID_PARAM, "/no/such/folder");
+    CHECK_FAIL(aclopSetModelDir(NULL), ACL_ERROR_INVALID_PARAM, "modelDir");
+    CHECK_OK(aclopLoad(values, sizeof values));
+    CHECK_FAIL(aclopLoad(NULL, 5), ACL_ERROR_INVALID_PARAM, "model");
+    CHECK_FAIL(aclopLoad(values, 0), ACL_ERROR_INVALID_PARAM, "modelSize");
+    CHECK_OK(aclopSetMaxOpQueueNum(100));
+    CHECK_FAIL(aclopSetMaxOpQueueNum(0), ACL_ERROR_INVALID_PARAM, "maxOpNum");
+    CHECK_OK(aclopSetCompileFlag(ACL_OP_COMPILE_FUZZ));
+    CHECK_OK(aclopSetCompileFlag(ACL_OP_COMPILE_DEFAULT));
+    CHECK_FAIL(aclopSetCompileFlag((aclOpCompileFlag)7), ACL_ERROR_INVALID_PARAM, "7");
+}
+
+int main(void)
+{
+    float doubled[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        values[i] = (float)i;
+        doubled[i] = 2.0f * (float)i;
+    }
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtCreateStream(&stream));
+    x = on_device(values, sizeof values);
+    y = on_device(doubled, sizeof doubled);
+    z = on_device(values, sizeof values);
+    every_entry();
+    refused();
+    attributes();
+    shapes();
+    casts();
+    models();
+    CHECK_OK(aclrtDestroyStream(stream));
+    CHECK_OK(aclrtResetDevice(0));
+    CHECK_OK(aclFinalize());
+    return END();
+}
