@@ -39,7 +39,11 @@ pub struct Origin {
 impl Gathered {
     /// No arguments yet, and room for so many.
     pub fn with_room(count: usize) -> Gathered {
-        Gathered { args: Args::with_capacity(count), origins: SmallVec::new(), written: SmallVec::new() }
+        Gathered {
+            args: Args::with_capacity(count),
+            origins: SmallVec::new(),
+            written: SmallVec::new(),
+        }
     }
 
     /// Adds an argument; `name` is that of the parameter.
