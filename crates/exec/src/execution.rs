@@ -7,6 +7,7 @@ use cairn_runtime::memory::supply::Supply;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
+use cairn_tensor::kernels::strip::runs_here;
 use cairn_tensor::team::Team;
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -70,6 +71,12 @@ impl Execution {
         addresses: &[usize],
         workspace: usize,
     ) -> Result<()> {
+        if !runs_here() {
+            return Err(Error::new(
+                Code::FeatureNotSupport,
+                format!("{}: operators need a processor with AVX2, FMA and F16C", self.name),
+            ));
+        }
         let place = Place::Device(stream.spec.device);
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (one, address) in self.plan.uses.iter().zip(addresses) {

@@ -1,9 +1,9 @@
 //! Kernels: pure functions on views of any stride. They know no devices, streams or operators; the threads
 //! they spread over are a [`crate::team::Team`], and what they need beside their operands is handed in.
 
+pub mod attention;
 pub mod choose;
 pub mod compare;
-pub mod attention;
 pub mod constant;
 pub mod copy;
 pub mod dropout;

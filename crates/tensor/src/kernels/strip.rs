@@ -9,7 +9,23 @@ use half::slice::HalfFloatSliceExt;
 /// The most elements of a strip. Three of them in `f64` fit a first-level cache with room to spare.
 pub const STRIP: usize = 512;
 
-/// Runs `work` compiled for the widest vectors this processor has.
+/// Whether this processor has what kernels are compiled for: AVX2, FMA and F16C on x86_64.
+pub fn runs_here() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c");
+    #[cfg(not(target_arch = "x86_64"))]
+    true
+}
+
+/// Runs `work` compiled for the vectors that kernels ask of a processor.
+///
+/// There is one place that calls `work`: with a second one, for processors without such vectors, the compiler
+/// would make it a function of its own, without vectors.
+///
+/// # Panics
+/// Where kernels do not run: see [`runs_here`].
 #[inline(always)]
 pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     #[cfg(target_arch = "x86_64")]
@@ -18,14 +34,11 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
         fn wide<R>(work: impl FnOnce() -> R) -> R {
             work()
         }
-        if is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("fma")
-            && is_x86_feature_detected!("f16c")
-        {
-            // SAFETY: this processor has the three features.
-            return unsafe { wide(work) };
-        }
+        assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+        // SAFETY: this processor has the three features.
+        unsafe { wide(work) }
     }
+    #[cfg(not(target_arch = "x86_64"))]
     work()
 }
 
