@@ -24,14 +24,21 @@ pub fn softmax<C: Real>(
     });
 }
 
+/// What is taken off the exponents: the greatest. NaN for an infinite one, and so are all results.
+#[inline(always)]
+fn off<C: Real>(greatest: C) -> C {
+    greatest.sub(greatest).add(greatest)
+}
+
 /// Greatest and sum of exponentials of a strip; the exponentials take the place of the values if `REPLACE`.
 #[inline(always)]
 fn exponentials<C: Real, const REPLACE: bool>(values: &mut [C]) -> (C, C) {
     let greatest = folded(values, C::LEAST, |x| x, C::greatest);
-    let out = shift(greatest);
     if !REPLACE {
+        let out = shift(greatest);
         return (greatest, folded(values, C::ZERO, |x| x.sub(out).exp(), C::add));
     }
+    let out = off(greatest);
     for value in values.iter_mut() {
         *value = value.sub(out).exp();
     }
@@ -64,7 +71,7 @@ fn along<C: Real, const LOG: bool>(
                 true => {
                     let (greatest, sum) = exponentials::<C, false>(held);
                     let rest = sum.ln();
-                    let out = shift(greatest);
+                    let out = off(greatest);
                     held.iter_mut().for_each(|value| *value = value.sub(out).sub(rest));
                 }
                 false => {
@@ -81,7 +88,7 @@ fn along<C: Real, const LOG: bool>(
             lines.load(1, offsets, from, held);
             all = together(all, exponentials::<C, false>(held));
         }
-        let (taken, rest, part) = (shift(all.0), all.1.ln(), C::ONE.div(all.1));
+        let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
         for from in (0..length).step_by(HELD) {
             let held = &mut held[..HELD.min(length - from)];
             lines.load(1, offsets, from, held);
@@ -112,7 +119,7 @@ fn columns<C: Real>(
                 *best = best.greatest(*x);
             }
         }
-        taken.iter_mut().for_each(|best| *best = shift(*best));
+        taken.iter_mut().for_each(|best| *best = off(*best));
         for place in 0..lines.length() {
             lines.load_row(1, offsets, place, row);
             for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
