@@ -90,6 +90,46 @@ fn no_index_at_all_puts_nothing() {
     assert_eq!(desk.read(&a), [1.0, 2.0, 3.0]);
 }
 
+#[test]
+fn puts_by_number_and_rows_by_coordinates() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 3], &numbers(6));
+    let index = desk.put(I, &[3], &[0.0, -1.0, 0.0]);
+    let values = desk.put(F, &[3], &[10.0, 20.0, 30.0]);
+    let columns = seen(&a, a.layout.transposed(0, 1));
+    desk.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
+    assert_eq!(desk.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
+    let places = desk.put(I, &[2, 1], &[1.0, 0.0]);
+    let rows = desk.zeros(F, &[2, 3]);
+    desk.run("GatherNd", vec![t(&a), t(&places), Arg::Flag(true), t(&rows)]).unwrap();
+    assert_eq!(desk.read(&rows), [4.0, 5.0, 26.0, 41.0, 2.0, 3.0]);
+    let cells = desk.put(I, &[2, 2], &[1.0, 2.0, 0.0, 0.0]);
+    let two = desk.put(F, &[2], &[7.0, 8.0]);
+    desk.run("ScatterNdUpdate", vec![t(&a), t(&cells), t(&two)]).unwrap();
+    assert_eq!(desk.read(&a), [8.0, 2.0, 3.0, 4.0, 5.0, 7.0]);
+}
+
+#[test]
+fn repeats_in_a_row() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 2], &numbers(4));
+    let out = desk.zeros(F, &[2, 4]);
+    let args = vec![t(&a), Arg::Int(2), Arg::Int(1), Arg::Int(4), t(&out)];
+    desk.run("RepeatInterleaveIntWithDim", args).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0]);
+    let times = desk.put(I, &[2], &[0.0, 3.0]);
+    let out = desk.zeros(F, &[3, 2]);
+    let args = |out: &Tensor| vec![t(&a), t(&times), Arg::Int(0), Arg::Int(3), t(out)];
+    desk.run("RepeatInterleaveWithDim", args(&out)).unwrap();
+    assert_eq!(desk.read(&out), [3.0, 4.0, 3.0, 4.0, 3.0, 4.0]);
+    let large = desk.zeros(F, &[4, 2]);
+    let fault = desk.run("RepeatInterleaveWithDim", args(&large)).unwrap_err();
+    assert_eq!(fault, "p1 makes 3 in all, the output has room for 4");
+    let numbers = desk.zeros(I, &[3]);
+    desk.run("RepeatInterleaveTensor", vec![t(&times), Arg::Int(3), t(&numbers)]).unwrap();
+    assert_eq!(desk.read(&numbers), [1.0, 1.0, 1.0]);
+}
+
 fn model(
     a: &[f64],
     dims: [usize; 2],

@@ -524,6 +524,7 @@ operators! {
     ThresholdBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "threshold": *const aclScalar, a3 "out": *mut aclTensor);
     ThresholdV2(a0 "self": *const aclTensor, a1 "threshold": *const aclScalar, a2 "value": *const aclScalar, a3 "out": *mut aclTensor);
     Topk(a0 "self": *const aclTensor, a1 "k": i64, a2 "dim": i64, a3 "largest": Truth, a4 "sorted": Truth, a5 "valuesOut": *mut aclTensor, a6 "indicesOut": *mut aclTensor);
+    TopkV2(a0 "self": *const aclTensor, a1 "k": i64, a2 "dim": i64, a3 "largest": Truth, a4 "sorted": Truth, a5 "sortPolicy": i64, a6 "valuesOut": *mut aclTensor, a7 "indicesOut": *mut aclTensor);
     Tril(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Triu(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Trunc(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);

@@ -18,7 +18,7 @@ use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
-/// Where values come to: the output itself, or a copy of it in `f32` in the workspace where half types meet.
+/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types meet.
 #[derive(Clone, Copy)]
 struct Ground {
     out: Operand,
@@ -352,18 +352,14 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
     let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
     let values = Values::read(call, 2, &out)?;
     let layout = *values.layout().expect("a tensor");
-    let Some(flat) = out.reshaped(&[out.count()]) else {
-        let (name, strides) = (call.parameter(0), out.strides());
-        return Err(Error::invalid(format!(
-            "{name} with strides {strides:?} is no line of elements: make it contiguous"
-        )));
-    };
     if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
         return Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")));
     }
-    let out = out.seen(flat);
-    let ground = Ground::new(call, out, meeting);
+    let mut ground = Ground::new(call, out, meeting);
+    if ground.wide.is_none() && out.reshaped(&[out.count()]).is_none() {
+        ground.wide = Some(call.scratch(out.dtype, out.dims()));
+    }
     let (name, dtype) = (call.parameter(1), typed(&out, meeting));
     call.plan(move |memory| {
         values.prepare(memory);
@@ -371,8 +367,10 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
         ground.with(memory, None, |tensor| {
             let seen = |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
             values.with(memory, dtype, seen, |values| {
-                let places = Places::chosen(tensor.view(), 0, index, true);
-                scatter(memory.team, tensor, &places, values, meeting, index)
+                let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
+                let line = tensor.seen(line).expect("the same elements");
+                let places = Places::chosen(line.view(), 0, index, true);
+                scatter(memory.team, line, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })

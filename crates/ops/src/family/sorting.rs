@@ -13,7 +13,7 @@ use crate::table::Pick::{A, Attr, B, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::order::entry_bytes;
-use cairn_tensor::kernels::sort::{Wanted, ordered, search};
+use cairn_tensor::kernels::sort::{Ranked, Wanted, ordered, search};
 use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout};
 
@@ -55,7 +55,8 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
-        ordered(memory.team, a, dim, descending, wanted, values, indices, memory.scratch(&room));
+        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        ordered(memory.team, a, dim, descending, wanted, &ranked);
         Ok(())
     })
 }
@@ -120,9 +121,9 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     let room = keys(call, &a, line);
     call.plan(move |memory| {
         let a = a.view(memory);
-        let (values, indices) = (memory.out(&values), memory.out(&indices));
-        let room = memory.scratch(&room);
-        ordered(memory.team, a, dim, false, wanted, Some(values), Some(indices), room);
+        let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
+        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        ordered(memory.team, a, dim, false, wanted, &ranked);
         Ok(())
     })
 }
@@ -143,8 +144,9 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
     let out = out.seen(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
         let a = line.view(memory);
-        let (out, room) = (memory.out(&out), memory.scratch(&room));
-        ordered(memory.team, a, 0, false, wanted, Some(out), None, room);
+        let values = Some(memory.out(&out));
+        let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
+        ordered(memory.team, a, 0, false, wanted, &ranked);
         Ok(())
     })
 }
@@ -268,6 +270,7 @@ pub const ROWS: &[Row] = &[
     aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
     aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
     aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sorted).picks(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
     aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
     aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
     aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),

@@ -1,7 +1,7 @@
 //! Keys: whole numbers that order as the elements do, with the place that each came from.
 
 use super::element::{Element, Truth};
-use crate::{DType, View, ViewMut};
+use crate::{DType, Layout, ViewMut};
 use half::{bf16, f16};
 
 /// An element whose values have an order. NaN comes after all others and equals itself; the two zeros are
@@ -203,9 +203,9 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
     }
 }
 
-/// The elements of a view in the order of its positions: where the k-th lies.
-pub(crate) fn flat(view: &View<'_>) -> impl Fn(usize) -> isize + use<> {
-    let layout = *view.layout();
+/// Where the k-th element lies, in the order of positions.
+pub(crate) fn flat(layout: &Layout) -> impl Fn(usize) -> isize + use<> {
+    let layout = *layout;
     let plain = layout.is_contiguous();
     move |at| {
         if plain {

@@ -19,76 +19,82 @@ pub enum Wanted {
     NumberMedian,
 }
 
-/// Orders the lines of `a` along `dim`. `values` (of the type of `a`) and `indices` (whole numbers) have the
-/// sizes of `a`, but along `dim` as many as are wanted; both may be absent. Equal elements keep their order;
-/// NaN is the greatest.
-///
-/// `room` has [`super::order::entry_bytes`] bytes for each element of `a`; it and the outputs are apart from `a`.
+/// Where the wanted elements go, and room to find them.
+#[derive(Clone, Copy)]
+pub struct Ranked<'a> {
+    /// The elements; the type of the tensor.
+    pub values: Option<ViewMut<'a>>,
+    /// Their places in the line; whole numbers.
+    pub indices: Option<ViewMut<'a>>,
+    /// [`super::order::entry_bytes`] bytes for each element of the tensor.
+    pub room: ViewMut<'a>,
+}
+
+/// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are wanted; they and
+/// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
 pub fn ordered(
     team: &dyn Team,
     a: View<'_>,
     dim: usize,
     descending: bool,
     wanted: Wanted,
-    values: Option<ViewMut<'_>>,
-    indices: Option<ViewMut<'_>>,
-    room: ViewMut<'_>,
+    ranked: &Ranked<'_>,
 ) {
     if a.count() == 0 {
         return;
     }
     let length = a.dims().get(dim).map_or(1, |size| *size);
     with_ordered!(a.dtype(), length, T, E => {
-        lines::<T, E>(team, a, dim, descending, wanted, values, indices, room)
+        lines::<T, E>(team, a, dim, descending, wanted, ranked)
     });
 }
 
-#[allow(clippy::too_many_arguments)]
 fn lines<T: Ordered, E: Entry>(
     team: &dyn Team,
     a: View<'_>,
     dim: usize,
     descending: bool,
     wanted: Wanted,
-    values: Option<ViewMut<'_>>,
-    indices: Option<ViewMut<'_>>,
-    room: ViewMut<'_>,
+    ranked: &Ranked<'_>,
 ) {
     let (length, stride) = match a.rank() {
         0 => (1, 0),
         _ => (a.dims()[dim], a.strides()[dim]),
     };
-    let starts = Starts::of(&a, dim);
-    let outputs = [values.as_ref(), indices.as_ref()];
-    let outputs = outputs.map(|one| one.map(|out| (*out, Starts::of(out, dim), step(out, dim))));
+    let start = starts(&a, dim);
+    let values = ranked.values.map(|out| (out, starts(&out, dim), step(&out, dim)));
+    let indices = ranked.indices.map(|out| (out, starts(&out, dim), step(&out, dim)));
     split(team, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
         for line in range {
             // SAFETY: every line has its own entries.
-            let entries = unsafe { entries::<E>(&room, line * length, length) };
+            let entries = unsafe { entries::<E>(&ranked.room, line * length, length) };
             // SAFETY: the line's first element and its length.
-            let first = unsafe { a.first().cast::<T>().offset((starts.at)(line)) };
+            let first = unsafe { a.first().cast::<T>().offset(start(line)) };
             // SAFETY: as before.
             unsafe { enter(entries, first, stride, descending) };
-            let nan = |entry: E| {
+            let read = |entry: E| {
                 // SAFETY: a place in the line.
-                unsafe { first.offset(entry.place() as isize * stride).read_unaligned() }.is_nan()
+                unsafe { first.offset(entry.place() as isize * stride).read_unaligned() }
             };
-            let chosen = choose(entries, wanted, nan);
-            for (output, is_value) in outputs.iter().zip([true, false]) {
-                let Some((out, starts, step)) = output else { continue };
-                let start = (starts.at)(line);
+            let chosen = choose(entries, wanted, |entry| read(entry).is_nan());
+            if let Some((out, starts, step)) = &values {
+                let start = starts(line);
                 for (at, entry) in chosen.iter().enumerate() {
-                    let to = (start + at as isize * step) * out.item() as isize;
-                    let place = entry.place();
-                    // SAFETY: a place in the line of the output; one in the line of `a`.
+                    let value = read(*entry);
+                    // SAFETY: a place in the line of the output.
                     unsafe {
-                        let to = out.first_mut().offset(to);
-                        if is_value {
-                            let value = first.offset(place as isize * stride).read_unaligned();
-                            to.cast::<T>().write_unaligned(value);
-                        } else {
-                            store_one(out.dtype(), to, place as i64);
-                        }
+                        let to = out.first_mut().cast::<T>().offset(start + at as isize * step);
+                        to.write_unaligned(value);
+                    }
+                }
+            }
+            if let Some((out, starts, step)) = &indices {
+                let (start, item) = (starts(line), out.item() as isize);
+                for (at, entry) in chosen.iter().enumerate() {
+                    // SAFETY: a place in the line of the output.
+                    unsafe {
+                        let to = out.first_mut().offset((start + at as isize * step) * item);
+                        store_one(out.dtype(), to, entry.place() as i64);
                     }
                 }
             }
@@ -128,28 +134,8 @@ fn step(view: &View<'_>, dim: usize) -> isize {
 }
 
 /// Where the lines of a tensor along a dimension begin.
-struct Starts {
-    at: Box<dyn Fn(usize) -> isize + Sync>,
-}
-
-impl Starts {
-    fn of(view: &View<'_>, dim: usize) -> Starts {
-        if view.rank() == 0 {
-            return Starts { at: Box::new(|_| 0) };
-        }
-        let layout = view.layout().without(dim);
-        Starts {
-            at: Box::new(move |line| {
-                let (mut rest, mut offset) = (line, 0);
-                for dim in (0..layout.rank()).rev() {
-                    let size = layout.dims()[dim];
-                    offset += (rest % size) as isize * layout.strides()[dim];
-                    rest /= size;
-                }
-                offset
-            }),
-        }
-    }
+fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
+    flat(&if view.rank() == 0 { *view.layout() } else { view.layout().without(dim) })
 }
 
 /// Where the elements of a tensor stand among others: `out[i]` is the number of elements of `line` that are
@@ -169,8 +155,9 @@ pub fn search(
     let per_line = values.dims().last().map_or(1, |size| *size).max(1);
     let shared = sequences.rank() <= 1;
     let bad = std::sync::Mutex::new(None);
-    let (at_value, at_out, at_sequence) = (flat(&values), flat(&out), flat(&sequences));
-    let at_sorter = sorter.as_ref().map(flat);
+    let (at_value, at_out, at_sequence) =
+        (flat(values.layout()), flat(out.layout()), flat(sequences.layout()));
+    let at_sorter = sorter.as_ref().map(|view| flat(view.layout()));
     with_ordered!(sequences.dtype(), length, T, E => {
         let _ = size_of::<E>();
         split(team, values.count(), 64, SMALL / 8, |range| {

@@ -38,7 +38,7 @@ impl Told<'_> {
 pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
-        let at_a = flat(&a);
+        let at_a = flat(a.layout());
         let read = |place: usize| {
             // SAFETY: a position of the tensor.
             unsafe { a.first().cast::<T>().offset(at_a(place)).read_unaligned() }
@@ -63,7 +63,7 @@ pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize 
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
-        let values = told.values.map(|out| (out, flat(&out)));
+        let values = told.values.map(|out| (out, flat(out.layout())));
         tell(count, place, same, told, |found, first| {
             let Some((out, flat)) = &values else { return };
             assert!(found < out.count());
@@ -83,8 +83,8 @@ fn tell(
     told: &Told<'_>,
     mut keep: impl FnMut(usize, usize),
 ) -> usize {
-    let at_inverse = told.inverse.as_ref().map(|out| flat(out));
-    let at_counts = told.counts.as_ref().map(|out| flat(out));
+    let at_inverse = told.inverse.as_ref().map(|out| flat(out.layout()));
+    let at_counts = told.counts.as_ref().map(|out| flat(out.layout()));
     let none = |_: usize| 0isize;
     let at_inverse = at_inverse.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
     let at_counts = at_counts.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
@@ -123,7 +123,7 @@ pub fn unique_slices(
     let slice = |at: usize| a.seen(a.layout().at(dim, at)).expect("a slice");
     let compare = |x: usize, y: usize| -> Ordering {
         let (x, y) = (slice(x), slice(y));
-        let at = flat(&x);
+        let at = flat(x.layout());
         with_ordered!(a.dtype(), 1, T, E => {
             let _ = size_of::<E>();
             for place in 0..x.count() {
