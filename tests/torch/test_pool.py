@@ -180,6 +180,71 @@ for give_back in (pool.trim, torch.npu.empty_cache):
 assert pool.last_error() is None
 """
 
+SLOW = """
+torch.npu.change_current_allocator(plug)
+torch.npu.set_device(0)
+first, second = torch.npu.Stream(), torch.npu.Stream()
+slow = torch.ones(1024, 1024, device="npu")
+sink = torch.empty_like(slow)
+pool.synchronized()
+
+def overlap(address, size, tensor):
+    return tensor.data_ptr() < address + size and address < tensor.data_ptr() + tensor.nbytes
+
+def queue(turn):
+    # Behind slow products: y and z read x, which goes back before any of it has run.
+    with torch.npu.stream(first):
+        for _ in range(6):
+            torch.mm(slow, slow, out=sink)
+        x = torch.full((10 * MIB,), float(turn), device="npu")
+        y, z = x[:MIB] + 1, x[-MIB:] + 1
+        return x.data_ptr(), y, z
+
+def check(turn, *tensors):
+    for tensor in tensors:
+        assert (tensor.cpu() == turn + 1).all(), (turn, tensor.cpu().unique())
+
+# There is room enough: the second stream writes elsewhere. A turn counts if the products were still running then.
+in_time = 0
+for turn in range(60):
+    if in_time == 3:
+        break
+    address, y, z = queue(turn)
+    with torch.npu.stream(second):
+        others = [torch.full((size * MIB,), -1.0, device="npu") for size in (1, 3, 10)]
+        running = not first.query()
+        assert not (running or queued) or not any(overlap(address, 40 * MIB, other) for other in others)
+    in_time += running
+    pool.synchronized()
+    check(turn, y, z)
+    assert all((other.cpu() == -1).all() for other in others)
+    del y, z, others
+    pool.synchronized()
+assert in_time == 3
+
+# There is not: in mode 0 the second stream waits for the event that says that x was read; else it is refused until the
+# program has said so.
+pool.trim()
+torch.npu.set_per_process_memory_fraction(0.25)
+for turn in range(2):
+    address, y, z = queue(turn)
+    fill = lambda: torch.full((10 * MIB,), -1.0, device="npu")
+    with torch.npu.stream(second):
+        if queued:
+            fails(fill)
+            assert "torch.npu.synchronize()" in pool.last_error()
+            pool.synchronized()
+        other = fill()
+        assert overlap(address, 40 * MIB, other) and pool.figures().reserved <= 64 * MIB
+    torch.npu.synchronize()
+    check(turn, y, z)
+    assert (other.cpu() == -1).all()
+    del y, z, other
+    pool.synchronized()
+while pool.last_error():
+    pass
+"""
+
 BUDGET = """
 # Too small a part of the device, first for torch's caching allocator over the pool ...
 start = free_memory()
@@ -227,9 +292,8 @@ MODES = pytest.mark.parametrize("mode", ["0", "1", "2"])
 def run(code, mode="1", **env):
     builds.cairn()
     # A request waits for streams; here it would wait for one that this very thread holds.
-    return support.run_script(
-        PRELUDE + code, TASK_QUEUE_ENABLE=mode, CAIRN_DEVICE_MEMORY="256mib", CAIRN_POOL_WAIT_MS="20", **env
-    )
+    settings = {"TASK_QUEUE_ENABLE": mode, "CAIRN_DEVICE_MEMORY": "256mib", "CAIRN_POOL_WAIT_MS": "20"}
+    return support.run_script(PRELUDE + code, **settings | env)
 
 
 @pytest.mark.parametrize("mode", ["0", "1"])
@@ -240,6 +304,11 @@ def test_figures_are_what_torch_holds(mode):
 @MODES
 def test_which_stream_gets_which_memory(mode):
     run(STREAMS, mode)
+
+
+@MODES
+def test_slow_kernel_in_front_of_what_is_freed(mode):
+    run(SLOW, mode, CAIRN_POOL_WAIT_MS="60000")
 
 
 def test_budget_is_out_of_memory_and_passes():

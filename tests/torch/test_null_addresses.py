@@ -1,0 +1,116 @@
+"""TORCH-6: a tensor with a null address is refused by every operator, with a code.
+
+torch_npu itself refuses to make such a tensor, so this calls the operators as torch_npu does: each function that the toolkit's
+headers declare, in C types, by name.
+"""
+
+import ctypes
+import re
+
+import builds
+from support import ACL
+
+FLOAT, INT64, BOOL, ND = 0, 9, 12, 2
+NULL_POINTER, INVALID = 161001, 161002
+
+DECLARED = re.compile(r"aclnnStatus (aclnn\w+)GetWorkspaceSize\(\s*([^;]*?)\s*uint64_t \*workspaceSize,\s+aclOpExecutor", re.S)
+NUMBERS = {
+    "int64_t": ctypes.c_int64, "int32_t": ctypes.c_int32, "int": ctypes.c_int32, "aclDataType": ctypes.c_int32, "int8_t": ctypes.c_int8,
+    "uint64_t": ctypes.c_uint64, "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
+}  # fmt: skip
+
+
+def declared():
+    """Each operator with the C types of its arguments."""
+    found = {}
+    for header in sorted((builds.home() / "include/aclnnop").glob("*.h")):
+        for name, arguments in DECLARED.findall(header.read_text()):
+            kinds = [" ".join(one.split()[:-1]).replace("const ", "") + "*" * ("*" in one) for one in arguments.split(",") if one.strip()]
+            found[name] = kinds
+    return found
+
+
+def made(function, *arguments):
+    maker = getattr(ACL, function)
+    maker.restype = ctypes.c_void_p
+    handle = maker(*arguments)
+    assert handle, function
+    return ctypes.c_void_p(handle)
+
+
+def tensor(sizes, dtype):
+    """A tensor without memory."""
+    dims = (ctypes.c_int64 * len(sizes))(*sizes)
+    strides = (ctypes.c_int64 * len(sizes))(*(0 for _ in sizes))
+    step = 1
+    for at in reversed(range(len(sizes))):
+        strides[at], step = step, step * sizes[at]
+    count = ctypes.c_uint64(len(sizes))
+    return made("aclCreateTensor", dims, count, dtype, strides, ctypes.c_int64(0), ND, dims, count, None)
+
+
+def argument(kind, dims, dtype):
+    """A value of a C type, and how to destroy it."""
+    kind = kind.replace(" ", "")
+    if kind in NUMBERS:
+        return NUMBERS[kind](0), None
+    if kind == "aclTensor*":
+        return tensor(dims, dtype), "aclDestroyTensor"
+    if kind == "aclTensorList*":
+        members = (ctypes.c_void_p * 2)(*(tensor(dims, dtype) for _ in range(2)))
+        return made("aclCreateTensorList", members, ctypes.c_uint64(2)), "aclDestroyTensorList"
+    if kind == "aclScalar*":
+        return made("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT), "aclDestroyScalar"
+    if kind == "aclScalarList*":
+        members = (ctypes.c_void_p * 2)(*(made("aclCreateScalar", ctypes.byref(ctypes.c_float(1)), FLOAT) for _ in range(2)))
+        return made("aclCreateScalarList", members, ctypes.c_uint64(2)), "aclDestroyScalarList"
+    if kind in ("aclIntArray*", "aclFloatArray*", "aclBoolArray*"):
+        element = {"aclIntArray*": ctypes.c_int64, "aclFloatArray*": ctypes.c_float, "aclBoolArray*": ctypes.c_bool}[kind]
+        return made("aclCreate" + kind[3:-1], (element * 1)(0), ctypes.c_uint64(1)), "aclDestroy" + kind[3:-1]
+    assert kind == "char*", kind
+    return ctypes.c_char_p(b"none"), None
+
+
+def first_phase(name, kinds, dims, dtype):
+    """The code of the first phase with nothing but tensors of this kind, its text, and whether it gave an executor."""
+    values = [argument(kind, dims, dtype) for kind in kinds]
+    size, executor = ctypes.c_uint64(), ctypes.c_void_p()
+    function = getattr(ACL, name + "GetWorkspaceSize")
+    code = function(*(value for value, _ in values), ctypes.byref(size), ctypes.byref(executor))
+    ACL.aclGetRecentErrMsg.restype = ctypes.c_char_p
+    text = (ACL.aclGetRecentErrMsg() or b"").decode()
+    for value, destroy in values:
+        if destroy:
+            getattr(ACL, destroy)(value)
+    return code, text, executor.value
+
+
+def test_torch_6_null_addresses_are_refused_by_every_operator():
+    operators = {name: kinds for name, kinds in declared().items() if any("aclTensor" in kind for kind in kinds)}
+    assert len(operators) > 400 and "aclnnAdd" in operators
+    told = set()
+    for name, kinds in operators.items():
+        for dims in ((4, 4), (4,), (2, 4, 4)):
+            for dtype in (FLOAT, INT64, BOOL):
+                code, text, executor = first_phase(name, kinds, dims, dtype)
+                assert code in (NULL_POINTER, INVALID) and executor is None, (name, dims, dtype, code, text)
+                assert name in text, (name, text)
+                if code == NULL_POINTER:
+                    assert re.search(r"the address of \w+ .*is null", text), (name, text)
+                    told.add(name)
+    # Most take one of these tensors in every other respect, and say that it is the address.
+    assert len(told) > 0.8 * len(operators), sorted(operators.keys() - told)
+
+
+def test_torch_6_null_tensors_are_refused():
+    """And so is no tensor at all, where one is wanted; unless another argument is refused before."""
+    codes = {}
+    for name, kinds in declared().items():
+        size, executor = ctypes.c_uint64(), ctypes.c_void_p(1)
+        nothing = [NUMBERS[kind](0) if (kind := one.replace(" ", "")) in NUMBERS else None for one in kinds]
+        if any("aclTensor" in kind for kind in kinds):
+            code = getattr(ACL, name + "GetWorkspaceSize")(*nothing, ctypes.byref(size), ctypes.byref(executor))
+            assert code in (NULL_POINTER, INVALID) and executor.value is None, (name, code)
+            codes[name] = code
+    others = sorted(name for name, code in codes.items() if code == INVALID)
+    assert len(others) < 0.03 * len(codes), others
