@@ -1,4 +1,5 @@
-"""Allocators of the user's, as the current one and behind a `MemPool`, in every mode of torch_npu's task queue.
+"""Allocators of the user's, as the current one and behind a `MemPool`, in every mode of torch_npu's task queue; and torch_npu's
+own, which has to compute the same.
 
 The library under test is called through recorder.cpp. So a tensor is known to lie in memory that the library gave, for its
 device and stream, and whatever happens, journal.py checks that no two blocks overlap and that each goes back as it came.
@@ -16,7 +17,7 @@ import gc
 import torch, torch_npu
 from journal import Journal
 from support import MIB
-from workload import block, churn, fails, free_memory, in_threads
+from workload import block, churn, compute, fails, free_memory, in_threads
 
 journal = Journal.from_arguments()
 default, side = torch.npu.default_stream, torch.npu.Stream
@@ -24,14 +25,19 @@ default, side = torch.npu.default_stream, torch.npu.Stream
 
 CURRENT = """
 journal.make_current()
+# What torch_npu takes for itself: in mode 2 the workspace of operators, which it keeps.
+compute()
+journal.give_back()
 free = free_memory()
 
-# Every tensor is one block of exactly its bytes, for its device and its stream.
+# Every tensor is one block of exactly its bytes, for its device and its stream, whether it was copied there or computed.
 kept = [torch.arange(count, dtype=torch.int32).to(f"npu:{device}") for count in (1, 10, 1000, 1 << 20) for device in (0, 1)]
+kept += [torch.arange(count, dtype=torch.int32, device="npu") for count in (1, 5000)]
+kept.append(torch.zeros(4000, dtype=torch.int32, device="npu:1") + kept[7][:4000])
 stream = side()
 with torch.npu.stream(stream):
-    kept.append(torch.empty(777, dtype=torch.int32, device="npu"))
-    kept[-1].copy_(torch.arange(777, dtype=torch.int32))
+    kept.append(torch.zeros(777, dtype=torch.int32, device="npu"))
+    kept[-1] += torch.arange(777, dtype=torch.int32).npu()
 for tensor in kept:
     call = journal.live()[tensor.data_ptr()]
     on = stream if tensor is kept[-1] else default(tensor.device.index)
@@ -43,6 +49,15 @@ views = [kept[2][10:20], kept[2].view(-1, 1), torch.empty(0, device="npu")]
 assert len(journal.live()) == len(kept)
 del kept, views, tensor
 assert not journal.live()
+
+# What operators make lies in the allocator's memory, and nothing stays behind.
+made = compute()
+assert all(journal.block_of(tensor) for tensor in made)
+torch.npu.synchronize()
+del made
+assert not journal.live(), journal.live()
+made = compute()
+del made
 
 # Many short lives, on several streams, on two devices, from several threads.
 churn(default(), 100, 1000)
@@ -116,6 +131,9 @@ del large
 torch.npu.empty_cache()
 large = inside(lambda: block(30))
 assert large.data_ptr() == address and len(journal.live()) == segments and journal.frees == 0
+made = inside(compute)
+assert all(journal.block_of(tensor) for tensor in made)
+del made
 inside(lambda: churn(default(), 100, 1000))
 with torch.npu.stream(stream):
     inside(lambda: churn(stream, 100, 2000))
@@ -147,6 +165,18 @@ assert free_memory() == free, (free_memory(), free)
 """
 
 
+OWN = """
+torch.npu.set_device(0)
+assert torch.zeros(10, device="npu").tolist() == [0.0] * 10
+before = torch.npu.memory_allocated()
+for stream in (default(), side()):
+    with torch.npu.stream(stream):
+        made = compute()
+assert torch.npu.memory_allocated() >= before + sum(tensor.nbytes for tensor in made)
+assert not journal.live() and journal.mallocs == 0
+"""
+
+
 def run(code, library, recorder, mode):
     return support.run_script(
         PRELUDE + code,
@@ -164,3 +194,8 @@ def test_torch_1_3_6_current_allocator(library, recorder, mode):
 @MODES
 def test_torch_1_memory_pool(library, recorder, mode):
     run(POOL, library, recorder, mode)
+
+
+@MODES
+def test_torch_npus_own_allocator(cairn, recorder, mode):
+    run(OWN, cairn, recorder, mode)

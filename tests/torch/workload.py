@@ -66,3 +66,42 @@ def in_threads(work, count):
     for thread in threads:
         thread.join()
     assert not failures, failures
+
+
+def learn(device, steps=3):
+    """Trains a small network on `device`; gives the losses and the weights. The same everywhere."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(device)
+    optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    points = torch.linspace(-1, 1, 60).reshape(10, 6).to(device)
+    kinds = torch.arange(10).remainder(3).to(device)
+    losses = []
+    for _ in range(steps):
+        loss = torch.nn.functional.cross_entropy(model(points), kinds)
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.detach())
+    return losses + [weight.detach() for weight in model.parameters()]
+
+
+def compute():
+    """Operators of several kinds, with and without workspace; gives the tensors that came out, which are right."""
+    x = torch.zeros(1000, device="npu")
+    for turn in range(50):
+        y = x + turn
+        del x
+        x = y
+        del y
+    n = torch.arange(6000, device="npu").reshape(60, 100)
+    mixed = n * 7919 % 6007
+    half = mixed.half().t() / 6007
+    found = [x, mixed.sort(dim=1)[0], half @ half.t(), mixed.float().softmax(-1), mixed.topk(3)[1], mixed.sum(0)]
+    m = torch.arange(6000).reshape(60, 100) * 7919 % 6007
+    p = m.half().t() / 6007
+    wanted = [torch.full((1000,), 1225.0), m.sort(dim=1)[0], p @ p.t(), m.float().softmax(-1), m.topk(3)[1], m.sum(0)]
+    found += learn("npu")
+    wanted += learn("cpu")
+    for actual, expected in zip(found, wanted, strict=True):
+        torch.testing.assert_close(actual.cpu(), expected, rtol=2e-3 if expected.dtype == torch.float16 else 1e-4, atol=1e-5)
+    return found
