@@ -1,5 +1,6 @@
 """The programs under examples/torch: they learn on `npu` what they learn on `cpu`, and draw it."""
 
+import re
 import subprocess
 import sys
 
@@ -29,3 +30,19 @@ def test_draws_its_loss(name, tmp_path):
     assert run.returncode == 0, run.stdout + run.stderr
     assert "in 20 steps" in run.stdout
     assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size > 1000
+
+
+def test_pluggable_allocator(tmp_path):
+    """Seed 004 as an example: the two functions in C, and what went through them."""
+    library = tmp_path / "pluggable_allocator.so"
+    source, home = FOLDER.parent / "c" / "pluggable_allocator.c", builds.home()
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{home}/include", f"-L{home}/lib64", "-lascendcl"]
+    subprocess.run(["gcc", "-shared", "-fPIC", source, "-o", library, *flags], check=True)
+    command = [sys.executable, FOLDER / "pluggable_allocator.py", library]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"40 bytes, and holds {[0.0] * 10}" in run.stdout
+    taken, refused = map(int, re.search(r"(\d+) blocks taken, .* (\d+) refused", run.stdout).groups())
+    assert taken > 1000 and refused == 0, run.stdout
+    returned = int(re.search(r"(\d+) blocks given back", run.stdout)[1])
+    assert 0 < taken - returned < 40, run.stdout
