@@ -31,7 +31,7 @@ pub trait Number: Compute + PartialOrd + Default {
     fn neg(self) -> Self;
     /// Without its sign.
     fn abs(self) -> Self;
-    /// -1, 0 or 1; NaN stays.
+    /// -1, 0 or 1; 0 for NaN.
     fn sign(self) -> Self;
     /// The lesser; NaN if either is.
     fn least(self, other: Self) -> Self;
@@ -78,7 +78,7 @@ macro_rules! real {
             #[inline(always)] fn abs(self) -> Self { <$type>::abs(self) }
             #[inline(always)]
             fn sign(self) -> Self {
-                if self > 0.0 { 1.0 } else if self < 0.0 { -1.0 } else { self * 0.0 }
+                if self > 0.0 { 1.0 } else if self < 0.0 { -1.0 } else { 0.0 }
             }
             #[inline(always)]
             fn least(self, other: Self) -> Self {
