@@ -1,0 +1,28 @@
+"""Operators that Cairn does not have: what a torch user reads."""
+
+import support
+
+ABSENT = """
+import os, re
+import torch, torch_npu
+from torch.nn import functional as F
+import cases
+
+# torch_npu finds no aclnn function of these, asks for an operator by its name, and is told that there is none.
+CASES = {
+    "GridSampler2D": lambda x: F.grid_sample(x[None, None], torch.zeros(1, 2, 2, 2, device="npu"), align_corners=False),
+    "CTCLossV2": lambda x: F.ctc_loss(x[:, None], torch.tensor([[1, 2]], device="npu"), [4], [2]),
+    "Histogram": lambda x: torch.histc(x, 3, 0, 1),
+}
+
+def case(name, mode):
+    os.environ["TASK_QUEUE_ENABLE"] = mode
+    text = cases.error_of(lambda: CASES[name](torch.ones(4, 4, device="npu")))
+    assert re.search(rf"E100024: .*Cairn has no operator {name} \\\\(", text), text
+
+cases.run([(f"{name} {mode}", lambda name=name, mode=mode: case(name, mode)) for name in CASES for mode in "012"])
+"""
+
+
+def test_absent_operators_are_named():
+    support.run_script(ABSENT)
