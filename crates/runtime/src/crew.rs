@@ -64,7 +64,7 @@ impl Crew {
         let mut rounds = 0u32;
         while self.state.load(Ordering::Acquire) != TAKEN {
             rounds += 1;
-            if rounds % 512 == 0 {
+            if rounds.is_multiple_of(512) {
                 thread::yield_now();
             }
             spin_loop();

@@ -49,7 +49,7 @@ where
 
     #[inline(always)]
     fn strip(&self, values: &[A], _at: usize) -> C {
-        folded(values, self.start, &self.map, &self.merge)
+        folded(values, self.start, self.map, self.merge)
     }
 
     #[inline(always)]

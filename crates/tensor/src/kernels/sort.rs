@@ -32,6 +32,7 @@ pub struct Ranked<'a> {
 
 /// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are wanted; they and
 /// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
+#[allow(clippy::too_many_arguments)]
 pub fn ordered(
     team: &dyn Team,
     a: View<'_>,
@@ -143,6 +144,10 @@ fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
 /// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
 ///
 /// A place of `sorter` out of range makes `Err` with it.
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "clippy sees no comment inside a macro's argument"
+)]
 pub fn search(
     team: &dyn Team,
     out: ViewMut<'_>,

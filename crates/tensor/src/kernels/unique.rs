@@ -35,6 +35,10 @@ impl Told<'_> {
 /// an element counts when it differs from the one before it. Outputs have room for all of `a`.
 ///
 /// `room` is for a sort: [`super::order::entry_bytes`] bytes for each element of `a`.
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "clippy sees no comment inside a macro's argument"
+)]
 pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
@@ -111,6 +115,10 @@ fn tell(
 /// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `room` is for a sort: 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
 /// as many as there are (told by a call without `values`).
+#[allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "clippy sees no comment inside a macro's argument"
+)]
 pub fn unique_slices(
     team: &dyn Team,
     a: View<'_>,
