@@ -77,6 +77,9 @@ impl Deref for Scratch {
     }
 }
 
+/// Told the sizes of an output that only the values decide: place of the argument, place in its list, sizes.
+pub type Told<'a> = dyn Fn((usize, usize), &[usize]) + 'a;
+
 /// What a kernel finds when it runs: the bytes of its operands and its workspace, checked, and threads.
 pub struct Memory<'a> {
     /// The bytes of each use of the plan, in its order.
@@ -86,7 +89,7 @@ pub struct Memory<'a> {
     /// Who computes.
     pub team: &'a dyn Team,
     /// Told the sizes of an output that only the values decide, by place of the argument.
-    pub sized: &'a dyn Fn((usize, usize), &[usize]),
+    pub sized: &'a Told<'a>,
 }
 
 impl<'a> Memory<'a> {

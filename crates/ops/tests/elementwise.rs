@@ -376,7 +376,8 @@ fn by_name() {
     let (x, y) = (bench.tensor(F, &[2], &[4.0, 9.0]), bench.empty(F, &[2]));
     let inputs = [Some(x)];
     let attributes = [("base".to_owned(), Arg::Float(2.0))];
-    let passed = Passed { inputs: &inputs, outputs: &[y.clone()], attributes: &attributes };
+    let passed =
+        Passed { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
     let node = nodes()["Exp"];
     bench.run(&node.plan(&passed).unwrap(), &Alone);
     assert_eq!(bench.values(&y), [16.0, 512.0]);

@@ -15,6 +15,9 @@ use smallvec::SmallVec;
 use std::ffi::c_char;
 use std::sync::Arc;
 
+/// A tensor that is written: its place among the arguments, and in its list.
+pub type Written = ((usize, usize), Arc<Tensor>);
+
 /// The arguments of one call so far.
 pub struct Gathered {
     /// As the table takes them.
@@ -22,7 +25,7 @@ pub struct Gathered {
     /// Where tensors and lists of them came from, in the order of the arguments.
     pub origins: SmallVec<[Origin; 6]>,
     /// The tensors that the operator may write, by place of the argument and place in its list.
-    pub written: SmallVec<[((usize, usize), Arc<Tensor>); 2]>,
+    pub written: SmallVec<[Written; 2]>,
 }
 
 /// A tensor, or a list of them, among the arguments.

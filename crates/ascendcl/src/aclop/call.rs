@@ -85,6 +85,9 @@ pub struct Call {
     attributes: Vec<(String, Attr)>,
 }
 
+/// An output by its place, and the sizes that its values decided.
+type Decided = (usize, Vec<usize>);
+
 /// What is written back into the descriptions of the outputs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Back {
@@ -199,7 +202,7 @@ impl Call {
         let (outputs, inferred) = self.outputs(&inputs, outputs, back.0)?;
         let passed = Passed { inputs: &inputs, outputs: &outputs, attributes: &self.attributes };
         let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
-        let decided: Arc<Mutex<Vec<(usize, Vec<usize>)>>> = Arc::default();
+        let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
         let heard = decided.clone();
         let count = inputs.len();
         let sized: Sized = Box::new(move |(place, inner), dims| {

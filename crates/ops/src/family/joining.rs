@@ -189,7 +189,7 @@ fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, count) = (call.layout(0)?, call.int(1)?);
     let dim = call.dim(2, a.rank())?;
     let mut dims = Dims::new(a.dims());
-    if count < 1 || a.rank() == 0 || dims[dim] % count as usize != 0 {
+    if count < 1 || a.rank() == 0 || !dims[dim].is_multiple_of(count as usize) {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} has no {count} even parts")));
     }

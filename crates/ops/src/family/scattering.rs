@@ -56,6 +56,7 @@ impl Ground {
 }
 
 /// Values that come to their places: a tensor, or one number.
+#[allow(clippy::large_enum_variant)]
 enum Values {
     Tensor(Read, Option<Scratch>),
     Number(Scalar),

@@ -53,10 +53,8 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
 
 fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, mut sizes) = (call.layout(0)?, call.ints(1)?);
-    for at in 0..sizes.len() {
-        if sizes[at] == 0 {
-            sizes[at] = a.dims().get(at).map_or(0, |size| *size as i64);
-        }
+    for (at, size) in sizes.iter_mut().enumerate().filter(|(_, size)| **size == 0) {
+        *size = a.dims().get(at).map_or(0, |size| *size as i64);
     }
     let known: i64 = sizes.iter().filter(|size| **size >= 0).product();
     for size in sizes.iter_mut().filter(|size| **size < 0) {
