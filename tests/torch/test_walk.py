@@ -1,0 +1,430 @@
+"""A walk over the table of operators: each case of tests/walk/cases.txt through aclnn, and by name through aclopExecuteV2 and
+aclopCompileAndExecute. All give the same bytes, those of PyTorch within its tolerance, and the shapes that inference foretold.
+"""
+
+import ctypes
+import functools
+import itertools
+import pathlib
+import re
+from ctypes import byref, c_char_p, c_int, c_int64, c_size_t, c_uint64, c_void_p
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from support import ACL
+
+ROOT = pathlib.Path(__file__).parents[2]
+SUCCESS, ND, HOST, DEVICE_TO_HOST, HOST_TO_DEVICE = 0, 2, 1, 2, 1
+TYPES = {
+    "f32": (0, torch.float32), "f16": (1, torch.float16), "i8": (2, torch.int8), "i32": (3, torch.int32),
+    "u8": (4, torch.uint8), "i16": (6, torch.int16), "i64": (9, torch.int64), "f64": (11, torch.float64),
+    "bool": (12, torch.bool), "bf16": (27, torch.bfloat16),
+}  # fmt: skip
+TOLERANCES = {torch.float32: (1e-5, 1e-6), torch.float64: (1e-9, 1e-12), torch.float16: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3)}
+C_TYPES = {
+    "int64_t": c_int64, "int32_t": c_int, "int": c_int, "aclDataType": c_int, "int8_t": ctypes.c_int8, "uint64_t": c_uint64,
+    "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
+}  # fmt: skip
+
+
+def call(name, *arguments):
+    """A function of the library that returns a code; anything but success fails the test with the text of the library."""
+    code = getattr(ACL, name)(*arguments)
+    if code != SUCCESS:
+        text = ACL.aclGetRecentErrMsg()
+        pytest.fail(f"{name} returned {code}: {text.decode() if text else 'without a text'}", pytrace=False)
+
+
+ACL.aclGetRecentErrMsg.restype = c_char_p
+ACL.aclGetTensorDescNumDims.restype = c_size_t
+
+
+def array(kind, values):
+    values = list(values)
+    return (kind * max(len(values), 1))(*values)
+
+
+class Case:
+    """One line of the file."""
+
+    def __init__(self, line):
+        self.name, inputs, attributes, outputs, aclnn, self.torch = (field.strip() for field in line.split(";", 5))
+        self.inputs = [Input(text, seed) for seed, text in enumerate(inputs.split())]
+        self.outputs = [shaped(text) for text in outputs.split()]
+        self.attributes = [text.split("=", 1) for text in attributes.split()]
+        self.aclnn = None if aclnn == "-" else aclnn.split()
+
+
+def shaped(text):
+    """`f32[3,4]` as the name of the type and the sizes."""
+    name, sizes = re.fullmatch(r"(\w+)\[([\d,]*)\]", text).groups()
+    return name, tuple(int(size) for size in sizes.split(",") if size)
+
+
+class Input:
+    """A tensor that a case takes: on the CPU, and where it goes."""
+
+    def __init__(self, text, seed):
+        self.place, self.tensor = "device", None
+        if text == "-":
+            return
+        place, of_place, rest = text.partition(":") if text.startswith(("const:", "host:")) else ("device", ":", text)
+        tensor, how, values = re.fullmatch(r"([^:=]+)([:=]?)(.*)", rest).groups()
+        self.place, (self.type, self.sizes) = place, shaped(tensor)
+        self.tensor = self.fill(how, values, torch.Generator().manual_seed(seed + 1))
+
+    def fill(self, how, values, generator):
+        dtype = TYPES[self.type][1]
+        if how == "=":
+            return torch.tensor([float(value) for value in values.split(",")], dtype=torch.float64).to(dtype).reshape(self.sizes)
+        if dtype == torch.bool:
+            return torch.randint(0, 2, self.sizes, generator=generator).bool()
+        low, high = (float(value) for value in (values or ("-2..2" if dtype.is_floating_point else "-5..5")).split(".."))
+        if dtype.is_floating_point:
+            return (torch.rand(self.sizes, generator=generator) * (high - low) + low).to(dtype)
+        return torch.randint(int(low), int(high), self.sizes, generator=generator).to(dtype)
+
+
+def raw(tensor):
+    """The bytes of a tensor on the CPU, as a tensor."""
+    return tensor.contiguous().flatten().view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
+
+
+class Device:
+    """Device memory and handles of one run; all go back at the end."""
+
+    def __init__(self):
+        self.memory, self.handles, self.kept = [], [], []
+        self.stream = c_void_p()
+        call("aclrtCreateStream", byref(self.stream))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        call("aclrtSynchronizeStream", self.stream)
+        call("aclrtDestroyStream", self.stream)
+        for name, handle in reversed(self.handles):
+            getattr(ACL, name.replace("Create", "Destroy"))(handle)
+        for address in self.memory:
+            call("aclrtFree", address)
+
+    def make(self, name, *arguments):
+        """The handle that a function of the library returns; it is destroyed at the end."""
+        function = getattr(ACL, name)
+        function.restype = c_void_p
+        handle = c_void_p(function(*arguments))
+        assert handle, name
+        self.handles.append((name, handle))
+        return handle
+
+    def room(self, count, fill=0):
+        """So many bytes, each `fill`."""
+        address = c_void_p()
+        call("aclrtMalloc", byref(address), c_size_t(max(count, 1)), 0)
+        self.memory.append(address)
+        call("aclrtMemset", address, c_size_t(max(count, 1)), fill, c_size_t(max(count, 1)))
+        return address
+
+    def put(self, tensor):
+        """The bytes of a tensor on the CPU."""
+        source = raw(tensor)
+        address = self.room(source.numel())
+        count = c_size_t(source.numel())
+        call("aclrtMemcpy", address, count, c_void_p(source.data_ptr()), count, HOST_TO_DEVICE)
+        return address
+
+    def get(self, address, shape):
+        """What lies at an address."""
+        name, sizes = shape
+        tensor = torch.zeros(sizes, dtype=TYPES[name][1])
+        count = c_size_t(tensor.numel() * tensor.element_size())
+        call("aclrtMemcpy", c_void_p(tensor.data_ptr()), count, address, count, DEVICE_TO_HOST)
+        return tensor
+
+    def keep(self, thing):
+        self.kept.append(thing)
+        return thing
+
+
+def room_of(shape):
+    name, sizes = shape
+    return torch.empty(sizes, dtype=TYPES[name][1], device="meta").nbytes
+
+
+@functools.cache
+def signatures():
+    """The types of every aclnn function's arguments, by name."""
+    found = {}
+    for line in (ROOT / "crates/ascendcl/aclnn.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            _, name, arguments = (field.strip() for field in line.split(";"))
+            kinds = (re.sub(r"\w+$", "", one.strip()) for one in arguments.split(","))
+            found[name] = [kind.replace("const", "").replace(" ", "") for kind in kinds]
+    return found
+
+
+class ByAclnn:
+    """A case through its aclnn function, in two phases."""
+
+    def __init__(self, case, device, fill):
+        self.case, self.device, self.fill = case, device, fill
+        self.tensors, self.addresses = {}, {}
+
+    def address(self, word):
+        if word not in self.addresses:
+            at = int(word[1:])
+            inputs, outputs = self.case.inputs, self.case.outputs
+            self.addresses[word] = (
+                self.device.put(inputs[at].tensor) if word[0] == "x" else self.device.room(room_of(outputs[at]), self.fill)
+            )
+        return self.addresses[word]
+
+    def tensor(self, word):
+        """The handle of `x0`, `x0.T`, `y0` or `y0<x0`."""
+        word, _, start = word.partition("<")
+        word, _, turned = word.partition(".")
+        address = self.address(word)
+        at = int(word[1:])
+        name, sizes = (self.case.inputs[at].type, self.case.inputs[at].sizes) if word[0] == "x" else self.case.outputs[at]
+        if start:
+            source = raw(self.case.inputs[int(start[1:])].tensor)
+            count = c_size_t(source.numel())
+            call("aclrtMemcpy", address, count, c_void_p(source.data_ptr()), count, HOST_TO_DEVICE)
+        view = torch.empty(sizes, device="meta")
+        view = view.mT if turned else view
+        dims, strides = array(c_int64, view.shape), array(c_int64, view.stride())
+        handle = self.device.make(
+            "aclCreateTensor", dims, c_uint64(view.dim()), TYPES[name][0], strides, c_int64(0), ND,
+            array(c_int64, sizes), c_uint64(len(sizes)), address,
+        )  # fmt: skip
+        self.tensors[word] = handle
+        return handle
+
+    def argument(self, kind, word):
+        """An argument as the function takes it."""
+        if word == "null":
+            return None
+        if kind == "aclTensor*":
+            return self.tensor(word)
+        if kind == "aclTensorList*":
+            members = [self.tensor(one).value for one in word.strip("{}").split(",")]
+            return self.device.make("aclCreateTensorList", array(c_void_p, members), c_uint64(len(members)))
+        if kind == "aclScalar*":
+            value = c_int64(int(word)) if re.fullmatch(r"-?\d+", word) else ctypes.c_double(float(word))
+            return self.device.make("aclCreateScalar", byref(value), TYPES["i64" if isinstance(value, c_int64) else "f64"][0])
+        if kind == "aclIntArray*":
+            values = [int(one) for one in word.strip("[]").split(",")]
+            return self.device.make("aclCreateIntArray", array(c_int64, values), c_uint64(len(values)))
+        if kind == "aclBoolArray*":
+            values = [one == "true" for one in word.strip("[]").split(",")]
+            return self.device.make("aclCreateBoolArray", array(ctypes.c_bool, values), c_uint64(len(values)))
+        if kind == "char*":
+            return c_char_p(word.encode())
+        if kind == "aclDataType":
+            return c_int(TYPES[word][0])
+        if kind == "bool":
+            return ctypes.c_bool(word == "true")
+        return C_TYPES[kind](float(word) if kind in ("double", "float") else int(word))
+
+    def run(self):
+        """The outputs."""
+        function, *words = self.case.aclnn
+        kinds = signatures()[f"aclnn{function}"]
+        assert len(kinds) == len(words), f"aclnn{function} takes {kinds}"
+        arguments = [self.argument(kind, word) for kind, word in zip(kinds, words)]
+        size, executor = c_uint64(), c_void_p()
+        call(f"aclnn{function}GetWorkspaceSize", *arguments, byref(size), byref(executor))
+        workspace = self.device.room(size.value, 0xEE) if size.value else None
+        call(f"aclnn{function}", workspace, size, executor, self.device.stream)
+        call("aclrtSynchronizeStream", self.device.stream)
+        return [self.device.get(self.address(f"y{at}"), shape) for at, shape in enumerate(self.case.outputs)]
+
+
+class ByName:
+    """A case by its IR name."""
+
+    def __init__(self, case, device, fill):
+        self.case, self.device = case, device
+        self.input_descs, self.input_buffers = [], []
+        for one in case.inputs:
+            desc, buffer = self.input(one)
+            self.input_descs.append(desc.value)
+            self.input_buffers.append(buffer.value)
+        self.attributes = self.device.make("aclopCreateAttr")
+        for name, value in case.attributes:
+            self.set(name.encode(), value)
+        self.outputs = [device.room(room_of(shape), fill) for shape in case.outputs]
+
+    def desc(self, name, sizes):
+        return self.device.make("aclCreateTensorDesc", TYPES[name][0], len(sizes), array(c_int64, sizes), ND)
+
+    def buffer(self, address, count):
+        return self.device.make("aclCreateDataBuffer", address, c_size_t(count))
+
+    def input(self, one):
+        if one.tensor is None:
+            return self.device.make("aclCreateTensorDesc", -1, 0, None, -1), self.buffer(None, 0)
+        desc = self.desc(one.type, one.sizes)
+        bytes_of = self.device.keep(raw(one.tensor))
+        address, count = c_void_p(bytes_of.data_ptr()), bytes_of.numel()
+        if one.place == "device":
+            return desc, self.buffer(self.device.put(one.tensor), count)
+        if one.place == "const":
+            call("aclSetTensorConst", desc, address, c_size_t(count))
+        else:
+            call("aclSetTensorPlaceMent", desc, HOST)
+        return desc, self.buffer(address, count)
+
+    def set(self, name, value):
+        if value.startswith("!"):
+            call("aclopSetAttrDataType", self.attributes, name, TYPES[value[1:]][0])
+        elif value.startswith("["):
+            values = [int(one) for one in value.strip("[]").split(",")]
+            call("aclopSetAttrListInt", self.attributes, name, len(values), array(c_int64, values))
+        elif value in ("true", "false"):
+            call("aclopSetAttrBool", self.attributes, name, ctypes.c_uint8(value == "true"))
+        elif re.fullmatch(r"-?\d+", value):
+            call("aclopSetAttrInt", self.attributes, name, c_int64(int(value)))
+        elif re.fullmatch(r"-?[\d.]+", value):
+            call("aclopSetAttrFloat", self.attributes, name, ctypes.c_float(float(value)))
+        else:
+            call("aclopSetAttrString", self.attributes, name, value.encode())
+
+    def given(self):
+        """The name and the inputs as the functions of aclop take them."""
+        return (
+            self.case.name.encode(), len(self.input_descs),
+            array(c_void_p, self.input_descs), array(c_void_p, self.input_buffers),
+        )  # fmt: skip
+
+    def sizes(self, desc):
+        """The type and sizes in a description."""
+        kind, size = ACL.aclGetTensorDescType(desc), c_int64()
+        sizes = []
+        for at in range(ACL.aclGetTensorDescNumDims(desc)):
+            call("aclGetTensorDescDimV2", desc, c_size_t(at), byref(size))
+            sizes.append(size.value)
+        return next(name for name, (number, _) in TYPES.items() if number == kind), tuple(sizes)
+
+    def foretold(self):
+        """What inference says of the outputs."""
+        descs = [self.desc("f32", ()) for _ in self.outputs]
+        into = array(c_void_p, (one.value for one in descs))
+        call("aclopInferShape", *self.given(), len(descs), into, self.attributes)
+        return [self.sizes(one) for one in descs]
+
+    def run(self, function, *more):
+        """The outputs, and the sizes that the function wrote back."""
+        descs = [self.desc(*shape) for shape in self.case.outputs]
+        buffers = [self.buffer(at, room_of(shape)).value for at, shape in zip(self.outputs, self.case.outputs)]
+        outputs = (len(descs), array(c_void_p, (one.value for one in descs)), array(c_void_p, buffers))
+        call(function, *self.given(), *outputs, self.attributes, *more, self.device.stream)
+        call("aclrtSynchronizeStream", self.device.stream)
+        outputs = [self.device.get(at, shape) for at, shape in zip(self.outputs, self.case.outputs)]
+        return outputs, [self.sizes(one)[1] for one in descs]
+
+
+def gradient(function, x, grad):
+    x = x.clone().requires_grad_()
+    return torch.autograd.grad(function(x), x, grad)[0]
+
+
+def sorted_by(x, dim, descending):
+    values, places = x.sort(dim=dim, descending=descending, stable=True)
+    return values, places.int()
+
+
+def running(function, x):
+    values, places = function(x, 1)
+    return values, places.int()
+
+
+def top(x, count, **how):
+    values, places = x.topk(count, **how)
+    return values, places.int()
+
+
+def bits(mask, count):
+    """The bits of bytes, the lowest of the first byte first."""
+    return ((mask[:, None] >> torch.arange(8)) & 1).flatten()[:count].bool()
+
+
+def rms_gradients(dy, x, scale, weight):
+    normed = x * scale
+    through = dy * weight
+    return scale * (through - normed * (through * normed).mean(-1, True)), (dy * normed).sum(0)
+
+
+def batch_norm(x, weight, bias, mean, variance):
+    """The result, the running figures after it, the figures of this batch."""
+    mean, variance = mean.clone(), variance.clone()
+    result, *saved = torch.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5)
+    return result, mean, variance, *saved
+
+
+def attention(query, key, value, scale):
+    """The greatest scores and the sums of their exponentials, eight times each; nothing; the result."""
+    scores = scale * query @ key.mT
+    most = scores.amax(-1, True)
+    weights = (scores - most).exp()
+    sums = weights.sum(-1, True)
+    eightfold = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    return *eightfold, query.new_empty(0), weights / sums @ value
+
+
+def attention_gradients(query, key, value, grad, scale):
+    inputs = [one.clone().requires_grad_() for one in (query, key, value)]
+    result = F.scaled_dot_product_attention(*inputs, scale=scale)
+    return *torch.autograd.grad(result, inputs, grad), query.new_empty(0)
+
+
+def expected(case):
+    """What PyTorch says on the CPU."""
+    names = {f"x{at}": one.tensor for at, one in enumerate(case.inputs)}
+    answer = eval(case.torch, globals() | {"aten": torch.ops.aten}, names)
+    return [answer] if isinstance(answer, torch.Tensor) else list(answer)
+
+
+def taken(output, sizes):
+    """The part of an output that the sizes decided by values leave."""
+    count = torch.Size(sizes).numel()
+    return output if output.shape == sizes else output.flatten()[:count].reshape(sizes)
+
+
+CASES = [
+    Case(line)
+    for line in (ROOT / "tests/walk/cases.txt").read_text().splitlines()
+    if line and not line.startswith("#")
+]
+SEEN = {}
+IDS = [f"{case.name}-{SEEN.setdefault(case.name, itertools.count()).__next__()}" for case in CASES]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device_0():
+    torch.npu.set_device(0)
+    torch.npu.synchronize()
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_one_operator_through_every_door(case):
+    assert case.aclnn or case.torch != "-", "nothing to compare with"
+    with Device() as device:
+        executed, sizes = ByName(case, device, 0xA5).run("aclopExecuteV2")
+        by_name = ByName(case, device, 0x5A)
+        assert by_name.foretold() == case.outputs
+        compiled, _ = by_name.run("aclopCompileAndExecute", 0, 0, None)
+        ways = {"aclopCompileAndExecute": compiled}
+        if case.aclnn:
+            ways["aclnn"] = ByAclnn(case, device, 0x3C).run()
+    executed = [taken(one, size) for one, size in zip(executed, sizes)]
+    for way, outputs in ways.items():
+        for at, (one, other, size) in enumerate(zip(executed, outputs, sizes)):
+            assert torch.equal(raw(one), raw(taken(other, size))), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
+    if case.torch != "-":
+        for one, wanted in zip(executed, expected(case), strict=True):
+            relative, absolute = TOLERANCES.get(one.dtype, (0, 0))
+            torch.testing.assert_close(one, wanted, rtol=relative, atol=absolute, equal_nan=True)
