@@ -14,7 +14,7 @@ use cairn_tensor::kernels::multinomial::{multinomial as sample, tree_size};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::philox::Philox;
 use cairn_tensor::kernels::random as kernel;
-use cairn_tensor::{DType, Layout, with_real};
+use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
@@ -159,7 +159,11 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     if let Input::Tensor(chance) = chance {
         call.expect_number(1, &chance)?;
     }
-    let dims = call.broadcast(&[(1, chance)], (0, &out))?;
+    let dims = Dims::new(out.dims());
+    if broadcast(chance.dims(), &dims) != Some(dims) {
+        let (name, have) = (call.parameter(1), chance.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
+    }
     let chance = call.apart(chance, &out);
     call.plan(move |memory| {
         chance.prepare(memory);
