@@ -18,7 +18,7 @@ CASES = {
 def case(name, mode):
     os.environ["TASK_QUEUE_ENABLE"] = mode
     text = cases.error_of(lambda: CASES[name](torch.ones(4, 4, device="npu")))
-    assert re.search(rf"E100024: .*Cairn has no operator {name} \\\\(", text), text
+    assert re.search(rf"E100024: .*Cairn has no operator {name} ", text), text
 
 cases.run([(f"{name} {mode}", lambda name=name, mode=mode: case(name, mode)) for name in CASES for mode in "012"])
 """
