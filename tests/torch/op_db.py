@@ -1,6 +1,6 @@
 """PyTorch's own samples of its operators, on `npu` and on `cpu`: what passes, fails, is absent, is refused by torch_npu.
 
-    python op_db.py [NAME ...]        the operators of these names, or all
+    python op_db.py [NAME ...]        the operators of these names, or all; a line of JSON for each
 """
 
 import json
@@ -135,21 +135,30 @@ def check(op, dtype, counts, notes):
                 notes.append(f"{kind} {str(dtype)[6:]}: {text[:300]}")
 
 
+def is_well():
+    """Whether the device still works: an operator that failed in a task stops its stream for good."""
+    try:
+        torch.npu.synchronize()
+        return torch.ones(1, device="npu").item() == 1
+    except Exception:
+        return False
+
+
 def main():
+    """Prints a line of JSON for each name; ends early with 3 when the device does not work any more."""
     warnings.simplefilter("ignore")
     wanted = set(sys.argv[1:])
-    report = {}
-    for op in op_db:
-        if wanted and op.name not in wanted:
-            continue
-        entry = report.setdefault(op.name, {"passed": 0, "failed": 0, "absent": 0, "refused": 0, "notes": []})
-        types_here = [torch.float32] + (list(ALSO) if op.name in REQUIRED else [])
-        for dtype in types_here:
-            if dtype in op.supported_dtypes("cpu"):
-                check(op, dtype, entry, entry["notes"])
-        print(op.name, entry["passed"], entry["failed"], entry["absent"], entry["refused"], *entry["notes"][:2], file=sys.stderr, flush=True)
-    torch.npu.synchronize()
-    json.dump(report, sys.stdout)
+    names = list(dict.fromkeys(op.name for op in op_db if not wanted or op.name in wanted))
+    for name in names:
+        entry = {"name": name, "passed": 0, "failed": 0, "absent": 0, "refused": 0, "notes": []}
+        for op in op_db:
+            if op.name == name:
+                for dtype in [torch.float32] + (list(ALSO) if name in REQUIRED else []):
+                    if dtype in op.supported_dtypes("cpu"):
+                        check(op, dtype, entry, entry["notes"])
+        print(json.dumps(entry), flush=True)
+        if not is_well():
+            raise SystemExit(3)
 
 
 if __name__ == "__main__":

@@ -351,10 +351,16 @@ impl Stream {
             Body::Kernel(kernel) => self.compute(task, &**kernel),
             _ => self.shared.memory.perform(task),
         };
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            let what = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
+                .or_else(|| panic.downcast_ref::<String>().cloned())
+                .unwrap_or_default();
             Err(Error::new(
                 Code::Internal,
-                format!("{}: a defect of Cairn ended the task, please report it", task.name),
+                format!(
+                    "{}: a defect of Cairn ended the task, please report it: {what}",
+                    task.name
+                ),
             ))
         })
     }

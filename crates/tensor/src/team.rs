@@ -62,7 +62,7 @@ mod tests {
                     for part in 0..parts {
                         let range = share(count, grain, parts, part);
                         assert_eq!(range.start, next);
-                        assert!(range.start % grain == 0 || range.start == count);
+                        assert!(range.start.is_multiple_of(grain) || range.start == count);
                         next = range.end;
                     }
                     assert_eq!(next, count);

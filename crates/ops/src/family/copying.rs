@@ -14,6 +14,7 @@ use cairn_tensor::kernels::map::fill_scalar;
 /// `out = a`, broadcast and converted. Arguments: a, out.
 fn copied(call: &mut Call<'_>) -> Result<Plan> {
     let (a, out) = (call.tensor(0)?, call.output(1)?);
+    call.expect_converts(0, &a, &out)?;
     let Some(wide) = a.broadcast_to(out.dims()) else {
         let (from, to) = (call.parameter(0), call.parameter(1));
         let (have, want) = (a.dims(), out.dims());
@@ -30,6 +31,7 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
 /// Every element the same. Arguments: out, value.
 fn filled(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.scalar(1)?);
+    call.expect_arithmetic(0, out.dtype)?;
     call.plan(move |memory| {
         fill_scalar(memory.team, memory.out(&out), value);
         Ok(())
@@ -39,6 +41,8 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
 /// Every element the value of a tensor with one element. Arguments: out, value.
 fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.tensor(1)?);
+    call.expect_arithmetic(0, out.dtype)?;
+    call.expect_arithmetic(1, value.dtype)?;
     if value.count() != 1 {
         let (name, dims) = (call.parameter(1), value.dims());
         return Err(Error::invalid(format!(
