@@ -23,12 +23,11 @@ def entries(names):
         run = subprocess.run([sys.executable, builds.HERE / "op_db.py", *left], capture_output=True, text=True, timeout=1500)
         lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
         report |= {entry["name"]: entry for entry in lines}
-        done = [name for name in left if name not in report]
+        left = [name for name in left if name not in report]
         if run.returncode == 0:
             break
         if run.returncode != 3:
-            report[done[0]] = {"passed": 0, "failed": 1, "absent": 0, "refused": 0, "notes": [run.stderr[-1000:]]}
-        left = [name for name in left if name not in report]
+            report[left.pop(0)] = {"passed": 0, "failed": 1, "absent": 0, "refused": 0, "notes": [run.stderr[-1000:]]}
     return report
 
 
