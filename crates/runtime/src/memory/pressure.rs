@@ -4,8 +4,11 @@ use crate::clock::Progress;
 use crate::sync::{self, thread};
 use std::time::{Duration, Instant};
 
-/// Nothing submitted and every stream idle for this long: foreign queues are empty.
+/// Nothing submitted and every stream idle for this long, and no thread of the program wants to run: foreign
+/// queues are empty.
 const QUIET: Duration = Duration::from_millis(4);
+/// The same while one does: it may be the one that empties such a queue, and get no core.
+const STARVED: Duration = Duration::from_millis(100);
 /// A function of the user has held all work up for this long: waiting does not help.
 const STALLED: Duration = Duration::from_secs(1);
 /// After this long, what waited in a foreign queue at a free has reached us.
@@ -62,7 +65,8 @@ impl<'a> Watch<'a> {
             return if idle { Verdict::Quiet } else { Verdict::Moving };
         }
         match self.began.elapsed() {
-            _ if idle && still >= QUIET => Verdict::Quiet,
+            _ if idle && still >= STARVED => Verdict::Quiet,
+            _ if idle && still >= QUIET && !others_want_to_run() => Verdict::Quiet,
             _ if !idle && still >= STALLED => Verdict::Stalled,
             waited if waited >= LONGEST => Verdict::Stalled,
             _ if self.progress.is_awaited() => Verdict::Moving,
@@ -70,5 +74,47 @@ impl<'a> Watch<'a> {
             waited if waited >= LATE => Verdict::Late,
             _ => Verdict::Moving,
         }
+    }
+}
+
+/// Whether a thread that is neither this one nor one of ours runs, or would if it had a core.
+fn others_want_to_run() -> bool {
+    let own = std::fs::read_link("/proc/thread-self").ok();
+    let own = own.as_deref().and_then(std::path::Path::file_name);
+    let Ok(tasks) = std::fs::read_dir("/proc/self/task") else { return false };
+    tasks.flatten().filter(|task| Some(task.file_name().as_os_str()) != own).any(|task| {
+        std::fs::read_to_string(task.path().join("stat")).is_ok_and(|stat| wants_to_run(&stat))
+    })
+}
+
+/// Reads a line of the kernel's about a thread: number, name in brackets, state.
+fn wants_to_run(stat: &str) -> bool {
+    let name = stat.split_once('(').map_or("", |(_, rest)| rest);
+    let state = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    state.starts_with(['R', 'D']) && !name.starts_with("cairn")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_spins_wants_to_run() {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            while !others_want_to_run() {
+                std::thread::yield_now();
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        assert!(wants_to_run("7 (acl_thread) R 1 7"));
+        assert!(wants_to_run("7 (a) b) D 1 7"));
+        assert!(!wants_to_run("7 (acl_thread) S 1 7"));
+        assert!(!wants_to_run("7 (cairn-worker) R 1 7"));
     }
 }
