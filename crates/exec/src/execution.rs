@@ -13,6 +13,16 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
+/// A workspace begins on a multiple of this.
+const ALIGN: usize = 16;
+
+/// How far apart two ranges begin that have a byte in common.
+fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
+    let common =
+        a.1 > 0 && b.1 > 0 && a.0 < b.0.saturating_add(b.1) && b.0 < a.0.saturating_add(a.1);
+    common.then(|| a.0.wrapping_sub(b.0) as isize)
+}
+
 /// Told the sizes of an output that only its values decide: place of the argument, place in its list, sizes.
 pub type Sized = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
 
@@ -77,6 +87,7 @@ impl Execution {
                 format!("{}: operators need a processor with AVX2, FMA and F16C", self.name),
             ));
         }
+        self.check_memory(addresses, workspace)?;
         let place = Place::Device(stream.spec.device);
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (one, address) in self.plan.uses.iter().zip(addresses) {
@@ -93,6 +104,43 @@ impl Execution {
         }
         let body = Body::Kernel(self.clone());
         stream.submit(Task { name: self.name, reads, writes, body }).map(drop)
+    }
+
+    /// Refuses a workspace that is not aligned or shares memory with a tensor, and tensors that were moved so
+    /// that they share memory otherwise than when the call was planned.
+    fn check_memory(&self, addresses: &[usize], workspace: usize) -> Result<()> {
+        let wrong =
+            |text: String| Err(Error::new(Code::OperatorInvalid, format!("{}: {text}", self.name)));
+        let uses = &self.plan.uses;
+        let wanted = self.plan.workspace;
+        if wanted > 0 && !workspace.is_multiple_of(ALIGN) {
+            return wrong(format!(
+                "the workspace {workspace:#x} does not lie on a multiple of {ALIGN}"
+            ));
+        }
+        let moved = uses.iter().zip(addresses).any(|(one, address)| one.address != *address);
+        for (at, (one, address)) in uses.iter().zip(addresses).enumerate() {
+            if wanted > 0 && shared((*address, one.bytes), (workspace, wanted)).is_some() {
+                let name = one.parameter;
+                return wrong(format!(
+                    "the workspace {workspace:#x} of {wanted} bytes shares memory with {name}"
+                ));
+            }
+            if !moved || !one.reach.writes {
+                continue;
+            }
+            for (other_at, (other, other_address)) in uses.iter().zip(addresses).enumerate() {
+                let now = shared((*address, one.bytes), (*other_address, other.bytes));
+                let before = shared((one.address, one.bytes), (other.address, other.bytes));
+                if at != other_at && now != before {
+                    let (a, b) = (one.parameter, other.parameter);
+                    return wrong(format!(
+                        "{a} and {b} were moved and share memory otherwise than when the call was planned"
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Takes the workspace from a supply, queues the call, and gives the workspace back: all on this thread,

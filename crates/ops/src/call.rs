@@ -20,6 +20,7 @@ pub struct Call<'a> {
     args: Args,
     uses: SmallVec<[Use; 4]>,
     workspace: usize,
+    is_too_large: bool,
 }
 
 /// What an argument is to be used for.
@@ -35,7 +36,16 @@ impl<'a> Call<'a> {
         args: Args,
         places: SmallVec<[usize; 12]>,
     ) -> Call<'a> {
-        Call { name, parameters, by_name: false, places, args, uses: SmallVec::new(), workspace: 0 }
+        Call {
+            name,
+            parameters,
+            by_name: false,
+            places,
+            args,
+            uses: SmallVec::new(),
+            workspace: 0,
+            is_too_large: false,
+        }
     }
 
     /// As [`Call::new`], where `parameters[i]` names `args[i]`.
@@ -376,12 +386,19 @@ impl<'a> Call<'a> {
         Err(Error::invalid(format!("{parameter} has elements of type {have}; it takes {names}")))
     }
 
-    /// A part of the workspace for elements one after the other.
+    /// A part of the workspace for elements one after the other. Where that would leave the address space, the
+    /// call is refused when it is planned.
     pub fn scratch(&mut self, dtype: DType, dims: &[usize]) -> Scratch {
+        let item = dtype.size_in_bytes().unwrap_or(0);
+        let bytes = dims.iter().try_fold(item, |bytes, dim| bytes.checked_mul(*dim));
         let start = self.workspace.next_multiple_of(SCRATCH_ALIGN);
-        let layout = Layout::contiguous(dtype, dims);
-        self.workspace = start + layout.bytes();
-        Scratch { layout, start }
+        let end = bytes.and_then(|bytes| start.checked_add(bytes));
+        let Some(end) = end.filter(|end| *end <= isize::MAX as usize) else {
+            self.is_too_large = true;
+            return Scratch { layout: Layout::contiguous(dtype, &[0]), start };
+        };
+        self.workspace = end;
+        Scratch { layout: Layout::contiguous(dtype, dims), start }
     }
 
     /// Whether an input shares memory with an output without being the same tensor: then its elements would
@@ -401,6 +418,9 @@ impl<'a> Call<'a> {
         &mut self,
         kernel: impl Fn(&Memory<'_>) -> Outcome + Send + Sync + 'static,
     ) -> Result<Plan> {
+        if self.is_too_large {
+            return Err(Error::invalid("it would take a workspace that no memory can hold"));
+        }
         Ok(Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel)))
     }
 

@@ -185,11 +185,17 @@ fn parted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(sizes.iter().map(part).collect())
 }
 
+/// More outputs than any call has.
+const MOST_OUTPUTS: i64 = 1 << 16;
+
 fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, count) = (call.layout(0)?, call.int(1)?);
     let dim = call.dim(2, a.rank())?;
     let mut dims = Dims::new(a.dims());
-    if count < 1 || a.rank() == 0 || !dims[dim].is_multiple_of(count as usize) {
+    if !(1..=MOST_OUTPUTS).contains(&count)
+        || a.rank() == 0
+        || !dims[dim].is_multiple_of(count as usize)
+    {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} has no {count} even parts")));
     }
@@ -220,9 +226,15 @@ fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn unpacked_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let a = call.layout(0)?;
+    let (a, count) = (call.layout(0)?, call.int(1)?);
     let dim = call.dim(2, a.rank())?;
-    Ok(vec![a.without(dim).packed(); call.int(1)?.max(0) as usize])
+    if a.rank() == 0 || a.dims()[dim] as i64 != count || count > MOST_OUTPUTS {
+        let (name, have) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!(
+            "{name} {have:?} has no {count} slices along dimension {dim}"
+        )));
+    }
+    Ok(vec![a.without(dim).packed(); count as usize])
 }
 
 /// Each dimension so many times. Arguments: a, times, out.

@@ -48,14 +48,14 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(1);
         return Err(Error::invalid(format!("{name} = {times} is negative")));
     };
-    dims[dim] = size * times;
+    dims[dim] = size.saturating_mul(times);
     call.expect_dims(3, &out, &dims)?;
-    let parts: Vec<Operand> = (0..times)
-        .map(|at| out.seen(out.sliced(dim, at.min(size * times), size, times as isize)))
-        .collect();
     if out.count() == 0 {
         return call.nothing();
     }
+    let parts: Vec<Operand> = (0..times)
+        .map(|at| out.seen(out.sliced(dim, at.min(size * times), size, times as isize)))
+        .collect();
     call.plan(move |memory| {
         let view = a.view(memory);
         parts.iter().for_each(|part| copy(memory.team, memory.out(part), view));

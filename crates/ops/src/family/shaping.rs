@@ -276,7 +276,8 @@ fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, borders) = (call.layout(0)?, call.ints(1)?);
     let mut dims = Dims::new(a.dims());
     for (at, two) in borders.chunks(2).enumerate().take(dims.len()) {
-        dims[at] = (dims[at] as i64 + two.iter().sum::<i64>()).max(0) as usize;
+        dims[at] =
+            two.iter().fold(dims[at] as i64, |size, one| size.saturating_add(*one)).max(0) as usize;
     }
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
@@ -294,7 +295,9 @@ fn bordered(
     let (mut from, mut to) = (*a, *out);
     for (at, (before, after)) in pairs.iter().enumerate() {
         let dim = rank - 1 - at;
-        let size = dims[dim] as i64 + before + after;
+        let size =
+            (dims[dim] as i64).checked_add(*before).and_then(|size| size.checked_add(*after));
+        let size = size.unwrap_or(-1);
         if size < 0 || out.rank() != rank {
             let (name, have) = (call.parameter(1), a.dims());
             return Err(Error::invalid(format!("{name} cuts off more than {have:?} has")));

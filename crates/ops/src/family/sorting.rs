@@ -19,7 +19,7 @@ use cairn_tensor::{DType, Dims, Layout};
 
 /// Room for the keys of a tensor whose lines along a dimension are ordered.
 fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
-    let bytes = a.count() * entry_bytes(a.dtype, line);
+    let bytes = a.count().saturating_mul(entry_bytes(a.dtype, line));
     call.scratch(DType::Uint8, &[bytes])
 }
 
@@ -231,7 +231,7 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
     let sort = call.flag(1)?;
     let room = sort.then(|| match dim {
         None => keys(call, &a, a.count()),
-        Some(_) => call.scratch(DType::Uint8, &[slices * 16]),
+        Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
     let (values_place, counts_place) = (call.place(4), call.place(6));
     call.plan(move |memory| {

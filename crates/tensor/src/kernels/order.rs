@@ -179,7 +179,8 @@ pub(crate) unsafe fn entries<'r, E: Entry>(
     start: usize,
     count: usize,
 ) -> &'r mut [E] {
-    assert!((start + count) * size_of::<E>() <= room.bytes() && room.is_contiguous());
+    let end = start.checked_add(count).and_then(|end| end.checked_mul(size_of::<E>()));
+    assert!(end.is_some_and(|end| end <= room.bytes()) && room.is_contiguous());
     // SAFETY: bytes of the room, any of which make an entry; the caller vouches that they are its alone.
     unsafe { std::slice::from_raw_parts_mut(room.first_mut().cast::<E>().add(start), count) }
 }

@@ -74,8 +74,10 @@ fn lines<T: Ordered, E: Entry>(
             // SAFETY: as before.
             unsafe { enter(entries, first, stride, descending) };
             let read = |entry: E| {
+                // The workspace is the user's, and may change under us.
+                let place = entry.place().min(length - 1);
                 // SAFETY: a place in the line.
-                unsafe { first.offset(entry.place() as isize * stride).read_unaligned() }
+                unsafe { first.offset(place as isize * stride).read_unaligned() }
             };
             let chosen = choose(entries, wanted, |entry| read(entry).is_nan());
             if let Some((out, starts, step)) = &values {
