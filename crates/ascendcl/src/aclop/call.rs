@@ -24,7 +24,7 @@ pub unsafe fn operator(name: *const c_char) -> Result<&'static Node> {
     // SAFETY: as the caller vouches.
     let name = unsafe { string(name, "opType") }?;
     nodes().get(name.as_str()).copied().ok_or_else(|| {
-        let text = format!("Cairn has no operator {name} (docs/coverage.md lists those it has)");
+        let text = format!("Cairn has no operator {name} (docs/operators.md says which it has)");
         Error::new(Code::OperatorNotFound, text)
     })
 }

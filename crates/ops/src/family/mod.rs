@@ -26,6 +26,7 @@ mod loss;
 mod matmul;
 mod norm;
 mod optimiser;
+mod padding;
 mod power;
 mod random;
 pub mod reading;
@@ -36,6 +37,7 @@ mod scan;
 mod scattering;
 mod select;
 mod shaping;
+mod slicing;
 mod softmax;
 mod sorting;
 mod unary;
@@ -63,6 +65,7 @@ pub const ROWS: &[&[Row]] = &[
     joining::ROWS,
     matmul::ROWS,
     optimiser::ROWS,
+    padding::ROWS,
     power::ROWS,
     random::ROWS,
     repeating::ROWS,
@@ -77,6 +80,7 @@ pub const ROWS: &[&[Row]] = &[
     norm::ROWS,
     reduction::ROWS,
     scan::ROWS,
+    slicing::ROWS,
     softmax::ROWS,
     batch::ROWS,
 ];
@@ -100,6 +104,7 @@ pub const NODES: &[&[Node]] = &[
     indexing::NODES,
     joining::NODES,
     matmul::NODES,
+    padding::NODES,
     power::NODES,
     random::NODES,
     scattering::NODES,
@@ -114,6 +119,7 @@ pub const NODES: &[&[Node]] = &[
     reduction::REDUCTIONS,
     reduction::NODES,
     scan::NODES,
+    slicing::NODES,
     softmax::NODES,
     batch::NODES,
 ];

@@ -1,0 +1,128 @@
+//! Borders around tensors.
+
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::{Dims, Layout, Scalar};
+
+/// A border of one value around a tensor, or a part cut off where it is negative. Arguments: a, borders (before and
+/// after, the last dimension first), value, out.
+fn padded(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let borders = call.ints(1)?;
+    let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
+    let rank = a.rank();
+    if borders.len() % 2 != 0 || borders.len() > 2 * rank {
+        let (name, dims) = (call.parameter(1), a.dims());
+        return Err(Error::invalid(format!("{name} = {borders:?} are no pairs for {dims:?}")));
+    }
+    bordered(
+        call,
+        a,
+        out,
+        &borders.chunks(2).map(|two| (two[0], two[1])).collect::<Vec<_>>(),
+        value,
+    )
+}
+
+/// As [`padded`] with pairs from the first dimension on. Arguments: a, pairs, value, out, mode.
+fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let (mode, borders) = (call.text(4)?, call.ints(1)?);
+    if !matches!(mode, "" | "constant") || borders.len() != 2 * a.rank() {
+        let (name, dims) = (call.parameter(1), a.dims());
+        return Err(Error::invalid(format!("{name} = {borders:?}, mode {mode:?}, of {dims:?}")));
+    }
+    let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
+    let pairs: Vec<(i64, i64)> = borders.chunks(2).rev().map(|two| (two[0], two[1])).collect();
+    bordered(call, a, out, &pairs, value)
+}
+
+fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, borders) = (call.layout(0)?, call.ints(1)?);
+    let mut dims = Dims::new(a.dims());
+    for (at, two) in borders.chunks(2).enumerate().take(dims.len()) {
+        dims[at] =
+            two.iter().fold(dims[at] as i64, |size, one| size.saturating_add(*one)).max(0) as usize;
+    }
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+fn bordered(
+    call: &mut Call<'_>,
+    a: Read,
+    out: Operand,
+    pairs: &[(i64, i64)],
+    value: Scalar,
+) -> Result<Plan> {
+    call.expect_converts(0, &a, &out)?;
+    call.expect_numbers(3, &out)?;
+    let (rank, mut dims) = (a.rank(), Dims::new(a.dims()));
+    let (mut from, mut to) = (*a, *out);
+    for (at, (before, after)) in pairs.iter().enumerate() {
+        let dim = rank - 1 - at;
+        let size =
+            (dims[dim] as i64).checked_add(*before).and_then(|size| size.checked_add(*after));
+        let size = size.unwrap_or(-1);
+        if size < 0 || out.rank() != rank {
+            let (name, have) = (call.parameter(1), a.dims());
+            return Err(Error::invalid(format!("{name} cuts off more than {have:?} has")));
+        }
+        dims[dim] = size as usize;
+    }
+    call.expect_dims(3, &out, &dims)?;
+    for (at, (before, after)) in pairs.iter().enumerate() {
+        let dim = rank - 1 - at;
+        let size = a.dims()[dim] as i64;
+        let (start, end) = ((-before).max(0).min(size), (size + after.min(&0)).max(0));
+        let count = (end - start).max(0) as usize;
+        from = from.sliced(dim, if count == 0 { 0 } else { start as usize }, count, 1);
+        let start = if count == 0 { 0 } else { (*before).max(0) as usize };
+        to = to.sliced(dim, start, count, 1);
+    }
+    let inner = out.seen(to);
+    call.plan(move |memory| {
+        let view = a.seen(from).view(memory);
+        fill_scalar(memory.team, memory.out(&out), value);
+        copy(memory.team, memory.out(&inner), view);
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[aclnn("ConstantPadNd", padded)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Pad",
+        &["x", "paddings"],
+        &["y"],
+        Infer::By(padded_output),
+        padded_in_order,
+        &[A(0), A(1), No, O(0), No],
+    ),
+    node(
+        "PadV3",
+        &["x", "paddings", "constant_values?"],
+        &["y"],
+        Infer::By(padded_output),
+        padded_in_order,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            O(0),
+            Attr("mode", Default::Text("constant")),
+            Attr("paddings_contiguous", Default::Flag(true)),
+        ],
+    ),
+];

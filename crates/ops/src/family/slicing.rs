@@ -1,0 +1,260 @@
+//! Parts of tensors, as copies.
+
+use super::shaping::viewed;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::Layout;
+
+/// Start and count of a slice, clamped as Python does.
+fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
+    let size = size as i64;
+    let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
+    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
+    let (start, end) = (place(start), place(end));
+    let span = if step > 0 { end - start } else { start - end };
+    let step = step.unsigned_abs();
+    let count = span.max(0).unsigned_abs().div_ceil(step);
+    (if count == 0 { 0 } else { start as usize }, count as usize)
+}
+
+/// One dimension, from start to end in steps. Arguments: a, dimension, start, end, step, out.
+fn sliced(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    let (dim, step) = (call.dim(1, a.rank())?, call.int(4)?);
+    if step < 1 || a.rank() == 0 {
+        let (name, dims) = (call.parameter(4), a.dims());
+        return Err(Error::invalid(format!("{name} = {step} slices no {dims:?}")));
+    }
+    let (start, count) = bounds(a.dims()[dim], call.int(2)?, call.int(3)?, step);
+    viewed(call, 0, a, a.sliced(dim, start, count, step as isize), (5, out))
+}
+
+/// Several dimensions. Arguments: a, starts, ends, dimensions (all in order when absent), steps (1 when absent), out.
+fn sliced_along(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    let seen = sliced_layout(call, *a)?;
+    viewed(call, 0, a, seen, (5, out))
+}
+
+fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (starts, ends) = (call.ints(1)?, call.ints(2)?);
+    let dims = if call.has(3) { call.ints(3)? } else { (0..starts.len() as i64).collect() };
+    let steps = if call.has(4) { call.ints(4)? } else { vec![1; starts.len()] };
+    slices(call, a, &starts, &ends, &dims, &steps)
+}
+
+fn slices(
+    call: &Call<'_>,
+    a: Layout,
+    starts: &[i64],
+    ends: &[i64],
+    dims: &[i64],
+    steps: &[i64],
+) -> Result<Layout> {
+    if ends.len() != starts.len() || dims.len() != starts.len() || steps.len() != starts.len() {
+        return Err(Error::invalid(format!(
+            "starts {starts:?}, ends {ends:?}, dimensions {dims:?} and steps {steps:?} differ in number"
+        )));
+    }
+    let mut seen = a;
+    for at in 0..starts.len() {
+        let dim = call.wrap(3, dims[at], a.rank())?;
+        if steps[at] == 0 || a.rank() == 0 {
+            return Err(Error::invalid(format!("a step of {} in {:?}", steps[at], a.dims())));
+        }
+        let (start, count) = bounds(seen.dims()[dim], starts[at], ends[at], steps[at]);
+        seen = seen.sliced(dim, start, count, steps[at] as isize);
+    }
+    Ok(seen)
+}
+
+/// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
+/// stands, where a dimension is new, and where one is dropped. Arguments: a, begins, ends, steps, the five masks, out,
+/// dimensions (all in order when absent; then there are no masks).
+fn strided(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(9)?;
+    let a = call.read(0, &[&out])?;
+    let seen = strided_layout(call, *a)?;
+    viewed(call, 0, a, seen, (9, out))
+}
+
+fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (begins, ends) = (call.ints(1)?, call.ints(2)?);
+    let steps = if call.has(3) { call.ints(3)? } else { vec![1; begins.len()] };
+    let mut masks = [0i64; 5];
+    for (at, mask) in masks.iter_mut().enumerate() {
+        *mask = call.int_or(4 + at, 0)?;
+    }
+    let [no_begin, no_end, ellipsis, new, shrink] = masks;
+    if call.has(10) && masks == [0; 5] {
+        return slices(call, a, &begins, &ends, &call.ints(10)?, &steps);
+    }
+    if ends.len() != begins.len() || steps.len() != begins.len() {
+        return Err(Error::invalid(format!(
+            "begins {begins:?}, ends {ends:?} and steps {steps:?} differ in number"
+        )));
+    }
+    let bit = |mask: i64, at: usize| at < 63 && mask >> at & 1 == 1;
+    let added = (0..begins.len()).filter(|at| bit(new, *at) && !bit(ellipsis, *at)).count();
+    let named = begins.len() - (0..begins.len()).filter(|at| bit(ellipsis, *at)).count() - added;
+    let (mut seen, mut dim) = (a, 0);
+    for at in 0..begins.len() {
+        if bit(ellipsis, at) {
+            dim += a.rank().saturating_sub(named);
+            continue;
+        }
+        if bit(new, at) {
+            if seen.rank() == cairn_tensor::MAX_DIMS {
+                return Err(Error::invalid(format!("more than {} dimensions", seen.rank())));
+            }
+            seen = seen.with(dim);
+            dim += 1;
+            continue;
+        }
+        if dim >= seen.rank() || steps[at] == 0 {
+            let dims = a.dims();
+            return Err(Error::invalid(format!("{begins:?} in steps of {steps:?} from {dims:?}")));
+        }
+        let size = seen.dims()[dim];
+        if bit(shrink, at) {
+            let begin = if begins[at] < 0 { begins[at] + size as i64 } else { begins[at] };
+            if begin < 0 || begin >= size as i64 {
+                return Err(Error::invalid(format!(
+                    "begin[{at}] = {} is outside {} to {}",
+                    begins[at],
+                    -(size as i64),
+                    size as i64 - 1
+                )));
+            }
+            seen = seen.at(dim, begin as usize);
+            continue;
+        }
+        let up = steps[at] > 0;
+        let begin = match bit(no_begin, at) {
+            true => {
+                if up {
+                    0
+                } else {
+                    i64::MAX
+                }
+            }
+            false => begins[at],
+        };
+        let end = match bit(no_end, at) {
+            true => {
+                if up {
+                    i64::MAX
+                } else {
+                    i64::MIN / 2
+                }
+            }
+            false => ends[at],
+        };
+        let (start, count) = bounds(size, begin, end, steps[at]);
+        seen = seen.sliced(dim, start, count, steps[at] as isize);
+        dim += 1;
+    }
+    Ok(seen)
+}
+
+fn strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![strided_layout(call, call.layout(0)?)?.packed()])
+}
+
+/// A part from begins on, of sizes (-1: the rest). Arguments: a, begins, sizes, out.
+fn part(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?;
+    let seen = part_layout(call, *a)?;
+    viewed(call, 0, a, seen, (3, out))
+}
+
+fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
+    let (begins, sizes) = (call.ints(1)?, call.ints(2)?);
+    let mut seen = a;
+    let fits = begins.len() == a.rank() && sizes.len() == a.rank();
+    for dim in 0..if fits { a.rank() } else { 0 } {
+        let size = a.dims()[dim] as i64;
+        let count = if sizes[dim] == -1 { size - begins[dim] } else { sizes[dim] };
+        if begins[dim] < 0 || count < 0 || begins[dim].saturating_add(count) > size {
+            return Err(Error::invalid(format!(
+                "{sizes:?} from {begins:?} on leave {:?}",
+                a.dims()
+            )));
+        }
+        let begin = if count == 0 { 0 } else { begins[dim] as usize };
+        seen = seen.sliced(dim, begin, count as usize, 1);
+    }
+    if !fits {
+        return Err(Error::invalid(format!(
+            "begins {begins:?} and sizes {sizes:?} for {:?}",
+            a.dims()
+        )));
+    }
+    Ok(seen)
+}
+
+fn part_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![part_layout(call, call.layout(0)?)?.packed()])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] =
+    &[aclnn("Slice", sliced), aclnn("SliceV2", sliced_along), aclnn("StridedSlice", strided)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Slice",
+        &["x", "offsets", "size"],
+        &["y"],
+        Infer::By(part_output),
+        part,
+        &[A(0), A(1), A(2), O(0)],
+    ),
+    node(
+        "StridedSlice",
+        &["x", "begin", "end", "strides?"],
+        &["y"],
+        Infer::By(strided_output),
+        strided,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            Attr("begin_mask", Default::Int(0)),
+            Attr("end_mask", Default::Int(0)),
+            Attr("ellipsis_mask", Default::Int(0)),
+            Attr("new_axis_mask", Default::Int(0)),
+            Attr("shrink_axis_mask", Default::Int(0)),
+            O(0),
+        ],
+    ),
+    node(
+        "StridedSliceV2",
+        &["x", "begin", "end", "axes?", "strides?"],
+        &["y"],
+        Infer::By(strided_output),
+        strided,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(4),
+            Attr("begin_mask", Default::Int(0)),
+            Attr("end_mask", Default::Int(0)),
+            Attr("ellipsis_mask", Default::Int(0)),
+            Attr("new_axis_mask", Default::Int(0)),
+            Attr("shrink_axis_mask", Default::Int(0)),
+            O(0),
+            A(3),
+        ],
+    ),
+];
