@@ -1,0 +1,361 @@
+// The private C interface between libge_runner.so (the C++ classes of ge:: and gert::) and libascendcl.so
+// (the graph engine). Not installed; both sides are always of one build.
+//
+// Handles are owned: who gets one from a function that makes it releases it, once. Texts, values and
+// descriptions that go in are borrowed for the call. What comes out of the engine is shown to a function of
+// the caller (`see`), for the length of that call. Nothing throws in either direction.
+//
+// A status is a ge::Status: 0, or a code. After a failure the engine keeps a text for the calling thread.
+#ifndef CAIRN_CPP_BRIDGE_H
+#define CAIRN_CPP_BRIDGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint32_t CairnStatus;
+
+typedef struct CairnOperator CairnOperator;
+typedef struct CairnGraph CairnGraph;
+typedef struct CairnNode CairnNode;
+typedef struct CairnSummary CairnSummary;
+typedef struct CairnOutputs CairnOutputs;
+typedef struct CairnBlock CairnBlock;
+
+// Bytes with a length; not ended by NUL.
+typedef struct CairnText {
+    const char *data;
+    size_t size;
+} CairnText;
+
+typedef void (*CairnSeeText)(void *context, CairnText text);
+
+// ---------------------------------------------------------------------------------------------------------
+// Descriptions, tensors, attribute values
+
+// dtype, format and placement are the numbers of ge::DataType, ge::Format and ge::Placement. A dim of -1 is
+// unknown; the one dim -2 is an unknown rank.
+typedef struct CairnDesc {
+    CairnText name;
+    int32_t dtype;
+    int32_t format;
+    int32_t origin_format;
+    int32_t placement;
+    const int64_t *dims;
+    size_t rank;
+    const int64_t *origin_dims;
+    size_t origin_rank;
+} CairnDesc;
+
+typedef void (*CairnSeeDesc)(void *context, const CairnDesc *desc);
+
+typedef struct CairnTensor {
+    CairnDesc desc;
+    const void *data;
+    size_t bytes;
+} CairnTensor;
+
+// The numbers of AttrDef.ListValue.val_type.
+enum CairnKind {
+    CAIRN_KIND_NONE = 0,
+    CAIRN_KIND_STRING = 1,
+    CAIRN_KIND_INT = 2,
+    CAIRN_KIND_FLOAT = 3,
+    CAIRN_KIND_BOOL = 4,
+    CAIRN_KIND_BYTES = 5,
+    CAIRN_KIND_TENSOR_DESC = 6,
+    CAIRN_KIND_TENSOR = 7,
+    CAIRN_KIND_GRAPH = 8,
+    CAIRN_KIND_NAMED = 9,
+    CAIRN_KIND_DATA_TYPE = 10,
+    CAIRN_KIND_INT_LISTS = 11,
+    CAIRN_KIND_FLOAT_LISTS = 12,
+};
+
+// An attribute's value. One of the arrays has `count` elements, as `kind` says: `ints` for INT, BOOL (0, 1)
+// and DATA_TYPE, `floats`, `texts` for STRING and BYTES, `tensors` for TENSOR and TENSOR_DESC (no data). Lists
+// of lists (INT_LISTS, FLOAT_LISTS) have `count` lengths in `lengths` and all elements in one row. NAMED (a
+// named set of attributes) has its name in texts[0] and `count` pairs of names[i], values[i]. GRAPH has
+// graphs[i].
+typedef struct CairnValue {
+    uint32_t kind;
+    bool is_list;
+    size_t count;
+    const int64_t *ints;
+    const float *floats;
+    const CairnText *texts;
+    const CairnTensor *tensors;
+    const size_t *lengths;
+    const CairnText *names;
+    const struct CairnValue *values;
+    CairnGraph *const *graphs;
+} CairnValue;
+
+typedef void (*CairnSeeValue)(void *context, const CairnValue *value);
+
+// ---------------------------------------------------------------------------------------------------------
+// Operators: nodes before they are in a graph
+
+enum CairnInput { CAIRN_INPUT_REQUIRED = 0, CAIRN_INPUT_OPTIONAL = 1, CAIRN_INPUT_DYNAMIC = 2 };
+
+// A new operator with nothing registered.
+CairnOperator *CairnOperatorNew(CairnText name, CairnText type);
+// One more owner of the same operator.
+CairnOperator *CairnOperatorKeep(CairnOperator *op);
+void CairnOperatorRelease(CairnOperator *op);
+void CairnOperatorName(const CairnOperator *op, void *context, CairnSeeText see);
+void CairnOperatorType(const CairnOperator *op, void *context, CairnSeeText see);
+
+// What the IR says of it. A dynamic input or output has no place until it is grown.
+void CairnOperatorAddInput(CairnOperator *op, CairnText name, enum CairnInput kind);
+void CairnOperatorAddOutput(CairnOperator *op, CairnText name, bool is_dynamic);
+// `type` is the IR's word (VT_INT, VT_LIST_INT, ...). `value` is the default, or null for a required one.
+void CairnOperatorAddAttr(CairnOperator *op, CairnText name, CairnText type, const CairnValue *value);
+// Fills a new operator from the operator table: inputs, outputs, attributes. False if the type is unknown.
+bool CairnOperatorFill(CairnOperator *op);
+// Whether the operator table has the type, and all types there are.
+bool CairnOperatorExists(CairnText type);
+void CairnOperatorTypes(void *context, CairnSeeText see);
+
+// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, behind those it has.
+CairnStatus CairnOperatorGrowInput(CairnOperator *op, CairnText name, size_t count);
+CairnStatus CairnOperatorGrowOutput(CairnOperator *op, CairnText name, size_t count);
+// The number of places; what was grown counts each.
+size_t CairnOperatorInputs(const CairnOperator *op);
+size_t CairnOperatorOutputs(const CairnOperator *op);
+// How many places a dynamic input or output has; -1 if there is none of that name.
+int64_t CairnOperatorGrown(const CairnOperator *op, CairnText name, bool is_output);
+// The place of a name; -1 if there is none.
+int64_t CairnOperatorPlace(const CairnOperator *op, CairnText name, bool is_output);
+bool CairnOperatorPlaceName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnSeeText see);
+
+// Feeds an input from another operator's output, and keeps that operator.
+CairnStatus CairnOperatorLink(CairnOperator *op, size_t input, CairnOperator *from, size_t output);
+// What feeds an input: an owned handle and the output's place; null if nothing does.
+CairnOperator *CairnOperatorSource(const CairnOperator *op, size_t input, size_t *output);
+// Runs it after another.
+CairnStatus CairnOperatorFollow(CairnOperator *op, CairnOperator *before);
+
+CairnStatus CairnOperatorSetDesc(CairnOperator *op, size_t place, bool is_output, const CairnDesc *desc);
+bool CairnOperatorDesc(const CairnOperator *op, size_t place, bool is_output, void *context, CairnSeeDesc see);
+
+CairnStatus CairnOperatorSetAttr(CairnOperator *op, CairnText name, const CairnValue *value);
+// The value that was set, else the default. False if there is neither.
+bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnSeeValue see);
+// Names and types, in pairs of calls: name, type.
+void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnSeeText see);
+// The same, of what the IR registers only.
+void CairnOperatorIrAttrs(const CairnOperator *op, void *context, CairnSeeText see);
+// Infers descriptions of outputs from those of inputs.
+CairnStatus CairnOperatorInfer(CairnOperator *op);
+
+// ---------------------------------------------------------------------------------------------------------
+// Graphs
+
+CairnGraph *CairnGraphNew(CairnText name);
+CairnGraph *CairnGraphKeep(CairnGraph *graph);
+void CairnGraphRelease(CairnGraph *graph);
+void CairnGraphName(const CairnGraph *graph, void *context, CairnSeeText see);
+// Whether it has nodes.
+bool CairnGraphValid(const CairnGraph *graph);
+
+// Walks from the operators that are named as far as links go, and makes nodes of all it meets.
+CairnStatus CairnGraphSetInputs(CairnGraph *graph, CairnOperator *const *ops, size_t count);
+// outputs[i] < 0: every output of ops[i].
+CairnStatus CairnGraphSetOutputs(CairnGraph *graph, CairnOperator *const *ops, const int64_t *outputs, size_t count);
+// Nodes that are to run although nobody reads them.
+CairnStatus CairnGraphSetTargets(CairnGraph *graph, CairnOperator *const *ops, size_t count);
+CairnStatus CairnGraphAddOp(CairnGraph *graph, CairnOperator *op);
+// Owned; null if there is none of that name.
+CairnOperator *CairnGraphFindOp(const CairnGraph *graph, CairnText name);
+void CairnGraphOpNames(const CairnGraph *graph, void *context, CairnSeeText see);
+
+// Bytes of a ge.proto.ModelDef.
+CairnStatus CairnGraphRead(CairnGraph *graph, const void *bytes, size_t size);
+CairnStatus CairnGraphWrite(const CairnGraph *graph, void *context, CairnSeeText see);
+// A deep copy of another.
+CairnStatus CairnGraphCopy(CairnGraph *graph, const CairnGraph *from);
+
+size_t CairnGraphNodes(const CairnGraph *graph);
+// Owned; in topological order. Null beyond the last.
+CairnNode *CairnGraphNode(const CairnGraph *graph, size_t place);
+// Owned. An operator becomes a node; its links are not followed.
+CairnNode *CairnGraphAddNode(CairnGraph *graph, const CairnOperator *op);
+CairnStatus CairnGraphRemoveNode(CairnGraph *graph, const CairnNode *node);
+CairnStatus CairnGraphAddEdge(CairnGraph *graph, const CairnNode *from, int64_t output, const CairnNode *to, int64_t input);
+CairnStatus CairnGraphRemoveEdge(CairnGraph *graph, const CairnNode *from, int64_t output, const CairnNode *to, int64_t input);
+CairnStatus CairnGraphAddControl(CairnGraph *graph, const CairnNode *from, const CairnNode *to);
+CairnStatus CairnGraphSetAttr(CairnGraph *graph, CairnText name, const CairnValue *value);
+bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, CairnSeeValue see);
+
+// ---------------------------------------------------------------------------------------------------------
+// Nodes of a graph. A node keeps its graph.
+
+void CairnNodeRelease(CairnNode *node);
+bool CairnNodeSame(const CairnNode *a, const CairnNode *b);
+void CairnNodeName(const CairnNode *node, void *context, CairnSeeText see);
+void CairnNodeType(const CairnNode *node, void *context, CairnSeeText see);
+size_t CairnNodeInputs(const CairnNode *node);
+size_t CairnNodeOutputs(const CairnNode *node);
+int64_t CairnNodePlace(const CairnNode *node, CairnText name, bool is_output);
+bool CairnNodeDesc(const CairnNode *node, size_t place, bool is_output, void *context, CairnSeeDesc see);
+CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output, const CairnDesc *desc);
+// What feeds an input (owned), or null.
+CairnNode *CairnNodeSource(const CairnNode *node, size_t input, size_t *output);
+// The `at`-th reader of an output (owned), or null.
+CairnNode *CairnNodeReader(const CairnNode *node, size_t output, size_t at, size_t *input);
+// The `at`-th node before or behind it by control, or null.
+CairnNode *CairnNodeControl(const CairnNode *node, bool is_behind, size_t at);
+CairnStatus CairnNodeSetAttr(const CairnNode *node, CairnText name, const CairnValue *value);
+bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnSeeValue see);
+
+// ---------------------------------------------------------------------------------------------------------
+// The engine and its sessions
+
+// Options: `count` keys and values in turn, so 2 * count texts.
+CairnStatus CairnEngineStart(const CairnText *options, size_t count);
+CairnStatus CairnEngineStop(void);
+// Leaves a failure's text for this thread, as the engine does itself, and returns the code.
+CairnStatus CairnEngineFail(CairnStatus code, CairnText text);
+// Shows the texts of this thread's failures (or warnings) since the last time, and forgets them.
+void CairnEngineErrors(void *context, CairnSeeText see);
+void CairnEngineWarnings(void *context, CairnSeeText see);
+
+// On failure `session` is 0, which no session is.
+CairnStatus CairnSessionNew(const CairnText *options, size_t count, uint64_t *session);
+CairnStatus CairnSessionEnd(uint64_t session);
+
+// `is_copy`: a deep copy; else the session shares the graph.
+CairnStatus CairnSessionAddGraph(uint64_t session, uint32_t id, CairnGraph *graph, const CairnText *options, size_t count, bool is_copy);
+CairnStatus CairnSessionRemoveGraph(uint64_t session, uint32_t id);
+bool CairnSessionNeedsRebuild(uint64_t session, uint32_t id);
+// V1: BuildGraph compiles for host tensors and loads. Descriptions replace those of the Data nodes; count 0 leaves them.
+CairnStatus CairnSessionBuildGraph(uint64_t session, uint32_t id, const CairnDesc *inputs, size_t count);
+CairnStatus CairnSessionCompileGraph(uint64_t session, uint32_t id, const CairnDesc *inputs, size_t count);
+// `compiles`: compile first if that was not done (V2).
+CairnStatus CairnSessionLoadGraph(uint64_t session, uint32_t id, const CairnText *options, size_t count, void *stream, bool compiles);
+
+// How a run is asked for.
+enum CairnRun {
+    CAIRN_RUN_HOST = 0,       // RunGraph: waits; outputs on the host
+    CAIRN_RUN_STREAM = 1,     // Session::RunGraphWithStreamAsync: compiles and loads
+    CAIRN_RUN_LOADED = 2,     // Session::ExecuteGraphWithStreamAsync: must be loaded
+    CAIRN_RUN_STREAM_V2 = 3,  // GeSession::RunGraphWithStreamAsync: compiles and loads
+    CAIRN_RUN_HOST_V2 = 4,    // GeSession::RunGraph
+};
+
+// A tensor that goes into a run. `data` null is a tensor without memory. `is_described`: dtype and dims count
+// (for outputs they often do not).
+typedef struct CairnRunTensor {
+    void *data;
+    size_t bytes;
+    int32_t dtype;
+    int32_t format;
+    bool is_on_host;
+    bool is_described;
+    const int64_t *dims;
+    size_t rank;
+} CairnRunTensor;
+
+// Runs. `outputs` may be empty. On success `*result` is owned and says what each output is now.
+CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun how, void *stream,
+                            const CairnRunTensor *inputs, size_t input_count,
+                            const CairnRunTensor *outputs, size_t output_count, CairnOutputs **result);
+// RunGraphAsync: copies what it needs of the inputs (V1) or keeps their addresses until `done` (V2), which is
+// called once, on a thread of the engine, with an owned result or null.
+CairnStatus CairnSessionRunAsync(uint64_t session, uint32_t id, bool is_v2, const CairnRunTensor *inputs, size_t input_count,
+                                 void *context, void (*done)(void *context, CairnStatus status, CairnOutputs *result));
+
+// What an output is after a run. `block` is owned by whoever takes it, once, and null where the memory was
+// the caller's. On the host (CAIRN_RUN_HOST) the block holds host memory.
+typedef struct CairnOutput {
+    void *data;
+    size_t bytes;
+    int32_t dtype;
+    int32_t format;
+    bool is_on_host;
+    const int64_t *dims;
+    size_t rank;
+    CairnBlock *block;
+} CairnOutput;
+
+size_t CairnOutputsCount(const CairnOutputs *outputs);
+// `dims` is valid until the release. The block passes to the caller the first time an output is asked for.
+void CairnOutputsGet(CairnOutputs *outputs, size_t place, CairnOutput *output);
+void CairnOutputsRelease(CairnOutputs *outputs);
+
+void *CairnBlockAddress(const CairnBlock *block);
+size_t CairnBlockBytes(const CairnBlock *block);
+// Gives the memory back to whoever made it, on this thread.
+void CairnBlockFree(CairnBlock *block);
+
+// Bases that the application sets.
+enum CairnBase {
+    CAIRN_BASE_CONST = 0,
+    CAIRN_BASE_FEATURE = 1,
+    CAIRN_BASE_FIXED = 2,
+    CAIRN_BASE_REFRESHABLE = 3,
+};
+// `type` is a ge::MemoryType, and `with_type` whether the caller named one (FIXED only).
+CairnStatus CairnSessionSetBase(uint64_t session, uint32_t id, enum CairnBase base, bool with_type, int32_t type, const void *memory, size_t size);
+
+// Owned; null if the graph is not compiled (with a text).
+CairnSummary *CairnSessionSummary(uint64_t session, uint32_t id);
+void CairnSummaryRelease(CairnSummary *summary);
+enum CairnSize {
+    CAIRN_SIZE_CONST = 0,
+    CAIRN_SIZE_FEATURE = 1,
+    CAIRN_SIZE_FIXED = 2,
+    CAIRN_SIZE_REFRESHABLE = 3,
+    CAIRN_SIZE_STREAMS = 4,
+    CAIRN_SIZE_EVENTS = 5,
+};
+bool CairnSummaryStatic(const CairnSummary *summary);
+bool CairnSummaryRefreshable(const CairnSummary *summary);
+// False for what a dynamic graph does not have.
+bool CairnSummarySize(const CairnSummary *summary, enum CairnSize which, size_t *size);
+size_t CairnSummaryOutputs(const CairnSummary *summary);
+void CairnSummaryOutput(const CairnSummary *summary, size_t place, void *context, CairnSeeDesc see);
+// Pairs of places (input, output) that share memory, in turn.
+size_t CairnSummaryShared(const CairnSummary *summary, const int64_t **pairs);
+
+// JSON for chrome://tracing, of a graph that is loaded.
+CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void *context, CairnSeeText see);
+
+// ---------------------------------------------------------------------------------------------------------
+// Users' allocators
+
+// How a callback that does not return is told apart: `left` runs when it ends its thread (the caller then
+// parks the thread for good), `said` gets the text of an exception.
+typedef struct CairnGuard {
+    void (*left)(const void *context);
+    const void *context;
+    char *said;
+    size_t room;
+} CairnGuard;
+
+// An allocator of the user. `object` tells it from others; `owner` is what `drop` releases, once. The calls
+// give false after an exception.
+typedef struct CairnAllocator {
+    void *object;
+    void *owner;
+    bool (*alloc)(void *object, size_t bytes, void **block, const CairnGuard *guard);
+    bool (*advise)(void *object, size_t bytes, void *near, void **block, const CairnGuard *guard);
+    bool (*address)(void *block, void **address, const CairnGuard *guard);
+    bool (*free)(void *object, void *block, const CairnGuard *guard);
+    void (*drop)(void *owner);
+} CairnAllocator;
+
+// `allocator` null: none was given. The engine owns `owner` from here on, also after a failure.
+CairnStatus CairnSessionRegister(uint64_t session, const void *stream, const CairnAllocator *allocator);
+CairnStatus CairnSessionUnregister(uint64_t session, const void *stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
