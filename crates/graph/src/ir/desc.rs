@@ -1,0 +1,115 @@
+//! What a graph says about a tensor: type, format, sizes that may be unknown.
+
+use cairn_tensor::{DType, Format, Layout, MAX_DIMS};
+use std::fmt;
+
+/// A size that is not known before the graph runs.
+pub const UNKNOWN: i64 = -1;
+
+/// The one size of a tensor whose number of dimensions is not known.
+pub const UNKNOWN_RANK: i64 = -2;
+
+/// A description of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Desc {
+    /// The IR's name of the input or output; empty where nobody gave one.
+    pub name: String,
+    /// The type of the elements; [`DType::Undefined`] where it is not known.
+    pub dtype: DType,
+    /// How the elements lie.
+    pub format: Format,
+    /// How they lay in the framework.
+    pub origin_format: Format,
+    /// Where the tensor is: 0 on the host, 1 on the device.
+    pub placement: i32,
+    /// Sizes, [`UNKNOWN`] ones among them; `[UNKNOWN_RANK]` when their number is not known.
+    pub dims: Vec<i64>,
+    /// The sizes in the framework.
+    pub origin_dims: Vec<i64>,
+}
+
+impl Default for Desc {
+    fn default() -> Desc {
+        Desc {
+            name: String::new(),
+            dtype: DType::Float,
+            format: Format::ND,
+            origin_format: Format::ND,
+            placement: 0,
+            dims: Vec::new(),
+            origin_dims: Vec::new(),
+        }
+    }
+}
+
+impl Desc {
+    /// A tensor of these sizes.
+    pub fn new(dtype: DType, dims: &[i64]) -> Desc {
+        Desc { dtype, dims: dims.to_vec(), origin_dims: dims.to_vec(), ..Desc::default() }
+    }
+
+    /// As a layout says.
+    pub fn of(layout: &Layout) -> Desc {
+        let dims: Vec<i64> = layout.dims().iter().map(|dim| *dim as i64).collect();
+        Desc::new(layout.dtype, &dims)
+    }
+
+    /// A tensor of which nothing is known.
+    pub fn unknown(dtype: DType) -> Desc {
+        Desc::new(dtype, &[UNKNOWN_RANK])
+    }
+
+    /// Whether all sizes are known.
+    pub fn is_known(&self) -> bool {
+        self.dims.iter().all(|dim| *dim >= 0)
+    }
+
+    /// Whether the number of dimensions is known.
+    pub fn has_rank(&self) -> bool {
+        self.dims != [UNKNOWN_RANK]
+    }
+
+    /// The elements one after the other; `None` while sizes are unknown, too many, or of no whole bytes.
+    pub fn layout(&self) -> Option<Layout> {
+        if self.dims.len() > MAX_DIMS || self.dtype.size_in_bytes().is_none() {
+            return None;
+        }
+        let dims: Option<Vec<usize>> =
+            self.dims.iter().map(|dim| usize::try_from(*dim).ok()).collect();
+        let dims = dims?;
+        let item = self.dtype.size_in_bytes()?;
+        let bytes = dims.iter().try_fold(item, |bytes, dim| bytes.checked_mul(*dim))?;
+        (bytes <= isize::MAX as usize).then(|| Layout::contiguous(self.dtype, &dims))
+    }
+
+    /// Whether a tensor with these sizes fits: the known ones are equal.
+    pub fn admits(&self, dims: &[i64]) -> bool {
+        !self.has_rank()
+            || (self.dims.len() == dims.len()
+                && self.dims.iter().zip(dims).all(|(mine, its)| *mine < 0 || mine == its))
+    }
+}
+
+impl fmt::Display for Desc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.has_rank() {
+            true => write!(f, "{} {:?}", self.dtype, self.dims),
+            false => write!(f, "{} of unknown rank", self.dtype),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_sizes_have_to_fit() {
+        let desc = Desc::new(DType::Float, &[-1, 8]);
+        assert!(desc.admits(&[3, 8]) && !desc.admits(&[3, 9]) && !desc.admits(&[8]));
+        assert!(Desc::unknown(DType::Float).admits(&[1, 2, 3]));
+        assert!(desc.layout().is_none());
+        assert_eq!(Desc::new(DType::Float, &[2, 3]).layout().unwrap().bytes(), 24);
+        assert!(Desc::new(DType::Float, &[i64::MAX, 8]).layout().is_none());
+    }
+}

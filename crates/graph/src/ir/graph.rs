@@ -1,0 +1,245 @@
+//! Graphs: nodes, what feeds them, and what comes out.
+
+use super::{Attr, Attrs, Desc};
+use std::collections::BTreeMap;
+
+/// A node's place in its graph. It stays when other nodes go.
+pub type NodeId = usize;
+
+/// An output of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Source {
+    /// The node.
+    pub node: NodeId,
+    /// The place among its outputs.
+    pub output: usize,
+}
+
+/// One operation of a graph.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Node {
+    /// The user's name for it.
+    pub name: String,
+    /// The IR's name of the operator.
+    pub kind: String,
+    /// What feeds each input; `None` for an optional one that nothing feeds.
+    pub inputs: Vec<Option<Source>>,
+    /// What each input is, with the IR's names; as long as `inputs`.
+    pub input_descs: Vec<Desc>,
+    /// What each output is.
+    pub output_descs: Vec<Desc>,
+    /// Nodes that run before it although nothing flows between them.
+    pub controls: Vec<NodeId>,
+    /// Attributes by name.
+    pub attrs: Attrs,
+}
+
+/// A graph. `nodes` keeps the places of nodes that were taken out.
+#[derive(Clone, Debug, PartialEq, Default)]
+pub struct Graph {
+    /// The user's name for it.
+    pub name: String,
+    nodes: Vec<Option<Node>>,
+    outputs: Vec<Source>,
+    /// Nodes that run although nobody reads them.
+    pub targets: Vec<NodeId>,
+    /// Attributes of the graph.
+    pub attrs: Attrs,
+}
+
+/// Where a graph hands its results out.
+pub const NET_OUTPUT: &str = "NetOutput";
+
+/// The types of nodes through which tensors come in.
+pub const DATA: [&str; 2] = ["Data", "RefData"];
+
+/// The types of nodes that hold a constant in the attribute `value`.
+pub const CONST: [&str; 2] = ["Const", "Constant"];
+
+impl Graph {
+    /// An empty graph.
+    pub fn new(name: impl Into<String>) -> Graph {
+        Graph { name: name.into(), ..Graph::default() }
+    }
+
+    /// Adds a node; names are not compared.
+    pub fn add(&mut self, node: Node) -> NodeId {
+        self.nodes.push(Some(node));
+        self.nodes.len() - 1
+    }
+
+    /// The node at a place.
+    pub fn node(&self, id: NodeId) -> Option<&Node> {
+        self.nodes.get(id)?.as_ref()
+    }
+
+    /// The node at a place, to change it.
+    pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
+        self.nodes.get_mut(id)?.as_mut()
+    }
+
+    /// All nodes with their places.
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes.iter().enumerate().filter_map(|(id, node)| Some((id, node.as_ref()?)))
+    }
+
+    /// How many nodes there are.
+    pub fn len(&self) -> usize {
+        self.nodes().count()
+    }
+
+    /// Whether there is no node.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The node of a name.
+    pub fn find(&self, name: &str) -> Option<NodeId> {
+        self.nodes().find(|(_, node)| node.name == name).map(|(id, _)| id)
+    }
+
+    /// Takes a node out, and every edge from or to it.
+    pub fn remove(&mut self, id: NodeId) -> Option<Node> {
+        let gone = self.nodes.get_mut(id)?.take()?;
+        for node in self.nodes.iter_mut().flatten() {
+            for input in &mut node.inputs {
+                input.take_if(|source| source.node == id);
+            }
+            node.controls.retain(|one| *one != id);
+        }
+        self.outputs.retain(|source| source.node != id);
+        self.targets.retain(|one| *one != id);
+        Some(gone)
+    }
+
+    /// Names what comes out, where no `NetOutput` does.
+    pub fn set_outputs(&mut self, outputs: Vec<Source>) {
+        self.outputs = outputs;
+    }
+
+    /// What comes out, in order: the inputs of `NetOutput` if there is one.
+    pub fn outputs(&self) -> Vec<Source> {
+        match self.nodes().find(|(_, node)| node.kind == NET_OUTPUT) {
+            Some((_, node)) => node.inputs.iter().flatten().copied().collect(),
+            None => self.outputs.clone(),
+        }
+    }
+
+    /// The description of each output as the graph's author gave it, if he did.
+    pub fn output_descs(&self) -> Vec<Option<Desc>> {
+        let net = self.nodes().find(|(_, node)| node.kind == NET_OUTPUT);
+        (self.outputs().iter().enumerate())
+            .map(|(at, source)| match net {
+                Some((_, node)) => node.input_descs.get(at).cloned(),
+                None => self.node(source.node)?.output_descs.get(source.output).cloned(),
+            })
+            .collect()
+    }
+
+    /// The nodes through which tensors come in, in the order of their attribute `index`; those without
+    /// one come in the order of their places.
+    pub fn inputs(&self) -> Vec<NodeId> {
+        let data = self.nodes().filter(|(_, node)| DATA.contains(&node.kind.as_str()));
+        let mut data: Vec<(i64, NodeId)> = data
+            .enumerate()
+            .map(|(at, (id, node))| {
+                (node.attrs.get("index").and_then(Attr::int).unwrap_or(at as i64), id)
+            })
+            .collect();
+        data.sort_unstable();
+        data.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Who reads each output: (reader, place among its inputs).
+    pub fn readers(&self) -> BTreeMap<Source, Vec<(NodeId, usize)>> {
+        let mut readers: BTreeMap<Source, Vec<(NodeId, usize)>> = BTreeMap::new();
+        for (id, node) in self.nodes() {
+            for (place, source) in node.inputs.iter().enumerate() {
+                if let Some(source) = source {
+                    readers.entry(*source).or_default().push((id, place));
+                }
+            }
+        }
+        readers
+    }
+
+    /// The nodes in an order in which each comes behind what it needs, those added first in front; `Err` has
+    /// the names of nodes on a cycle.
+    pub fn order(&self) -> Result<Vec<NodeId>, Vec<String>> {
+        let mut waits: BTreeMap<NodeId, usize> = BTreeMap::new();
+        let mut behind: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (id, node) in self.nodes() {
+            let data = node.inputs.iter().flatten().map(|source| source.node);
+            let mut before: Vec<NodeId> = data.chain(node.controls.iter().copied()).collect();
+            before.sort_unstable();
+            before.dedup();
+            before.retain(|one| self.node(*one).is_some());
+            waits.insert(id, before.len());
+            before.into_iter().for_each(|one| behind.entry(one).or_default().push(id));
+        }
+        let mut ready: std::collections::BTreeSet<NodeId> =
+            waits.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
+        let mut order = Vec::with_capacity(waits.len());
+        while let Some(id) = ready.pop_first() {
+            order.push(id);
+            waits.remove(&id);
+            for next in behind.get(&id).into_iter().flatten() {
+                let count = waits.get_mut(next).expect("waits for what just ran");
+                *count -= 1;
+                if *count == 0 {
+                    ready.insert(*next);
+                }
+            }
+        }
+        match waits.is_empty() {
+            true => Ok(order),
+            false => Err(waits
+                .keys()
+                .map(|id| {
+                    self.nodes[*id].as_ref().map_or_else(String::new, |node| node.name.clone())
+                })
+                .collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(name: &str, from: &[NodeId]) -> Node {
+        let inputs: Vec<_> =
+            from.iter().map(|node| Some(Source { node: *node, output: 0 })).collect();
+        let input_descs = vec![Desc::default(); inputs.len()];
+        Node {
+            name: name.into(),
+            inputs,
+            input_descs,
+            output_descs: vec![Desc::default()],
+            ..Node::default()
+        }
+    }
+
+    #[test]
+    fn order_follows_edges_and_finds_cycles() {
+        let mut graph = Graph::new("g");
+        let a = graph.add(node("a", &[2]));
+        let b = graph.add(node("b", &[0]));
+        let c = graph.add(node("c", &[]));
+        assert_eq!(graph.order(), Ok(vec![c, a, b]));
+        graph.node_mut(c).unwrap().controls.push(b);
+        assert_eq!(graph.order().unwrap_err(), ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn a_node_goes_with_its_edges() {
+        let mut graph = Graph::new("g");
+        let a = graph.add(node("a", &[]));
+        let b = graph.add(node("b", &[a]));
+        graph.set_outputs(vec![Source { node: a, output: 0 }, Source { node: b, output: 0 }]);
+        graph.remove(a);
+        assert_eq!(graph.node(b).unwrap().inputs, [None]);
+        assert_eq!(graph.outputs(), [Source { node: b, output: 0 }]);
+        assert_eq!((graph.len(), graph.find("a")), (1, None));
+    }
+}

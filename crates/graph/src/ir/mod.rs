@@ -1,0 +1,9 @@
+//! The graph as its author wrote it.
+
+mod attr;
+mod desc;
+mod graph;
+
+pub use attr::{Attr, Attrs, Constant};
+pub use desc::{Desc, UNKNOWN, UNKNOWN_RANK};
+pub use graph::{CONST, DATA, Graph, NET_OUTPUT, Node, NodeId, Source};
