@@ -30,8 +30,8 @@ def best(run, finish, seconds=0.05, rounds=1):
         if took > seconds / 4:
             break
         count *= 2
-    count = max(1, int(count * seconds / took))
     least = took / count
+    count = max(1, int(count * seconds / took))
     for _ in range(rounds):
         began = time.perf_counter()
         run(count), finish()
