@@ -150,6 +150,10 @@ bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, C
 void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnSeeText see);
 // The same, of what the IR registers only.
 void CairnOperatorIrAttrs(const CairnOperator *op, void *context, CairnSeeText see);
+// Names of the inputs that the IR registers, each followed by `required`, `optional` or `dynamic`; a dynamic one once,
+// however far it is grown. Likewise outputs: `required` or `dynamic`.
+void CairnOperatorIrInputs(const CairnOperator *op, void *context, CairnSeeText see);
+void CairnOperatorIrOutputs(const CairnOperator *op, void *context, CairnSeeText see);
 // Infers descriptions of outputs from those of inputs.
 CairnStatus CairnOperatorInfer(CairnOperator *op);
 
