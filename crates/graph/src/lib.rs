@@ -6,4 +6,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod compile;
 pub mod ir;

@@ -1,0 +1,163 @@
+//! Where intermediates lie: one arena, planned before anything runs.
+//!
+//! Every tensor between two steps has a life, from the step that writes it to the last that reads it. Lives
+//! that share a step lie apart; lives that do not may share bytes.
+//!
+//! ```text
+//! bytes ^
+//!       |  +-----+  +--------+      a block is as wide as its life
+//!       |  |  b  |  |   d    |      and as high as its bytes
+//!       |  +-----+--+-+------+
+//!       |  |    a     |  +---+
+//!       |  +----------+  | e |
+//!       +-------------------------> steps
+//! ```
+
+mod ground;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use ground::{Fit, Ground};
+
+/// When a tensor is there: from step `first` to step `last`, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// Its size; 0 is allowed and takes no room.
+    pub bytes: u64,
+    /// The step that writes it.
+    pub first: usize,
+    /// The last step that reads it; one before `first` counts as `first`.
+    pub last: usize,
+}
+
+/// Where everything lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arena {
+    /// Where each life begins, in the order they were given.
+    pub offsets: Vec<u64>,
+    /// The size of the arena; `u64::MAX` when the lives do not fit into 64 bits.
+    pub bytes: u64,
+    /// What no plan can go below: the largest sum of rounded sizes that are there at one step.
+    pub lower_bound: u64,
+}
+
+/// A life with its size rounded up.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    bytes: u64,
+    first: usize,
+    last: usize,
+}
+
+impl Block {
+    fn length(&self) -> u64 {
+        (self.last - self.first) as u64 + 1
+    }
+
+    fn meets(&self, other: &Block) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+/// Places the lives so that any two that share a step lie apart, at multiples of `align`.
+///
+/// The same lives give the same plan. It is never larger than greedy-by-size (the largest first, each in the
+/// first gap or in the tightest): those are candidates, beside other orders; unless one reaches the lower
+/// bound, the best is then improved for a bounded number of steps. Ten thousand lives take a fraction of a
+/// second.
+///
+/// # Panics
+/// When `align` is 0.
+pub fn plan(lives: &[Life], align: u64) -> Arena {
+    assert!(align > 0, "blocks need an alignment of at least 1");
+    let places: Vec<usize> = (0..lives.len()).filter(|at| lives[*at].bytes > 0).collect();
+    let blocks: Vec<Block> = places
+        .iter()
+        .map(|at| {
+            let life = lives[*at];
+            let bytes = life.bytes.div_ceil(align).saturating_mul(align);
+            Block { bytes, first: life.first, last: life.last.max(life.first) }
+        })
+        .collect();
+    let lower_bound = lower_bound(&blocks);
+    let mut ground = Ground::new(&blocks);
+    let (found, bytes) = best(&blocks, &mut ground, lower_bound);
+    let mut offsets = vec![0; lives.len()];
+    places.iter().zip(found).for_each(|(at, offset)| offsets[*at] = offset);
+    Arena { offsets, bytes, lower_bound }
+}
+
+/// The largest sum of blocks at one step.
+fn lower_bound(blocks: &[Block]) -> u64 {
+    let mut begins: Vec<(usize, u64)> = blocks.iter().map(|one| (one.first, one.bytes)).collect();
+    let mut ends: Vec<(usize, u64)> = blocks.iter().map(|one| (one.last, one.bytes)).collect();
+    begins.sort_unstable();
+    ends.sort_unstable();
+    let (mut alive, mut most) = (0u128, 0u128);
+    let mut ends = ends.into_iter().peekable();
+    for (step, bytes) in begins {
+        while let Some((_, gone)) = ends.next_if(|(last, _)| *last < step) {
+            alive -= u128::from(gone);
+        }
+        alive += u128::from(bytes);
+        most = most.max(alive);
+    }
+    u64::try_from(most).unwrap_or(u64::MAX)
+}
+
+/// How many blocks may be looked at before no further order is tried.
+const WORK: u64 = 60_000_000;
+
+/// How many orders are tried in any case: those of greedy-by-size.
+const GREEDY: usize = 2;
+
+/// The offsets of the best plan found, and its size.
+fn best(blocks: &[Block], ground: &mut Ground, lower_bound: u64) -> (Vec<u64>, u64) {
+    let (mut best, mut bytes, mut start) = (vec![0; blocks.len()], u64::MAX, Vec::new());
+    if blocks.is_empty() {
+        return (best, 0);
+    }
+    for (which, (order, fit)) in candidates(blocks, ground).enumerate() {
+        if which >= GREEDY && ground.work > WORK {
+            break;
+        }
+        let top = ground.place(&order, fit);
+        if top < bytes || start.is_empty() {
+            bytes = top;
+            best.copy_from_slice(ground.offsets());
+            start = order;
+        }
+        if bytes <= lower_bound {
+            return (best, bytes);
+        }
+    }
+    search::improve(blocks, ground, &start, lower_bound, &mut best, &mut bytes);
+    (best, bytes)
+}
+
+/// Orders to place blocks in, the cheapest and most promising first. Lazy: a later one costs nothing when an
+/// earlier one reaches the lower bound.
+fn candidates<'a>(
+    blocks: &'a [Block],
+    ground: &Ground,
+) -> impl Iterator<Item = (Vec<u32>, Fit)> + use<'a> {
+    use std::cmp::Reverse;
+    let degrees = ground.degrees().to_vec();
+    let big = |one: &Block| Reverse(one.bytes);
+    let area = |one: &Block| Reverse(u128::from(one.bytes) * u128::from(one.length()));
+    (0..8).map(move |which| {
+        let mut order: Vec<u32> = (0..blocks.len() as u32).collect();
+        let block = |at: &u32| &blocks[*at as usize];
+        match which {
+            0 | 1 => order.sort_by_key(|at| big(block(at))),
+            2 => order.sort_by_key(|at| area(block(at))),
+            3 => order.sort_by_key(|at| (Reverse(block(at).length()), big(block(at)))),
+            4 => order.sort_by_key(|at| (Reverse(degrees[*at as usize]), big(block(at)))),
+            5 => order.sort_by_key(|at| (block(at).first, big(block(at)))),
+            6 => order.sort_by_key(|at| (Reverse(block(at).last), big(block(at)))),
+            _ => order.sort_by_key(|at| (big(block(at)), block(at).first)),
+        }
+        (order, if matches!(which, 1 | 5) { Fit::Tightest } else { Fit::First })
+    })
+}

@@ -1,0 +1,210 @@
+//! Placing blocks one after the other, each into a gap between those that are there at the same time.
+
+use super::Block;
+
+/// More pairs of blocks that meet than this are not written down; the ground is then scanned instead.
+const MOST_PAIRS: u64 = 2 << 20;
+
+/// Which gap a block goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fit {
+    /// The lowest that is large enough.
+    First,
+    /// The smallest that is large enough.
+    Tightest,
+}
+
+/// Blocks, who meets whom, and where each lies.
+pub struct Ground<'a> {
+    blocks: &'a [Block],
+    degrees: Vec<u32>,
+    meets: Option<Meetings>,
+    offsets: Vec<u64>,
+    /// The place of each block in the order that is being placed.
+    turn: Vec<u32>,
+    ranges: Vec<(u64, u64)>,
+    /// How many blocks were looked at so far: what placing costs, the same on every machine.
+    pub work: u64,
+}
+
+/// For each block those that meet it, one list after the other.
+struct Meetings {
+    begins: Vec<u32>,
+    who: Vec<u32>,
+}
+
+impl Meetings {
+    fn of(&self, block: usize) -> &[u32] {
+        &self.who[self.begins[block] as usize..self.begins[block + 1] as usize]
+    }
+}
+
+/// A block that lies, in the order of offsets.
+#[derive(Clone, Copy)]
+struct Lying {
+    begin: u64,
+    end: u64,
+    first: usize,
+    last: usize,
+}
+
+impl<'a> Ground<'a> {
+    /// Nothing is placed yet.
+    pub fn new(blocks: &'a [Block]) -> Ground<'a> {
+        let degrees = degrees(blocks);
+        let pairs: u64 = degrees.iter().map(|degree| u64::from(*degree)).sum::<u64>() / 2;
+        Ground {
+            blocks,
+            meets: (pairs <= MOST_PAIRS).then(|| meetings(blocks, &degrees)),
+            degrees,
+            offsets: vec![0; blocks.len()],
+            turn: vec![0; blocks.len()],
+            ranges: Vec::new(),
+            work: 0,
+        }
+    }
+
+    /// How many others each block meets.
+    pub fn degrees(&self) -> &[u32] {
+        &self.degrees
+    }
+
+    /// Where each block lies.
+    pub fn offsets(&self) -> &[u64] {
+        &self.offsets
+    }
+
+    /// Whether it is known who meets whom, which [`Ground::place_from`] needs.
+    pub fn knows_meetings(&self) -> bool {
+        self.meets.is_some()
+    }
+
+    /// A turn before `turn` that is in the way of a block: `pick` chooses among those that meet it.
+    pub fn in_the_way(&self, block: u32, turn: usize, pick: impl FnOnce(usize) -> usize) -> usize {
+        let Some(meets) = &self.meets else { return 0 };
+        let met = meets.of(block as usize).iter().map(|other| self.turn[*other as usize] as usize);
+        let before = || met.clone().filter(|its| *its < turn);
+        before().nth(pick(before().count())).unwrap_or(0)
+    }
+
+    /// Places all blocks in an order, and says where the highest ends.
+    pub fn place(&mut self, order: &[u32], fit: Fit) -> u64 {
+        if self.meets.is_some() {
+            let _ = self.place_from(order, 0, fit, u64::MAX);
+            return self.top();
+        }
+        let mut lying: Vec<Lying> = Vec::with_capacity(order.len());
+        for at in order {
+            let block = self.blocks[*at as usize];
+            self.work += lying.len() as u64;
+            let met = lying.iter().filter(|one| block.first <= one.last && one.first <= block.last);
+            let begin = gap(met.map(|one| (one.begin, one.end)), block.bytes, fit);
+            let end = begin.saturating_add(block.bytes);
+            let place = lying.partition_point(|one| one.begin < begin);
+            lying.insert(place, Lying { begin, end, first: block.first, last: block.last });
+            self.offsets[*at as usize] = begin;
+        }
+        self.top()
+    }
+
+    /// Places `order[from..]`, when those before lie already, in the same order. `Err` names the place in the
+    /// order of the first block that would end above `limit`; the blocks behind it are not placed then.
+    pub fn place_from(
+        &mut self,
+        order: &[u32],
+        from: usize,
+        fit: Fit,
+        limit: u64,
+    ) -> Result<(), usize> {
+        let Some(meets) = &self.meets else { return Err(from) };
+        order.iter().enumerate().skip(from).for_each(|(turn, at)| {
+            self.turn[*at as usize] = turn as u32;
+        });
+        for (turn, at) in order.iter().enumerate().skip(from) {
+            let who = meets.of(*at as usize);
+            self.ranges.clear();
+            for other in who.iter().map(|other| *other as usize) {
+                if (self.turn[other] as usize) < turn {
+                    let begin = self.offsets[other];
+                    self.ranges.push((begin, begin.saturating_add(self.blocks[other].bytes)));
+                }
+            }
+            self.ranges.sort_unstable();
+            self.work += 1 + who.len() as u64 + 2 * self.ranges.len() as u64;
+            let bytes = self.blocks[*at as usize].bytes;
+            let begin = gap(self.ranges.iter().copied(), bytes, fit);
+            if begin.saturating_add(bytes) > limit {
+                return Err(turn);
+            }
+            self.offsets[*at as usize] = begin;
+        }
+        Ok(())
+    }
+
+    fn top(&self) -> u64 {
+        let ends = self
+            .offsets
+            .iter()
+            .zip(self.blocks)
+            .map(|(begin, one)| begin.saturating_add(one.bytes));
+        ends.max().unwrap_or(0)
+    }
+}
+
+/// Where a block of `bytes` goes among ranges that come by rising begin.
+fn gap(ranges: impl Iterator<Item = (u64, u64)>, bytes: u64, fit: Fit) -> u64 {
+    let (mut end, mut tightest) = (0u64, None);
+    for (begin, its_end) in ranges {
+        let room = begin.saturating_sub(end);
+        if room >= bytes {
+            match fit {
+                Fit::First => return end,
+                Fit::Tightest if tightest.is_none_or(|(least, _)| room < least) => {
+                    tightest = Some((room, end));
+                }
+                Fit::Tightest => {}
+            }
+        }
+        end = end.max(its_end);
+    }
+    tightest.map_or(end, |(_, begin)| begin)
+}
+
+/// How many others each block meets: all but those that end before it or begin behind it.
+fn degrees(blocks: &[Block]) -> Vec<u32> {
+    let mut begins: Vec<usize> = blocks.iter().map(|one| one.first).collect();
+    let mut ends: Vec<usize> = blocks.iter().map(|one| one.last).collect();
+    begins.sort_unstable();
+    ends.sort_unstable();
+    let degree = |one: &Block| {
+        let begun = begins.partition_point(|begin| *begin <= one.last);
+        let ended = ends.partition_point(|end| *end < one.first);
+        (begun - ended - 1) as u32
+    };
+    blocks.iter().map(degree).collect()
+}
+
+/// Who meets whom, by a sweep over the steps that keeps those alive.
+fn meetings(blocks: &[Block], degrees: &[u32]) -> Meetings {
+    let mut begins = Vec::with_capacity(blocks.len() + 1);
+    begins.push(0u32);
+    for degree in degrees {
+        begins.push(begins[begins.len() - 1] + degree);
+    }
+    let mut next: Vec<u32> = begins[..blocks.len()].to_vec();
+    let mut who = vec![0u32; begins[blocks.len()] as usize];
+    let mut order: Vec<usize> = (0..blocks.len()).collect();
+    order.sort_unstable_by_key(|at| (blocks[*at].first, *at));
+    let mut alive: Vec<usize> = Vec::new();
+    for at in order {
+        alive.retain(|other| blocks[*other].meets(&blocks[at]));
+        for other in &alive {
+            for (one, met) in [(at, *other), (*other, at)] {
+                who[next[one] as usize] = met as u32;
+                next[one] += 1;
+            }
+        }
+        alive.push(at);
+    }
+    Meetings { begins, who }
+}

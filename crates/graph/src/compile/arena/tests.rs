@@ -1,0 +1,364 @@
+//! Plans against a naive checker, a naive greedy-by-size, and lives as real graphs have them.
+
+use super::{Arena, Life, plan};
+use proptest::prelude::*;
+
+const ALIGN: u64 = 512;
+
+fn life(bytes: u64, first: usize, last: usize) -> Life {
+    Life { bytes, first, last }
+}
+
+fn rounded(life: &Life) -> u64 {
+    life.bytes.div_ceil(ALIGN) * ALIGN
+}
+
+fn meet(a: &Life, b: &Life) -> bool {
+    a.first <= b.last && b.first <= a.last
+}
+
+/// The rules, pair by pair and step by step.
+fn check(lives: &[Life], arena: &Arena) {
+    assert_eq!(arena.offsets.len(), lives.len());
+    let range = |at: usize| arena.offsets[at]..arena.offsets[at] + lives[at].bytes;
+    for a in 0..lives.len() {
+        assert_eq!(arena.offsets[a] % ALIGN, 0);
+        assert!(range(a).end <= arena.bytes);
+        for b in 0..a {
+            let apart = range(a).is_empty()
+                || range(b).is_empty()
+                || range(a).end <= range(b).start
+                || range(b).end <= range(a).start;
+            assert!(apart || !meet(&lives[a], &lives[b]), "{a} and {b} share bytes and a step");
+        }
+    }
+    let at = |step| -> u64 {
+        lives.iter().filter(|one| one.first <= step && step <= one.last).map(rounded).sum()
+    };
+    let bound = lives.iter().map(|one| at(one.first)).max().unwrap_or(0);
+    assert_eq!(arena.lower_bound, bound);
+    assert!(arena.bytes >= bound);
+}
+
+/// The size of a plan that takes the largest first; `tight` takes the smallest gap, else the lowest.
+fn greedy_by_size(lives: &[Life], tight: bool) -> u64 {
+    let mut order: Vec<usize> = (0..lives.len()).filter(|at| lives[*at].bytes > 0).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(rounded(&lives[*at])));
+    let mut placed: Vec<(u64, u64, usize)> = Vec::new();
+    for at in order {
+        let mut met: Vec<_> =
+            placed.iter().filter(|(_, _, other)| meet(&lives[at], &lives[*other])).collect();
+        met.sort();
+        let (mut end, mut gaps) = (0, Vec::new());
+        for (begin, its_end, _) in met {
+            if *begin >= end + rounded(&lives[at]) {
+                gaps.push((begin - end, end));
+            }
+            end = end.max(*its_end);
+        }
+        let gap = if tight { gaps.iter().min() } else { gaps.first() };
+        let begin = gap.map_or(end, |(_, begin)| *begin);
+        placed.push((begin, begin + rounded(&lives[at]), at));
+    }
+    placed.iter().map(|(_, end, _)| *end).max().unwrap_or(0)
+}
+
+fn any_lives() -> impl Strategy<Value = Vec<Life>> {
+    let one = (prop_oneof![Just(0), 1u64..3000, 1u64..200_000], 0usize..60, 0usize..25);
+    prop::collection::vec(
+        one.prop_map(|(bytes, first, more)| life(bytes, first, first + more)),
+        0..70,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
+
+    #[test]
+    fn plans_hold_and_are_no_larger_than_greedy_ones(lives in any_lives()) {
+        let arena = plan(&lives, ALIGN);
+        check(&lives, &arena);
+        prop_assert!(arena.bytes <= greedy_by_size(&lives, false));
+        prop_assert!(arena.bytes <= greedy_by_size(&lives, true));
+        prop_assert_eq!(&arena, &plan(&lives, ALIGN));
+    }
+}
+
+#[test]
+fn nothing_and_empty_lives_take_no_room() {
+    assert_eq!(plan(&[], ALIGN), Arena { offsets: vec![], bytes: 0, lower_bound: 0 });
+    let arena = plan(&[life(0, 0, 9), life(1, 0, 9), life(0, 3, 3)], ALIGN);
+    assert_eq!(arena, Arena { offsets: vec![0; 3], bytes: 512, lower_bound: 512 });
+}
+
+#[test]
+fn a_life_that_ends_before_it_begins_is_there_for_one_step() {
+    let arena = plan(&[life(512, 5, 2), life(512, 5, 5)], ALIGN);
+    assert_eq!(arena.bytes, 1024);
+}
+
+#[test]
+fn what_does_not_fit_into_64_bits_is_said() {
+    let arena = plan(&[life(u64::MAX, 0, 1), life(u64::MAX, 1, 2)], ALIGN);
+    assert_eq!((arena.bytes, arena.lower_bound), (u64::MAX, u64::MAX));
+}
+
+#[test]
+fn ten_thousand_lives_of_a_training_graph() {
+    let lives = training(&[4096, 1024, 9216, 300], 240);
+    assert!(lives.len() >= 10_000, "{}", lives.len());
+    let begun = std::time::Instant::now();
+    let arena = plan(&lives, ALIGN);
+    let ratio = arena.bytes as f64 / arena.lower_bound as f64;
+    println!("{} lives: {ratio:.4} of the lower bound, {:?}", lives.len(), begun.elapsed());
+    check(&lives, &arena);
+}
+
+#[test]
+fn real_patterns_come_close_to_the_lower_bound() {
+    for (name, lives) in patterns() {
+        let arena = plan(&lives, ALIGN);
+        check(&lives, &arena);
+        report(name, &lives, &arena);
+        assert!(arena.bytes <= greedy_by_size(&lives, false).min(greedy_by_size(&lives, true)));
+        assert!(arena.bytes * 100 <= arena.lower_bound * 102, "{name}: {arena:?}");
+    }
+}
+
+/// Plans of the traces in the folder of data, if there is one: `id,lower,upper,size`, the upper step excluded.
+#[test]
+fn captured_traces() {
+    let Some(data) = std::env::var_os("CAIRN_DATA") else { return };
+    let data = std::path::Path::new(&data);
+    let folders = [data.join("planning"), data.join("../data/planning")];
+    let Some(folder) = folders.iter().find_map(|folder| folder.read_dir().ok()) else { return };
+    for entry in folder {
+        let path = entry.unwrap().path();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lives: Vec<Life> = text
+            .lines()
+            .skip(1)
+            .map(|line| {
+                let field: Vec<u64> = line.split(',').map(|one| one.parse().unwrap()).collect();
+                life(field[3], field[1] as usize, field[2] as usize - 1)
+            })
+            .collect();
+        let arena = plan(&lives, ALIGN);
+        check(&lives, &arena);
+        report(path.file_name().unwrap().to_str().unwrap(), &lives, &arena);
+        assert!(arena.bytes <= greedy_by_size(&lives, false).min(greedy_by_size(&lives, true)));
+    }
+}
+
+fn report(name: &str, lives: &[Life], arena: &Arena) {
+    let ratio = |bytes: u64| bytes as f64 / arena.lower_bound as f64;
+    println!(
+        "{name}: {} lives, {:.4} of the lower bound, greedy-by-size {:.4}",
+        lives.len(),
+        ratio(arena.bytes),
+        ratio(greedy_by_size(lives, false).min(greedy_by_size(lives, true)))
+    );
+}
+
+/// Lives of a program that is written down step by step.
+#[derive(Default)]
+struct Program {
+    lives: Vec<Life>,
+    step: usize,
+}
+
+impl Program {
+    /// One step that reads some, writes one and takes a workspace.
+    fn run(&mut self, reads: &[usize], bytes: u64, workspace: u64) -> usize {
+        reads.iter().for_each(|at| self.lives[*at].last = self.step);
+        if workspace > 0 {
+            self.lives.push(life(workspace, self.step, self.step));
+        }
+        self.lives.push(life(bytes, self.step, self.step));
+        self.step += 1;
+        self.lives.len() - 1
+    }
+}
+
+fn patterns() -> Vec<(&'static str, Vec<Life>)> {
+    vec![
+        ("mlp", mlp(&[784, 512, 256, 1024, 128, 2048, 64, 10], 128)),
+        ("wide mlp", mlp(&[300, 4096, 4000, 900, 4096, 31, 7000, 12], 33)),
+        ("transformer", transformer(12, 1, 128, 768, 12)),
+        ("long transformer", transformer(4, 2, 1000, 384, 6)),
+        ("decoder step", transformer(32, 1, 1, 4096, 32)),
+        ("residual convolutions", convolutions(&[(64, 56), (128, 28), (256, 14), (512, 7)])),
+        ("unet", unet(&[64, 128, 256, 512, 1024], 256)),
+        ("training mlp", training(&[784, 512, 256, 1024, 128, 10], 1)),
+        ("training stack", training(&[768, 3072, 768, 2304, 700], 12)),
+        ("training transformer", training_transformer(6, 128, 512)),
+    ]
+}
+
+fn mlp(widths: &[u64], batch: u64) -> Vec<Life> {
+    let mut program = Program::default();
+    let mut x = program.run(&[], widths[0] * batch * 4, 0);
+    for width in &widths[1..] {
+        let bytes = width * batch * 4;
+        let product = program.run(&[x], bytes, bytes / 3);
+        let biased = program.run(&[product], bytes, 0);
+        x = program.run(&[biased], bytes, 0);
+    }
+    program.lives
+}
+
+fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -> Vec<Life> {
+    let mut program = Program::default();
+    let row = batch * tokens * width * 4;
+    let scores = batch * heads * tokens * tokens * 4;
+    let mask = program.run(&[], tokens * tokens, 0);
+    let mut x = program.run(&[], row, 0);
+    for _ in 0..layers {
+        let norm = program.run(&[x], row, batch * tokens * 8);
+        let parts: Vec<usize> = (0..3)
+            .map(|_| {
+                let product = program.run(&[norm], row, row / 5);
+                let biased = program.run(&[product], row, 0);
+                program.run(&[biased], row, 0)
+            })
+            .collect();
+        let turned = program.run(&[parts[1]], row, 0);
+        let raw = program.run(&[parts[0], turned], scores, scores / 7);
+        let scaled = program.run(&[raw], scores, 0);
+        let masked = program.run(&[scaled, mask], scores, 0);
+        let soft = program.run(&[masked], scores, batch * heads * tokens * 4);
+        let mixed = program.run(&[soft, parts[2]], row, row / 5);
+        let merged = program.run(&[mixed], row, 0);
+        let projected = program.run(&[merged], row, row / 5);
+        let added = program.run(&[projected, x], row, 0);
+        let norm = program.run(&[added], row, batch * tokens * 8);
+        let up = program.run(&[norm], 4 * row, row / 5);
+        let gelu = program.run(&[up], 4 * row, 0);
+        let down = program.run(&[gelu], row, row / 5);
+        x = program.run(&[down, added], row, 0);
+    }
+    program.run(&[x], row, 0);
+    program.lives
+}
+
+fn convolutions(stages: &[(u64, u64)]) -> Vec<Life> {
+    let mut program = Program::default();
+    let mut x = program.run(&[], 3 * 224 * 224 * 4, 0);
+    x = program.run(&[x], 64 * 112 * 112 * 4, 3 * 49 * 112 * 112);
+    for (channels, side) in stages {
+        let bytes = channels * side * side * 4;
+        for block in 0..3 {
+            let short = if block == 0 { program.run(&[x], 4 * bytes, 0) } else { x };
+            let narrow = program.run(&[x], bytes, 0);
+            let narrow = program.run(&[narrow], bytes, 9 * bytes);
+            let narrow = program.run(&[narrow], bytes, 0);
+            let wide = program.run(&[narrow], 4 * bytes, bytes);
+            x = program.run(&[wide, short], 4 * bytes, 0);
+        }
+    }
+    program.run(&[x], 4000, 0);
+    program.lives
+}
+
+fn unet(channels: &[u64], side: u64) -> Vec<Life> {
+    let mut program = Program::default();
+    let bytes = |level: usize| channels[level] * (side >> level).pow(2) * 4;
+    let mut x = program.run(&[], side * side * 12, 0);
+    let mut skips = Vec::new();
+    for level in 0..channels.len() {
+        let first = program.run(&[x], bytes(level), bytes(level) / 2);
+        let second = program.run(&[first], bytes(level), bytes(level) / 2);
+        skips.push(second);
+        x = program.run(&[second], bytes(level) / 4, 0);
+    }
+    for level in (0..channels.len()).rev() {
+        let grown = program.run(&[x], bytes(level), 0);
+        let joined = program.run(&[grown, skips[level]], 2 * bytes(level), 0);
+        let first = program.run(&[joined], bytes(level), bytes(level) / 2);
+        x = program.run(&[first], bytes(level), bytes(level) / 2);
+    }
+    program.run(&[x], side * side * 4, 0);
+    program.lives
+}
+
+/// Forward, backward and an update of each weight; gradients of weights live to the end.
+fn training(widths: &[u64], times: usize) -> Vec<Life> {
+    let (mut program, batch) = (Program::default(), 64);
+    let widths: Vec<u64> = widths.repeat(times);
+    let mut x = program.run(&[], widths[0] * batch * 4, 0);
+    let mut kept = vec![x];
+    for width in &widths[1..] {
+        let product = program.run(&[x], width * batch * 4, width * 40);
+        x = program.run(&[product], width * batch * 4, 0);
+        kept.push(x);
+    }
+    let mut flow = program.run(&[x], widths[widths.len() - 1] * batch * 4, 256);
+    let mut gradients = Vec::new();
+    for at in (1..widths.len()).rev() {
+        let through = program.run(&[flow, kept[at]], widths[at] * batch * 4, 0);
+        gradients.push(program.run(&[through, kept[at - 1]], widths[at] * widths[at - 1] * 4, 999));
+        gradients.push(program.run(&[through], widths[at] * 4, 0));
+        flow = program.run(&[through], widths[at - 1] * batch * 4, widths[at] * 40);
+    }
+    let total = program.run(&gradients, 4, 0);
+    for gradient in gradients {
+        let bytes = program.lives[gradient].bytes;
+        program.run(&[gradient, total], bytes, 0);
+    }
+    program.lives
+}
+
+fn training_transformer(layers: usize, tokens: u64, width: u64) -> Vec<Life> {
+    let mut program = Program::default();
+    let (row, scores) = (tokens * width * 32, tokens * tokens * 256);
+    let mut x = program.run(&[], row, 0);
+    let mut kept = Vec::new();
+    for _ in 0..layers {
+        let norm = program.run(&[x], row, 0);
+        let parts: Vec<usize> = (0..3).map(|_| program.run(&[norm], row, row / 9)).collect();
+        let raw = program.run(&[parts[0], parts[1]], scores, 0);
+        let soft = program.run(&[raw], scores, scores / 64);
+        let dropped = program.run(&[soft], scores, 0);
+        let mixed = program.run(&[dropped, parts[2]], row, 0);
+        let projected = program.run(&[mixed], row, row / 9);
+        let added = program.run(&[projected, x], row, 0);
+        let second = program.run(&[added], row, 0);
+        let up = program.run(&[second], 4 * row, 0);
+        let gelu = program.run(&[up], 4 * row, 0);
+        let down = program.run(&[gelu], row, row / 9);
+        let next = program.run(&[down, added], row, 0);
+        kept.push([
+            x, norm, parts[0], parts[1], parts[2], soft, dropped, mixed, added, second, up, gelu,
+        ]);
+        x = next;
+    }
+    let mut flow = program.run(&[x], row, 0);
+    for layer in kept.into_iter().rev() {
+        let [x, norm, q, k, v, soft, dropped, mixed, added, second, up, gelu] = layer;
+        program.run(&[flow, gelu], 4 * width * width * 4, 0);
+        let wide = program.run(&[flow], 4 * row, 0);
+        let wide = program.run(&[wide, up], 4 * row, 0);
+        program.run(&[wide, second], 4 * width * width * 4, 0);
+        let narrow = program.run(&[wide], row, row / 9);
+        let through = program.run(&[narrow, added, flow], row, 0);
+        program.run(&[through, mixed], width * width * 4, 0);
+        let back = program.run(&[through], row, 0);
+        let of_v = program.run(&[back, dropped], row, 0);
+        let of_drop = program.run(&[back, v], scores, 0);
+        let of_soft = program.run(&[of_drop, soft], scores, scores / 64);
+        let of_q = program.run(&[of_soft, k], row, 0);
+        let of_k = program.run(&[of_soft, q], row, 0);
+        let mut sum = None;
+        for part in [of_q, of_k, of_v] {
+            program.run(&[part, norm], width * width * 4, 0);
+            let one = program.run(&[part], row, row / 9);
+            sum = Some(match sum {
+                Some(sum) => program.run(&[sum, one], row, 0),
+                None => one,
+            });
+        }
+        let sum = sum.unwrap_or(flow);
+        flow = program.run(&[sum, x, through], row, 0);
+    }
+    program.lives
+}

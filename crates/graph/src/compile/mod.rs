@@ -1,0 +1,3 @@
+//! From a graph to steps with a plan of their memory.
+
+pub mod arena;
