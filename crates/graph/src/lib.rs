@@ -8,3 +8,4 @@
 
 pub mod compile;
 pub mod ir;
+pub mod model;

@@ -1,0 +1,264 @@
+//! Graphs and their nodes.
+
+use super::attr;
+use super::desc::{self, Unsaid};
+use super::edge::Edge;
+use super::wire::{AttrDef, AttrMap, GraphDef, ListValue, OpDef, Value};
+use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
+use cairn_tensor::DType;
+use std::collections::{HashMap, HashSet};
+
+/// Attributes in which a node says the names of its inputs or outputs again: names, and their places.
+const INPUT_NAMES: [&str; 2] = ["_input_name_key", "_input_name_value"];
+const OUTPUT_NAMES: [&str; 2] = ["_output_name_key", "_output_name_value"];
+
+/// The attribute of a graph with the names of its targets; ours, the format has none.
+const TARGETS: &str = "_cairn_targets";
+
+/// Reads a graph.
+pub fn read(mut def: GraphDef) -> Result<Graph, String> {
+    let ops = std::mem::take(&mut def.op);
+    let places = places(&ops)?;
+    let mut edges = Vec::with_capacity(ops.len());
+    for op in &ops {
+        edges.push(read_edges(op, &ops, &places).map_err(|error| within(&op.name, &error))?);
+    }
+    let has_net_output = ops.iter().any(|op| op.r#type == NET_OUTPUT);
+    let mut outputs = Vec::new();
+    for text in def.output.iter().filter(|_| !has_net_output) {
+        if let Edge::Data(name, output) = Edge::parse(text)? {
+            let source = source(name, output, &ops, &places)
+                .map_err(|error| format!("the output '{text}' of the graph: {error}"))?;
+            outputs.push(source);
+        }
+    }
+    let mut graph = Graph::new(def.name);
+    graph.attrs = attr::read_all(def.attr)?;
+    if let Some(Attr::Texts(names)) = graph.attrs.remove(TARGETS) {
+        for name in names {
+            let place = std::str::from_utf8(&name).ok().and_then(|name| places.get(name));
+            graph.targets.push(*place.ok_or_else(|| {
+                format!("the target '{}' is no node", String::from_utf8_lossy(&name))
+            })?);
+        }
+    }
+    drop(places);
+    for (op, (inputs, controls)) in ops.into_iter().zip(edges) {
+        graph.add(read_node(op, inputs, controls)?);
+    }
+    graph.set_outputs(outputs);
+    Ok(graph)
+}
+
+fn within(node: &str, error: &str) -> String {
+    format!("node '{node}': {error}")
+}
+
+/// Where the node of each name is.
+fn places(ops: &[OpDef]) -> Result<HashMap<&str, NodeId>, String> {
+    let mut places = HashMap::with_capacity(ops.len());
+    for (id, op) in ops.iter().enumerate() {
+        if let Some(other) = places.insert(op.name.as_str(), id) {
+            return Err(format!(
+                "nodes {other} ({}) and {id} ({}) are both named '{}': every node needs a name of its own",
+                ops[other].r#type, op.r#type, op.name
+            ));
+        }
+    }
+    Ok(places)
+}
+
+type Feeds = (Vec<Option<Source>>, Vec<NodeId>);
+
+/// What feeds the inputs of a node, and the nodes that run before it.
+fn read_edges(op: &OpDef, ops: &[OpDef], places: &HashMap<&str, NodeId>) -> Result<Feeds, String> {
+    let (mut inputs, mut controls) = (Vec::new(), Vec::new());
+    for text in &op.input {
+        let place = inputs.len();
+        match Edge::parse(text).map_err(|error| format!("input {place}: {error}"))? {
+            Edge::Unfed => inputs.push(None),
+            Edge::Data(name, output) => {
+                let source = source(name, output, ops, places)
+                    .map_err(|error| format!("input {place} comes from '{text}': {error}"))?;
+                inputs.push(Some(source));
+            }
+            Edge::Control(name) => {
+                let id = places
+                    .get(name)
+                    .ok_or_else(|| format!("it runs behind '{name}', and there is no such node"))?;
+                controls.push(*id);
+            }
+        }
+    }
+    Ok((inputs, controls))
+}
+
+fn source(
+    name: &str,
+    output: usize,
+    ops: &[OpDef],
+    places: &HashMap<&str, NodeId>,
+) -> Result<Source, String> {
+    let node = *places.get(name).ok_or_else(|| format!("there is no node '{name}'"))?;
+    let count = ops[node].output_desc.len();
+    match output < count {
+        true => Ok(Source { node, output }),
+        false => {
+            Err(format!("node '{name}' has {count} outputs, and none with the number {output}"))
+        }
+    }
+}
+
+fn read_node(
+    mut op: OpDef,
+    mut inputs: Vec<Option<Source>>,
+    controls: Vec<NodeId>,
+) -> Result<Node, String> {
+    let unsaid = match DATA.contains(&op.r#type.as_str()) {
+        true => Unsaid::Scalar,
+        false => Unsaid::Unknown,
+    };
+    let input_names = take_names(&mut op.attr, INPUT_NAMES);
+    let output_names = take_names(&mut op.attr, OUTPUT_NAMES);
+    let read_descs = |what, defs: Vec<_>, names: HashMap<usize, String>| {
+        let mut descs = Vec::with_capacity(defs.len());
+        for (at, def) in defs.into_iter().enumerate() {
+            let mut desc = desc::read(def, unsaid)
+                .map_err(|error| within(&op.name, &format!("{what} {at}: {error}")))?;
+            if let Some(name) = names.get(&at).filter(|_| desc.name.is_empty()) {
+                desc.name.clone_from(name);
+            }
+            descs.push(desc);
+        }
+        Ok::<_, String>(descs)
+    };
+    let mut input_descs = read_descs("input", op.input_desc, input_names)?;
+    let output_descs = read_descs("output", op.output_desc, output_names)?;
+    let count = inputs.len().max(input_descs.len());
+    inputs.resize(count, None);
+    input_descs.resize_with(count, || Desc::unknown(DType::Undefined));
+    let attrs = attr::read_all(op.attr).map_err(|error| within(&op.name, &error))?;
+    Ok(Node { name: op.name, kind: op.r#type, inputs, input_descs, output_descs, controls, attrs })
+}
+
+/// Takes the two lists of names and places out, and says which name each place has.
+fn take_names(attrs: &mut AttrMap, [names, places]: [&str; 2]) -> HashMap<usize, String> {
+    let mut list = |name| match attrs.remove(name).and_then(|attr| attr.value) {
+        Some(Value::List(list)) => *list,
+        _ => ListValue::default(),
+    };
+    let (names, places) = (list(names).s, list(places).i);
+    let mut found = HashMap::new();
+    for (name, place) in names.into_iter().zip(places) {
+        if let (Ok(name), Ok(place)) = (String::from_utf8(name), usize::try_from(place)) {
+            found.insert(place, name);
+        }
+    }
+    found
+}
+
+/// What is written of a graph.
+pub fn write(graph: &Graph) -> GraphDef {
+    let (mut names, taken) = names(graph);
+    let mut op: Vec<OpDef> = graph.nodes().map(|(id, node)| write_node(id, node, &names)).collect();
+    let has_net_output = graph.nodes().any(|(_, node)| node.kind == NET_OUTPUT);
+    if !has_net_output && !graph.outputs().is_empty() {
+        names.insert(NodeId::MAX, free_name(NET_OUTPUT, &taken));
+        op.push(write_node(NodeId::MAX, &net_output(graph), &names));
+    }
+    let mut attr = attr::write_all(&graph.attrs);
+    let targets = graph.targets.iter().filter_map(|id| names.get(id));
+    let s: Vec<Vec<u8>> = targets.map(|name| name.clone().into_bytes()).collect();
+    if !s.is_empty() {
+        attr.insert(TARGETS.to_owned(), list(ListValue { s, val_type: 1, ..ListValue::default() }));
+    }
+    GraphDef { name: graph.name.clone(), output: Vec::new(), op, attr }
+}
+
+/// The name that each node is written under, and all of them.
+fn names(graph: &Graph) -> (HashMap<NodeId, String>, HashSet<String>) {
+    let mut taken: HashSet<String> = graph.nodes().map(|(_, node)| node.name.clone()).collect();
+    let mut seen = HashSet::new();
+    let mut names = HashMap::new();
+    for (id, node) in graph.nodes() {
+        let name = match seen.insert(node.name.as_str()) {
+            true => node.name.clone(),
+            false => free_name(&format!("{}_{id}", node.name), &taken),
+        };
+        taken.insert(name.clone());
+        names.insert(id, name);
+    }
+    (names, taken)
+}
+
+/// The wish, or the wish with a number that nobody has.
+fn free_name(wish: &str, taken: &HashSet<String>) -> String {
+    if !taken.contains(wish) {
+        return wish.to_owned();
+    }
+    let mut numbered = (0..=taken.len()).map(|number| format!("{wish}_{number}"));
+    numbered.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
+/// The node that stands for outputs that were named without one.
+fn net_output(graph: &Graph) -> Node {
+    let outputs = graph.outputs();
+    let descs = outputs.iter().enumerate().map(|(at, source)| {
+        let node = graph.node(source.node);
+        let desc = node.and_then(|node| node.output_descs.get(source.output)).cloned();
+        Desc { name: format!("input{at}"), ..desc.unwrap_or_default() }
+    });
+    Node {
+        kind: NET_OUTPUT.to_owned(),
+        input_descs: descs.collect(),
+        inputs: outputs.into_iter().map(Some).collect(),
+        ..Node::default()
+    }
+}
+
+fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef {
+    let name_of = |id: &NodeId| match names.get(id) {
+        Some(name) => name.clone(),
+        None => format!("(node {id}, which is not there)"),
+    };
+    let mut input: Vec<String> = Vec::with_capacity(node.inputs.len() + node.controls.len());
+    for source in &node.inputs {
+        input.push(match source {
+            Some(source) => Edge::Data(&name_of(&source.node), source.output).to_string(),
+            None => Edge::Unfed.to_string(),
+        });
+    }
+    input.extend(node.controls.iter().map(|id| Edge::Control(&name_of(id)).to_string()));
+    let mut attr = attr::write_all(&node.attrs);
+    write_names(&mut attr, INPUT_NAMES, &node.input_descs);
+    write_names(&mut attr, OUTPUT_NAMES, &node.output_descs);
+    let input_desc = node.input_descs.iter().enumerate().map(|(at, desc)| {
+        match node.inputs.get(at).is_some_and(Option::is_some) {
+            true => desc::write(desc),
+            false => desc::write_unfed(desc),
+        }
+    });
+    OpDef {
+        name: name_of(&id),
+        r#type: node.kind.clone(),
+        input,
+        attr,
+        input_desc: input_desc.collect(),
+        output_desc: node.output_descs.iter().map(desc::write).collect(),
+    }
+}
+
+fn write_names(attrs: &mut AttrMap, [names, places]: [&str; 2], descs: &[Desc]) {
+    let mut seen = HashSet::new();
+    let named = descs.iter().zip(0i64..).filter(|(desc, _)| !desc.name.is_empty());
+    let (s, i) = named
+        .filter(|(desc, _)| seen.insert(desc.name.as_str()))
+        .map(|(desc, at)| (desc.name.clone().into_bytes(), at))
+        .unzip();
+    attrs.insert(names.to_owned(), list(ListValue { s, ..ListValue::default() }));
+    attrs.insert(places.to_owned(), list(ListValue { i, ..ListValue::default() }));
+}
+
+fn list(list: ListValue) -> AttrDef {
+    AttrDef { value: Some(Value::List(Box::new(list))) }
+}

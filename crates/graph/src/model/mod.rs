@@ -1,0 +1,54 @@
+//! Models: graphs as bytes, in the format of the graph engine (`proto/ge_ir.proto`).
+//!
+//! What a graph has no place for is not kept: symbolic shapes, results of a compilation (streams, offsets,
+//! workspaces), sub graphs behind the root, attributes of descriptions other than origin and placement, and
+//! the lists of names that every node carries, which the descriptions say as well.
+
+mod attr;
+mod desc;
+mod edge;
+mod graph;
+mod number;
+#[cfg(test)]
+mod tests;
+mod weight;
+mod wire;
+
+use crate::ir::Graph;
+use prost::Message;
+
+/// Reads a model: the first graph in it.
+///
+/// Every node has a name of its own, and every input comes from an output that is there; cycles stay. The text
+/// of an error names graph, node and value. Whatever the bytes are, nesting is bounded, and the memory in use
+/// at any time is at most a hundred times their length and two MiB; real models take less than ten times it.
+pub fn read(bytes: &[u8]) -> Result<Graph, String> {
+    if bytes.is_empty() {
+        return Err("The model is empty.".to_owned());
+    }
+    if i32::try_from(bytes.len()).is_err() {
+        return Err(format!(
+            "The model has {} bytes; the format ends at {}. Keep large constants outside of it.",
+            bytes.len(),
+            i32::MAX
+        ));
+    }
+    weight::check(bytes)?;
+    let model = wire::ModelDef::decode(bytes)
+        .map_err(|error| format!("The bytes are no model of the graph engine: {error}."))?;
+    let Some(root) = model.graph.into_iter().next() else {
+        return Err(format!("The model '{}' has no graph.", model.name));
+    };
+    let name = root.name.clone();
+    graph::read(root).map_err(|error| format!("The model's graph '{name}': {error}."))
+}
+
+/// Writes a model with one graph.
+///
+/// Reading it gives the same graph, with these exceptions: places of nodes that were taken out are not kept;
+/// outputs that were named without a node become a node of the type `NetOutput`; where nodes share a name, all
+/// but the first get another; an edge from a node that is not there stays in the bytes and cannot be read.
+pub fn write(graph: &Graph) -> Vec<u8> {
+    let root = graph::write(graph);
+    wire::ModelDef { name: graph.name.clone(), graph: vec![root] }.encode_to_vec()
+}
