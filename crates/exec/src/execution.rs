@@ -186,7 +186,7 @@ impl Kernel for Execution {
 }
 
 /// The threads of the runtime, as kernels see them.
-struct Workers<'a>(&'a Scheduler);
+pub struct Workers<'a>(pub &'a Scheduler);
 
 impl Team for Workers<'_> {
     fn width(&self) -> usize {

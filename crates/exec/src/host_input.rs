@@ -19,8 +19,8 @@ pub struct HostInput {
     pub room: u64,
 }
 
-/// Bytes on their way to the device.
-struct Upload(Arc<[u8]>);
+/// Bytes on their way to the device: the kernel of a task that writes them to one range.
+pub struct Upload(pub Arc<[u8]>);
 
 impl Kernel for Upload {
     fn argument(&self, _purpose: Use, _place: usize) -> &str {

@@ -7,6 +7,6 @@ mod execution;
 mod host_input;
 mod refusal;
 
-pub use execution::{Execution, Sized};
-pub use host_input::HostInput;
+pub use execution::{Execution, Sized, Workers};
+pub use host_input::{HostInput, Upload};
 pub use refusal::{Door, refusal};

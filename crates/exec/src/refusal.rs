@@ -17,7 +17,7 @@ pub fn refusal(door: Door, name: &str, error: &ops::Error) -> Error {
     let code = match (door, error) {
         (Door::ByName, _) => Code::InvalidParam,
         (Door::Aclnn, ops::Error::Null(_)) => Code::OperatorNull,
-        (Door::Aclnn, ops::Error::Invalid(_)) => Code::OperatorInvalid,
+        (Door::Aclnn, ops::Error::Invalid(_) | ops::Error::Values(_)) => Code::OperatorInvalid,
     };
     Error::new(code, format!("{name}: {}", error.text()))
 }

@@ -6,6 +6,13 @@
 
 #![forbid(unsafe_code)]
 
-pub mod compile;
+mod compile;
+mod failure;
 pub mod ir;
 pub mod model;
+mod run;
+pub mod session;
+
+pub use compile::{infer_operator, prepare::is_plain};
+pub use failure::{Failure, Result, Status};
+pub use run::memory::{Class, Reason, reason};

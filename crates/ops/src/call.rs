@@ -200,7 +200,7 @@ impl<'a> Call<'a> {
         });
         value.ok_or_else(|| {
             let name = self.parameter(at);
-            Error::invalid(format!("the last of {name} must be a constant or a host tensor"))
+            Error::Values(format!("the last of {name} must be a constant or a host tensor"))
         })
     }
 
@@ -335,7 +335,7 @@ impl<'a> Call<'a> {
         };
         let parameter = self.parameter(at);
         let Some(bytes) = &tensor.constant else {
-            return Err(Error::invalid(format!(
+            return Err(Error::Values(format!(
                 "the values of {parameter} are needed before it runs: make it a constant or a host tensor"
             )));
         };

@@ -170,6 +170,14 @@ impl Node {
         })
     }
 
+    /// The attributes it knows, with what each is when nobody sets it.
+    pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, Default)> {
+        self.picks.iter().filter_map(|pick| match pick {
+            Pick::Attr(name, default) => Some((*name, *default)),
+            _ => None,
+        })
+    }
+
     fn with_call<T>(
         &self,
         passed: &Passed<'_>,

@@ -42,6 +42,11 @@ impl Device {
         self.state.lock().primary.is_some()
     }
 
+    /// Its primary context, while the device is open.
+    pub fn primary(&self) -> Option<Arc<Context>> {
+        self.state.lock().primary.clone()
+    }
+
     /// All its streams, of every context.
     pub fn streams(&self) -> Vec<Arc<Stream>> {
         self.contexts().iter().flat_map(|c| c.streams()).collect()

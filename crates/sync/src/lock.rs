@@ -10,6 +10,16 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Rank {
+    /// The sessions of the graph engine.
+    Engine,
+    /// The graphs of a session.
+    Session,
+    /// One graph's stage: added, compiled, loaded.
+    Stage,
+    /// A graph while it is built or read.
+    Graph,
+    /// The order of one loaded graph's runs.
+    Runs,
     /// Opening and closing devices.
     Process,
     /// Lists of state callbacks.

@@ -1,3 +1,34 @@
 //! From a graph to steps with a plan of their memory.
 
 pub mod arena;
+pub mod flow;
+pub mod operation;
+pub mod prepare;
+pub mod program;
+pub mod shapes;
+
+use crate::failure::{Failure, Result};
+use crate::ir::{Desc, Node};
+use operation::Operation;
+use shapes::{Declared, Fact, Inferred, infer};
+
+/// The outputs of a node that stands alone, from the descriptions of its inputs.
+pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
+    let Some(operation) = Operation::of(node) else {
+        let (name, kind) = (&node.name, &node.kind);
+        return Err(Failure::failed(format!(
+            "the operator {name} is a {kind}, which Cairn does not have"
+        )));
+    };
+    let mut inputs: Vec<Option<Fact>> = (Operation::arrange(operation.row, &node.input_descs)
+        .into_iter())
+    .map(|place| Some(Fact { desc: node.input_descs.get(place?)?.clone(), bytes: None }))
+    .collect();
+    while inputs.len() > operation.row.inputs.len() {
+        inputs.pop();
+    }
+    Ok(match infer(&operation, &inputs, &Declared { outputs: &node.output_descs })? {
+        Inferred::Known(layouts) => layouts.iter().map(Desc::of).collect(),
+        Inferred::Partly(descs) => descs,
+    })
+}

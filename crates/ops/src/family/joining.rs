@@ -72,7 +72,7 @@ fn cat_by_last_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let value = last.and_then(|one| Scalar::read(one.constant.as_deref()?, one.layout.dtype));
     let Some(dim) = value else {
         let name = call.parameter(0);
-        return Err(Error::invalid(format!("the last of {name} must be a constant")));
+        return Err(Error::Values(format!("the last of {name} must be a constant")));
     };
     joined(call, rest, dim.as_i64())
 }

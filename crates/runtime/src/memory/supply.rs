@@ -75,6 +75,16 @@ impl Lease {
         self.block.as_ref().map_or(0, |b| b.bytes)
     }
 
+    /// From now on it is used on another stream, and is given back there.
+    pub fn moves_to(&mut self, stream: &Arc<Stream>) {
+        self.stream = Some(stream.clone());
+    }
+
+    /// Who made it.
+    pub fn maker(&self) -> &Arc<dyn Supply> {
+        &self.maker
+    }
+
     /// Gives the block back now, on this thread.
     pub fn give(mut self) -> Result<()> {
         match self.block.take() {

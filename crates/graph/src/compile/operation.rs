@@ -1,0 +1,158 @@
+//! A node with its operator from the table: inference, planning, and computing on the host.
+
+use crate::ir::{Attr, Desc, Node};
+use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes};
+use cairn_tensor::Layout;
+use cairn_tensor::team::Alone;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// An operator with the attributes of one node.
+pub struct Operation {
+    /// The node's name.
+    pub name: String,
+    /// The operator.
+    pub row: &'static cairn_ops::Node,
+    attrs: Vec<(String, Arg)>,
+}
+
+/// What is known of an input.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Where its elements lie: one after the other.
+    pub layout: Layout,
+    /// Its bytes, if they are known already.
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+/// Alignment of buffers on the host, and distance of the addresses that stand for tensors in a plan.
+const ALIGN: usize = 64;
+
+impl Operation {
+    /// The operator of a node; `None` if the table has none of that name.
+    pub fn of(node: &Node) -> Option<Operation> {
+        let row = *nodes().get(node.kind.as_str())?;
+        let attrs = (node.attrs.iter())
+            .filter_map(|(name, value)| Some((name.clone(), Attr::argument(value)?)))
+            .collect();
+        Some(Operation { name: node.name.clone(), row, attrs })
+    }
+
+    /// The place of each of the operator's inputs among those of a node, by name where the node names them;
+    /// a list takes all of its places. Behind the last that is fed nothing follows.
+    pub fn arrange(row: &cairn_ops::Node, descs: &[Desc]) -> Vec<Option<usize>> {
+        let find = |name: &str| descs.iter().position(|desc| desc.name == name);
+        let mut places = Vec::new();
+        for declared in row.inputs {
+            let name = declared.trim_end_matches(['?', '[', ']']);
+            match declared.ends_with("[]") {
+                false => places.push(find(name)),
+                true => {
+                    let grown = (0..).map_while(|at| find(&format!("{name}{at}")));
+                    places.extend(grown.map(Some));
+                }
+            }
+        }
+        let named = places.iter().flatten().count() == descs.len();
+        match named {
+            true => places,
+            false => (0..descs.len()).map(Some).collect(),
+        }
+    }
+
+    /// The layouts of the outputs.
+    pub fn infer(&self, inputs: &[Option<Seen>]) -> Result<Vec<Layout>, Error> {
+        let inputs: Vec<Option<Tensor>> = inputs
+            .iter()
+            .map(|input| {
+                let seen = input.as_ref()?;
+                Some(Tensor { layout: seen.layout, address: 0, constant: seen.bytes.clone() })
+            })
+            .collect();
+        self.row.infer(&Passed { inputs: &inputs, outputs: &[], attributes: &self.attrs })
+    }
+
+    /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
+    pub fn plan(&self, inputs: &[Option<Seen>], outputs: &[Layout]) -> Result<Plan, Error> {
+        let mut next = ALIGN;
+        let mut place = |layout: &Layout| {
+            let address = next;
+            next = (next + layout.bytes()).next_multiple_of(ALIGN) + ALIGN;
+            address
+        };
+        let mut given = Vec::new();
+        for input in inputs {
+            given.push(input.as_ref().map(|seen| Tensor {
+                layout: seen.layout,
+                address: place(&seen.layout),
+                constant: seen.bytes.clone(),
+            }));
+        }
+        let outputs: Vec<Tensor> =
+            outputs.iter().map(|layout| Tensor::new(*layout, place(layout))).collect();
+        self.row.plan(&Passed { inputs: &given, outputs: &outputs, attributes: &self.attrs })
+    }
+
+    /// Computes on the host, now. `Ok(None)` if it reads an input whose bytes are not known.
+    pub fn compute(
+        &self,
+        inputs: &[Option<Seen>],
+        outputs: &[Layout],
+    ) -> Result<Option<Vec<Arc<[u8]>>>, String> {
+        let plan = self.plan(inputs, outputs).map_err(|error| error.text().to_owned())?;
+        let mut buffers: Vec<Buffer> = Vec::new();
+        for one in &plan.uses {
+            let place = one.argument.0 + one.argument.1;
+            let mut buffer = Buffer::new(one.bytes);
+            if place < inputs.len() {
+                let bytes = inputs[place].as_ref().and_then(|seen| seen.bytes.as_deref());
+                let Some(bytes) = bytes else { return Ok(None) };
+                let from = one.lead.unsigned_abs();
+                buffer.bytes_mut().copy_from_slice(&bytes[from..from + one.bytes]);
+            }
+            buffers.push(buffer);
+        }
+        let mut workspace = Buffer::new(plan.workspace);
+        {
+            let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
+            let sized = |_: (usize, usize), _: &[usize]| {};
+            let memory =
+                Memory { uses: &cells, workspace: workspace.cells(), team: &Alone, sized: &sized };
+            plan.run(&memory).map_err(|fault| fault.0)?;
+        }
+        let mut results: Vec<Arc<[u8]>> =
+            outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();
+        for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
+            let place = one.argument.0 + one.argument.1;
+            if let Some(at) = place.checked_sub(inputs.len())
+                && let Some(result) = results.get_mut(at)
+            {
+                *result = buffer.bytes_mut().to_vec().into();
+            }
+        }
+        Ok(Some(results))
+    }
+}
+
+/// Bytes on the host that begin on a multiple of [`ALIGN`].
+struct Buffer {
+    room: Vec<u8>,
+    start: usize,
+    bytes: usize,
+}
+
+impl Buffer {
+    fn new(bytes: usize) -> Buffer {
+        let room = vec![0; bytes + ALIGN];
+        let start = room.as_ptr().align_offset(ALIGN).min(ALIGN);
+        Buffer { room, start, bytes }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.room[self.start..self.start + self.bytes]
+    }
+
+    fn cells(&mut self) -> &[Cell<u8>] {
+        Cell::from_mut(self.bytes_mut()).as_slice_of_cells()
+    }
+}

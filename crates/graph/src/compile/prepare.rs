@@ -1,0 +1,404 @@
+//! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
+
+use super::operation::{Operation, Seen};
+use super::shapes::{Declared, Fact, Inferred, infer};
+use crate::failure::{Failure, Result};
+use crate::ir::{Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source, UNKNOWN_RANK};
+use cairn_tensor::{DType, Format, Layout, MAX_DIMS};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A value's place in [`Prepared::values`].
+pub type ValueId = usize;
+
+/// A tensor that comes in.
+pub struct Input {
+    /// The node's name.
+    pub name: String,
+    /// What it has to be.
+    pub desc: Desc,
+    /// The value it becomes.
+    pub value: ValueId,
+}
+
+/// A tensor that goes out.
+pub struct Output {
+    /// What is known of it.
+    pub desc: Desc,
+    /// The value it is.
+    pub value: ValueId,
+}
+
+/// A node that has to run.
+pub struct Work {
+    /// Its operator.
+    pub operation: Operation,
+    /// The operator's inputs.
+    pub inputs: Vec<Option<ValueId>>,
+    /// What it makes.
+    pub outputs: Vec<ValueId>,
+    /// Whether all it needs is known when the graph is loaded.
+    pub is_constant: bool,
+}
+
+/// A graph that is ready to be planned.
+pub struct Prepared {
+    /// The graph's name.
+    pub name: String,
+    /// What comes in, by index.
+    pub inputs: Vec<Input>,
+    /// What goes out, in order.
+    pub outputs: Vec<Output>,
+    /// The nodes that run, in an order in which they can.
+    pub works: Vec<Work>,
+    /// What is known of each value.
+    pub values: Vec<Fact>,
+    /// Whether every size is known.
+    pub is_static: bool,
+}
+
+/// How a graph is made ready.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Descriptions that replace those of the inputs, by index.
+    pub inputs: Vec<Desc>,
+    /// Whether nodes that depend on constants alone are computed now.
+    pub folds: bool,
+}
+
+/// Results up to this size are always computed when the graph is compiled.
+const SMALL: usize = 64 << 10;
+
+/// Formats whose elements lie in the order of their dimensions.
+const PLAIN: [Format; 9] = [
+    Format::UNDEFINED,
+    Format::NCHW,
+    Format::NHWC,
+    Format::ND,
+    Format::HWCN,
+    Format::NDHWC,
+    Format::NCDHW,
+    Format::NC,
+    Format::NCL,
+];
+
+/// Whether a format is one that the engine takes; any without a name counts as plain.
+pub fn is_plain(format: Format) -> bool {
+    format.name().is_none() || PLAIN.contains(&format)
+}
+
+/// Makes a graph ready.
+pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
+    let order = graph.order().map_err(|cycle| {
+        Failure::failed(format!(
+            "the graph {} has a cycle through {}",
+            graph.name,
+            cycle.join(", ")
+        ))
+    })?;
+    let live = live(graph)?;
+    let mut making = Making {
+        graph,
+        wishes,
+        made: BTreeMap::new(),
+        prepared: Prepared {
+            name: graph.name.clone(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            works: Vec::new(),
+            values: Vec::new(),
+            is_static: true,
+        },
+    };
+    making.inputs()?;
+    for id in order {
+        if live.contains(&id) {
+            making.node(id, graph.node(id).expect("an ordered node"))?;
+        }
+    }
+    making.outputs()
+}
+
+/// The nodes that outputs and targets need.
+fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
+    let outputs = graph.outputs();
+    if outputs.is_empty() && graph.targets.is_empty() {
+        return Err(Failure::failed(format!(
+            "the graph {} has no outputs: name them with SetOutputs, or a NetOutput",
+            graph.name
+        )));
+    }
+    let mut live = BTreeSet::new();
+    let mut next: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
+    next.extend(&graph.targets);
+    while let Some(id) = next.pop() {
+        let Some(node) = graph.node(id) else { continue };
+        if live.insert(id) {
+            next.extend(node.inputs.iter().flatten().map(|source| source.node));
+            next.extend(&node.controls);
+        }
+    }
+    Ok(live)
+}
+
+struct Making<'a> {
+    graph: &'a Graph,
+    wishes: &'a Wishes,
+    made: BTreeMap<Source, ValueId>,
+    prepared: Prepared,
+}
+
+impl Making<'_> {
+    fn value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
+        self.prepared.values.push(Fact { desc, bytes });
+        self.prepared.values.len() - 1
+    }
+
+    /// All inputs, also those that nobody reads: the caller passes them too.
+    fn inputs(&mut self) -> Result<()> {
+        let ids = self.graph.inputs();
+        if !self.wishes.inputs.is_empty() && self.wishes.inputs.len() != ids.len() {
+            let (have, want) = (self.wishes.inputs.len(), ids.len());
+            return Err(Failure::invalid(format!(
+                "{have} inputs are described; the graph {} has {want}",
+                self.graph.name
+            )));
+        }
+        for (at, id) in ids.into_iter().enumerate() {
+            let node = self.graph.node(id).expect("an input's node");
+            let index = node.attrs.get("index").and_then(Attr::int).unwrap_or(at as i64);
+            if index != at as i64 {
+                return Err(Failure::failed(format!(
+                    "the inputs of the graph {} do not count on: {} has the index {index} in place {at}",
+                    self.graph.name, node.name
+                )));
+            }
+            let desc = match self.wishes.inputs.get(at) {
+                Some(desc) => desc.clone(),
+                None => node
+                    .output_descs
+                    .first()
+                    .or(node.input_descs.first())
+                    .cloned()
+                    .unwrap_or_default(),
+            };
+            check(&desc, || format!("the input {at} ({})", node.name))?;
+            let value = self.value(desc.clone(), None);
+            self.prepared.is_static &= desc.is_known();
+            self.made.insert(Source { node: id, output: 0 }, value);
+            self.prepared.inputs.push(Input { name: node.name.clone(), desc, value });
+        }
+        Ok(())
+    }
+
+    fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        let kind = node.kind.as_str();
+        if DATA.contains(&kind) || kind == NET_OUTPUT {
+            return Ok(());
+        }
+        if CONST.contains(&kind) {
+            return self.constant(id, node);
+        }
+        let Some(operation) = Operation::of(node) else {
+            return Err(Failure::failed(format!(
+                "the node {} is a {kind}: Cairn has no such operator (docs/operators.md says which it has)",
+                node.name
+            )));
+        };
+        let inputs = self.fed(node, &operation)?;
+        let facts: Vec<Option<Fact>> =
+            inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
+        let declared = Declared { outputs: &node.output_descs };
+        let inferred = infer(&operation, &facts, &declared)?;
+        let layouts = match inferred {
+            Inferred::Known(layouts) if !operation.row.sized_by_values => layouts,
+            Inferred::Known(layouts) => {
+                let most = layouts.iter().map(|one| Desc::unknown(one.dtype));
+                return self.work(id, operation, inputs, most.collect(), false);
+            }
+            Inferred::Partly(descs) => return self.work(id, operation, inputs, descs, false),
+        };
+        for (at, layout) in layouts.iter().enumerate() {
+            let what = || format!("output {at} of the node {} ({kind})", node.name);
+            check(&Desc::of(layout), what)?;
+        }
+        let seen: Vec<Option<Seen>> =
+            facts.iter().map(|fact| fact.as_ref().and_then(Fact::seen)).collect();
+        let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
+        let is_constant = self.wishes.folds
+            && repeats(kind)
+            && facts.iter().flatten().all(|fact| fact.bytes.is_some())
+            && facts.iter().flatten().next().is_some();
+        let read: usize = seen.iter().flatten().map(|one| one.layout.bytes()).sum();
+        let written: usize = layouts.iter().map(Layout::bytes).sum();
+        let folds = self.wishes.folds && repeats(kind) && written <= SMALL.max(read);
+        if folds && (is_constant || (tells_sizes(kind) && written <= SMALL)) {
+            let computed = operation.compute(&seen, &layouts);
+            let computed = computed.map_err(|text| {
+                Failure::failed(format!("the node {} ({kind}): {text}", node.name))
+            })?;
+            if let Some(results) = computed {
+                for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
+                    let value = self.value(desc, Some(bytes));
+                    self.made.insert(Source { node: id, output }, value);
+                }
+                return Ok(());
+            }
+        }
+        self.work(id, operation, inputs, descs, is_constant)
+    }
+
+    fn work(
+        &mut self,
+        id: NodeId,
+        operation: Operation,
+        inputs: Vec<Option<ValueId>>,
+        descs: Vec<Desc>,
+        is_constant: bool,
+    ) -> Result<()> {
+        self.prepared.is_static &= descs.iter().all(Desc::is_known);
+        let mut outputs = Vec::new();
+        for (output, desc) in descs.into_iter().enumerate() {
+            let value = self.value(desc, None);
+            self.made.insert(Source { node: id, output }, value);
+            outputs.push(value);
+        }
+        self.prepared.works.push(Work { operation, inputs, outputs, is_constant });
+        Ok(())
+    }
+
+    fn constant(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        let Some(Attr::Tensor(constant)) = node.attrs.get("value") else {
+            let (name, kind) = (&node.name, &node.kind);
+            return Err(Failure::failed(format!(
+                "the node {name} ({kind}) has no tensor in its attribute value"
+            )));
+        };
+        let what = || format!("the constant {}", node.name);
+        check(&constant.desc, what)?;
+        let Some(layout) = constant.desc.layout() else {
+            return Err(Failure::failed(format!(
+                "{} is {}: a constant is known",
+                what(),
+                constant.desc
+            )));
+        };
+        let (have, want) = (constant.bytes.len(), layout.bytes());
+        if have < want {
+            return Err(Failure::failed(format!(
+                "{} is {}, {want} bytes, and has {have}",
+                what(),
+                constant.desc
+            )));
+        }
+        let bytes =
+            if have == want { constant.bytes.clone() } else { constant.bytes[..want].into() };
+        let value = self.value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
+        self.made.insert(Source { node: id, output: 0 }, value);
+        Ok(())
+    }
+
+    /// The values that feed a node, in the operator's order.
+    fn fed(&self, node: &Node, operation: &Operation) -> Result<Vec<Option<ValueId>>> {
+        let mut inputs = Vec::new();
+        for place in Operation::arrange(operation.row, &node.input_descs) {
+            let source = place.and_then(|place| node.inputs.get(place).copied().flatten());
+            inputs.push(match source {
+                None => None,
+                Some(source) => Some(*self.made.get(&source).ok_or_else(|| {
+                    let from =
+                        self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
+                    Failure::failed(format!(
+                        "the node {} is fed from output {} of {from}, which has no such output",
+                        node.name, source.output
+                    ))
+                })?),
+            });
+        }
+        while inputs.last() == Some(&None) {
+            inputs.pop();
+        }
+        for (at, declared) in operation.row.inputs.iter().enumerate() {
+            if declared.ends_with(['?', ']']) {
+                break;
+            }
+            if inputs.get(at).copied().flatten().is_none() {
+                return Err(Failure::failed(format!(
+                    "nothing feeds the input {declared} of the node {} ({})",
+                    node.name, node.kind
+                )));
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn outputs(mut self) -> Result<Prepared> {
+        let declared = self.graph.output_descs();
+        for (at, source) in self.graph.outputs().into_iter().enumerate() {
+            let Some(&value) = self.made.get(&source) else {
+                let name =
+                    self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
+                return Err(Failure::failed(format!(
+                    "output {at} of the graph {} is output {} of {name}, which has no such output",
+                    self.graph.name, source.output
+                )));
+            };
+            let mut desc = self.prepared.values[value].desc.clone();
+            if !desc.is_known()
+                && let Some(Some(given)) = declared.get(at)
+                && given.has_rank()
+                && !given.dims.is_empty()
+            {
+                desc.dims = given.dims.clone();
+            }
+            self.prepared.outputs.push(Output { desc, value });
+        }
+        Ok(self.prepared)
+    }
+}
+
+/// Operators that say something about sizes and read no elements.
+fn tells_sizes(kind: &str) -> bool {
+    matches!(kind, "Shape" | "Rank" | "Size" | "ZerosLike" | "OnesLike")
+}
+
+/// Whether a node gives the same each time it runs.
+fn repeats(kind: &str) -> bool {
+    !(kind.starts_with("Stateless")
+        || kind.starts_with("DropOut")
+        || kind.starts_with("Multinomial"))
+}
+
+/// Fails on descriptions that no tensor of ours can have.
+fn check(desc: &Desc, what: impl Fn() -> String) -> Result<()> {
+    if desc.dims.len() > MAX_DIMS {
+        let rank = desc.dims.len();
+        return Err(Failure::failed(format!(
+            "{} has {rank} dimensions, more than {MAX_DIMS}",
+            what()
+        )));
+    }
+    if desc.dims.iter().any(|dim| *dim < UNKNOWN_RANK)
+        || (desc.dims.contains(&UNKNOWN_RANK) && desc.dims.len() > 1)
+    {
+        return Err(Failure::failed(format!(
+            "{} has the sizes {:?}: -1 stands for an unknown size, and [-2] for an unknown rank",
+            what(),
+            desc.dims
+        )));
+    }
+    if desc.dtype != DType::Undefined && desc.dtype.size_in_bytes().is_none() {
+        return Err(Failure::failed(format!("{} has elements of type {}", what(), desc.dtype)));
+    }
+    if !is_plain(desc.format) {
+        return Err(Failure::failed(format!(
+            "{} lies in memory as {}: only plain formats are supported",
+            what(),
+            desc.format
+        )));
+    }
+    if desc.is_known() && desc.layout().is_none() {
+        return Err(Failure::failed(format!("{} is {desc}: no memory holds that", what())));
+    }
+    Ok(())
+}

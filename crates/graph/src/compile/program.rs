@@ -1,0 +1,371 @@
+//! A static graph as steps over a few regions of memory, all offsets decided.
+//!
+//! ```text
+//!  regions   const | fixed | feature | input 0.. | output 0..
+//!  init      steps that need constants alone: run when the graph is loaded, into `fixed`
+//!  steps     the rest, in order
+//! ```
+
+use super::arena::{self, Life};
+use super::operation::{Operation, Seen};
+use super::prepare::{Prepared, ValueId, Work};
+use crate::failure::{Failure, Result};
+use crate::ir::Node;
+use cairn_ops::Plan;
+use cairn_tensor::Layout;
+use smallvec::SmallVec;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Parts of const and feature memory begin on multiples of this.
+pub const ALIGN: u64 = 512;
+
+/// A piece of memory that a graph runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Region {
+    /// Constants; written when the graph is loaded.
+    Const,
+    /// What depends on constants alone; written when the graph is loaded.
+    Fixed,
+    /// Intermediates and workspaces.
+    Feature,
+    /// A tensor that comes in.
+    Input(usize),
+    /// A tensor that goes out.
+    Output(usize),
+}
+
+/// Bytes of a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Which region.
+    pub region: Region,
+    /// First byte.
+    pub start: usize,
+    /// How many.
+    pub bytes: usize,
+}
+
+/// One node, bound to its memory.
+pub struct Step {
+    /// The node's name and its operator's.
+    pub name: Arc<str>,
+    /// What runs.
+    pub plan: Plan,
+    /// The plan's uses, in its order.
+    pub uses: SmallVec<[Slice; 4]>,
+    /// The plan's workspace.
+    pub workspace: Slice,
+}
+
+/// A static graph, compiled.
+pub struct Program {
+    /// Run once in every fixed memory.
+    pub init: Vec<Step>,
+    /// Run each time.
+    pub steps: Vec<Step>,
+    /// The constants and where they go in const memory.
+    pub constants: Vec<(u64, Arc<[u8]>)>,
+    /// Bytes of const memory.
+    pub const_bytes: u64,
+    /// Bytes of fixed memory.
+    pub fixed_bytes: u64,
+    /// Bytes of intermediates and workspaces.
+    pub feature_bytes: u64,
+    /// What no plan can have less of.
+    pub feature_lower_bound: u64,
+    /// The layouts of the inputs.
+    pub inputs: Vec<Layout>,
+    /// The layouts of the outputs.
+    pub outputs: Vec<Layout>,
+}
+
+/// Operators whose output is their input, seen with other sizes.
+const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "FlattenV2"];
+
+/// Operators that write their first input in place; their first output is that input.
+const WRITES_FIRST: [&str; 1] = ["Assign"];
+
+/// Where a value's bytes are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Home {
+    /// Not decided.
+    Open,
+    /// In a region, from this byte on.
+    At(Region, u64),
+    /// Where another value's are.
+    Same(ValueId),
+    /// In feature memory, by number of its life.
+    Life(usize),
+}
+
+/// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
+/// they may share memory with inputs.
+pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>) -> Result<Program> {
+    Binding::new(prepared).bind(apart)
+}
+
+struct Binding<'a> {
+    prepared: &'a Prepared,
+    homes: Vec<Home>,
+    lives: Vec<Life>,
+    fixed: u64,
+}
+
+/// A step before offsets are known.
+struct Bound {
+    name: Arc<str>,
+    plan: Plan,
+    values: SmallVec<[(ValueId, usize); 4]>,
+    workspace: Workspace,
+}
+
+#[derive(Clone, Copy)]
+enum Workspace {
+    None,
+    Life(usize),
+    Fixed(u64),
+}
+
+fn round(bytes: u64) -> u64 {
+    bytes.next_multiple_of(ALIGN)
+}
+
+impl<'a> Binding<'a> {
+    fn new(prepared: &'a Prepared) -> Binding<'a> {
+        let homes = vec![Home::Open; prepared.values.len()];
+        Binding { prepared, homes, lives: Vec::new(), fixed: 0 }
+    }
+
+    fn layout(&self, value: ValueId) -> Layout {
+        self.prepared.values[value].desc.layout().expect("a static graph knows every size")
+    }
+
+    fn root(&self, mut value: ValueId) -> ValueId {
+        while let Home::Same(of) = self.homes[value] {
+            value = of;
+        }
+        value
+    }
+
+    fn bind(mut self, apart: &BTreeSet<usize>) -> Result<Program> {
+        let prepared = self.prepared;
+        for (at, input) in prepared.inputs.iter().enumerate() {
+            self.homes[input.value] = Home::At(Region::Input(at), 0);
+        }
+        let views = prepared.works.iter().filter(|work| is_view(work, prepared));
+        for work in views {
+            self.homes[work.outputs[0]] = Home::Same(work.inputs[0].expect("a view's input"));
+        }
+        for work in &prepared.works {
+            if let (true, Some(Some(first))) =
+                (WRITES_FIRST.contains(&work.operation.row.name), work.inputs.first())
+            {
+                self.homes[work.outputs[0]] = Home::Same(*first);
+            }
+        }
+        let (constants, const_bytes) = self.constants();
+        let outputs = self.outputs(apart);
+        let works: Vec<&Work> =
+            (prepared.works.iter()).filter(|work| !is_view(work, prepared)).collect();
+        let (mut init, mut steps) = (Vec::new(), Vec::new());
+        for work in works {
+            match work.is_constant {
+                true => init.push(self.initial(work)?),
+                false => {
+                    let at = steps.len();
+                    steps.push(self.step(work, at)?);
+                }
+            }
+        }
+        for (output, value) in outputs {
+            let at = steps.len();
+            steps.push(self.copy(output, value, at)?);
+        }
+        let arena = arena::plan(&self.lives, ALIGN);
+        let finish =
+            |bounds: Vec<Bound>| bounds.into_iter().map(|one| self.finish(one, &arena)).collect();
+        let layouts = |values: &mut dyn Iterator<Item = ValueId>| {
+            values.map(|value| self.layout(value)).collect()
+        };
+        Ok(Program {
+            init: finish(init),
+            steps: finish(steps),
+            constants,
+            const_bytes,
+            fixed_bytes: self.fixed,
+            feature_bytes: arena.bytes,
+            feature_lower_bound: arena.lower_bound,
+            inputs: layouts(&mut prepared.inputs.iter().map(|input| input.value)),
+            outputs: layouts(&mut prepared.outputs.iter().map(|output| output.value)),
+        })
+    }
+
+    /// Places the constants that steps or outputs touch. Equal bytes lie there once.
+    fn constants(&mut self) -> (Vec<(u64, Arc<[u8]>)>, u64) {
+        let prepared = self.prepared;
+        let read = prepared.works.iter().flat_map(|work| work.inputs.iter().flatten().copied());
+        let out = prepared.outputs.iter().map(|output| output.value);
+        let mut placed: Vec<(u64, Arc<[u8]>)> = Vec::new();
+        let mut known = std::collections::HashMap::new();
+        let mut end = 0;
+        for value in read.chain(out) {
+            let root = self.root(value);
+            let Some(bytes) = prepared.values[root].bytes.clone() else { continue };
+            if self.homes[root] != Home::Open {
+                continue;
+            }
+            let start = *known.entry(bytes.clone()).or_insert_with(|| {
+                let start = end;
+                end = round(start + bytes.len() as u64);
+                placed.push((start, bytes));
+                start
+            });
+            self.homes[root] = Home::At(Region::Const, start);
+        }
+        (placed, end)
+    }
+
+    /// Lets values be made where they go out. What is left is copied: (output, value).
+    fn outputs(&mut self, apart: &BTreeSet<usize>) -> Vec<(usize, ValueId)> {
+        let constant: BTreeSet<ValueId> = (self.prepared.works.iter())
+            .filter(|work| work.is_constant)
+            .flat_map(|work| work.outputs.iter().map(|value| self.root(*value)))
+            .collect();
+        let mut copied = Vec::new();
+        for (at, output) in self.prepared.outputs.iter().enumerate() {
+            let root = self.root(output.value);
+            match self.homes[root] == Home::Open
+                && !apart.contains(&at)
+                && !constant.contains(&root)
+            {
+                true => self.homes[root] = Home::At(Region::Output(at), 0),
+                false => copied.push((at, output.value)),
+            }
+        }
+        copied
+    }
+
+    /// A value is touched at a step: it lives until then, and from then if it did not before.
+    fn touch(&mut self, value: ValueId, step: usize) {
+        let root = self.root(value);
+        match self.homes[root] {
+            Home::Open => {
+                let bytes = self.layout(root).bytes() as u64;
+                self.homes[root] = Home::Life(self.lives.len());
+                self.lives.push(Life { bytes, first: step, last: step });
+            }
+            Home::Life(life) => self.lives[life].last = step,
+            _ => {}
+        }
+    }
+
+    fn bound(
+        &self,
+        operation: &Operation,
+        inputs: &[Option<ValueId>],
+        outputs: &[ValueId],
+    ) -> Result<Bound> {
+        let name: Arc<str> = format!("{} ({})", operation.name, operation.row.name).into();
+        let seen: Vec<Option<Seen>> = inputs
+            .iter()
+            .map(|value| value.and_then(|at| self.prepared.values[at].seen()))
+            .collect();
+        let layouts: Vec<Layout> = outputs.iter().map(|value| self.layout(*value)).collect();
+        let plan = operation
+            .plan(&seen, &layouts)
+            .map_err(|error| Failure::failed(format!("the node {name}: {}", error.text())))?;
+        let values = (plan.uses.iter())
+            .map(|one| {
+                let place = one.argument.0 + one.argument.1;
+                let value = match place.checked_sub(inputs.len()) {
+                    None => inputs[place].expect("a use of an input that is there"),
+                    Some(output) => outputs[output],
+                };
+                (value, one.lead.unsigned_abs())
+            })
+            .collect();
+        Ok(Bound { name, plan, values, workspace: Workspace::None })
+    }
+
+    fn step(&mut self, work: &Work, at: usize) -> Result<Bound> {
+        let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
+        let touched: Vec<ValueId> = bound.values.iter().map(|(value, _)| *value).collect();
+        touched
+            .into_iter()
+            .chain(work.outputs.iter().copied())
+            .for_each(|value| self.touch(value, at));
+        if bound.plan.workspace > 0 {
+            bound.workspace = Workspace::Life(self.lives.len());
+            self.lives.push(Life { bytes: bound.plan.workspace as u64, first: at, last: at });
+        }
+        Ok(bound)
+    }
+
+    fn initial(&mut self, work: &Work) -> Result<Bound> {
+        for value in &work.outputs {
+            let root = self.root(*value);
+            if self.homes[root] == Home::Open {
+                self.homes[root] = Home::At(Region::Fixed, self.fixed);
+                self.fixed += round(self.layout(root).bytes() as u64);
+            }
+        }
+        let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
+        if bound.plan.workspace > 0 {
+            bound.workspace = Workspace::Fixed(self.fixed);
+            self.fixed += round(bound.plan.workspace as u64);
+        }
+        Ok(bound)
+    }
+
+    /// A step that copies a value to an output.
+    fn copy(&mut self, output: usize, value: ValueId, at: usize) -> Result<Bound> {
+        let kind = "TensorMove".to_owned();
+        let node = Node { name: format!("output {output}"), kind, ..Node::default() };
+        let operation = Operation::of(&node).expect("the table has TensorMove");
+        let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
+        self.touch(value, at);
+        let writes = bound.plan.uses.iter().position(|one| one.argument.0 == 1);
+        if let Some(place) = writes {
+            // A number beyond all values stands for the output itself.
+            bound.values[place].0 = self.prepared.values.len() + output;
+        }
+        Ok(bound)
+    }
+
+    fn slice(&self, value: ValueId, lead: usize, bytes: usize, arena: &arena::Arena) -> Slice {
+        if let Some(output) = value.checked_sub(self.prepared.values.len()) {
+            return Slice { region: Region::Output(output), start: lead, bytes };
+        }
+        let (region, start) = match self.homes[self.root(value)] {
+            Home::At(region, start) => (region, start),
+            Home::Life(life) => (Region::Feature, arena.offsets[life]),
+            Home::Open | Home::Same(_) => (Region::Feature, 0),
+        };
+        Slice { region, start: start as usize + lead, bytes }
+    }
+
+    fn finish(&self, bound: Bound, arena: &arena::Arena) -> Step {
+        let uses = (bound.values.iter().zip(&bound.plan.uses))
+            .map(|((value, lead), one)| self.slice(*value, *lead, one.bytes, arena))
+            .collect();
+        let bytes = bound.plan.workspace;
+        let workspace = match bound.workspace {
+            Workspace::None => Slice { region: Region::Feature, start: 0, bytes: 0 },
+            Workspace::Life(life) => {
+                Slice { region: Region::Feature, start: arena.offsets[life] as usize, bytes }
+            }
+            Workspace::Fixed(start) => {
+                Slice { region: Region::Fixed, start: start as usize, bytes }
+            }
+        };
+        Step { name: bound.name, plan: bound.plan, uses, workspace }
+    }
+}
+
+/// Whether a node only shows its first input with other sizes.
+pub fn is_view(work: &Work, prepared: &Prepared) -> bool {
+    let Some(Some(input)) = work.inputs.first() else { return false };
+    let (from, to) = (&prepared.values[*input].desc, &prepared.values[work.outputs[0]].desc);
+    VIEWS.contains(&work.operation.row.name) && from.dtype == to.dtype
+}

@@ -1,0 +1,177 @@
+//! The sizes and types of a node's outputs, also where those of its inputs are not known.
+//!
+//! The operator table infers from sizes that are known. Where some are not, it is asked with several numbers
+//! in their place: what comes out the same each time is known, what changes is not. So every operator that
+//! infers at all infers with unknown sizes too.
+
+use super::operation::{Operation, Seen};
+use crate::failure::{Failure, Result};
+use crate::ir::{Desc, UNKNOWN};
+use cairn_ops::Error;
+use cairn_tensor::{DType, Layout};
+use std::sync::Arc;
+
+/// What is known of a value while a graph is compiled.
+#[derive(Clone, Debug)]
+pub struct Fact {
+    /// Type and sizes.
+    pub desc: Desc,
+    /// The bytes of a constant.
+    pub bytes: Option<Arc<[u8]>>,
+}
+
+impl Fact {
+    /// What the operator sees of it; `None` while sizes are unknown.
+    pub fn seen(&self) -> Option<Seen> {
+        Some(Seen { layout: self.desc.layout()?, bytes: self.bytes.clone() })
+    }
+}
+
+/// What is known of a node's outputs.
+#[derive(Debug)]
+pub enum Inferred {
+    /// All of it.
+    Known(Vec<Layout>),
+    /// Some of it; none of their values follows.
+    Partly(Vec<Desc>),
+}
+
+/// The numbers that stand in for unknown sizes.
+const SAMPLES: [i64; 7] = [2, 3, 1, 5, 7, 64, 97];
+
+/// How many outputs a node has when inference cannot tell, and their types.
+pub struct Declared<'a> {
+    /// Descriptions of the outputs in the graph; they often have a type and no sizes.
+    pub outputs: &'a [Desc],
+}
+
+/// Infers the outputs of a node. Fails on sizes that no call can have.
+pub fn infer(
+    operation: &Operation,
+    inputs: &[Option<Fact>],
+    declared: &Declared<'_>,
+) -> Result<Inferred> {
+    let seen: Option<Vec<Option<Seen>>> = (inputs.iter())
+        .map(|fact| match fact {
+            None => Some(None),
+            Some(fact) => fact.seen().map(Some),
+        })
+        .collect();
+    if let Some(seen) = seen {
+        return match operation.infer(&seen) {
+            Ok(layouts) => Ok(Inferred::Known(layouts)),
+            Err(Error::Values(_)) => Ok(Inferred::Partly(unknown(operation, inputs, declared))),
+            Err(error) => Err(conflict(operation, inputs, error.text())),
+        };
+    }
+    let sampled = sampled(operation, inputs);
+    Ok(Inferred::Partly(sampled.unwrap_or_else(|| unknown(operation, inputs, declared))))
+}
+
+fn conflict(operation: &Operation, inputs: &[Option<Fact>], text: &str) -> Failure {
+    let fed: Vec<String> = inputs
+        .iter()
+        .map(|fact| fact.as_ref().map_or("nothing".into(), |fact| fact.desc.to_string()))
+        .collect();
+    let (name, kind) = (&operation.name, operation.row.name);
+    Failure::failed(format!("the node {name} ({kind}) is fed {}: {text}", fed.join(", ")))
+}
+
+/// Nothing but types: of the graph where it has them, else of the first input.
+fn unknown(operation: &Operation, inputs: &[Option<Fact>], declared: &Declared<'_>) -> Vec<Desc> {
+    let first = inputs.iter().flatten().next().map_or(DType::Float, |fact| fact.desc.dtype);
+    let count = declared.outputs.len().max(operation.row.outputs.len());
+    (0..count)
+        .map(|at| declared.outputs.get(at).map_or(first, |desc| desc.dtype))
+        .map(|dtype| Desc::unknown(if dtype == DType::Undefined { first } else { dtype }))
+        .collect()
+}
+
+fn sampled(operation: &Operation, inputs: &[Option<Fact>]) -> Option<Vec<Desc>> {
+    let facts = || inputs.iter().flatten();
+    if facts().any(|fact| !fact.desc.has_rank()) {
+        return None;
+    }
+    let known = facts().flat_map(|fact| fact.desc.dims.iter().copied()).filter(|dim| *dim > 0);
+    let mut numbers: Vec<i64> = SAMPLES.into_iter().chain(known.take(8)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let mut found: Option<Vec<Desc>> = None;
+    let mut answers = 0;
+    for number in numbers {
+        let with = |fact: &Fact| {
+            let mut fact = fact.clone();
+            fact.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
+            fact.seen()
+        };
+        let seen: Vec<Option<Seen>> =
+            inputs.iter().map(|fact| fact.as_ref().and_then(with)).collect();
+        let Ok(layouts) = operation.infer(&seen) else { continue };
+        answers += 1;
+        let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
+        found = Some(match found {
+            None => descs,
+            Some(before) => merged(before, descs)?,
+        });
+    }
+    found.filter(|_| answers > 1)
+}
+
+/// What two answers have in common; `None` if they have not even the number of outputs.
+fn merged(a: Vec<Desc>, b: Vec<Desc>) -> Option<Vec<Desc>> {
+    if a.len() != b.len() {
+        return None;
+    }
+    let both = a.into_iter().zip(b).map(|(a, b)| {
+        if !a.has_rank() || a.dims.len() != b.dims.len() {
+            return Desc::unknown(a.dtype);
+        }
+        let dims: Vec<i64> =
+            (a.dims.iter().zip(&b.dims)).map(|(a, b)| if a == b { *a } else { UNKNOWN }).collect();
+        Desc::new(a.dtype, &dims)
+    });
+    Some(both.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Attr, Node};
+
+    fn fact(dims: &[i64]) -> Option<Fact> {
+        Some(Fact { desc: Desc::new(DType::Float, dims), bytes: None })
+    }
+
+    fn outputs(kind: &str, inputs: &[Option<Fact>], attrs: &[(&str, Attr)]) -> Vec<Vec<i64>> {
+        let attrs = attrs.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
+        let node = Node { name: "n".into(), kind: kind.into(), attrs, ..Node::default() };
+        let operation = Operation::of(&node).unwrap();
+        match infer(&operation, inputs, &Declared { outputs: &[] }).unwrap() {
+            Inferred::Known(layouts) => layouts.iter().map(|one| Desc::of(one).dims).collect(),
+            Inferred::Partly(descs) => descs.into_iter().map(|desc| desc.dims).collect(),
+        }
+    }
+
+    #[test]
+    fn unknown_sizes_pass_through() {
+        assert_eq!(outputs("Add", &[fact(&[-1, 8]), fact(&[8])], &[]), [[-1, 8]]);
+        assert_eq!(outputs("Add", &[fact(&[-1]), fact(&[8])], &[]), [[8]]);
+        assert_eq!(outputs("MatMul", &[fact(&[-1, 6]), fact(&[6, -1])], &[]), [[-1, -1]]);
+        assert_eq!(outputs("Relu", &[fact(&[3, -1, 5])], &[]), [[3, -1, 5]]);
+    }
+
+    #[test]
+    fn unknown_ranks_stay_unknown() {
+        assert_eq!(outputs("Add", &[fact(&[-2]), fact(&[8])], &[]), [[-2]]);
+    }
+
+    #[test]
+    fn a_conflict_names_the_node() {
+        let node = Node { name: "sum".into(), kind: "Add".into(), ..Node::default() };
+        let operation = Operation::of(&node).unwrap();
+        let inputs = [fact(&[3]), fact(&[4])];
+        let failure = infer(&operation, &inputs, &Declared { outputs: &[] }).unwrap_err();
+        assert!(failure.text.contains("sum (Add)"), "{}", failure.text);
+        assert!(failure.text.contains("[3]") && failure.text.contains("[4]"), "{}", failure.text);
+    }
+}

@@ -1,0 +1,321 @@
+//! Operators as a program makes them one by one, before they are nodes of a graph.
+
+use super::{Attr, Attrs, Desc, Graph, Node, NodeId, Source};
+use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// An operator that is not in a graph yet. Several may hold it; links keep what they lead to.
+pub struct Operator {
+    /// The user's name for it.
+    pub name: String,
+    /// The IR's name of the operator.
+    pub kind: String,
+    parts: Mutex<Parts>,
+}
+
+/// What an operator has so far.
+#[derive(Default)]
+pub struct Parts {
+    /// Inputs, those that were grown each for itself.
+    pub inputs: Vec<Port>,
+    /// Outputs likewise.
+    pub outputs: Vec<Port>,
+    /// How many places each dynamic input has.
+    pub dynamic_inputs: BTreeMap<String, usize>,
+    /// How many places each dynamic output has.
+    pub dynamic_outputs: BTreeMap<String, usize>,
+    /// Attributes of the IR: name, type, default.
+    pub ir_attrs: Vec<(String, String, Option<Attr>)>,
+    /// Attributes that were set.
+    pub attrs: Attrs,
+    before: Vec<Arc<Operator>>,
+}
+
+/// One input or output of an operator.
+pub struct Port {
+    /// What it is, with its name.
+    pub desc: Desc,
+    source: Option<(Arc<Operator>, usize)>,
+}
+
+impl Port {
+    /// A port of this name that nothing feeds.
+    pub fn new(name: &str) -> Port {
+        let desc = Desc { name: name.into(), ..Desc::default() };
+        Port { desc, source: None }
+    }
+}
+
+impl Operator {
+    /// An operator with nothing registered. Without a name it gets one of its own.
+    pub fn new(name: &str, kind: &str) -> Arc<Operator> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = match name.is_empty() {
+            false => name.to_owned(),
+            true => format!("{kind}_{}", NEXT.fetch_add(1, Ordering::Relaxed)),
+        };
+        let parts = Mutex::new(Rank::Graph, Parts::default());
+        Arc::new(Operator { name, kind: kind.into(), parts })
+    }
+
+    /// What it has.
+    pub fn parts(&self) -> MutexGuard<'_, Parts> {
+        self.parts.lock()
+    }
+
+    /// Makes more places of a dynamic input or output, behind those there are.
+    pub fn grow(&self, name: &str, is_output: bool, count: usize) {
+        let mut parts = self.parts();
+        let Parts { inputs, outputs, dynamic_inputs, dynamic_outputs, .. } = &mut *parts;
+        let (ports, grown) = match is_output {
+            true => (outputs, dynamic_outputs),
+            false => (inputs, dynamic_inputs),
+        };
+        let have = grown.entry(name.into()).or_insert(0);
+        ports.extend((*have..*have + count).map(|at| Port::new(&format!("{name}{at}"))));
+        *have += count;
+    }
+
+    /// Feeds an input. False if one of the places is not there, or an operator would feed itself.
+    pub fn link(self: &Arc<Operator>, input: usize, from: &Arc<Operator>, output: usize) -> bool {
+        if Arc::ptr_eq(self, from) {
+            return false;
+        }
+        let desc = from.parts().outputs.get(output).map(|port| port.desc.clone());
+        let mut parts = self.parts();
+        let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else { return false };
+        let name = std::mem::take(&mut port.desc.name);
+        port.desc = Desc { name, ..desc };
+        let before = port.source.replace((from.clone(), output));
+        drop(parts);
+        drop(before);
+        true
+    }
+
+    /// What feeds an input.
+    pub fn source(&self, input: usize) -> Option<(Arc<Operator>, usize)> {
+        self.parts().inputs.get(input)?.source.clone()
+    }
+
+    /// Runs it behind another.
+    pub fn follow(&self, before: &Arc<Operator>) {
+        self.parts().before.push(before.clone());
+    }
+
+    /// The value that was set, else the IR's default.
+    pub fn attr(&self, name: &str) -> Option<Attr> {
+        let parts = self.parts();
+        let default = || parts.ir_attrs.iter().find(|(one, ..)| one == name)?.2.clone();
+        parts.attrs.get(name).cloned().or_else(default)
+    }
+
+    /// It as a node that nothing feeds.
+    pub fn node(&self) -> Node {
+        let parts = self.parts();
+        let mut attrs: Attrs = (parts.ir_attrs.iter())
+            .filter_map(|(name, _, value)| Some((name.clone(), value.clone()?)))
+            .collect();
+        attrs.extend(parts.attrs.clone());
+        let descs = |ports: &[Port]| ports.iter().map(|port| port.desc.clone()).collect();
+        Node {
+            name: self.name.clone(),
+            kind: self.kind.clone(),
+            inputs: vec![None; parts.inputs.len()],
+            input_descs: descs(&parts.inputs),
+            output_descs: descs(&parts.outputs),
+            controls: Vec::new(),
+            attrs,
+        }
+    }
+}
+
+impl Drop for Operator {
+    /// Lets long chains go one by one, not one inside the other.
+    fn drop(&mut self) {
+        let take = |parts: &mut Parts| -> Vec<Arc<Operator>> {
+            let sources = parts.inputs.drain(..).filter_map(|port| Some(port.source?.0));
+            sources.chain(parts.before.drain(..)).collect()
+        };
+        let mut left = take(&mut self.parts());
+        while let Some(operator) = left.pop() {
+            if let Some(last) = Arc::into_inner(operator) {
+                left.extend(take(&mut last.parts()));
+            }
+        }
+    }
+}
+
+/// What a graph is made of when a program names its operators.
+#[derive(Default)]
+pub struct Plan {
+    /// What comes in, in order.
+    pub inputs: Vec<Arc<Operator>>,
+    /// What goes out: an operator and its output, or all of them.
+    pub outputs: Vec<(Arc<Operator>, Option<usize>)>,
+    /// What runs although nobody reads it.
+    pub targets: Vec<Arc<Operator>>,
+    /// What belongs to the graph besides.
+    pub others: Vec<Arc<Operator>>,
+}
+
+impl Plan {
+    /// An operator of this name that was named or that links lead to.
+    pub fn find(&self, name: &str) -> Option<Arc<Operator>> {
+        let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
+        let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
+        let mut next: Vec<Arc<Operator>> = roots.cloned().collect();
+        let mut seen = HashSet::new();
+        while let Some(operator) = next.pop() {
+            if operator.name == name {
+                return Some(operator);
+            }
+            if seen.insert(Arc::as_ptr(&operator)) {
+                let parts = operator.parts();
+                next.extend(
+                    parts.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone())),
+                );
+            }
+        }
+        None
+    }
+
+    /// Makes nodes of all operators that links lead to.
+    pub fn build(&self, name: &str) -> Graph {
+        let mut graph = Graph::new(name);
+        let mut ids: HashMap<*const Operator, NodeId> = HashMap::new();
+        let mut names: HashSet<String> = HashSet::new();
+        let mut met: Vec<Arc<Operator>> = Vec::new();
+        let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
+        let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
+        for root in roots {
+            let mut next = vec![(root.clone(), false)];
+            while let Some((operator, is_done)) = next.pop() {
+                let key = Arc::as_ptr(&operator);
+                if is_done {
+                    if !ids.contains_key(&key) {
+                        ids.insert(key, graph.add(unique(operator.node(), &mut names)));
+                        met.push(operator);
+                    }
+                    continue;
+                }
+                if ids.contains_key(&key)
+                    || next.iter().any(|(one, done)| *done && Arc::ptr_eq(one, &operator))
+                {
+                    continue;
+                }
+                let parts = operator.parts();
+                let sources: Vec<Arc<Operator>> = (parts.inputs.iter())
+                    .filter_map(|port| Some(port.source.as_ref()?.0.clone()))
+                    .chain(parts.before.iter().cloned())
+                    .collect();
+                drop(parts);
+                next.push((operator, true));
+                next.extend(sources.into_iter().rev().map(|one| (one, false)));
+            }
+        }
+        for operator in &met {
+            let parts = operator.parts();
+            let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];
+            let inputs = (parts.inputs.iter())
+                .map(|port| {
+                    port.source
+                        .as_ref()
+                        .map(|(of, output)| Source { node: id(of), output: *output })
+                })
+                .collect();
+            let controls = parts.before.iter().map(id).collect();
+            let node = graph.node_mut(id(operator)).expect("just added");
+            (node.inputs, node.controls) = (inputs, controls);
+        }
+        let id = |of: &Arc<Operator>| ids[&Arc::as_ptr(of)];
+        let mut outputs = Vec::new();
+        for (operator, output) in &self.outputs {
+            let count = operator.parts().outputs.len();
+            let all = output.map_or(0..count, |output| output..output + 1);
+            outputs.extend(all.map(|output| Source { node: id(operator), output }));
+        }
+        graph.set_outputs(outputs);
+        graph.targets = self.targets.iter().map(id).collect();
+        self.number(&mut graph, &id);
+        graph
+    }
+
+    /// Gives the inputs their places, unless each has one of its own.
+    fn number(&self, graph: &mut Graph, id: &dyn Fn(&Arc<Operator>) -> NodeId) {
+        let data = graph.inputs();
+        let index = |graph: &Graph, id: &NodeId| {
+            graph.node(*id).and_then(|node| node.attrs.get("index").and_then(Attr::int))
+        };
+        let mut given: Vec<i64> = data.iter().filter_map(|one| index(graph, one)).collect();
+        given.sort_unstable();
+        if given.iter().copied().eq(0..data.len() as i64) {
+            return;
+        }
+        let mut order: Vec<NodeId> =
+            self.inputs.iter().map(id).filter(|one| data.contains(one)).collect();
+        order.extend(data.iter().filter(|one| !self.inputs.iter().any(|input| id(input) == **one)));
+        for (at, one) in order.into_iter().enumerate() {
+            if let Some(node) = graph.node_mut(one) {
+                node.attrs.insert("index".into(), Attr::Int(at as i64));
+            }
+        }
+    }
+}
+
+fn unique(mut node: Node, names: &mut HashSet<String>) -> Node {
+    if !names.insert(node.name.clone()) {
+        let free = (1..).map(|at| format!("{}_{at}", node.name)).find(|name| !names.contains(name));
+        let free = free.expect("some number is free");
+        log::warn!("two operators are called {}: the second is node {free}", node.name);
+        names.insert(free.clone());
+        node.name = free;
+    }
+    node
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operator(name: &str, kind: &str, inputs: &[&str]) -> Arc<Operator> {
+        let made = Operator::new(name, kind);
+        made.parts().inputs = inputs.iter().map(|name| Port::new(name)).collect();
+        made.parts().outputs = vec![Port::new("y")];
+        made
+    }
+
+    #[test]
+    fn links_become_edges_and_inputs_get_places() {
+        let (a, b) = (operator("a", "Data", &[]), operator("b", "Data", &[]));
+        for data in [&a, &b] {
+            data.parts().attrs.insert("index".into(), Attr::Int(0));
+        }
+        let add = operator("add", "Add", &["x1", "x2"]);
+        assert!(add.link(0, &b, 0) && add.link(1, &a, 0));
+        assert!(!add.link(2, &a, 0) && !add.link(0, &a, 1) && !add.link(0, &add, 0));
+        let plan = Plan { inputs: vec![a, b], outputs: vec![(add, None)], ..Plan::default() };
+        let graph = plan.build("g");
+        let names: Vec<&str> =
+            graph.inputs().iter().map(|id| graph.node(*id).unwrap().name.as_str()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let add = graph.find("add").unwrap();
+        let fed: Vec<usize> =
+            graph.node(add).unwrap().inputs.iter().map(|one| one.unwrap().node).collect();
+        assert_eq!(fed, [graph.find("b").unwrap(), graph.find("a").unwrap()]);
+        assert_eq!(graph.outputs(), [Source { node: add, output: 0 }]);
+    }
+
+    #[test]
+    fn long_chains_are_built_and_dropped() {
+        let mut last = operator("x", "Data", &[]);
+        for at in 0..100_000 {
+            let next = operator(&format!("n{at}"), "Relu", &["x"]);
+            next.link(0, &last, 0);
+            last = next;
+        }
+        let plan = Plan { outputs: vec![(last, Some(0))], ..Plan::default() };
+        assert_eq!(plan.build("g").len(), 100_001);
+    }
+}

@@ -1,0 +1,483 @@
+//! One run of a dynamic graph: sizes first, then memory and a task for each node.
+//!
+//! Nodes whose inputs are known on the host and small are computed there, so that sizes never wait for the
+//! device. A size that depends on what the device computes makes the call wait for that node alone. What was
+//! planned for some sizes is kept and used again.
+
+use crate::compile::flow::Flow;
+use crate::compile::operation::{Operation, Seen};
+use crate::compile::prepare::ValueId;
+use crate::compile::program::is_view;
+use crate::failure::{Failure, Result};
+use crate::run::memory::{Class, Taking, room, workspace_room};
+use cairn_exec::{Execution, Upload};
+use cairn_ops::Error;
+use cairn_runtime::Runtime;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::task::{Body, Place, Span, Spans, Task};
+use cairn_tensor::Layout;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Values up to this size are computed and kept on the host where they can be.
+const SMALL: usize = 8 << 10;
+
+/// How many plans a graph keeps.
+const PLANS: usize = 64;
+
+/// A tensor that comes into a run.
+#[derive(Clone, Debug)]
+pub struct Given {
+    /// Its elements, one after the other.
+    pub layout: Layout,
+    /// Where it is on the device; 0 for one on the host.
+    pub address: usize,
+    /// Its bytes, if it is on the host.
+    pub host: Option<Arc<[u8]>>,
+}
+
+/// An output as the caller left it: address and bytes, or nothing.
+pub type Wanted = Option<(usize, usize)>;
+
+/// An output after a run.
+pub struct Made {
+    /// Its elements, one after the other.
+    pub layout: Layout,
+    /// Where it is.
+    pub address: usize,
+    /// Its memory, if the caller brought none.
+    pub lease: Option<Lease>,
+}
+
+/// Plans by what they were made for.
+#[derive(Default)]
+pub struct Plans(Mutex<HashMap<Key, Arc<Trace>>>);
+
+/// What a plan depends on: sizes of the inputs, and the bytes of small ones on the host.
+type Key = Vec<(Layout2, Option<Arc<[u8]>>)>;
+
+/// Type and sizes, to compare.
+type Layout2 = (i32, SmallVec<[usize; 8]>);
+
+/// What a run does, for certain sizes.
+pub struct Trace {
+    steps: Vec<Step>,
+    outputs: Vec<Layout>,
+    /// Values that were computed on the host.
+    hosted: HashMap<ValueId, Arc<[u8]>>,
+}
+
+/// One node, planned for certain sizes.
+struct Step {
+    work: usize,
+    execution: Arc<Execution>,
+    /// For each range it touches: the value's root and the bytes in front.
+    uses: SmallVec<[(ValueId, isize); 4]>,
+    /// What memory it makes: root, bytes.
+    makes: SmallVec<[(ValueId, usize); 2]>,
+}
+
+/// A run under way.
+pub struct Run<'a> {
+    /// The runtime.
+    pub runtime: &'a Runtime,
+    /// The graph.
+    pub flow: &'a Flow,
+    /// What it is called.
+    pub label: &'a str,
+    /// Where memory comes from, and the stream.
+    pub taking: Taking<'a>,
+    /// Where the constants are.
+    pub constants: usize,
+    /// What comes in.
+    pub inputs: &'a [Given],
+    /// What goes out, by output.
+    pub wanted: &'a [Wanted],
+}
+
+/// The memory of a run.
+struct Memory {
+    addresses: HashMap<ValueId, usize>,
+    leases: HashMap<ValueId, Lease>,
+}
+
+struct Planning {
+    seen: Vec<Option<Seen>>,
+    hosted: HashMap<ValueId, Arc<[u8]>>,
+    steps: Vec<Step>,
+    launched: usize,
+    repeats: bool,
+}
+
+impl Run<'_> {
+    /// Runs: everything is submitted when it returns. Outputs come in order.
+    pub fn run(&self, plans: &Plans) -> Result<Vec<Made>> {
+        let key: Key = (self.inputs.iter())
+            .map(|given| {
+                let sizes = (given.layout.dtype.number(), given.layout.dims().into());
+                (sizes, given.host.clone().filter(|bytes| bytes.len() <= SMALL))
+            })
+            .collect();
+        let kept = plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let mut memory = Memory { addresses: HashMap::new(), leases: HashMap::new() };
+        let trace = match kept {
+            Some(trace) => {
+                self.check_outputs(&trace.outputs)?;
+                self.launch(&trace.steps, &trace.hosted, &mut memory)?;
+                trace
+            }
+            None => {
+                let (trace, repeats) = self.plan(&mut memory)?;
+                let trace = Arc::new(trace);
+                if repeats {
+                    let mut plans = plans.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    if plans.len() >= PLANS {
+                        plans.clear();
+                    }
+                    plans.insert(key, trace.clone());
+                }
+                trace
+            }
+        };
+        self.outputs(&trace, &mut memory)
+    }
+
+    /// Plans all nodes, and launches them. Where a size depends on the device, what is planned is launched
+    /// first.
+    fn plan(&self, memory: &mut Memory) -> Result<(Trace, bool)> {
+        let prepared = &self.flow.prepared;
+        let mut planning = Planning {
+            seen: prepared.values.iter().map(|fact| fact.bytes.as_ref().and(fact.seen())).collect(),
+            hosted: HashMap::new(),
+            steps: Vec::new(),
+            launched: 0,
+            repeats: true,
+        };
+        for (input, given) in prepared.inputs.iter().zip(self.inputs) {
+            let bytes = given.host.clone().filter(|bytes| bytes.len() <= SMALL);
+            planning.seen[input.value] = Some(Seen { layout: given.layout, bytes });
+        }
+        for work in 0..prepared.works.len() {
+            self.plan_node(work, &mut planning, memory)?;
+        }
+        let outputs: Vec<Layout> = (prepared.outputs.iter())
+            .map(|output| planning.seen[output.value].as_ref().expect("an output of a node").layout)
+            .collect();
+        if planning.launched == 0 {
+            self.check_outputs(&outputs)?;
+        }
+        self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
+        let Planning { steps, hosted, repeats, .. } = planning;
+        Ok((Trace { steps, outputs, hosted }, repeats))
+    }
+
+    fn check_outputs(&self, layouts: &[Layout]) -> Result<()> {
+        for (at, (layout, wanted)) in layouts.iter().zip(self.wanted).enumerate() {
+            if let Some((_, have)) = wanted
+                && *have < layout.bytes()
+            {
+                let want = layout.bytes();
+                return Err(Failure::invalid(format!(
+                    "output {at} of {} is {layout}, {want} bytes; its memory has {have}",
+                    self.label
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn plan_node(&self, at: usize, planning: &mut Planning, memory: &mut Memory) -> Result<()> {
+        let prepared = &self.flow.prepared;
+        let work = &prepared.works[at];
+        let operation = &work.operation;
+        let told = |text: &str| {
+            let (name, kind) = (&operation.name, operation.row.name);
+            Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))
+        };
+        let mut inputs: Vec<Option<Seen>> = work
+            .inputs
+            .iter()
+            .map(|value| value.and_then(|at| planning.seen[at].clone()))
+            .collect();
+        let layouts = match operation.infer(&inputs) {
+            Ok(layouts) => layouts,
+            Err(Error::Values(_)) => {
+                self.fetch(at, planning, memory)?;
+                inputs = (work.inputs.iter())
+                    .map(|value| value.and_then(|at| planning.seen[at].clone()))
+                    .collect();
+                operation.infer(&inputs).map_err(|error| told(error.text()))?
+            }
+            Err(error) => return Err(told(error.text())),
+        };
+        if layouts.len() < work.outputs.len() {
+            return Err(told("fewer outputs come out than the graph says"));
+        }
+        let layouts = &layouts[..work.outputs.len()];
+        let bytes: usize = layouts.iter().map(Layout::bytes).sum();
+        if bytes <= SMALL && !operation.row.sized_by_values && self.is_hosted(operation, &inputs) {
+            let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
+            if let Some(results) = computed {
+                for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
+                    planning.seen[*value] =
+                        Some(Seen { layout: *layout, bytes: Some(bytes.clone()) });
+                    planning.hosted.insert(self.flow.roots[*value], bytes);
+                }
+                return Ok(());
+            }
+        }
+        for (value, layout) in work.outputs.iter().zip(layouts) {
+            planning.seen[*value] = Some(Seen { layout: *layout, bytes: None });
+        }
+        if is_view(work, prepared) {
+            let bytes = inputs[0].as_ref().and_then(|seen| seen.bytes.clone());
+            planning.seen[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
+            return Ok(());
+        }
+        let plan = operation.plan(&inputs, layouts).map_err(|error| told(error.text()))?;
+        let roots = &self.flow.roots;
+        let uses = (plan.uses.iter())
+            .map(|one| {
+                let place = one.argument.0 + one.argument.1;
+                let value = match place.checked_sub(inputs.len()) {
+                    None => work.inputs[place].expect("a use of an input that is there"),
+                    Some(output) => work.outputs[output],
+                };
+                (roots[value], one.lead)
+            })
+            .collect();
+        let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
+            .map(|(value, layout)| (roots[*value], layout.bytes()))
+            .collect();
+        let decided: Arc<Mutex<Vec<(usize, Vec<usize>)>>> = Arc::default();
+        let sized: Option<cairn_exec::Sized> = operation.row.sized_by_values.then(|| {
+            let (heard, inputs) = (decided.clone(), inputs.len());
+            let hear: cairn_exec::Sized = Box::new(move |(place, inner), dims: &[usize]| {
+                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+                heard.push(((place + inner).saturating_sub(inputs), dims.to_vec()));
+            });
+            hear
+        });
+        let execution = Execution::new(operation.row.name, plan, sized);
+        planning.steps.push(Step { work: at, execution, uses, makes });
+        if operation.row.sized_by_values {
+            self.settle(at, planning, memory, "its sizes depend on values")?;
+            let decided = decided.lock().unwrap_or_else(PoisonError::into_inner);
+            for (output, dims) in decided.iter() {
+                if let Some(value) = work.outputs.get(*output) {
+                    let seen = planning.seen[*value].as_mut().expect("just set");
+                    seen.layout = Layout::contiguous(seen.layout.dtype, dims);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node is computed on the host: all it is fed is known there and small.
+    fn is_hosted(&self, operation: &Operation, inputs: &[Option<Seen>]) -> bool {
+        let known = inputs
+            .iter()
+            .flatten()
+            .all(|seen| seen.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
+        (known && inputs.iter().flatten().next().is_some())
+            || matches!(operation.row.name, "Shape" | "Rank" | "Size")
+    }
+
+    /// Launches all that is planned, and waits for it.
+    fn settle(
+        &self,
+        at: usize,
+        planning: &mut Planning,
+        memory: &mut Memory,
+        why: &str,
+    ) -> Result<()> {
+        let name = &self.flow.prepared.works[at].operation.name;
+        log::info!("{} waits for its stream before node {name} goes on: {why}", self.label);
+        self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
+        planning.launched = planning.steps.len();
+        planning.repeats = false;
+        self.runtime.synchronize(self.taking.stream, None)?;
+        Ok(())
+    }
+
+    /// Brings the values of a node's small inputs to the host.
+    fn fetch(&self, at: usize, planning: &mut Planning, memory: &mut Memory) -> Result<()> {
+        self.settle(at, planning, memory, "it needs values that the device computes")?;
+        for value in self.flow.prepared.works[at].inputs.iter().flatten() {
+            let Some(seen) = &mut planning.seen[*value] else { continue };
+            if seen.bytes.is_some()
+                || seen.layout.bytes() > SMALL
+                || seen.layout.dtype.is_floating()
+            {
+                continue;
+            }
+            let address = self.address(self.flow.roots[*value], &planning.hosted, memory)?;
+            let bytes = seen.layout.bytes();
+            let extent = self.runtime.shared.memory.extent(address, bytes);
+            let extent = extent.ok_or_else(|| {
+                Failure::failed(format!("{}: no device memory at {address:#x}", self.label))
+            })?;
+            seen.bytes = Some(extent.read().into());
+        }
+        Ok(())
+    }
+
+    /// Where a value is; brings it to the device if it is on the host.
+    fn address(
+        &self,
+        root: ValueId,
+        hosted: &HashMap<ValueId, Arc<[u8]>>,
+        memory: &mut Memory,
+    ) -> Result<usize> {
+        if let Some(address) = memory.addresses.get(&root) {
+            return Ok(*address);
+        }
+        let flow = self.flow;
+        if let Some(start) = flow.constant_at.get(&root) {
+            return Ok(self.constants + *start as usize);
+        }
+        let input = flow.prepared.inputs.iter().position(|input| input.value == root);
+        let (bytes, class) = match input {
+            Some(at) => match &self.inputs[at].host {
+                None => return Ok(self.inputs[at].address),
+                Some(bytes) => (bytes.clone(), Class::HostInput),
+            },
+            None => match hosted.get(&root) {
+                Some(bytes) => (bytes.clone(), Class::Intermediate),
+                None => {
+                    return Err(Failure::failed(format!(
+                        "{}: value {root} has no memory",
+                        self.label
+                    )));
+                }
+            },
+        };
+        let lease = self.taking.take(class, None, room(bytes.len()))?;
+        let stream = self.taking.stream;
+        let place = Place::Device(stream.spec.device);
+        let to = Span { address: lease.address(), bytes: bytes.len(), place };
+        let body = Body::Kernel(Arc::new(Upload(bytes)));
+        let writes = [to].into_iter().collect();
+        stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
+        memory.addresses.insert(root, lease.address());
+        let address = lease.address();
+        memory.leases.insert(root, lease);
+        Ok(address)
+    }
+
+    fn launch(
+        &self,
+        steps: &[Step],
+        hosted: &HashMap<ValueId, Arc<[u8]>>,
+        memory: &mut Memory,
+    ) -> Result<()> {
+        for step in steps {
+            let work = &self.flow.prepared.works[step.work];
+            let (name, kind) = (&work.operation.name, work.operation.row.name);
+            let within =
+                |failure: Failure| failure.within(format!("{}, node {name} ({kind})", self.label));
+            self.launch_one(step, hosted, memory).map_err(within)?;
+            for value in &self.flow.ends[step.work] {
+                memory.addresses.remove(value);
+                if let Some(lease) = memory.leases.remove(value) {
+                    lease.give()?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn launch_one(
+        &self,
+        step: &Step,
+        hosted: &HashMap<ValueId, Arc<[u8]>>,
+        memory: &mut Memory,
+    ) -> Result<()> {
+        let operator = Some(step.execution.name);
+        for (root, bytes) in &step.makes {
+            if memory.addresses.contains_key(root) {
+                continue;
+            }
+            let output = self.flow.made_for.get(root).copied();
+            let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
+            let given = given.filter(|(address, _)| !self.is_input(*address, *bytes));
+            match given {
+                Some((address, _)) => {
+                    memory.addresses.insert(*root, address);
+                }
+                None => {
+                    let class = if output.is_some() { Class::Output } else { Class::Intermediate };
+                    let lease = self.taking.take(class, operator, room(*bytes))?;
+                    memory.addresses.insert(*root, lease.address());
+                    memory.leases.insert(*root, lease);
+                }
+            }
+        }
+        let mut addresses: SmallVec<[usize; 6]> = SmallVec::new();
+        for (root, lead) in &step.uses {
+            addresses.push(self.address(*root, hosted, memory)?.wrapping_add_signed(*lead));
+        }
+        let workspace = match step.execution.workspace() {
+            0 => None,
+            bytes => Some(self.taking.take(Class::Workspace, operator, workspace_room(bytes))?),
+        };
+        let at = workspace.as_ref().map_or(0, Lease::address);
+        step.execution.submit(self.taking.stream, &addresses, at)?;
+        if let Some(lease) = workspace {
+            lease.give()?;
+        }
+        Ok(())
+    }
+
+    /// Whether an output's memory shares bytes with an input.
+    fn is_input(&self, address: usize, bytes: usize) -> bool {
+        self.inputs.iter().any(|given| {
+            let (start, end) = (given.address, given.address + given.layout.bytes());
+            start < address + bytes && address < end && given.host.is_none()
+        })
+    }
+
+    /// Hands the outputs over; copies those that were not made where they go.
+    fn outputs(&self, trace: &Trace, memory: &mut Memory) -> Result<Vec<Made>> {
+        let mut made = Vec::new();
+        let mut copied: Vec<Lease> = Vec::new();
+        for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
+            let root = self.flow.roots[output.value];
+            let layout = trace.outputs[at];
+            let is_made_here = self.flow.made_for.get(&root) == Some(&at);
+            let wanted = self.wanted.get(at).copied().flatten();
+            let from = self.address(root, &trace.hosted, memory)?;
+            if is_made_here && (wanted.is_none() || wanted.is_some_and(|(to, _)| to == from)) {
+                let lease = match wanted {
+                    None => memory.leases.remove(&root),
+                    Some(_) => None,
+                };
+                made.push(Made { layout, address: from, lease });
+                continue;
+            }
+            let lease = match wanted {
+                Some(_) => None,
+                None => Some(self.taking.take(Class::Output, None, room(layout.bytes()))?),
+            };
+            let to = lease.as_ref().map_or_else(|| wanted.map_or(0, |(to, _)| to), Lease::address);
+            self.copy(&layout, from, to)?;
+            made.push(Made { layout, address: to, lease });
+        }
+        copied.extend(memory.leases.drain().map(|(_, lease)| lease));
+        for lease in copied {
+            lease.give()?;
+        }
+        Ok(made)
+    }
+
+    fn copy(&self, layout: &Layout, from: usize, to: usize) -> Result<()> {
+        if layout.bytes() == 0 || from == to {
+            return Ok(());
+        }
+        let place = Place::Device(self.taking.stream.spec.device);
+        let span = |address| Span { address, bytes: layout.bytes(), place };
+        self.taking.stream.submit(Task::copy("graph output", span(from), span(to)))?;
+        Ok(())
+    }
+}

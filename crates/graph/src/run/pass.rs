@@ -1,0 +1,185 @@
+//! One pass of a static graph's steps, as one task of a stream.
+
+use crate::compile::program::{Program, Region, Slice, Step};
+use cairn_exec::Workers;
+use cairn_ops::{Fault, Memory};
+use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// The memory of one pass: first bytes of the regions.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges {
+    /// Const memory.
+    pub constants: usize,
+    /// Fixed memory.
+    pub fixed: usize,
+    /// Feature memory.
+    pub feature: usize,
+    /// The inputs.
+    pub inputs: SmallVec<[usize; 8]>,
+    /// The outputs.
+    pub outputs: SmallVec<[usize; 8]>,
+}
+
+/// Which steps of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Those that need constants alone.
+    Init,
+    /// The others.
+    Steps,
+}
+
+/// Some steps of a program, ready to be submitted any number of times.
+pub struct Pass {
+    program: Arc<Program>,
+    part: Part,
+    /// What the user calls the graph.
+    label: Arc<str>,
+    /// Each region that is touched, and whether it is written.
+    regions: Vec<(Region, bool)>,
+}
+
+/// What the regions of a pass are at run time, by [`Pass::place`].
+type Cells<'a> = SmallVec<[&'a [Cell<u8>]; 16]>;
+
+impl Pass {
+    /// The steps of one part.
+    pub fn new(program: &Arc<Program>, part: Part, label: Arc<str>) -> Arc<Pass> {
+        let mut regions: Vec<(Region, bool)> = Vec::new();
+        let steps = if part == Part::Init { &program.init } else { &program.steps };
+        let mut touch = |slice: &Slice, writes: bool| {
+            if slice.bytes == 0 {
+                return;
+            }
+            match regions.iter_mut().find(|(region, _)| *region == slice.region) {
+                Some((_, written)) => *written |= writes,
+                None => regions.push((slice.region, writes)),
+            }
+        };
+        for step in steps {
+            for (slice, one) in step.uses.iter().zip(&step.plan.uses) {
+                touch(slice, one.reach.writes);
+            }
+            touch(&step.workspace, true);
+        }
+        regions.sort_unstable();
+        Arc::new(Pass { program: program.clone(), part, label, regions })
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.steps().is_empty()
+    }
+
+    fn steps(&self) -> &[Step] {
+        match self.part {
+            Part::Init => &self.program.init,
+            Part::Steps => &self.program.steps,
+        }
+    }
+
+    /// Submits the steps, on this memory.
+    pub fn submit(self: &Arc<Pass>, stream: &Arc<Stream>, ranges: &Ranges) -> Result<u64> {
+        let place = Place::Device(stream.spec.device);
+        let (mut reads, mut writes) = (Spans::new(), Spans::new());
+        for (region, is_written) in &self.regions {
+            let (address, bytes) = self.range(*region, ranges);
+            let span = Span { address, bytes, place };
+            if *is_written { writes.push(span) } else { reads.push(span) }
+        }
+        let body = Body::Kernel(self.clone());
+        stream.submit(Task { name: "graph", reads, writes, body })
+    }
+
+    fn range(&self, region: Region, ranges: &Ranges) -> (usize, usize) {
+        let program = &self.program;
+        match region {
+            Region::Const => (ranges.constants, program.const_bytes as usize),
+            Region::Fixed => (ranges.fixed, program.fixed_bytes as usize),
+            Region::Feature => (ranges.feature, program.feature_bytes as usize),
+            Region::Input(at) => (ranges.inputs[at], program.inputs[at].bytes()),
+            Region::Output(at) => (ranges.outputs[at], program.outputs[at].bytes()),
+        }
+    }
+
+    fn place(&self, region: Region) -> usize {
+        self.regions
+            .binary_search_by_key(&region, |(region, _)| *region)
+            .expect("a region of a step")
+    }
+}
+
+fn part<'a>(cells: &Cells<'a>, pass: &Pass, slice: &Slice) -> &'a [Cell<u8>] {
+    match slice.bytes {
+        0 => &[],
+        bytes => &cells[pass.place(slice.region)][slice.start..slice.start + bytes],
+    }
+}
+
+impl Kernel for Pass {
+    fn argument(&self, purpose: Use, place: usize) -> &str {
+        let wanted = purpose == Use::Overwrite;
+        let mut of_kind = self.regions.iter().filter(|(_, is_written)| *is_written == wanted);
+        match of_kind.nth(place) {
+            Some((Region::Const, _)) => "its const memory",
+            Some((Region::Fixed, _)) => "its fixed feature memory",
+            Some((Region::Feature, _)) => "its feature memory",
+            Some((Region::Input(_), _)) => "an input",
+            Some((Region::Output(_), _)) => "an output",
+            None => "memory",
+        }
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        let (mut read, mut written) = (0, 0);
+        let mut cells = Cells::new();
+        for (_, is_written) in &self.regions {
+            cells.push(if *is_written { ground.write(written) } else { ground.read(read) });
+            written += usize::from(*is_written);
+            read += usize::from(!*is_written);
+        }
+        let team = Workers(ground.scheduler());
+        let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
+        for step in self.steps() {
+            uses.clear();
+            uses.extend(step.uses.iter().map(|slice| part(&cells, self, slice)));
+            let memory = Memory {
+                uses: &uses,
+                workspace: part(&cells, self, &step.workspace),
+                team: &team,
+                sized: &|_, _| {},
+            };
+            step.plan.run(&memory).map_err(|Fault(text)| {
+                let (label, name) = (&self.label, &step.name);
+                Error::new(Code::OperatorException, format!("{label}, node {name}: {text}"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The constants of a program on their way to the device.
+pub struct Constants(pub Arc<Program>);
+
+impl Kernel for Constants {
+    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+        "its const memory"
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        let memory = ground.write(0);
+        for (start, bytes) in &self.0.constants {
+            let start = *start as usize;
+            for (to, from) in memory[start..start + bytes.len()].iter().zip(bytes.iter()) {
+                to.set(*from);
+            }
+        }
+        Ok(())
+    }
+}

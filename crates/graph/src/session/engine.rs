@@ -1,0 +1,205 @@
+//! The engine of a process and its sessions.
+
+use super::entry::{Entry, SharedGraph};
+use super::options::Options;
+use crate::failure::{Failure, Result, Status};
+use cairn_runtime::Runtime;
+use cairn_runtime::host;
+use cairn_runtime::lock::{Mutex, Rank};
+use cairn_runtime::memory::external::UserAllocator;
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::stream::Stream;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The graph engine of a process: started once, then it has sessions.
+///
+/// Any thread may call. No lock is held while a user's allocator is called.
+pub struct Engine {
+    state: Mutex<State>,
+}
+
+struct State {
+    options: Option<Options>,
+    sessions: BTreeMap<u64, Arc<Session>>,
+    next: u64,
+}
+
+impl Default for Engine {
+    fn default() -> Engine {
+        let state = State { options: None, sessions: BTreeMap::new(), next: 1 };
+        Engine { state: Mutex::new(Rank::Engine, state) }
+    }
+}
+
+impl Engine {
+    /// Starts with options for all sessions. Once it is started, nothing happens.
+    pub fn start(&self, options: Options) {
+        let mut state = self.state.lock();
+        match state.options {
+            None => state.options = Some(options),
+            Some(_) => log::warn!("GEInitialize was called before: the first options stay"),
+        }
+    }
+
+    /// Ends all sessions, on this thread.
+    pub fn stop(&self) {
+        let sessions = {
+            let mut state = self.state.lock();
+            state.options = None;
+            std::mem::take(&mut state.sessions)
+        };
+        sessions.values().for_each(|session| session.end());
+    }
+
+    /// Fails while the engine is not started.
+    pub fn started(&self) -> Result<Options> {
+        self.state.lock().options.clone().ok_or_else(|| {
+            Failure::new(
+                Status::NotInitialised,
+                "E10062: the graph engine is not initialised: call GEInitialize first",
+            )
+        })
+    }
+
+    /// A new session; its id.
+    pub fn open(&self, runtime: &'static Runtime, options: Options) -> Result<u64> {
+        let options = options.over(&self.started()?);
+        let device = match options.device()? {
+            Some(device) => device,
+            None => runtime.current_device().unwrap_or(0),
+        };
+        runtime.device(i64::from(device))?;
+        let mut state = self.state.lock();
+        let id = state.next;
+        state.next += 1;
+        let graphs = Mutex::new(Rank::Session, BTreeMap::new());
+        state.sessions.insert(id, Arc::new(Session { id, device, runtime, options, graphs }));
+        Ok(id)
+    }
+
+    /// Ends a session and its graphs, on this thread. What is queued goes on.
+    pub fn close(&self, id: u64) -> Result<()> {
+        let session = self.state.lock().sessions.remove(&id);
+        match session {
+            Some(session) => {
+                session.end();
+                Ok(())
+            }
+            None => Err(dead(id)),
+        }
+    }
+
+    /// The session of an id.
+    pub fn session(&self, id: u64) -> Result<Arc<Session>> {
+        self.started()?;
+        self.state.lock().sessions.get(&id).cloned().ok_or_else(|| dead(id))
+    }
+
+    /// Registers an allocator on a stream, for graphs of every session. The last one wins.
+    pub fn register(
+        &self,
+        session: u64,
+        handle: usize,
+        user: Option<Box<dyn UserAllocator>>,
+    ) -> Result<()> {
+        let session = self.session(session)?;
+        if handle == 0 {
+            return Err(Failure::failed("RegisterExternalAllocator: the stream is null"));
+        }
+        let Some(user) = user else {
+            return Err(Failure::failed("RegisterExternalAllocator: the allocator is null"));
+        };
+        let runtime = session.runtime;
+        let stream = runtime.handles.get::<Stream>(handle).map_err(|error| {
+            Failure::failed(format!("RegisterExternalAllocator: {}", error.text))
+        })?;
+        let wrap = |plain| runtime.shared.memory.wrap_external(plain);
+        let word = user.identity().object;
+        runtime.allocators.register(Domain::Ge, handle, &stream, word, user, wrap)?;
+        Ok(())
+    }
+
+    /// Ends what is registered on a stream, if anything is.
+    pub fn unregister(&self, session: u64, handle: usize) -> Result<()> {
+        let session = self.session(session)?;
+        if handle == 0 {
+            return Err(Failure::failed("UnregisterExternalAllocator: the stream is null"));
+        }
+        session.runtime.allocators.unregister(Domain::Ge, handle);
+        Ok(())
+    }
+}
+
+fn dead(id: u64) -> Failure {
+    Failure::failed(format!("E10062: session {id} does not exist: it was destroyed, or never made"))
+}
+
+/// A session: graphs by id, on one device.
+pub struct Session {
+    /// Its number.
+    pub id: u64,
+    /// The device its graphs run on.
+    pub device: u32,
+    /// The runtime.
+    pub runtime: &'static Runtime,
+    /// Its options, over those of the engine.
+    pub options: Options,
+    graphs: Mutex<BTreeMap<u32, Arc<Entry>>>,
+}
+
+impl Session {
+    /// Adds a graph under an id that is free.
+    pub fn add(&self, id: u32, graph: SharedGraph, options: Options) -> Result<()> {
+        if graph.lock().is_empty() {
+            return Err(Failure::failed(format!("graph {id} has no nodes")));
+        }
+        let options = options.over(&self.options);
+        let entry = Arc::new(Entry::new(self.runtime, self.device, id, graph, options));
+        let mut graphs = self.graphs.lock();
+        if graphs.contains_key(&id) {
+            return Err(Failure::new(
+                Status::AlreadyExist,
+                format!("there is a graph with the id {id} already: remove it, or take another id"),
+            ));
+        }
+        graphs.insert(id, entry);
+        Ok(())
+    }
+
+    /// Removes a graph, on this thread. What is queued goes on.
+    pub fn remove(&self, id: u32) -> Result<()> {
+        let entry = self.graphs.lock().remove(&id).ok_or_else(|| self.unknown(id))?;
+        entry.unload();
+        Ok(())
+    }
+
+    /// The graph of an id.
+    pub fn graph(&self, id: u32) -> Result<Arc<Entry>> {
+        self.graphs.lock().get(&id).cloned().ok_or_else(|| self.unknown(id))
+    }
+
+    fn unknown(&self, id: u32) -> Failure {
+        Failure::new(
+            Status::NotExist,
+            format!(
+                "E10062: session {} has no graph {id}: it was not added, or was removed",
+                self.id
+            ),
+        )
+    }
+
+    fn end(&self) {
+        let graphs = std::mem::take(&mut *self.graphs.lock());
+        graphs.values().for_each(|entry| entry.unload());
+    }
+
+    /// Runs something with the session's device current on this thread.
+    pub fn on_device<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = host::context();
+        self.runtime.set_device(i64::from(self.device))?;
+        let done = run();
+        host::set_context(before);
+        done
+    }
+}

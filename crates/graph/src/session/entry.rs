@@ -1,0 +1,417 @@
+//! One graph of a session: added, compiled, loaded; and the bases that the application set.
+
+use super::compiled::Compiled;
+use super::loaded::{Loaded, Loading};
+use super::options::Options;
+use crate::failure::{Failure, Result, Status};
+use crate::ir::{Desc, Graph};
+use cairn_runtime::Runtime;
+use cairn_runtime::host::HostThread;
+use cairn_runtime::lock::{Condvar, Mutex, MutexGuard, Rank};
+use cairn_runtime::memory::{Located, describe};
+use std::sync::Arc;
+
+/// A graph that its author may still change, shared with the session.
+pub type SharedGraph = Arc<Mutex<Graph>>;
+
+/// Memory that the application may bring itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// For constants.
+    Const,
+    /// For all feature memory.
+    Feature,
+    /// For the fixed part of it.
+    Fixed,
+    /// For the rest of it.
+    Refreshable,
+}
+
+/// The bases that were set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bases {
+    /// For constants.
+    pub constants: Option<usize>,
+    /// For all feature memory.
+    pub feature: Option<usize>,
+    /// For the fixed part; `Some(None)`: it is not to be taken apart.
+    pub fixed: Option<Option<usize>>,
+    /// For the rest.
+    pub refreshable: Option<usize>,
+}
+
+/// How a graph was run before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `RunGraph`, `RunGraphAsync`.
+    Host,
+    /// On a stream of the caller.
+    Stream,
+}
+
+/// A graph of a session.
+pub struct Entry {
+    /// The runtime.
+    pub runtime: &'static Runtime,
+    /// The device it runs on.
+    pub device: u32,
+    /// Its id.
+    pub id: u32,
+    /// What the user calls it, for texts.
+    pub label: Arc<str>,
+    /// Its options, over those of the session.
+    pub options: Options,
+    graph: SharedGraph,
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Stage {
+    busy: Option<u64>,
+    runs: usize,
+    compiled: Option<Arc<Compiled>>,
+    loaded: Option<Arc<Loaded>>,
+    bases: Bases,
+    mode: Option<Mode>,
+    removed: bool,
+}
+
+impl Entry {
+    /// A graph that was added.
+    pub fn new(
+        runtime: &'static Runtime,
+        device: u32,
+        id: u32,
+        graph: SharedGraph,
+        options: Options,
+    ) -> Entry {
+        let name = graph.lock().name.clone();
+        let label = match name.is_empty() {
+            true => format!("graph {id}").into(),
+            false => format!("graph {id} ({name})").into(),
+        };
+        let stage = Mutex::new(Rank::Stage, Stage::default());
+        Entry { runtime, device, id, label, options, graph, stage, changed: Condvar::new() }
+    }
+
+    fn fail<T>(&self, status: Status, text: &str) -> Result<T> {
+        Err(Failure::new(status, format!("{} {text}", self.label)))
+    }
+
+    /// Waits until no other thread compiles or loads the graph, and says that this one does.
+    fn occupy(&self) -> Result<Busy<'_>> {
+        let me = HostThread::current().number();
+        let mut stage = self.stage.lock();
+        loop {
+            if stage.removed {
+                return self.fail(Status::NotExist, "was removed");
+            }
+            match stage.busy {
+                None => {
+                    stage.busy = Some(me);
+                    return Ok(Busy(self));
+                }
+                Some(owner) if owner == me => {
+                    return self.fail(
+                        Status::IsRunning,
+                        "is being compiled or loaded by this very thread: an allocator cannot run it meanwhile",
+                    );
+                }
+                Some(_) => self.changed.wait(&mut stage),
+            }
+        }
+    }
+
+    /// The compiled graph.
+    pub fn compiled(&self) -> Result<Arc<Compiled>> {
+        match &self.stage.lock().compiled {
+            Some(compiled) => Ok(compiled.clone()),
+            None => self.fail(Status::NotBuilt, "is not compiled: call CompileGraph first"),
+        }
+    }
+
+    /// Compiles, unless that was done. `inputs` replaces the descriptions of the inputs, unless it is empty.
+    pub fn compile(&self, inputs: Vec<Desc>) -> Result<Arc<Compiled>> {
+        let busy = self.occupy()?;
+        if let Some(compiled) = busy.stage().compiled.clone()
+            && inputs.is_empty()
+        {
+            return Ok(compiled);
+        }
+        if busy.stage().loaded.is_some() {
+            return self
+                .fail(Status::Unsupported, "is loaded and cannot be compiled for other inputs");
+        }
+        let graph = self.graph.lock().clone();
+        let compiled = Arc::new(Compiled::new(&graph, self.label.clone(), &self.options, inputs)?);
+        busy.stage().compiled = Some(compiled.clone());
+        Ok(compiled)
+    }
+
+    /// Whether it is loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.stage.lock().loaded.is_some()
+    }
+
+    /// The loaded graph.
+    pub fn loaded(&self) -> Result<Arc<Loaded>> {
+        match &self.stage.lock().loaded {
+            Some(loaded) => Ok(loaded.clone()),
+            None => self.fail(Status::ParamInvalid, "is not loaded: call LoadGraph first"),
+        }
+    }
+
+    /// Loads what is compiled. `anew`: that it was loaded before is a failure.
+    pub fn load(&self, how: &Loading<'_>, anew: bool) -> Result<Arc<Loaded>> {
+        let busy = self.occupy()?;
+        if let Some(loaded) = busy.stage().loaded.clone() {
+            return match anew {
+                false => Ok(loaded),
+                true => self.fail(Status::Repeat, "is loaded already"),
+            };
+        }
+        let compiled = match busy.stage().compiled.clone() {
+            Some(compiled) => compiled,
+            None => return self.fail(Status::NotBuilt, "is not compiled: call CompileGraph first"),
+        };
+        let bases = busy.stage().bases;
+        let loaded = Arc::new(Loaded::new(self, &compiled, how, bases)?);
+        busy.stage().loaded = Some(loaded.clone());
+        Ok(loaded)
+    }
+
+    /// Settles how the graph is run; the other way is refused from then on.
+    pub fn claim(&self, mode: Mode) -> Result<()> {
+        let mut stage = self.stage.lock();
+        match stage.mode {
+            Some(before) if before != mode => self.fail(
+                Status::Failed,
+                match mode {
+                    Mode::Host => "E10062: was run on a stream before: RunGraph and RunGraphAsync cannot run it",
+                    Mode::Stream => "E10062: was run by RunGraph or RunGraphAsync before, and cannot run on a stream",
+                },
+            ),
+            _ => {
+                stage.mode = Some(mode);
+                Ok(())
+            }
+        }
+    }
+
+    /// Counts a run while it is submitted.
+    pub fn begin_run(&self) -> Result<Running<'_>> {
+        let mut stage = self.stage.lock();
+        if stage.removed {
+            return self.fail(Status::NotExist, "was removed");
+        }
+        stage.runs += 1;
+        Ok(Running(self))
+    }
+
+    /// The bases that are set now.
+    pub fn bases(&self) -> Bases {
+        self.stage.lock().bases
+    }
+
+    /// Gives the graph's memory back, on this thread. It cannot be used afterwards.
+    pub fn unload(&self) {
+        let loaded = {
+            let mut stage = self.stage.lock();
+            stage.removed = true;
+            stage.loaded.take()
+        };
+        self.changed.notify_all();
+        if let Some(loaded) = loaded {
+            loaded.unload();
+        }
+    }
+
+    /// Sets memory that the application brings. `type_of` is a `ge::MemoryType`, where the caller named one.
+    pub fn set_base(
+        &self,
+        base: Base,
+        type_of: Option<i32>,
+        memory: usize,
+        size: u64,
+    ) -> Result<()> {
+        let busy = self.occupy()?;
+        let stage = busy.stage();
+        if stage.runs > 0 {
+            return self.fail(Status::IsRunning, "is running");
+        }
+        let Some(compiled) = stage.compiled.clone() else {
+            return self.fail(Status::NotBuilt, "is not compiled: call CompileGraph first");
+        };
+        if !compiled.is_static() && base != Base::Fixed {
+            return self.fail(
+                Status::Failed,
+                "has sizes that are not known: only static graphs take such memory",
+            );
+        }
+        let (bases, is_loaded) = (stage.bases, stage.loaded.is_some());
+        drop(stage);
+        let set = self.check_base(base, type_of, memory, size, (&compiled, bases, is_loaded))?;
+        let loaded = busy.stage().loaded.clone();
+        busy.stage().bases = set;
+        if let Some(loaded) = loaded {
+            loaded.rebase(&set);
+        }
+        Ok(())
+    }
+
+    fn check_base(
+        &self,
+        base: Base,
+        type_of: Option<i32>,
+        memory: usize,
+        size: u64,
+        (compiled, bases, is_loaded): (&Compiled, Bases, bool),
+    ) -> Result<Bases> {
+        let mut set = bases;
+        match base {
+            Base::Const => {
+                if is_loaded {
+                    return self
+                        .fail(Status::Unsupported, "is loaded: const memory is set before that");
+                }
+                if bases.constants.is_some() {
+                    return self.fail(Status::Repeat, "has const memory that was set before");
+                }
+                self.enough(memory, size, compiled.const_size(), "const")?;
+                set.constants = Some(memory);
+            }
+            Base::Feature => {
+                if bases.fixed.is_some() {
+                    return self
+                        .fail(Status::Unsupported, "has fixed feature memory that was set before");
+                }
+                if bases.refreshable.is_some() {
+                    return self.fail(
+                        Status::Unsupported,
+                        "has refreshable feature memory that was set before",
+                    );
+                }
+                self.moves(compiled, is_loaded, bases.feature.is_some())?;
+                self.enough(memory, size, compiled.feature_size(), "feature")?;
+                set.feature = Some(memory);
+            }
+            Base::Refreshable => {
+                if bases.feature.is_some() {
+                    return self
+                        .fail(Status::Unsupported, "has feature memory that was set before");
+                }
+                self.moves(compiled, is_loaded, bases.refreshable.is_some())?;
+                self.enough(memory, size, compiled.refreshable_size(), "refreshable feature")?;
+                set.refreshable = Some(memory);
+            }
+            Base::Fixed => return self.fixed(type_of, memory, size, (compiled, bases, is_loaded)),
+        }
+        Ok(set)
+    }
+
+    fn fixed(
+        &self,
+        type_of: Option<i32>,
+        memory: usize,
+        size: u64,
+        (compiled, bases, is_loaded): (&Compiled, Bases, bool),
+    ) -> Result<Bases> {
+        let mut set = bases;
+        let kind = type_of.unwrap_or(0);
+        if !(0..=1).contains(&kind) {
+            let text = format!("takes no memory of type {kind}: 0 is default, 1 is P2P");
+            return self.fail(Status::ParamInvalid, &text);
+        }
+        if (memory == 0) != (size == 0) {
+            let text = format!("is given {size} bytes of fixed feature memory at {memory:#x}");
+            return self.fail(Status::ParamInvalid, &text);
+        }
+        if memory == 0 && kind == 1 {
+            return self.fail(Status::ParamInvalid, "takes no null P2P memory");
+        }
+        if bases.feature.is_some() {
+            return self.fail(Status::Unsupported, "has feature memory that was set before");
+        }
+        if bases.fixed.is_some() {
+            return self.fail(Status::Repeat, "has fixed feature memory that was set before");
+        }
+        if kind == 1 || (compiled.fixed_bytes() == 0 && memory != 0) {
+            log::warn!("{} has no such fixed feature memory: what was set is not used", self.label);
+            if kind == 0 {
+                set.fixed = Some(Some(memory));
+            }
+            return Ok(set);
+        }
+        if is_loaded {
+            return self
+                .fail(Status::Unsupported, "is loaded: fixed feature memory is set before that");
+        }
+        if memory == 0 {
+            set.fixed = Some(None);
+            return Ok(set);
+        }
+        self.enough(memory, size, compiled.fixed_bytes(), "fixed feature")?;
+        set.fixed = Some(Some(memory));
+        Ok(set)
+    }
+
+    /// Fails where feature memory cannot be set (again).
+    fn moves(&self, compiled: &Compiled, is_loaded: bool, is_set: bool) -> Result<()> {
+        match (compiled.is_refreshable, is_loaded, is_set) {
+            (true, ..) | (false, false, false) => Ok(()),
+            (false, true, _) => self.fail(
+                Status::Failed,
+                "is loaded, and its feature memory stays where it is (ge.featureBaseRefreshable is not 1)",
+            ),
+            (false, false, true) => self.fail(Status::Repeat, "has feature memory that was set before"),
+        }
+    }
+
+    fn enough(&self, memory: usize, have: u64, want: u64, what: &str) -> Result<()> {
+        if memory == 0 {
+            return self
+                .fail(Status::ParamInvalid, &format!("is given null for its {what} memory"));
+        }
+        if have < want {
+            let text = format!("wants {want} bytes of {what} memory, and is given {have}");
+            return self.fail(Status::ParamInvalid, &text);
+        }
+        match self.runtime.shared.memory.locate(memory) {
+            Located::Device(device, Some(_)) if device == self.device => Ok(()),
+            located => {
+                let text = format!(
+                    "is given {what} memory that is {}, not memory of device {}",
+                    describe(memory, &located),
+                    self.device
+                );
+                self.fail(Status::ParamInvalid, &text)
+            }
+        }
+    }
+}
+
+/// Says that a thread compiles or loads a graph.
+struct Busy<'a>(&'a Entry);
+
+impl Busy<'_> {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.stage.lock()
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.stage.lock().busy = None;
+        self.0.changed.notify_all();
+    }
+}
+
+/// A run while it is submitted.
+pub struct Running<'a>(&'a Entry);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.stage.lock().runs -= 1;
+    }
+}

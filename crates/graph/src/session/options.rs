@@ -1,0 +1,155 @@
+//! Options: of the engine, a session, a graph or a load, the nearer before the farther.
+
+use crate::failure::{Failure, Result};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Options by key. Unknown keys are kept and mean nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options(pub BTreeMap<String, String>);
+
+/// The device of a session.
+const DEVICE: [&str; 2] = ["ge.session_device_id", "ge.exec.deviceId"];
+const HOST_INPUTS: &str = "ge.exec.hostInputIndexes";
+const FROZEN_INPUTS: &str = "ge.exec.frozenInputIndexes";
+const REFRESHABLE: &str = "ge.featureBaseRefreshable";
+const REUSE: &str = "ge.exec.outputReuseInputMemIndexes";
+const STATIC_POLICY: &str = "ge.exec.staticMemoryPolicy";
+const FOLDING: &str = "ge.oo.constantFolding";
+
+impl Options {
+    /// From keys and values; an empty key is an error.
+    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Options> {
+        let options: BTreeMap<String, String> = pairs.into_iter().collect();
+        match options.get("") {
+            None => Ok(Options(options)),
+            Some(value) => Err(Failure::invalid(format!(
+                "E10059: an option with the value '{value}' has no key"
+            ))),
+        }
+    }
+
+    /// These, and those of `farther` that are not among them.
+    pub fn over(&self, farther: &Options) -> Options {
+        let mut all = farther.clone();
+        all.0.extend(self.0.clone());
+        all
+    }
+
+    fn text(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
+    /// The device that is asked for.
+    pub fn device(&self) -> Result<Option<u32>> {
+        for key in DEVICE {
+            match self.text(key) {
+                None | Some("-1") => {}
+                Some(text) => return number(key, text).map(Some),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Inputs that may lie on the host.
+    pub fn host_inputs(&self, inputs: usize) -> Result<BTreeSet<usize>> {
+        let mut found = BTreeSet::new();
+        for text in self.text(HOST_INPUTS).unwrap_or("").split(';').filter(|text| !text.is_empty())
+        {
+            found.insert(place(HOST_INPUTS, text, inputs)?);
+        }
+        Ok(found)
+    }
+
+    /// Inputs that stay where they are, with the address where it is given.
+    pub fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
+        let mut found = BTreeMap::new();
+        for text in
+            self.text(FROZEN_INPUTS).unwrap_or("").split(';').filter(|text| !text.is_empty())
+        {
+            let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+            let (at, address) = match parts[..] {
+                [at] => (at, None),
+                [at, address, _length] => (at, Some(number(FROZEN_INPUTS, address)?)),
+                _ => {
+                    return Err(Failure::invalid(format!(
+                        "{FROZEN_INPUTS}={text}: it takes places, or place,address,length, between semicolons"
+                    )));
+                }
+            };
+            found.insert(place(FROZEN_INPUTS, at, inputs)?, address);
+        }
+        Ok(found)
+    }
+
+    /// Whether feature memory may change from run to run.
+    pub fn is_refreshable(&self) -> bool {
+        self.text(REFRESHABLE) == Some("1")
+    }
+
+    /// Whether fixed feature memory is apart from the rest.
+    pub fn keeps_fixed_apart(&self) -> bool {
+        self.is_refreshable() || matches!(self.text(STATIC_POLICY), Some("1" | "2" | "4"))
+    }
+
+    /// Pairs of an input and an output that are one memory.
+    pub fn reuse(&self, inputs: usize, outputs: usize) -> Result<Vec<(usize, usize)>> {
+        let mut found = Vec::new();
+        for text in self.text(REUSE).unwrap_or("").split('|').filter(|text| !text.is_empty()) {
+            let Some((input, output)) = text.split_once(',') else {
+                return Err(Failure::invalid(format!(
+                    "{REUSE}={text}: it takes input,output between bars"
+                )));
+            };
+            found.push((place(REUSE, input, inputs)?, place(REUSE, output, outputs)?));
+        }
+        Ok(found)
+    }
+
+    /// Whether nodes that depend on constants alone are computed beforehand.
+    pub fn folds(&self) -> bool {
+        !matches!(self.text(FOLDING), Some("false" | "0"))
+    }
+}
+
+fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T> {
+    let text = text.trim();
+    text.parse().map_err(|_| Failure::invalid(format!("{key}={text}: that is no number it takes")))
+}
+
+fn place(key: &str, text: &str, count: usize) -> Result<usize> {
+    let at: usize = number(key, text)?;
+    match at < count {
+        true => Ok(at),
+        false => {
+            Err(Failure::invalid(format!("{key} names {at}; there are {count}, counted from 0")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(key: &str, value: &str) -> Options {
+        Options::new([(key.into(), value.into())]).unwrap()
+    }
+
+    #[test]
+    fn indexes_are_read_and_checked() {
+        assert_eq!(one(HOST_INPUTS, "0;2").host_inputs(3).unwrap(), BTreeSet::from([0, 2]));
+        assert!(one(HOST_INPUTS, "3").host_inputs(3).unwrap_err().text.contains("names 3"));
+        assert!(one(HOST_INPUTS, "x").host_inputs(3).unwrap_err().text.contains("=x"));
+        let frozen = one(FROZEN_INPUTS, "0;1,4096,16").frozen_inputs(2).unwrap();
+        assert_eq!(frozen, BTreeMap::from([(0, None), (1, Some(4096))]));
+        assert!(one(FROZEN_INPUTS, "1,2").frozen_inputs(2).is_err());
+        assert_eq!(one(REUSE, "0,1|1,0").reuse(2, 2).unwrap(), [(0, 1), (1, 0)]);
+        assert!(one(REUSE, "0,2").reuse(2, 2).is_err());
+    }
+
+    #[test]
+    fn nearer_options_win_and_keys_are_not_empty() {
+        let near = one("a", "1").over(&one("a", "0"));
+        assert_eq!(near, one("a", "1"));
+        assert!(Options::new([(String::new(), "v".into())]).is_err());
+    }
+}

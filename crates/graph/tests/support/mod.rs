@@ -1,0 +1,300 @@
+//! An engine on a small runtime, graphs in a few words, and a pool that counts.
+
+#![allow(dead_code)]
+
+use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
+use cairn_graph::session::{Engine, How, Options, Out, RunTensor, Session};
+use cairn_graph::{Class, Failure, reason};
+use cairn_runtime::Runtime;
+use cairn_runtime::config::Config;
+use cairn_runtime::lock::{Mutex as Ranked, Rank};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::stream::Stream;
+use cairn_tensor::DType;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// A runtime with one device, and an engine with one session.
+pub struct World {
+    pub runtime: &'static Runtime,
+    pub engine: Engine,
+    pub id: u64,
+    pub session: Arc<Session>,
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(&[])
+    }
+
+    pub fn with(options: &[(&str, &str)]) -> World {
+        let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
+        config.device_memory = 256 << 20;
+        config.workers = 2;
+        let runtime: &'static Runtime = Box::leak(Box::new(Runtime::start(config).unwrap()));
+        runtime.set_device(0).unwrap();
+        let engine = Engine::default();
+        engine.start(Options::default());
+        let id = engine.open(runtime, self::options(options)).unwrap();
+        let session = engine.session(id).unwrap();
+        World { runtime, engine, id, session }
+    }
+
+    pub fn stream(&self) -> usize {
+        self.runtime.create_stream(0, 0).unwrap()
+    }
+
+    pub fn sync(&self, handle: usize) -> Result<(), cairn_runtime::error::Error> {
+        let stream = self.runtime.handles.get::<Stream>(handle).unwrap();
+        self.runtime.synchronize(&stream, None)
+    }
+
+    pub fn add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) {
+        self.try_add(id, graph, options).unwrap();
+    }
+
+    pub fn try_add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) -> Result<(), Failure> {
+        self.session.add(id, Arc::new(Ranked::new(Rank::Graph, graph)), self::options(options))
+    }
+
+    /// Device memory with these numbers in it.
+    pub fn floats(&self, values: &[f32]) -> usize {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let address = self.room(bytes.len().max(1));
+        self.runtime.shared.memory.extent(address, bytes.len()).unwrap().write(&bytes);
+        address
+    }
+
+    pub fn room(&self, bytes: usize) -> usize {
+        self.runtime.shared.memory.allocate(0, Ask::bytes(bytes as u64)).unwrap()
+    }
+
+    pub fn read(&self, address: usize, count: usize) -> Vec<f32> {
+        let bytes = self.runtime.shared.memory.extent(address, count * 4).unwrap().read();
+        bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
+    }
+
+    pub fn run(
+        &self,
+        id: u32,
+        how: How,
+        stream: usize,
+        inputs: &[RunTensor],
+        outputs: &[RunTensor],
+    ) -> Result<Vec<Out>, Failure> {
+        self.session.run(id, how, stream, inputs, outputs)
+    }
+
+    pub fn register(&self, stream: usize, pool: &Pool) {
+        self.engine.register(self.id, stream, Some(Box::new(pool.clone()))).unwrap();
+    }
+}
+
+pub fn options(pairs: &[(&str, &str)]) -> Options {
+    Options::new(pairs.iter().map(|(key, value)| ((*key).into(), (*value).into()))).unwrap()
+}
+
+/// A tensor on the device.
+pub fn device(address: usize, dims: &[i64]) -> RunTensor {
+    let count: i64 = dims.iter().product();
+    RunTensor {
+        address,
+        bytes: count as usize * 4,
+        dtype: Some(DType::Float),
+        dims: Some(dims.to_vec()),
+        host: None,
+        says_host: false,
+    }
+}
+
+/// A tensor on the host.
+pub fn host(values: &[f32], dims: &[i64]) -> RunTensor {
+    let bytes: Arc<[u8]> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    RunTensor {
+        address: bytes.as_ptr() as usize,
+        bytes: bytes.len(),
+        dtype: Some(DType::Float),
+        dims: Some(dims.to_vec()),
+        host: Some(bytes),
+        says_host: true,
+    }
+}
+
+/// An output without memory.
+pub fn empty() -> RunTensor {
+    RunTensor { address: 0, bytes: 0, dtype: None, dims: None, host: None, says_host: false }
+}
+
+/// Makes graphs node by node.
+pub struct Maker(pub Graph);
+
+impl Maker {
+    pub fn new(name: &str) -> Maker {
+        Maker(Graph::new(name))
+    }
+
+    pub fn data(&mut self, dims: &[i64]) -> Source {
+        let index = self.0.inputs().len();
+        let desc = Desc::new(DType::Float, dims);
+        let node = Node {
+            name: format!("data{index}"),
+            kind: "Data".into(),
+            inputs: vec![None],
+            input_descs: vec![desc.clone()],
+            output_descs: vec![desc],
+            attrs: [("index".to_owned(), Attr::Int(index as i64))].into(),
+            ..Node::default()
+        };
+        Source { node: self.0.add(node), output: 0 }
+    }
+
+    pub fn constant(&mut self, dtype: DType, dims: &[i64], bytes: &[u8]) -> Source {
+        let desc = Desc::new(dtype, dims);
+        let value = Attr::Tensor(Constant { desc: desc.clone(), bytes: bytes.into() });
+        let node = Node {
+            name: format!("const{}", self.0.len()),
+            kind: "Const".into(),
+            output_descs: vec![desc],
+            attrs: [("value".to_owned(), value)].into(),
+            ..Node::default()
+        };
+        Source { node: self.0.add(node), output: 0 }
+    }
+
+    pub fn floats(&mut self, dims: &[i64], values: &[f32]) -> Source {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Float, dims, &bytes)
+    }
+
+    pub fn ints(&mut self, values: &[i64]) -> Source {
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.constant(DType::Int64, &[values.len() as i64], &bytes)
+    }
+
+    pub fn node(&mut self, kind: &str, inputs: &[Source]) -> Source {
+        self.node_with(kind, inputs, &[])
+    }
+
+    pub fn node_with(&mut self, kind: &str, inputs: &[Source], attrs: &[(&str, Attr)]) -> Source {
+        let node = Node {
+            name: format!("{}{}", kind.to_lowercase(), self.0.len()),
+            kind: kind.into(),
+            inputs: inputs.iter().map(|one| Some(*one)).collect(),
+            input_descs: vec![Desc::default(); inputs.len()],
+            output_descs: vec![Desc::default()],
+            attrs: attrs.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            ..Node::default()
+        };
+        Source { node: self.0.add(node), output: 0 }
+    }
+
+    pub fn outputs(mut self, outputs: &[Source]) -> Graph {
+        self.0.set_outputs(outputs.to_vec());
+        self.0
+    }
+}
+
+/// A pool over device memory that counts what goes through it, and fails when told.
+#[derive(Clone)]
+pub struct Pool(Arc<Counts>);
+
+struct Counts {
+    runtime: &'static Runtime,
+    malloc: AtomicUsize,
+    advise: AtomicUsize,
+    free: AtomicUsize,
+    /// The number of the call that fails, counted from 1; 0 for none.
+    fails_at: AtomicUsize,
+    live: Mutex<BTreeMap<usize, usize>>,
+    classes: Mutex<BTreeMap<Class, usize>>,
+}
+
+impl Pool {
+    pub fn new(world: &World) -> Pool {
+        Pool(Arc::new(Counts {
+            runtime: world.runtime,
+            malloc: AtomicUsize::new(0),
+            advise: AtomicUsize::new(0),
+            free: AtomicUsize::new(0),
+            fails_at: AtomicUsize::new(0),
+            live: Mutex::default(),
+            classes: Mutex::default(),
+        }))
+    }
+
+    pub fn mallocs(&self) -> usize {
+        self.0.malloc.load(Ordering::Relaxed)
+    }
+
+    pub fn advises(&self) -> usize {
+        self.0.advise.load(Ordering::Relaxed)
+    }
+
+    pub fn frees(&self) -> usize {
+        self.0.free.load(Ordering::Relaxed)
+    }
+
+    pub fn live(&self) -> usize {
+        self.0.live.lock().unwrap().len()
+    }
+
+    pub fn holds(&self, address: usize) -> bool {
+        let live = self.0.live.lock().unwrap();
+        live.range(..=address).next_back().is_some_and(|(start, bytes)| address < start + bytes)
+    }
+
+    pub fn taken_for(&self, class: Class) -> usize {
+        self.0.classes.lock().unwrap().get(&class).copied().unwrap_or(0)
+    }
+
+    /// Lets the n-th allocation from now on fail; 0 lets all succeed.
+    pub fn fail_at(&self, n: usize) {
+        let now = self.mallocs() + self.advises();
+        self.0.fails_at.store(if n == 0 { 0 } else { now + n }, Ordering::Relaxed);
+    }
+
+    fn give(&self, bytes: usize) -> usize {
+        let class = reason().expect("a reason for every block").class;
+        *self.0.classes.lock().unwrap().entry(class).or_default() += 1;
+        let at = self.mallocs() + self.advises();
+        if at == self.0.fails_at.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let address = self.0.runtime.shared.memory.allocate(0, Ask::bytes(bytes as u64)).unwrap();
+        self.0.live.lock().unwrap().insert(address, bytes);
+        address
+    }
+}
+
+impl UserAllocator for Pool {
+    fn identity(&self) -> Identity {
+        Identity { object: Arc::as_ptr(&self.0) as usize, functions: [0; 4] }
+    }
+
+    fn takes_advice(&self) -> bool {
+        true
+    }
+
+    fn call(&self, request: Request, _left: &dyn Fn()) -> Result<usize, Thrown> {
+        Ok(match request {
+            Request::Alloc(bytes) => {
+                self.0.malloc.fetch_add(1, Ordering::Relaxed);
+                self.give(bytes)
+            }
+            Request::Advise(bytes, _) => {
+                self.0.advise.fetch_add(1, Ordering::Relaxed);
+                self.give(bytes)
+            }
+            Request::Address(block) => block,
+            Request::Free(block) => {
+                self.0.free.fetch_add(1, Ordering::Relaxed);
+                let gone = self.0.live.lock().unwrap().remove(&block);
+                assert!(gone.is_some(), "a block came back that is not out");
+                self.0.runtime.shared.memory.free(block).unwrap();
+                0
+            }
+        })
+    }
+}
