@@ -80,6 +80,7 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
     let headers = abi::Headers::read(root)?;
     let files = [
         ("crates/ascendcl/src/abi.rs", headers.rust()?),
+        ("crates/ascendcl/src/ge/abi.rs", abi::Headers::bridge(root)?.types("cpp/bridge.h")?),
         (VALUES, golden::extended(root, VALUES, &golden::values(&headers.items))?),
         (SIZES, golden::extended(root, SIZES, &golden::sizes(&headers.items))?),
     ];

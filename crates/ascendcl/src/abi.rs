@@ -1611,6 +1611,54 @@ impl Default for CairnProbe {
         }
     }
 }
+///< constants, while a graph is loaded
+pub const CAIRN_CLASS_CONST: cairnAllocationClass = 1;
+///< intermediates and workspaces of a static graph
+pub const CAIRN_CLASS_FEATURE: cairnAllocationClass = 2;
+///< what a static graph computes once, when it is loaded
+pub const CAIRN_CLASS_FIXED: cairnAllocationClass = 3;
+///< an intermediate of a dynamic graph
+pub const CAIRN_CLASS_INTERMEDIATE: cairnAllocationClass = 4;
+///< scratch memory of one operator
+pub const CAIRN_CLASS_WORKSPACE: cairnAllocationClass = 5;
+///< an output that the caller left empty
+pub const CAIRN_CLASS_OUTPUT: cairnAllocationClass = 6;
+///< the copy of an input that lies on the host
+pub const CAIRN_CLASS_HOST_INPUT: cairnAllocationClass = 7;
+/// What memory is for.
+pub type cairnAllocationClass = u32;
+/// Why memory is asked for.
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct cairnAllocationReason {
+    ///< what it is for
+    pub memoryClass: cairnAllocationClass,
+    ///< the graph's id in its session
+    pub graphId: u32,
+    ///< the operator, where it is for one; else null. Lives for ever
+    pub operatorName: *const core::ffi::c_char,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of cairnAllocationReason"][::core::mem::size_of::<cairnAllocationReason>() - 16usize];
+    ["Alignment of cairnAllocationReason"]
+        [::core::mem::align_of::<cairnAllocationReason>() - 8usize];
+    ["Offset of field: cairnAllocationReason::memoryClass"]
+        [::core::mem::offset_of!(cairnAllocationReason, memoryClass) - 0usize];
+    ["Offset of field: cairnAllocationReason::graphId"]
+        [::core::mem::offset_of!(cairnAllocationReason, graphId) - 4usize];
+    ["Offset of field: cairnAllocationReason::operatorName"]
+        [::core::mem::offset_of!(cairnAllocationReason, operatorName) - 8usize];
+};
+impl Default for cairnAllocationReason {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
 /// The type of every function. An export is pinned to its own with
 /// `const _: abi::signature::aclrtMalloc = aclrtMalloc;`.
 pub mod signature {
@@ -2778,6 +2826,9 @@ pub mod signature {
         pkgName: *mut core::ffi::c_char,
         versionStr: *mut core::ffi::c_char,
     ) -> aclError;
+    /// Fills `reason` and gives true inside a call that the graph engine makes for memory; else gives false.
+    pub type cairnGetAllocationReason =
+        unsafe extern "C" fn(reason: *mut cairnAllocationReason) -> bool;
     /** Runs a probe on a stream, with the allocator that is registered on it, else with memory of the
     device. When a block cannot be had, those that were taken go back and nothing is queued.*/
     pub type cairnProbeExecute =
@@ -3052,12 +3103,13 @@ pub enum Entry {
     aclsysGetCANNVersion,
     aclsysGetVersionNum,
     aclsysGetVersionStr,
+    cairnGetAllocationReason,
     cairnProbeExecute,
     cairnProbeGiveBack,
 }
 impl Entry {
     /// The number of functions.
-    pub const COUNT: usize = 265usize;
+    pub const COUNT: usize = 266usize;
     /// Their names, at the index of their entry.
     pub const NAMES: [&'static str; Self::COUNT] = [
         "AclSetDynamicInputTensorAddr",
@@ -3323,6 +3375,7 @@ impl Entry {
         "aclsysGetCANNVersion",
         "aclsysGetVersionNum",
         "aclsysGetVersionStr",
+        "cairnGetAllocationReason",
         "cairnProbeExecute",
         "cairnProbeGiveBack",
     ];

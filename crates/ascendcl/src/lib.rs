@@ -26,6 +26,7 @@ mod copies;
 mod data_buffer;
 mod device;
 mod event;
+mod ge;
 mod hccl;
 mod host_func;
 mod init;

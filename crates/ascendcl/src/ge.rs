@@ -1,0 +1,26 @@
+//! The private C interface under the C++ classes of the graph engine (`cpp/bridge.h`).
+//!
+//! A file per group of functions; `door` says how a call enters and leaves; `abi` is generated from the
+//! header and pins every definition to its declaration.
+
+#[allow(
+    non_camel_case_types,
+    non_upper_case_globals,
+    non_snake_case,
+    dead_code,
+    missing_docs,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
+mod abi;
+mod allocator;
+mod door;
+mod engine;
+mod graph;
+mod node;
+mod operator;
+mod queue;
+mod reason;
+mod run;
+mod summary;
+mod value;

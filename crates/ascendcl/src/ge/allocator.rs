@@ -1,0 +1,88 @@
+//! Allocators that derive from `ge::Allocator`.
+
+use super::abi::*;
+use super::door::{engine, status};
+use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use std::ffi::{CStr, c_char, c_void};
+
+/// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
+struct GeAllocator(CairnAllocator);
+
+// SAFETY: the C++ side vouches that its functions may be called on any thread, one at a time.
+unsafe impl Send for GeAllocator {}
+// SAFETY: likewise; the turnstile of the allocator lets one thread in at a time.
+unsafe impl Sync for GeAllocator {}
+
+impl Drop for GeAllocator {
+    fn drop(&mut self) {
+        if let Some(drop) = self.0.drop {
+            // SAFETY: the owner is released once, here.
+            unsafe { drop(self.0.owner) };
+        }
+    }
+}
+
+impl UserAllocator for GeAllocator {
+    fn identity(&self) -> Identity {
+        Identity { object: self.0.object as usize, functions: [0; 4] }
+    }
+
+    fn takes_advice(&self) -> bool {
+        true
+    }
+
+    fn call(&self, request: Request, left: &dyn Fn()) -> Result<usize, Thrown> {
+        unsafe extern "C" fn forward(context: *const c_void) {
+            // SAFETY: the context is the reference below, on a frame that is still there.
+            (unsafe { &*context.cast::<&dyn Fn()>() })();
+        }
+        let mut said = [0 as c_char; 256];
+        let guard = CairnGuard {
+            left: Some(forward),
+            context: std::ptr::from_ref(&left).cast(),
+            said: said.as_mut_ptr(),
+            room: said.len(),
+        };
+        let object = self.0.object;
+        let mut given = std::ptr::null_mut();
+        // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
+        let fine = unsafe {
+            match request {
+                Request::Alloc(bytes) => {
+                    self.0.alloc.map(|call| call(object, bytes, &mut given, &guard))
+                }
+                Request::Advise(bytes, near) => {
+                    let near = near as *mut c_void;
+                    self.0.advise.map(|call| call(object, bytes, near, &mut given, &guard))
+                }
+                Request::Address(block) => {
+                    self.0.address.map(|call| call(block as *mut c_void, &mut given, &guard))
+                }
+                Request::Free(block) => {
+                    self.0.free.map(|call| call(object, block as *mut c_void, &guard))
+                }
+            }
+        };
+        if fine == Some(true) {
+            return Ok(given as usize);
+        }
+        // SAFETY: the C++ side ends what it writes with a NUL, and nothing written is an empty text.
+        let text = unsafe { CStr::from_ptr(said.as_ptr()) };
+        Err(Thrown(text.to_string_lossy().into_owned()))
+    }
+}
+
+status! {
+    /// Registers an allocator on a stream.
+    fn CairnSessionRegister(session: u64, stream: *const c_void, allocator: *const CairnAllocator) {
+        // SAFETY: the caller passes null or an allocator whose owner passes to us.
+        let user = unsafe { allocator.as_ref() }.map(|one| Box::new(GeAllocator(*one)));
+        let user = user.filter(|user| !user.0.object.is_null());
+        engine().register(session, stream as usize, user.map(|user| user as Box<dyn UserAllocator>))
+    }
+
+    /// Ends what is registered on a stream.
+    fn CairnSessionUnregister(session: u64, stream: *const c_void) {
+        engine().unregister(session, stream as usize)
+    }
+}

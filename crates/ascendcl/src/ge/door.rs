@@ -1,0 +1,190 @@
+//! How a call of the C++ classes enters and leaves: guarded against panics and forks, its error text kept.
+
+use super::abi::{CairnSeeText, CairnText};
+use cairn_graph::session::Engine;
+use cairn_graph::{Failure, Result, Status};
+use cairn_runtime::Runtime;
+use cairn_runtime::host::HostThread;
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+/// Defines functions that return a status. The body gives `Result<()>`.
+macro_rules! status {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::ge::abi::CairnStatus {
+            $crate::ge::door::answer(|| -> cairn_graph::Result<()> { $body })
+        }
+        const _: $crate::ge::abi::signature::$name = $name;
+    )*};
+}
+
+/// Defines functions that return a value. The body gives `Result<T>`; a failure leaves its text and returns
+/// the value after `else`.
+macro_rules! plain {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty, else $failed:expr,)? $body:block)*) => {$(
+        $(#[$meta])*
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
+            $crate::ge::door::value(|| -> cairn_graph::Result<_> { $body }, || { $($failed)? })
+        }
+        const _: $crate::ge::abi::signature::$name = $name;
+    )*};
+}
+
+pub(crate) use {plain, status};
+
+/// Texts of failures or warnings by thread, until they are read.
+type Texts = Mutex<BTreeMap<u64, Vec<String>>>;
+
+static ERRORS: Texts = Mutex::new(BTreeMap::new());
+static WARNINGS: Texts = Mutex::new(BTreeMap::new());
+
+/// How many texts are kept for a thread; then the oldest goes.
+const KEPT: usize = 16;
+
+/// The graph engine of this process.
+pub fn engine() -> &'static Engine {
+    static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
+    &ENGINE
+}
+
+/// The runtime of this process.
+pub fn runtime() -> Result<&'static Runtime> {
+    Ok(crate::process::runtime()?)
+}
+
+fn keep(texts: &Texts, text: String) {
+    let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+    let mine = texts.entry(HostThread::current().number()).or_default();
+    if mine.len() == KEPT {
+        mine.remove(0);
+    }
+    mine.push(text);
+}
+
+/// Keeps the text of a failure for this thread, and logs it.
+pub fn fail(failure: &Failure) {
+    log::error!("{} ({:#x})", failure.text, failure.status as u32);
+    keep(&ERRORS, failure.text.clone());
+}
+
+/// Keeps a text that came with a code of its own.
+pub fn fail_with(code: u32, text: String) {
+    log::error!("{text} ({code:#x})");
+    keep(&ERRORS, text);
+}
+
+/// This thread's texts, joined; they are forgotten.
+pub fn take(warnings: bool) -> String {
+    let texts = if warnings { &WARNINGS } else { &ERRORS };
+    let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.remove(&HostThread::current().number()).unwrap_or_default().join("\n")
+}
+
+fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    if crate::process::forked() {
+        return Err(Failure::failed(crate::door::FORKED.to_string_lossy()));
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Failure::failed(format!("a defect of Cairn, please report it: {text}")))
+    })
+}
+
+/// Runs the body of a function that returns a status.
+pub fn answer(body: impl FnOnce() -> Result<()>) -> u32 {
+    match guarded(body) {
+        Ok(()) => 0,
+        Err(failure) => {
+            if !crate::process::forked() {
+                fail(&failure);
+            }
+            failure.status as u32
+        }
+    }
+}
+
+/// Runs the body of a function that returns a value.
+pub fn value<T>(body: impl FnOnce() -> Result<T>, failed: impl FnOnce() -> T) -> T {
+    match guarded(body) {
+        Ok(value) => value,
+        Err(failure) => {
+            if !crate::process::forked() {
+                fail(&failure);
+            }
+            failed()
+        }
+    }
+}
+
+/// A text of the caller; bytes that are no UTF-8 are replaced.
+///
+/// # Safety
+/// The text is borrowed by the caller for the call.
+pub unsafe fn text(text: CairnText) -> String {
+    if text.data.is_null() || text.size == 0 {
+        return String::new();
+    }
+    // SAFETY: as the caller vouches.
+    let bytes = unsafe { std::slice::from_raw_parts(text.data.cast::<u8>(), text.size) };
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Bytes as the interface carries them.
+pub fn borrowed(bytes: &[u8]) -> CairnText {
+    CairnText { data: bytes.as_ptr().cast(), size: bytes.len() }
+}
+
+/// Shows bytes to the caller.
+///
+/// # Safety
+/// `see` is a function of the caller that takes `context`.
+pub unsafe fn show(see: CairnSeeText, context: *mut c_void, bytes: &[u8]) {
+    if let Some(see) = see {
+        // SAFETY: as the caller vouches; the bytes live until it returns.
+        unsafe { see(context, borrowed(bytes)) };
+    }
+}
+
+/// A list of the caller; null is an empty one.
+///
+/// # Safety
+/// `data` is null or points to `count` values that live for the call.
+pub unsafe fn list<'a, T>(data: *const T, count: usize) -> &'a [T] {
+    if data.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: as the caller vouches.
+    unsafe { std::slice::from_raw_parts(data, count) }
+}
+
+/// The object behind a handle.
+///
+/// # Safety
+/// The handle is null or one that [`owned`] made and nobody released.
+pub unsafe fn object<'a, T, H>(handle: *const H, what: &str) -> Result<&'a T> {
+    // SAFETY: as the caller vouches.
+    unsafe { handle.cast::<T>().as_ref() }
+        .ok_or_else(|| Failure::new(Status::ParamInvalid, format!("the {what} is null")))
+}
+
+/// A handle that its holder releases.
+pub fn owned<T, H>(object: T) -> *mut H {
+    Box::into_raw(Box::new(object)).cast()
+}
+
+/// Ends a handle.
+///
+/// # Safety
+/// The handle is null or one that [`owned`] made for this type and nobody released.
+pub unsafe fn release<T, H>(handle: *mut H) {
+    if !handle.is_null() {
+        // SAFETY: as the caller vouches.
+        drop(unsafe { Box::from_raw(handle.cast::<T>()) });
+    }
+}

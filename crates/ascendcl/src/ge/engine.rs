@@ -1,0 +1,159 @@
+//! The engine, sessions, and the graphs of a session up to their load.
+
+use super::abi::*;
+use super::door::{engine, fail_with, list, plain, runtime, show, status, take, text};
+use super::graph::graph;
+use super::value::desc;
+use cairn_graph::ir::Desc;
+use cairn_graph::session::{Base, Options, SharedGraph};
+use cairn_graph::{Failure, Result};
+use cairn_runtime::lock::{Mutex, Rank};
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// # Safety
+/// There are twice `count` texts that live for the call.
+unsafe fn options(texts: *const CairnText, count: usize) -> Result<Options> {
+    // SAFETY: as the caller vouches.
+    let pairs = unsafe { list(texts, count * 2) }.chunks_exact(2).map(|pair| {
+        // SAFETY: as the caller vouches.
+        unsafe { (text(pair[0]), text(pair[1])) }
+    });
+    Options::new(pairs)
+}
+
+/// # Safety
+/// There are `count` descriptions that live for the call.
+unsafe fn descs(from: *const CairnDesc, count: usize) -> Result<Vec<Desc>> {
+    // SAFETY: as the caller vouches.
+    unsafe { list(from, count).iter().map(|one| desc(one)).collect() }
+}
+
+status! {
+    /// Starts the engine.
+    fn CairnEngineStart(texts: *const CairnText, count: usize) {
+        // SAFETY: the caller's texts live for the call.
+        let options = unsafe { options(texts, count) }?;
+        runtime()?;
+        engine().start(options);
+        Ok(())
+    }
+
+    /// Stops the engine and ends its sessions.
+    fn CairnEngineStop() {
+        engine().stop();
+        Ok(())
+    }
+
+    /// A new session.
+    fn CairnSessionNew(texts: *const CairnText, count: usize, session: *mut u64) {
+        // SAFETY: the caller passes a place for a number.
+        let place = unsafe { session.as_mut() }.ok_or_else(|| Failure::invalid("the session is null"))?;
+        *place = 0;
+        // SAFETY: the caller's texts live for the call.
+        *place = engine().open(runtime()?, unsafe { options(texts, count) }?)?;
+        Ok(())
+    }
+
+    /// Ends a session and its graphs.
+    fn CairnSessionEnd(session: u64) {
+        engine().close(session)
+    }
+
+    /// Adds a graph.
+    fn CairnSessionAddGraph(session: u64, id: u32, handle: *mut CairnGraph, texts: *const CairnText, count: usize, is_copy: bool) {
+        let session = engine().session(session)?;
+        // SAFETY: the caller's handle is live, and its texts live for the call.
+        let (graph, options) = unsafe { (graph(handle)?, options(texts, count)?) };
+        let shared: SharedGraph = match is_copy {
+            true => Arc::new(Mutex::new(Rank::Graph, graph.ir())),
+            false => graph.shared().clone(),
+        };
+        session.add(id, shared, options)
+    }
+
+    /// Removes a graph.
+    fn CairnSessionRemoveGraph(session: u64, id: u32) {
+        engine().session(session)?.remove(id)
+    }
+
+    /// Compiles and loads, for host tensors.
+    fn CairnSessionBuildGraph(session: u64, id: u32, inputs: *const CairnDesc, count: usize) {
+        let session = engine().session(session)?;
+        let entry = session.graph(id)?;
+        // SAFETY: the caller's descriptions live for the call.
+        entry.compile(unsafe { descs(inputs, count) }?)?;
+        session.load(&entry, 0, &Options::default(), false).map(drop)
+    }
+
+    /// Compiles.
+    fn CairnSessionCompileGraph(session: u64, id: u32, inputs: *const CairnDesc, count: usize) {
+        let entry = engine().session(session)?.graph(id)?;
+        // SAFETY: the caller's descriptions live for the call.
+        entry.compile(unsafe { descs(inputs, count) }?).map(drop)
+    }
+
+    /// Loads.
+    fn CairnSessionLoadGraph(session: u64, id: u32, texts: *const CairnText, count: usize, stream: *mut c_void, compiles: bool) {
+        let session = engine().session(session)?;
+        let entry = session.graph(id)?;
+        // SAFETY: the caller's texts live for the call.
+        let options = unsafe { options(texts, count) }?;
+        if compiles {
+            entry.compile(Vec::new())?;
+        } else {
+            entry.compiled()?;
+            session.stream(stream as usize)?;
+        }
+        session.load(&entry, stream as usize, &options, true).map(drop)
+    }
+
+    /// Sets memory that the application brings.
+    fn CairnSessionSetBase(session: u64, id: u32, base: CairnBase, with_type: bool, kind: i32, memory: *const c_void, size: usize) {
+        let entry = engine().session(session)?.graph(id)?;
+        let base = match base {
+            CAIRN_BASE_CONST => Base::Const,
+            CAIRN_BASE_FEATURE => Base::Feature,
+            CAIRN_BASE_FIXED => Base::Fixed,
+            CAIRN_BASE_REFRESHABLE => Base::Refreshable,
+            other => return Err(Failure::invalid(format!("{other} is no base"))),
+        };
+        entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)
+    }
+
+    /// A picture of a loaded graph.
+    fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, see: CairnSeeText) {
+        let json = engine().session(session)?.graph(id)?.loaded()?.compiled.json();
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, json.as_bytes()) };
+        Ok(())
+    }
+}
+
+plain! {
+    /// Leaves the text of a failure that the C++ side found.
+    fn CairnEngineFail(code: CairnStatus, why: CairnText) -> CairnStatus, else code, {
+        // SAFETY: the caller's text lives for the call.
+        fail_with(code, unsafe { text(why) });
+        Ok(code)
+    }
+
+    /// Shows this thread's failures.
+    fn CairnEngineErrors(context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, take(false).as_bytes()) };
+        Ok(())
+    }
+
+    /// Shows this thread's warnings.
+    fn CairnEngineWarnings(context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, take(true).as_bytes()) };
+        Ok(())
+    }
+
+    /// Whether a graph has to be added and built again: never, since nothing changes what was compiled.
+    fn CairnSessionNeedsRebuild(session: u64, id: u32) -> bool, else true, {
+        Ok(engine().session(session)?.graph(id)?.compiled().is_err())
+    }
+}

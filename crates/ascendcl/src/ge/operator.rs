@@ -1,0 +1,430 @@
+//! Operators before they are in a graph.
+
+use super::abi::*;
+use super::door::{object, owned, plain, release, show, status, text};
+use super::value::{attr, desc, show_attr, show_desc};
+use cairn_graph::ir::{Attr, Desc, Operator, Port};
+use cairn_graph::{Failure, Result, infer_operator};
+use cairn_ops::{Default, nodes};
+use cairn_tensor::DType;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// Operators that are no kernels, with their inputs, outputs and attributes.
+const BUILT_IN: [(&str, &[&str], &[&str], &[(&str, &str)]); 5] = [
+    ("Data", &["x"], &["y"], &[("index", "VT_INT")]),
+    ("RefData", &["x"], &["y"], &[("index", "VT_INT")]),
+    ("Const", &[], &["y"], &[("value", "VT_TENSOR")]),
+    ("Constant", &[], &["y"], &[("value", "VT_TENSOR")]),
+    ("NetOutput", &["x[]"], &["y[]"], &[]),
+];
+
+/// # Safety
+/// The handle is null or a live operator.
+pub unsafe fn operator<'a>(handle: *const CairnOperator) -> Result<&'a Arc<Operator>> {
+    // SAFETY: as the caller vouches.
+    unsafe { object(handle, "operator") }
+}
+
+fn no_place(operator: &Operator, place: usize, is_output: bool) -> Failure {
+    let what = if is_output { "output" } else { "input" };
+    let (name, kind) = (&operator.name, &operator.kind);
+    Failure::failed(format!("the operator {name} ({kind}) has no {what} {place}"))
+}
+
+/// Adds what a list of the table names.
+fn add_inputs(operator: &Operator, names: &[&str]) {
+    for name in names {
+        let bare = name.trim_end_matches(['?', '[', ']']);
+        match name.ends_with("[]") {
+            true => operator.grow(bare, false, 0),
+            false => operator.parts().inputs.push(Port::new(bare)),
+        }
+    }
+}
+
+fn add_outputs(operator: &Operator, names: &[&str]) {
+    for name in names {
+        match name.strip_suffix("[]") {
+            Some(bare) => operator.grow(bare, true, 0),
+            None => operator.parts().outputs.push(Port::new(name)),
+        }
+    }
+}
+
+/// The IR's word for an attribute, and its default.
+fn typed(default: Default) -> (&'static str, Option<Attr>) {
+    match default {
+        Default::Required | Default::None => ("VT_ANY", None),
+        Default::Int(value) => ("VT_INT", Some(Attr::Int(value))),
+        Default::Float(value) => ("VT_FLOAT", Some(Attr::Float(value as f32))),
+        Default::Flag(value) => ("VT_BOOL", Some(Attr::Flag(value))),
+        Default::Ints(values) => ("VT_LIST_INT", Some(Attr::Ints(values.to_vec()))),
+        Default::Text(text) => ("VT_STRING", Some(Attr::Text(text.into()))),
+    }
+}
+
+fn fill(operator: &Operator) -> bool {
+    if let Some((_, inputs, outputs, attrs)) =
+        BUILT_IN.iter().find(|(kind, ..)| *kind == operator.kind)
+    {
+        add_inputs(operator, inputs);
+        add_outputs(operator, outputs);
+        let attrs = attrs.iter().map(|(name, kind)| ((*name).into(), (*kind).into(), None));
+        operator.parts().ir_attrs.extend(attrs);
+        return true;
+    }
+    let Some(row) = nodes().get(operator.kind.as_str()) else { return false };
+    add_inputs(operator, row.inputs);
+    add_outputs(operator, row.outputs);
+    for (name, default) in row.attribute_defaults() {
+        let (kind, value) = typed(default);
+        operator.parts().ir_attrs.push((name.into(), kind.into(), value));
+    }
+    true
+}
+
+fn exists(kind: &str) -> bool {
+    nodes().contains_key(kind) || BUILT_IN.iter().any(|(one, ..)| *one == kind)
+}
+
+/// The IR's word for a value that was set.
+fn word(attr: &Attr) -> &'static str {
+    match attr {
+        Attr::Text(_) => "VT_STRING",
+        Attr::Int(_) => "VT_INT",
+        Attr::Float(_) => "VT_FLOAT",
+        Attr::Flag(_) => "VT_BOOL",
+        Attr::Bytes(_) | Attr::Expression(_) => "VT_BYTES",
+        Attr::Desc(_) => "VT_TENSOR_DESC",
+        Attr::Tensor(_) => "VT_TENSOR",
+        Attr::Graph(_) => "VT_GRAPH",
+        Attr::Named(..) => "VT_NAMED_ATTRS",
+        Attr::Type(_) => "VT_DATA_TYPE",
+        Attr::Texts(_) => "VT_LIST_STRING",
+        Attr::Ints(_) => "VT_LIST_INT",
+        Attr::Floats(_) => "VT_LIST_FLOAT",
+        Attr::Flags(_) => "VT_LIST_BOOL",
+        Attr::ByteLists(_) => "VT_LIST_BYTES",
+        Attr::Descs(_) => "VT_LIST_TENSOR_DESC",
+        Attr::Tensors(_) => "VT_LIST_TENSOR",
+        Attr::Graphs(_) => "VT_LIST_GRAPH",
+        Attr::NamedList(_) => "VT_LIST_NAMED_ATTRS",
+        Attr::Types(_) => "VT_LIST_DATA_TYPE",
+        Attr::IntLists(_) => "VT_LIST_LIST_INT",
+        Attr::FloatLists(_) => "VT_LIST_LIST_FLOAT",
+    }
+}
+
+plain! {
+    /// A new operator.
+    fn CairnOperatorNew(name: CairnText, kind: CairnText) -> *mut CairnOperator, else std::ptr::null_mut(), {
+        // SAFETY: the caller's texts live for the call.
+        let (name, kind) = unsafe { (text(name), text(kind)) };
+        Ok(owned(Operator::new(&name, &kind)))
+    }
+
+    /// One more owner.
+    fn CairnOperatorKeep(op: *mut CairnOperator) -> *mut CairnOperator, else std::ptr::null_mut(), {
+        // SAFETY: the caller's handle is live.
+        Ok(owned(unsafe { operator(op) }?.clone()))
+    }
+
+    /// One owner less.
+    fn CairnOperatorRelease(op: *mut CairnOperator) {
+        // SAFETY: the caller gives its handle up.
+        unsafe { release::<Arc<Operator>, _>(op) };
+        Ok(())
+    }
+
+    /// The name.
+    fn CairnOperatorName(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live, and its function takes the context.
+        unsafe { show(see, context, operator(op)?.name.as_bytes()) };
+        Ok(())
+    }
+
+    /// The IR's name of the operator.
+    fn CairnOperatorType(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live, and its function takes the context.
+        unsafe { show(see, context, operator(op)?.kind.as_bytes()) };
+        Ok(())
+    }
+
+    /// Adds an input that the IR has.
+    fn CairnOperatorAddInput(op: *mut CairnOperator, name: CairnText, kind: CairnInput) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        match kind == CAIRN_INPUT_DYNAMIC {
+            true => op.grow(&name, false, 0),
+            false => op.parts().inputs.push(Port::new(&name)),
+        }
+        Ok(())
+    }
+
+    /// Adds an output that the IR has.
+    fn CairnOperatorAddOutput(op: *mut CairnOperator, name: CairnText, is_dynamic: bool) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        match is_dynamic {
+            true => op.grow(&name, true, 0),
+            false => op.parts().outputs.push(Port::new(&name)),
+        }
+        Ok(())
+    }
+
+    /// Adds an attribute that the IR has.
+    fn CairnOperatorAddAttr(op: *mut CairnOperator, name: CairnText, kind: CairnText, value: *const CairnValue) {
+        // SAFETY: the caller's handle is live, and what it passes lives for the call.
+        let (op, name, kind, value) = unsafe {
+            let value = value.as_ref().map(|value| attr(value)).transpose()?;
+            (operator(op)?, text(name), text(kind), value)
+        };
+        op.parts().ir_attrs.push((name, kind, value));
+        Ok(())
+    }
+
+    /// Fills an operator from the operator table.
+    fn CairnOperatorFill(op: *mut CairnOperator) -> bool, else false, {
+        // SAFETY: the caller's handle is live.
+        Ok(fill(unsafe { operator(op) }?))
+    }
+
+    /// Whether there is such an operator.
+    fn CairnOperatorExists(kind: CairnText) -> bool, else false, {
+        // SAFETY: the caller's text lives for the call.
+        Ok(exists(&unsafe { text(kind) }))
+    }
+
+    /// All operators there are, by name.
+    fn CairnOperatorTypes(context: *mut c_void, see: CairnSeeText) {
+        let mut names: Vec<&str> = nodes().keys().copied().chain(BUILT_IN.iter().map(|one| one.0)).collect();
+        names.sort_unstable();
+        for name in names {
+            // SAFETY: the caller's function takes the context.
+            unsafe { show(see, context, name.as_bytes()) };
+        }
+        Ok(())
+    }
+
+    /// The number of inputs.
+    fn CairnOperatorInputs(op: *const CairnOperator) -> usize, else 0, {
+        // SAFETY: the caller's handle is live.
+        Ok(unsafe { operator(op) }?.parts().inputs.len())
+    }
+
+    /// The number of outputs.
+    fn CairnOperatorOutputs(op: *const CairnOperator) -> usize, else 0, {
+        // SAFETY: the caller's handle is live.
+        Ok(unsafe { operator(op) }?.parts().outputs.len())
+    }
+
+    /// How many places a dynamic input or output has.
+    fn CairnOperatorGrown(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        let parts = op.parts();
+        let grown = if is_output { &parts.dynamic_outputs } else { &parts.dynamic_inputs };
+        Ok(grown.get(&name).map_or(-1, |count| *count as i64))
+    }
+
+    /// The place of a name.
+    fn CairnOperatorPlace(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        let parts = op.parts();
+        let ports = if is_output { &parts.outputs } else { &parts.inputs };
+        Ok(ports.iter().position(|port| port.desc.name == name).map_or(-1, |at| at as i64))
+    }
+
+    /// The name of a place.
+    fn CairnOperatorPlaceName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
+        // SAFETY: the caller's handle is live.
+        let op = unsafe { operator(op) }?;
+        let name = {
+            let parts = op.parts();
+            let ports = if is_output { &parts.outputs } else { &parts.inputs };
+            ports.get(place).map(|port| port.desc.name.clone())
+        };
+        let Some(name) = name else { return Ok(false) };
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, name.as_bytes()) };
+        Ok(true)
+    }
+
+    /// What feeds an input.
+    fn CairnOperatorSource(op: *const CairnOperator, input: usize, output: *mut usize) -> *mut CairnOperator, else std::ptr::null_mut(), {
+        // SAFETY: the caller's handle is live.
+        let Some((from, at)) = unsafe { operator(op) }?.source(input) else {
+            return Ok(std::ptr::null_mut());
+        };
+        if !output.is_null() {
+            // SAFETY: the caller passes null or a place for a number.
+            unsafe { output.write(at) };
+        }
+        Ok(owned(from))
+    }
+
+    /// Shows a description.
+    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeDesc) -> bool, else false, {
+        // SAFETY: the caller's handle is live.
+        let op = unsafe { operator(op) }?;
+        let desc = {
+            let parts = op.parts();
+            let ports = if is_output { &parts.outputs } else { &parts.inputs };
+            ports.get(place).map(|port| port.desc.clone())
+        };
+        let Some(desc) = desc else { return Ok(false) };
+        // SAFETY: the caller's function takes the context.
+        unsafe { show_desc(see, context, &desc) };
+        Ok(true)
+    }
+
+    /// Shows an attribute.
+    fn CairnOperatorAttr(op: *const CairnOperator, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        let Some(value) = op.attr(&name) else { return Ok(false) };
+        // SAFETY: the caller's function takes the context.
+        unsafe { show_attr(see, context, &value) };
+        Ok(true)
+    }
+
+    /// Names and types of all attributes.
+    fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live.
+        let op = unsafe { operator(op) }?;
+        let mut pairs: Vec<(String, String)> = {
+            let parts = op.parts();
+            let ir = parts.ir_attrs.iter().map(|(name, kind, _)| (name.clone(), kind.clone()));
+            ir.collect()
+        };
+        let set: Vec<(String, String)> =
+            op.parts().attrs.iter().map(|(name, value)| (name.clone(), word(value).into())).collect();
+        pairs.extend(set.into_iter().filter(|(name, _)| !pairs.iter().any(|(one, _)| one == name)).collect::<Vec<_>>());
+        for (name, kind) in pairs {
+            // SAFETY: the caller's function takes the context.
+            unsafe {
+                show(see, context, name.as_bytes());
+                show(see, context, kind.as_bytes());
+            }
+        }
+        Ok(())
+    }
+
+    /// Names and types of the IR's attributes.
+    fn CairnOperatorIrAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live.
+        let op = unsafe { operator(op) }?;
+        let pairs: Vec<(String, String)> =
+            op.parts().ir_attrs.iter().map(|(name, kind, _)| (name.clone(), kind.clone())).collect();
+        for (name, kind) in pairs {
+            // SAFETY: the caller's function takes the context.
+            unsafe {
+                show(see, context, name.as_bytes());
+                show(see, context, kind.as_bytes());
+            }
+        }
+        Ok(())
+    }
+}
+
+status! {
+    /// More places of a dynamic input.
+    fn CairnOperatorGrowInput(op: *mut CairnOperator, name: CairnText, count: usize) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        op.grow(&name, false, few(count)?);
+        Ok(())
+    }
+
+    /// More places of a dynamic output.
+    fn CairnOperatorGrowOutput(op: *mut CairnOperator, name: CairnText, count: usize) {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        op.grow(&name, true, few(count)?);
+        Ok(())
+    }
+
+    /// Feeds an input.
+    fn CairnOperatorLink(op: *mut CairnOperator, input: usize, from: *mut CairnOperator, output: usize) {
+        // SAFETY: the caller's handles are live.
+        let (op, from) = unsafe { (operator(op)?, operator(from)?) };
+        match op.link(input, from, output) {
+            true => Ok(()),
+            false => Err(Failure::failed(format!(
+                "output {output} of {} ({}) cannot feed input {input} of {} ({}): there is no such place, or they are one operator",
+                from.name, from.kind, op.name, op.kind
+            ))),
+        }
+    }
+
+    /// Runs one behind the other.
+    fn CairnOperatorFollow(op: *mut CairnOperator, before: *mut CairnOperator) {
+        // SAFETY: the caller's handles are live.
+        let (op, before) = unsafe { (operator(op)?, operator(before)?) };
+        op.follow(before);
+        Ok(())
+    }
+
+    /// Changes a description; the name stays.
+    fn CairnOperatorSetDesc(op: *mut CairnOperator, place: usize, is_output: bool, from: *const CairnDesc) {
+        // SAFETY: the caller's handle is live, and what it passes lives for the call.
+        let (op, from) = unsafe { (operator(op)?, from.as_ref()) };
+        let from = from.ok_or_else(|| Failure::invalid("the description is null"))?;
+        // SAFETY: as above.
+        let new = unsafe { desc(from) }?;
+        let mut parts = op.parts();
+        let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
+        match ports.get_mut(place) {
+            Some(port) => {
+                let name = std::mem::take(&mut port.desc.name);
+                port.desc = Desc { name, ..new };
+                Ok(())
+            }
+            None => {
+                drop(parts);
+                Err(no_place(op, place, is_output))
+            }
+        }
+    }
+
+    /// Sets an attribute.
+    fn CairnOperatorSetAttr(op: *mut CairnOperator, name: CairnText, value: *const CairnValue) {
+        // SAFETY: the caller's handle is live, and what it passes lives for the call.
+        let (op, name, value) = unsafe { (operator(op)?, text(name), value.as_ref()) };
+        let value = value.ok_or_else(|| Failure::invalid(format!("the value of {name} is null")))?;
+        // SAFETY: as above.
+        let value = unsafe { attr(value) }?;
+        if let (true, Attr::Tensor(constant)) = (name == "value", &value)
+            && let Some(port) = op.parts().outputs.first_mut()
+        {
+            let named = std::mem::take(&mut port.desc.name);
+            port.desc = Desc { name: named, ..constant.desc.clone() };
+        }
+        op.parts().attrs.insert(name, value);
+        Ok(())
+    }
+
+    /// Infers descriptions of outputs from those of inputs.
+    fn CairnOperatorInfer(op: *mut CairnOperator) {
+        // SAFETY: the caller's handle is live.
+        let op = unsafe { operator(op) }?;
+        let descs = infer_operator(&op.node())?;
+        let mut parts = op.parts();
+        for (port, desc) in parts.outputs.iter_mut().zip(descs) {
+            let name = std::mem::take(&mut port.desc.name);
+            let dtype = if desc.dtype == DType::Undefined { port.desc.dtype } else { desc.dtype };
+            port.desc = Desc { name, dtype, ..desc };
+        }
+        Ok(())
+    }
+}
+
+/// A number of places that a program can mean.
+fn few(count: usize) -> Result<usize> {
+    match count <= 1 << 20 {
+        true => Ok(count),
+        false => Err(Failure::invalid(format!("{count} places are more than an operator has"))),
+    }
+}

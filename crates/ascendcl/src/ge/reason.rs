@@ -1,0 +1,34 @@
+//! Why an allocator is called: for whoever asks inside the call.
+
+use crate::abi::{cairnAllocationClass, cairnAllocationReason};
+use cairn_graph::reason;
+use cairn_ops::nodes;
+use std::collections::HashMap;
+use std::ffi::{CString, c_char};
+use std::sync::LazyLock;
+
+/// The names of all operators, each with a NUL behind it.
+static NAMES: LazyLock<HashMap<&'static str, CString>> = LazyLock::new(|| {
+    nodes().keys().filter_map(|name| Some((*name, CString::new(*name).ok()?))).collect()
+});
+
+fn ended(name: &str) -> *const c_char {
+    NAMES.get(name).map_or(std::ptr::null(), |name| name.as_ptr())
+}
+
+/// Tells what the graph engine wants memory for, to an allocator that is called on this thread.
+///
+/// # Safety
+/// `out` is null or points to writable memory for a reason.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cairnGetAllocationReason(out: *mut cairnAllocationReason) -> bool {
+    // SAFETY: as the caller vouches.
+    let (Some(reason), Some(out)) = (reason(), unsafe { out.as_mut() }) else { return false };
+    *out = cairnAllocationReason {
+        memoryClass: reason.class as cairnAllocationClass,
+        graphId: reason.graph,
+        operatorName: reason.operator.map_or(std::ptr::null(), ended),
+    };
+    true
+}
+const _: crate::abi::signature::cairnGetAllocationReason = cairnGetAllocationReason;

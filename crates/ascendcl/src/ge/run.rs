@@ -1,0 +1,196 @@
+//! Runs, and what they give.
+
+use super::abi::*;
+use super::door::{engine, fail, list, object, owned, plain, release, runtime, status};
+use super::value::{dtype, number};
+use cairn_graph::session::{Held, How, Out, RunTensor};
+use cairn_graph::{Failure, Result};
+use cairn_runtime::memory::Located;
+use cairn_tensor::Format;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// What a handle of outputs names.
+struct Outputs(Vec<Out>);
+
+/// What a handle of a block names.
+struct BlockObject(Held);
+
+/// A tensor of the caller; bytes on the host are copied.
+///
+/// # Safety
+/// What it points to lives for the call; host memory has as many bytes as it says.
+unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
+    let address = from.data as usize;
+    let located = runtime()?.shared.memory.locate(address);
+    let is_device = matches!(located, Located::Device(..));
+    let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
+        false => None,
+        true if is_input => {
+            let what = "an input";
+            // SAFETY: the caller says that so many bytes are there; what cannot be read is found out first.
+            let bytes = unsafe { crate::tensor_desc::copied(from.data.cast(), from.bytes, what) };
+            Some(bytes.map_err(Failure::from)?.into())
+        }
+        true => Some(Arc::from([])),
+    };
+    let described = from.is_described;
+    let format = Format(from.format);
+    if described && !cairn_graph::is_plain(format) {
+        return Err(Failure::invalid(format!(
+            "a tensor lies in memory as {format}: only plain formats are supported"
+        )));
+    }
+    Ok(RunTensor {
+        address,
+        bytes: from.bytes,
+        dtype: if described { Some(dtype(from.dtype)?) } else { None },
+        // SAFETY: as the caller vouches.
+        dims: described.then(|| unsafe { list(from.dims, from.rank) }.to_vec()),
+        host,
+        says_host: from.is_on_host,
+    })
+}
+
+/// # Safety
+/// As [`tensor`], for each of them.
+unsafe fn tensors(
+    from: *const CairnRunTensor,
+    count: usize,
+    is_input: bool,
+) -> Result<Vec<RunTensor>> {
+    // SAFETY: as the caller vouches.
+    unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
+}
+
+fn how(number: CairnRun) -> Result<How> {
+    Ok(match number {
+        CAIRN_RUN_HOST => How::Host,
+        CAIRN_RUN_STREAM => How::Stream,
+        CAIRN_RUN_LOADED => How::Loaded,
+        CAIRN_RUN_STREAM_V2 => How::StreamV2,
+        CAIRN_RUN_HOST_V2 => How::HostV2,
+        other => return Err(Failure::invalid(format!("{other} is no way to run"))),
+    })
+}
+
+/// Where a finished run is told, with the caller's context.
+struct Done {
+    call: unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs),
+    context: usize,
+}
+
+status! {
+    /// Runs a graph.
+    fn CairnSessionRun(
+        session: u64,
+        id: u32,
+        way: CairnRun,
+        stream: *mut c_void,
+        inputs: *const CairnRunTensor,
+        input_count: usize,
+        outputs: *const CairnRunTensor,
+        output_count: usize,
+        result: *mut *mut CairnOutputs,
+    ) {
+        let session = engine().session(session)?;
+        // SAFETY: the caller's tensors live for the call.
+        let (inputs, outputs) = unsafe {
+            (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
+        };
+        let made = session.run(id, how(way)?, stream as usize, &inputs, &outputs)?;
+        if !result.is_null() {
+            // SAFETY: the caller passes a place for a handle.
+            unsafe { result.write(owned(Outputs(made))) };
+        }
+        Ok(())
+    }
+
+    /// Runs a graph on a thread of the engine.
+    fn CairnSessionRunAsync(
+        session: u64,
+        id: u32,
+        is_v2: bool,
+        inputs: *const CairnRunTensor,
+        input_count: usize,
+        context: *mut c_void,
+        done: Option<unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs)>,
+    ) {
+        let session = engine().session(session)?;
+        session.graph(id)?;
+        let Some(call) = done else { return Err(Failure::invalid("the callback is null")) };
+        // SAFETY: the caller's tensors live for the call.
+        let inputs = unsafe { tensors(inputs, input_count, true) }?;
+        let done = Done { call, context: context as usize };
+        let way = if is_v2 { How::HostV2 } else { How::Host };
+        let work = move || {
+            let done = done;
+            let made = session.run(id, way, 0, &inputs, &[]);
+            let (status, result) = match made {
+                Ok(made) => (0, owned(Outputs(made))),
+                Err(failure) => {
+                    fail(&failure);
+                    (failure.status as u32, std::ptr::null_mut())
+                }
+            };
+            // SAFETY: the caller vouched for its function and context until it is called, once.
+            unsafe { (done.call)(done.context as *mut c_void, status, result) };
+        };
+        super::queue::push(Box::new(work))
+    }
+}
+
+plain! {
+    /// The number of outputs.
+    fn CairnOutputsCount(outputs: *const CairnOutputs) -> usize, else 0, {
+        // SAFETY: the caller's handle is live.
+        Ok(unsafe { object::<Outputs, _>(outputs, "result") }?.0.len())
+    }
+
+    /// What an output is; its block passes to the caller.
+    fn CairnOutputsGet(outputs: *mut CairnOutputs, place: usize, output: *mut CairnOutput) {
+        // SAFETY: the caller's handle is live and used by one thread.
+        let outputs = unsafe { outputs.cast::<Outputs>().as_mut() };
+        let one = outputs.and_then(|all| all.0.get_mut(place));
+        let one = one.ok_or_else(|| Failure::invalid(format!("the result has no output {place}")))?;
+        let told = CairnOutput {
+            data: one.address as *mut c_void,
+            bytes: one.bytes,
+            dtype: number(one.dtype),
+            format: Format::ND.0,
+            is_on_host: matches!(one.held, Some(Held::Host(_))),
+            dims: one.dims.as_ptr(),
+            rank: one.dims.len(),
+            block: one.held.take().map_or(std::ptr::null_mut(), |held| owned(BlockObject(held))),
+        };
+        // SAFETY: the caller passes a place for an output.
+        unsafe { output.write(told) };
+        Ok(())
+    }
+
+    /// Ends the handle, and what nobody took.
+    fn CairnOutputsRelease(outputs: *mut CairnOutputs) {
+        // SAFETY: the caller gives its handle up.
+        unsafe { release::<Outputs, _>(outputs) };
+        Ok(())
+    }
+
+    /// The first byte of a block.
+    fn CairnBlockAddress(block: *const CairnBlock) -> *mut c_void, else std::ptr::null_mut(), {
+        // SAFETY: the caller's handle is live.
+        Ok(unsafe { object::<BlockObject, _>(block, "block") }?.0.address() as *mut c_void)
+    }
+
+    /// The bytes of a block.
+    fn CairnBlockBytes(block: *const CairnBlock) -> usize, else 0, {
+        // SAFETY: the caller's handle is live.
+        Ok(unsafe { object::<BlockObject, _>(block, "block") }?.0.bytes())
+    }
+
+    /// Gives a block back to its maker.
+    fn CairnBlockFree(block: *mut CairnBlock) {
+        // SAFETY: the caller gives its handle up.
+        unsafe { release::<BlockObject, _>(block) };
+        Ok(())
+    }
+}
