@@ -5,6 +5,8 @@
 //! | `crates/ascendcl/aclnn.txt` | the signature of every operator of the table |
 //! | `crates/ascendcl/src/aclnn/exports.rs` | the functions of every operator |
 //! | `include/aclnnop/*.h` | their declarations |
+//! | `cpp/operators.txt` | what the IR declares of every operator of the table |
+//! | `opp/built-in/op_graph/inc/*.h` | a class for each |
 //! | `crates/ascendcl/src/abi.rs` | types, constants, a type per function, the list of functions |
 //! | `tests/golden/abi/values.csv` | every constant of the headers; rows that are there stay as they are |
 //! | `tests/golden/abi/sizes.csv` | every struct and union of the headers; likewise |
@@ -24,12 +26,18 @@ mod aclnn;
 #[cfg(feature = "gen")]
 mod golden;
 mod libclang;
+#[cfg(feature = "table")]
+mod op_classes;
 
 /// Writes what is derived from the table of operators.
 #[cfg(feature = "table")]
 pub fn operators(root: &Path, check: bool) -> Result<()> {
-    let files = aclnn::files(root)?;
-    for name in aclnn::leftovers(root, &files)? {
+    let mut files = aclnn::files(root)?;
+    let mut left = aclnn::leftovers(root, &files)?;
+    let classes = op_classes::files(root)?;
+    left.extend(op_classes::leftovers(root, &classes)?);
+    files.extend(classes);
+    for name in left {
         anyhow::ensure!(!check, "{name} is of no operator: run `cargo xtask gen`");
         std::fs::remove_file(root.join(&name))?;
         println!("removed {name}");
@@ -85,6 +93,20 @@ pub fn run(root: &Path, check: bool) -> Result<()> {
         (SIZES, golden::extended(root, SIZES, &golden::sizes(&headers.items))?),
     ];
     files.iter().try_for_each(|(name, text)| write(root, name, text, check))
+}
+
+/// Files of a folder that are there and would not be written.
+#[cfg(feature = "table")]
+fn leftovers(root: &Path, folder: &str, files: &[(String, String)]) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return Ok(left) };
+    for entry in entries {
+        let name = format!("{folder}/{}", entry?.file_name().to_string_lossy());
+        if !files.iter().any(|(file, _)| *file == name) {
+            left.push(name);
+        }
+    }
+    Ok(left)
 }
 
 #[cfg(any(feature = "gen", feature = "table"))]

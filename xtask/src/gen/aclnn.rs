@@ -230,15 +230,7 @@ pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
 
 /// Headers that are there and would not be written.
 pub fn leftovers(root: &Path, files: &[(String, String)]) -> Result<Vec<String>> {
-    let mut left = Vec::new();
-    let Ok(entries) = std::fs::read_dir(root.join(HEADERS)) else { return Ok(left) };
-    for entry in entries {
-        let name = format!("{HEADERS}/{}", entry?.file_name().to_string_lossy());
-        if !files.iter().any(|(file, _)| *file == name) {
-            left.push(name);
-        }
-    }
-    Ok(left)
+    super::leftovers(root, HEADERS, files)
 }
 
 #[cfg(test)]
