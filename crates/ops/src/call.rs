@@ -104,6 +104,12 @@ impl<'a> Call<'a> {
             let layout = tensor.layout;
             return Err(Error::Null(format!("the address of {parameter} ({layout}) is null")));
         }
+        if reach.writes && tensor.layout.repeats() {
+            let (layout, strides) = (tensor.layout, tensor.layout.strides());
+            return Err(Error::invalid(format!(
+                "{parameter} ({layout}, strides {strides:?}) has elements that share memory and cannot be written"
+            )));
+        }
         let argument = (self.places.get(at).copied().unwrap_or(at), inner);
         let item = tensor.layout.item() as isize;
         let lead = span.start as isize - tensor.address as isize;
@@ -128,13 +134,6 @@ impl<'a> Call<'a> {
         let Arg::Tensor(tensor) = self.arg(at).clone() else {
             return self.wrong(at, "a tensor");
         };
-        if reach.writes && tensor.layout.repeats() {
-            let (name, layout) = (self.parameter(at), tensor.layout);
-            return Err(Error::invalid(format!(
-                "{name} ({layout}, strides {:?}) has elements that share memory and cannot be written",
-                layout.strides()
-            )));
-        }
         self.claim(at, 0, &tensor, reach)
     }
 

@@ -407,6 +407,14 @@ fn what_cannot_be_is_refused_by_name() {
     let repeated =
         Tensor::new(b.layout.reshaped(&[1, 2]).unwrap().broadcast_to(&[3, 2]).unwrap(), b.address);
     assert!(text("InplaceExp", &[tensor(&repeated)]).contains("share memory"));
+    let slid = Tensor::new(Layout::strided(F, &[2, 2], &[1, 1], 0), a.address);
+    assert!(
+        text("InplaceExp", &[tensor(&slid)]).contains("strides [1, 1]) has elements that share")
+    );
+    let (from, to) = (Arg::Tensors(vec![b.clone()]), Arg::Tensors(vec![repeated]));
+    assert!(text("ForeachExp", &[from, to]).contains("share memory"));
+    let mirrored = Tensor::new(a.layout.sliced(1, 2, 3, -1).transposed(0, 1), a.address);
+    assert!(planned("InplaceExp", &[tensor(&mirrored)]).is_ok());
     let (one, two) = (Arg::Tensors(vec![a.clone()]), Arg::Tensors(vec![a.clone(), b.clone()]));
     assert!(text("ForeachExp", &[one.clone(), two.clone()]).contains("a has 1 tensors, b has 2"));
     let list = Arg::Scalars(vec![Scalar::from(1.0)]);

@@ -198,13 +198,6 @@ impl Layout {
         true
     }
 
-    /// Whether two positions share an element for certain: a stride of 0 over more than one element.
-    /// Finer overlaps are not looked for.
-    pub fn repeats(&self) -> bool {
-        self.count() > 0
-            && self.dims.iter().zip(self.strides.iter()).any(|(n, s)| *n > 1 && *s == 0)
-    }
-
     /// The elements of the storage between the first and the last that is used; empty without elements.
     /// `None` when that is no range of addresses.
     pub fn extent(&self) -> Option<Range<isize>> {

@@ -12,6 +12,7 @@ mod format;
 #[allow(unsafe_code)]
 pub mod kernels;
 mod layout;
+mod overlap;
 mod promote;
 mod scalar;
 pub mod team;
