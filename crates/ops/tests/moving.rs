@@ -36,6 +36,22 @@ fn sequences() {
 }
 
 #[test]
+fn sequences_of_large_whole_numbers() {
+    let mut desk = Desk::new();
+    let out = desk.zeros(DType::Int64, &[4]);
+    let int = |value| Arg::Scalar(Scalar::Int(value, DType::Int64));
+    let (large, least, most) = (1 << 62, i64::MIN, i64::MAX);
+    let cases = [("Arange", large + 1, large + 8, 2), ("Arange", least, least + 4, 1)];
+    for (name, from, to, step) in cases.into_iter().chain([("Range", most, most - 9, -3)]) {
+        desk.run(name, vec![int(from), int(to), int(step), t(&out)]).unwrap();
+        let want: Vec<i64> = (0..4).map(|at| from + at * step).collect();
+        assert_eq!(desk.whole(&out), want, "{name} from {from} to {to}");
+    }
+    let error = desk.run("Arange", vec![int(least), int(most), int(1), t(&out)]).unwrap_err();
+    assert!(error.ends_with(&format!("there are {}", u64::MAX)), "{error}");
+}
+
+#[test]
 fn diagonals_and_triangles() {
     let mut desk = Desk::new();
     let out = desk.put(F, &[2, 3], &numbers(6));

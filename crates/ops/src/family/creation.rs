@@ -25,38 +25,68 @@ fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
     }
 }
 
-/// How many numbers lie from `start` on in steps before `end`, or up to it when `closed`.
-fn steps(start: Scalar, end: Scalar, step: Scalar, closed: bool) -> f64 {
-    let length = (end.as_f64() - start.as_f64()) / step.as_f64();
-    let count = if closed { length.floor() + 1.0 } else { length.ceil() };
-    count.max(0.0)
+/// A row of numbers: from where, to where, in which steps, and whether the end belongs to it.
+#[derive(Clone, Copy)]
+struct Sequence {
+    start: Scalar,
+    end: Scalar,
+    step: Scalar,
+    closed: bool,
+}
+
+impl Sequence {
+    /// Arguments: start, end, step.
+    fn read(call: &Call<'_>, closed: bool) -> Result<Sequence> {
+        let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
+        let finite = [start, end, step].iter().all(|one| one.as_f64().is_finite());
+        if !finite || step.as_f64() == 0.0 {
+            let (from, to, by) = (start.as_f64(), end.as_f64(), step.as_f64());
+            return Err(Error::invalid(format!("no numbers from {from} to {to} in steps of {by}")));
+        }
+        Ok(Sequence { start, end, step, closed })
+    }
+
+    fn is_whole(&self) -> bool {
+        let real = |one: &Scalar| matches!(one, Scalar::Float(..));
+        ![self.start, self.end, self.step].iter().any(real)
+    }
+
+    /// How many there are: exact for whole numbers of 64 bits.
+    fn count(&self) -> usize {
+        if self.is_whole() {
+            let [start, end, step] =
+                [self.start, self.end, self.step].map(|one| i128::from(one.as_i64()));
+            let way = (end - start) * step.signum();
+            let by = step.abs();
+            let count =
+                if self.closed { way.div_euclid(by) + 1 } else { (way + by - 1).div_euclid(by) };
+            return usize::try_from(count.max(0)).unwrap_or(usize::MAX);
+        }
+        let length = (self.end.as_f64() - self.start.as_f64()) / self.step.as_f64();
+        let count = if self.closed { length.floor() + 1.0 } else { length.ceil() };
+        count.max(0.0) as usize
+    }
 }
 
 /// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
 fn sequence(call: &mut Call<'_>) -> Result<Plan> {
-    let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
-    let closed = call.flag(4)?;
+    let wanted = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
     let out = line(call, 3, out)?;
-    let (from, to, by) = (start.as_f64(), end.as_f64(), step.as_f64());
-    if by == 0.0 || !(from.is_finite() && to.is_finite() && by.is_finite()) {
-        return Err(Error::invalid(format!("no numbers from {from} to {to} in steps of {by}")));
-    }
-    let (have, want) = (out.count(), steps(start, end, step, closed));
-    if (have as f64 - want).abs() > 1.0 {
+    let (have, want) = (out.count(), wanted.count());
+    if have.abs_diff(want) > 1 {
         let name = call.parameter(3);
+        let (from, to, by) = (wanted.start.as_f64(), wanted.end.as_f64(), wanted.step.as_f64());
         return Err(Error::invalid(format!(
             "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
         )));
     }
-    let whole = !out.dtype.is_floating() && !matches!(step, Scalar::Float(..));
+    let Sequence { start, step, .. } = wanted;
     call.plan(move |memory| {
         let place = memory.out(&out);
-        if whole {
-            let (start, step) = (start.as_i64(), step.as_i64());
-            generate(memory.team, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
-        } else if out.dtype.is_floating() {
+        if out.dtype.is_floating() && !wanted.is_whole() {
+            let (from, by) = (start.as_f64(), step.as_f64());
             generate(memory.team, place, |at| from + by * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
@@ -67,12 +97,8 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (start, end, step) = (call.number(0)?, call.number(1)?, call.number(2)?);
-    let count = steps(start, end, step, false);
-    if !count.is_finite() {
-        return Err(Error::invalid(format!("no sequence with steps of {}", step.as_f64())));
-    }
-    Ok(vec![Layout::contiguous(start.dtype(), &[count as usize])])
+    let wanted = Sequence::read(call, false)?;
+    Ok(vec![Layout::contiguous(wanted.start.dtype(), &[wanted.count()])])
 }
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.

@@ -88,14 +88,22 @@ impl Desk {
 
     /// The numbers of a tensor, in the order of its positions.
     pub fn read(&self, tensor: &Tensor) -> Vec<f64> {
-        let item = tensor.layout.item();
-        (Desk::each(&tensor.layout).into_iter())
-            .map(|offset| {
-                let at = tensor.address - BASE + offset as usize * item;
-                let bytes: Vec<u8> = self.bytes[at..at + item].iter().map(Cell::get).collect();
-                cairn_tensor::Scalar::read(&bytes, tensor.layout.dtype).unwrap().as_f64()
-            })
-            .collect()
+        self.scalars(tensor).map(|one| one.as_f64()).collect()
+    }
+
+    /// The whole numbers of a tensor, all bits of them.
+    pub fn whole(&self, tensor: &Tensor) -> Vec<i64> {
+        self.scalars(tensor).map(|one| one.as_i64()).collect()
+    }
+
+    fn scalars(&self, tensor: &Tensor) -> impl Iterator<Item = cairn_tensor::Scalar> {
+        let (item, address) = (tensor.layout.item(), tensor.address - BASE);
+        let dtype = tensor.layout.dtype;
+        Desk::each(&tensor.layout).into_iter().map(move |offset| {
+            let at = address + offset as usize * item;
+            let bytes: Vec<u8> = self.bytes[at..at + item].iter().map(Cell::get).collect();
+            cairn_tensor::Scalar::read(&bytes, dtype).unwrap()
+        })
     }
 
     /// Plans and runs an operator of the aclnn door; the text of an error or fault.
