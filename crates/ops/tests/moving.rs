@@ -159,3 +159,21 @@ fn one_hot_codes_and_a_class_that_is_none() {
     let fault = desk.run("OneHot", args(&classes, &out)).unwrap_err();
     assert_eq!(fault, "p0[1] = 3 is outside 0 to 2");
 }
+
+#[test]
+fn a_roll_of_all_elements_takes_any_strides() {
+    let mut desk = Desk::new();
+    let (a, out) = (desk.put(F, &[3, 2], &numbers(6)), desk.zeros(F, &[3, 2]));
+    let (turned, turned_out) =
+        (seen(&a, a.layout.transposed(0, 1)), seen(&out, out.layout.transposed(0, 1)));
+    let roll = |a, out, far: i64| vec![t(a), Arg::Ints(vec![far]), Arg::Ints(vec![]), t(out)];
+    desk.run("Roll", roll(&turned, &turned_out, 2)).unwrap();
+    assert_eq!(desk.read(&turned_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
+    assert!(desk.workspace.get() >= 2 * 24);
+    desk.run("Roll", roll(&turned, &turned_out, -13)).unwrap();
+    assert_eq!(desk.read(&turned_out), [3.0, 5.0, 2.0, 4.0, 6.0, 1.0]);
+    desk.run("Roll", roll(&a, &out, 0)).unwrap();
+    assert_eq!(desk.read(&out), numbers(6));
+    desk.run("Roll", roll(&turned, &turned, 1)).unwrap();
+    assert_eq!(desk.read(&turned), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
+}

@@ -192,24 +192,15 @@ fn flipped(call: &mut Call<'_>) -> Result<Plan> {
 /// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
 fn rolled(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let (mut a, mut to) = (call.read(0, &[&out])?, out);
+    let a = call.read(0, &[&out])?;
     call.expect_dims(3, &out, a.dims())?;
     call.expect_converts(0, &a, &out)?;
-    let (shifts, mut dims) = (call.ints(1)?, call.ints(2)?);
+    let (shifts, dims) = (call.ints(1)?, call.ints(2)?);
     if out.count() == 0 {
         return call.nothing();
     }
     if dims.is_empty() && shifts.len() == 1 {
-        let flat = (a.reshaped(&[a.count()]), out.reshaped(&[out.count()]));
-        let (Some(from), Some(seen)) = flat else {
-            let (name, strides) = (call.parameter(3), out.strides());
-            return Err(Error::invalid(format!(
-                "{name} with strides {strides:?} cannot be rolled as one line: make it contiguous"
-            )));
-        };
-        a = a.seen(from);
-        to = out.seen(seen);
-        dims = vec![0];
+        return rolled_in_line(call, a, out, shifts[0]);
     }
     if shifts.len() != dims.len() {
         let (name, other) = (call.parameter(1), call.parameter(2));
@@ -222,19 +213,47 @@ fn rolled(call: &mut Call<'_>) -> Result<Plan> {
             far[dim] = (far[dim] + shift.rem_euclid(size as i64) as usize) % size;
         }
     }
-    let mut pieces = vec![(*a, *to)];
+    let mut pieces = vec![(*a, *out)];
     for (dim, shift) in far.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
-        let rest = a.dims()[dim] - shift;
-        let cut = |(from, to): (Layout, Layout)| {
-            [
-                (from.sliced(dim, 0, rest, 1), to.sliced(dim, shift, rest, 1)),
-                (from.sliced(dim, rest, shift, 1), to.sliced(dim, 0, shift, 1)),
-            ]
-        };
-        pieces = pieces.into_iter().flat_map(cut).collect();
+        pieces = pieces.into_iter().flat_map(|(from, to)| cut(dim, shift, from, to)).collect();
     }
     let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
     copies(call, parts)
+}
+
+/// What lies `shift` places on after a roll, and what came round.
+fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
+    let rest = from.dims()[dim] - shift;
+    [
+        (from.sliced(dim, 0, rest, 1), to.sliced(dim, shift, rest, 1)),
+        (from.sliced(dim, rest, shift, 1), to.sliced(dim, 0, shift, 1)),
+    ]
+}
+
+/// All elements as one line moved round; what is no line lies in the workspace meanwhile.
+fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Result<Plan> {
+    let shift = shift.rem_euclid(a.count() as i64) as usize;
+    let from = call.in_line(a);
+    let line = out.reshaped(&[out.count()]);
+    let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
+    call.plan(move |memory| {
+        let from = from.view(memory);
+        let place = match (&line, &packed) {
+            (Some(line), _) => memory.out(&out.seen(*line)),
+            (None, packed) => {
+                let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
+                room.seen(room.reshaped(&[room.count()]).expect("contiguous")).expect("all of it")
+            }
+        };
+        for (part, to) in cut(0, shift, *from.layout(), *place.layout()) {
+            let inside = "a part of the line";
+            copy(memory.team, place.seen(to).expect(inside), from.seen(part).expect(inside));
+        }
+        if let Some(packed) = &packed {
+            copy(memory.team, memory.out(&out), memory.scratch(packed).view());
+        }
+        Ok(())
+    })
 }
 
 /// The sizes, their number, or the number of elements, as numbers. Arguments: a, out, which (0, 1, 2).
