@@ -177,3 +177,41 @@ fn a_roll_of_all_elements_takes_any_strides() {
     desk.run("Roll", roll(&turned, &turned, 1)).unwrap();
     assert_eq!(desk.read(&turned), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
 }
+
+#[test]
+fn each_slice_several_times() {
+    let mut desk = Desk::new();
+    let (a, out) = (desk.put(F, &[2, 3], &numbers(6)), desk.zeros(F, &[2, 6]));
+    let args = |a, times, dim, out| vec![t(a), Arg::Int(times), Arg::Int(dim), Arg::Int(0), t(out)];
+    desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 1, &out)).unwrap();
+    assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 6.0]);
+    let tall = desk.zeros(F, &[4, 3]);
+    let turned = seen(&tall, tall.layout.transposed(0, 1));
+    let from = seen(&a, a.layout.transposed(0, 1));
+    desk.run("RepeatInterleaveIntWithDim", args(&from, 2, 1, &turned)).unwrap();
+    assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
+    desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 0, &tall)).unwrap();
+    assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
+    let line = desk.zeros(F, &[18]);
+    let whole = vec![t(&from), Arg::Int(3), Arg::Int(0), t(&line)];
+    desk.run("RepeatInterleaveInt", whole).unwrap();
+    assert_eq!(desk.read(&line)[..9], [1.0, 1.0, 1.0, 4.0, 4.0, 4.0, 2.0, 2.0, 2.0]);
+}
+
+#[test]
+fn slices_of_eight_dimensions_are_repeated_too() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[1, 2, 1, 2, 1, 2, 3, 2], &numbers(48));
+    for dim in 0..8 {
+        let mut dims = a.layout.dims().to_vec();
+        dims[dim] *= 3;
+        let (out, told) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
+        let every = vec![3.0; a.layout.dims()[dim]];
+        let times = desk.put(DType::Int64, &[every.len()], &every);
+        let fixed = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
+        desk.run("RepeatInterleaveIntWithDim", fixed).unwrap();
+        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&told)];
+        desk.run("RepeatInterleaveWithDim", named).unwrap();
+        assert_eq!(desk.read(&out), desk.read(&told), "along {dim}");
+    }
+}

@@ -10,7 +10,7 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::sequence::spread;
-use cairn_tensor::{DType, Dims, View};
+use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
 /// A tensor whose slices are repeated: as it is, or all its elements as one line.
 #[derive(Clone, Copy)]
@@ -53,14 +53,49 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
     if out.count() == 0 {
         return call.nothing();
     }
-    let parts: Vec<Operand> = (0..times)
-        .map(|at| out.seen(out.sliced(dim, at.min(size * times), size, times as isize)))
-        .collect();
+    let parts = beside(*out, dim, size, times);
     call.plan(move |memory| {
         let view = a.view(memory);
-        parts.iter().for_each(|part| copy(memory.team, memory.out(part), view));
+        for (part, cut) in &parts {
+            let mut from = *view.layout();
+            if let Some((other, place)) = cut {
+                from = from.at(*other, *place);
+            }
+            let along = if cut.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
+            let wide = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
+            let from = view.seen(wide).expect("the same elements");
+            copy(memory.team, memory.out(&out.seen(*part)), from);
+        }
         Ok(())
     })
+}
+
+/// The output with a dimension of its own for the repeats behind `dim`. Where there is no room for it, a layout for
+/// each place of the smallest other dimension, which it names.
+fn beside(
+    out: Layout,
+    dim: usize,
+    size: usize,
+    times: usize,
+) -> Vec<(Layout, Option<(usize, usize)>)> {
+    let apart = |out: Layout, dim: usize| {
+        let (mut dims, mut strides) = (Dims::new(out.dims()), Strides::new(out.strides()));
+        let stride = strides[dim];
+        dims[dim] = size;
+        strides[dim] = stride * times as isize;
+        dims.insert(dim + 1, times);
+        strides.insert(dim + 1, stride);
+        Layout::strided(out.dtype, &dims, &strides, out.offset)
+    };
+    if out.rank() < MAX_DIMS {
+        return vec![(apart(out, dim), None)];
+    }
+    let others = (0..out.rank()).filter(|other| *other != dim);
+    let other = others.min_by_key(|other| out.dims()[*other]).expect("more than one dimension");
+    let dim = if other < dim { dim - 1 } else { dim };
+    (0..out.dims()[other])
+        .map(|place| (apart(out.at(other, place), dim), Some((other, place))))
+        .collect()
 }
 
 /// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
