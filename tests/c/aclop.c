@@ -191,6 +191,17 @@ static void shapes(void)
     operands_end(&in);
     operands_end(&out);
 
+    GROUP("aclop_4 outputs that no memory could hold are not inferred");
+    const int64_t tall[] = {1LL << 40, 1}, wide[] = {1LL << 40};
+    operand(&in, ACL_FLOAT, 2, tall, NULL, 0);
+    operand(&in, ACL_FLOAT, 1, wide, NULL, 0);
+    operand(&out, ACL_FLOAT, 2, unknown, NULL, 0);
+    CHECK_FAIL(
+        aclopInferShape("Add", 2, in.descs, in.buffers, 1, out.descs, NULL), ACL_ERROR_INVALID_PARAM,
+        "output 0 would be float[1099511627776, 1099511627776], which no memory holds");
+    operands_end(&in);
+    operands_end(&out);
+
     GROUP("aclop_4 sizes that depend on values are written after the operator ran");
     float some[] = {0, 5, 0, 7, 8, 0};
     int64_t places[3] = {0};

@@ -18,15 +18,22 @@ pub enum Infer {
 }
 
 impl Infer {
-    /// The outputs, contiguous.
+    /// The outputs, contiguous; an error when no memory could hold one.
     pub fn outputs(self, call: &Call<'_>) -> Result<Vec<Layout>> {
-        match self {
-            Infer::Like(at) => Ok(vec![call.layout(at)?.packed()]),
-            Infer::Broadcast(a, b) => Ok(vec![both(call, a, b)?]),
+        let outputs = match self {
+            Infer::Like(at) => vec![call.layout(at)?.packed()],
+            Infer::Broadcast(a, b) => vec![both(call, a, b)?],
             Infer::Compare(a, b) => {
-                Ok(vec![Layout::contiguous(DType::Bool, both(call, a, b)?.dims())])
+                vec![Layout::contiguous(DType::Bool, both(call, a, b)?.dims())]
             }
-            Infer::By(function) => function(call),
+            Infer::By(function) => function(call)?,
+        };
+        match outputs.iter().position(|one| !one.fits()) {
+            Some(at) => {
+                let layout = outputs[at];
+                Err(Error::invalid(format!("output {at} would be {layout}, which no memory holds")))
+            }
+            None => Ok(outputs),
         }
     }
 }

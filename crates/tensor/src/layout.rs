@@ -104,11 +104,13 @@ impl<T: Copy + Default> FromIterator<T> for Row<T> {
     }
 }
 
-/// The strides of a tensor whose elements lie one after the other, the last dimension fastest.
+/// The strides of a tensor whose elements lie one after the other, the last dimension fastest. Those of a tensor that
+/// no memory holds (see [`Layout::fits`]) end at the greatest number there is.
 pub fn contiguous_strides(dims: &[usize]) -> Strides {
     let mut strides = Strides::filled(dims.len(), 1);
     for at in (1..dims.len()).rev() {
-        strides[at - 1] = strides[at] * dims[at].max(1) as isize;
+        let size = isize::try_from(dims[at].max(1)).unwrap_or(isize::MAX);
+        strides[at - 1] = strides[at].saturating_mul(size);
     }
     strides
 }
@@ -182,6 +184,14 @@ impl Layout {
     /// Bytes of all elements when they lie one after the other.
     pub fn bytes(&self) -> usize {
         self.count() * self.item()
+    }
+
+    /// Whether the bytes of all elements, one after the other, are a number of addresses, also when a size of 0 leaves
+    /// none.
+    pub fn fits(&self) -> bool {
+        let sizes = self.dims.iter().map(|size| (*size).max(1));
+        let bytes = { sizes }.try_fold(self.item().max(1), usize::checked_mul);
+        bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
     }
 
     /// Elements lie one after the other, the last dimension fastest.
@@ -371,6 +381,16 @@ mod tests {
         assert_eq!(part.sliced(0, 0, 2, 2).reshaped(&[6]), None);
         assert_eq!(Layout::contiguous(F, &[2, 3]).reshaped(&[7]), None);
         assert_eq!(Layout::contiguous(F, &[0, 3]).reshaped(&[5, 0]).unwrap().dims(), [5, 0]);
+    }
+
+    #[test]
+    fn what_no_memory_holds_does_not_fit() {
+        let half = 1 << 32;
+        assert!(Layout::contiguous(F, &[half, 1 << 28]).fits());
+        assert!(!Layout::contiguous(F, &[half, half, half]).fits());
+        assert!(!Layout::contiguous(F, &[0, half, half]).fits());
+        assert!(!Layout::contiguous(F, &[usize::MAX, 2]).fits());
+        assert!(!Layout::contiguous(F, &[1 << 61]).fits());
     }
 
     #[test]

@@ -250,6 +250,10 @@ fn one_hot_output(call: &Call<'_>) -> Result<Vec<Layout>> {
         -1 => index.rank(),
         dim => call.wrap(4, dim, index.rank() + 1)?,
     };
+    if dims.len() == cairn_tensor::MAX_DIMS {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} {dims:?} has no room for classes")));
+    }
     dims.insert(dim, call.number(1)?.as_i64().max(0) as usize);
     Ok(vec![Layout::contiguous(call.layout(2)?.dtype, &dims)])
 }

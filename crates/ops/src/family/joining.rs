@@ -86,7 +86,7 @@ fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
     let mut dtype = first.dtype;
     dims[dim] = 0;
     for one in all.iter().filter(|one| one.rank() == first.rank()) {
-        dims[dim] += one.dims()[dim];
+        dims[dim] = dims[dim].saturating_add(one.dims()[dim]);
         dtype = promote(dtype, one.dtype).unwrap_or(dtype);
     }
     Ok(vec![Layout::contiguous(dtype, &dims)])
@@ -137,6 +137,10 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     };
     let dim = call.dim(1, first.rank() + 1)?;
     let mut dims = Dims::new(first.dims());
+    if dims.len() == MAX_DIMS {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} {dims:?} has no room for one dimension more")));
+    }
     dims.insert(dim, all.len());
     Ok(vec![Layout::contiguous(first.dtype, &dims)])
 }
@@ -296,9 +300,15 @@ fn repeated_dims(call: &Call<'_>, a: &Layout, times: &[usize]) -> Result<Dims> {
         let (name, dims) = (call.parameter(1), a.dims());
         return Err(Error::invalid(format!("{name} = {times:?} are too few for {dims:?}")));
     };
-    Ok((0..times.len())
-        .map(|at| times[at] * at.checked_sub(added).map_or(1, |at| a.dims()[at]))
-        .collect())
+    let size = |at: usize| at.checked_sub(added).map_or(1, |at| a.dims()[at]);
+    let dims: Option<Dims> = (0..times.len())
+        .map(|at| times[at].checked_mul(size(at)))
+        .collect::<Option<Vec<_>>>()
+        .map(|dims| Dims::new(&dims));
+    dims.ok_or_else(|| {
+        let (name, have) = (call.parameter(1), a.dims());
+        Error::invalid(format!("{name} = {times:?} of {have:?} makes more than any memory holds"))
+    })
 }
 
 fn repeated_output(call: &Call<'_>) -> Result<Vec<Layout>> {

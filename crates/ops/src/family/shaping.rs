@@ -56,12 +56,14 @@ fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     for (at, size) in sizes.iter_mut().enumerate().filter(|(_, size)| **size == 0) {
         *size = a.dims().get(at).map_or(0, |size| *size as i64);
     }
-    let known: i64 = sizes.iter().filter(|size| **size >= 0).product();
+    let known =
+        sizes.iter().filter(|size| **size >= 0).fold(1i64, |all, one| all.saturating_mul(*one));
     for size in sizes.iter_mut().filter(|size| **size < 0) {
         *size = a.count() as i64 / known.max(1);
     }
     let dims: Vec<usize> = sizes.iter().map(|size| *size as usize).collect();
-    if dims.len() > cairn_tensor::MAX_DIMS || dims.iter().product::<usize>() != a.count() {
+    let count = dims.iter().try_fold(1usize, |count, size| count.checked_mul(*size));
+    if dims.len() > cairn_tensor::MAX_DIMS || count != Some(a.count()) {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not fill {dims:?}")));
     }
@@ -103,7 +105,7 @@ fn flattened_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     for (at, size) in a.dims().iter().enumerate() {
         if at > from && at <= to {
             let last = dims.len() - 1;
-            dims[last] *= size;
+            dims[last] = dims[last].saturating_mul(*size);
         } else {
             dims.push(*size);
         }
