@@ -33,6 +33,32 @@ fn selects_and_says_which_index_is_bad() {
 }
 
 #[test]
+fn batches_choose_each_in_its_own() {
+    let mut desk = Desk::new();
+    let a = desk.put(F, &[2, 3, 2], &numbers(12));
+    let index = desk.put(I, &[2, 2], &[2.0, 0.0, 1.0, 1.0]);
+    let out = desk.zeros(F, &[2, 2, 2]);
+    let axis = |dim: i64| Tensor {
+        constant: Some(dim.to_ne_bytes().to_vec().into()),
+        ..Tensor::new(cairn_tensor::Layout::contiguous(I, &[]), 1)
+    };
+    desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]).unwrap();
+    assert_eq!(desk.read(&out), [5.0, 6.0, 1.0, 2.0, 9.0, 10.0, 9.0, 10.0]);
+    let last = desk.put(I, &[2, 1], &[1.0, 0.0]);
+    let narrow = desk.zeros(F, &[2, 3, 1]);
+    desk.by_name("GatherV2", &[&a, &last, &axis(2)], &narrow, &[("batch_dims", -1)]).unwrap();
+    assert_eq!(desk.read(&narrow), [2.0, 4.0, 6.0, 7.0, 9.0, 11.0]);
+    desk.write(&index, &[0.0, 0.0, 0.0, 3.0]);
+    let fault = desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", 1)]);
+    assert_eq!(fault.unwrap_err(), "indices[1, 1] = 3 is outside 0 to 2");
+    for wrong in [2, 3, -3] {
+        let error =
+            desk.by_name("GatherV2", &[&a, &index, &axis(1)], &out, &[("batch_dims", wrong)]);
+        assert!(error.unwrap_err().contains(&format!("batch_dims = {wrong}: [2, 3, 2] by [2, 2]")));
+    }
+}
+
+#[test]
 fn several_indices_with_gaps_between_them() {
     let mut desk = Desk::new();
     let a = desk.put(F, &[2, 3, 4], &numbers(24));

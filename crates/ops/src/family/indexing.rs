@@ -27,16 +27,42 @@ pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) 
     Ok(dims)
 }
 
+/// How many first dimensions a tensor and its index have in common: 0 when argument `at` is absent, counted from the
+/// end of the index when it is negative.
+fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -> Result<usize> {
+    let given = call.int_or(at, 0)?;
+    let count = if given < 0 { given + index.rank() as i64 } else { given };
+    let most = dim.min(index.rank());
+    let count = usize::try_from(count).ok().filter(|count| *count <= most);
+    match count {
+        Some(count) if a.dims()[..count] == index.dims()[..count] => Ok(count),
+        _ => {
+            let (name, have, with) = (call.parameter(at), a.dims(), index.dims());
+            Err(Error::invalid(format!(
+                "{name} = {given}: {have:?} by {with:?} along dimension {dim} has no such batches"
+            )))
+        }
+    }
+}
+
+/// The sizes of what [`chosen`] makes, with the dimension and the number of batches.
+fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usize, usize)> {
+    let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
+    let batch = batches(call, 5, a, dim, index)?;
+    let mut own = *index;
+    (0..batch).for_each(|_| own = own.without(0));
+    Ok((replaced(call, a, dim, &own)?, dim, batch))
+}
+
 /// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
-/// from the end.
+/// from the end, how many first dimensions are batches.
 fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
-    let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
-    let dims = replaced(call, &a, dim, &index)?;
+    let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
     let out = match (a.rank(), index.count()) {
         (0, 1) if out.rank() == 0 => out.seen(out.reshaped(&dims).expect("one element")),
         _ => out,
@@ -45,15 +71,14 @@ fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(2);
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
-        let places = Places::chosen(a, dim, index, wraps);
+        let places = Places::chosen_in_batches(a, dim, index, batch, wraps);
         gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
     })
 }
 
 fn chosen_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, index) = (call.layout(0)?, call.layout(2)?);
-    let dim = call.wrap(1, call.number(1)?.as_i64(), a.rank())?;
-    Ok(vec![Layout::contiguous(a.dtype, &replaced(call, &a, dim, &index)?)])
+    Ok(vec![Layout::contiguous(a.dtype, &chosen_dims(call, &a, &index)?.0)])
 }
 
 /// Fails unless an index has the rank of a tensor and is nowhere larger than it but along `dim`.
@@ -323,8 +348,8 @@ pub const NODES: &[Node] = &[
             A(1),
             O(0),
             Attr("negative_index_support", Default::Flag(false)),
-            Attr("validate_indices", Default::Flag(true)),
             Attr("batch_dims", Default::Int(0)),
+            Attr("validate_indices", Default::Flag(true)),
             Attr("is_preprocessed", Default::Flag(false)),
         ],
     ),

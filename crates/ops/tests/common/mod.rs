@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Memory, Tensor};
+use cairn_ops::{Arg, Memory, Passed, Plan, Tensor};
 use cairn_tensor::team::Alone;
 use cairn_tensor::{DType, Layout, contiguous_strides};
 use std::cell::{Cell, RefCell};
@@ -109,7 +109,27 @@ impl Desk {
     /// Plans and runs an operator of the aclnn door; the text of an error or fault.
     pub fn run(&self, name: &str, args: Vec<Arg>) -> Result<(), String> {
         let row = cairn_ops::rows()[name];
-        let plan = row.plan(NAMES, args.into()).map_err(|error| error.text().to_owned())?;
+        self.finish(row.plan(NAMES, args.into()).map_err(|error| error.text().to_owned())?)
+    }
+
+    /// As [`Desk::run`], by IR name, with numbers as attributes.
+    pub fn by_name(
+        &self,
+        name: &str,
+        inputs: &[&Tensor],
+        out: &Tensor,
+        numbers: &[(&str, i64)],
+    ) -> Result<(), String> {
+        let inputs: Vec<Option<Tensor>> = inputs.iter().map(|one| Some((*one).clone())).collect();
+        let attributes: Vec<(String, Arg)> =
+            numbers.iter().map(|(name, value)| ((*name).to_owned(), Arg::Int(*value))).collect();
+        let (outputs, attributes) = (std::slice::from_ref(out), &attributes[..]);
+        let passed = Passed { inputs: &inputs, outputs, attributes };
+        let plan = cairn_ops::nodes()[name].plan(&passed);
+        self.finish(plan.map_err(|error| error.text().to_owned())?)
+    }
+
+    fn finish(&self, plan: Plan) -> Result<(), String> {
         self.workspace.set(plan.workspace);
         let uses: Vec<&[Cell<u8>]> = (plan.uses.iter())
             .map(|one| {

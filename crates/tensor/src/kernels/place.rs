@@ -55,16 +55,30 @@ impl<'a> Places<'a> {
 
     /// The tensor with `dim` replaced by the dimensions of `index`.
     pub fn chosen(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> Places<'a> {
+        Places::chosen_in_batches(tensor, dim, index, 0, wraps)
+    }
+
+    /// As [`Places::chosen`] in each of several tensors side by side: the first `batch` dimensions of `index`, at most
+    /// `dim`, are those of the tensor too.
+    pub fn chosen_in_batches(
+        tensor: View<'a>,
+        dim: usize,
+        index: View<'a>,
+        batch: usize,
+        wraps: bool,
+    ) -> Places<'a> {
+        assert_eq!(tensor.dims()[..batch], index.dims()[..batch]);
         let (mut dims, mut strides) = (Dims::new(tensor.dims()), Strides::new(tensor.strides()));
         if tensor.rank() > 0 {
             dims.remove(dim);
             strides.remove(dim);
         }
-        let mut wide = Strides::filled(dims.len() + index.rank(), 0);
-        for (at, size) in index.dims().iter().enumerate() {
+        let mut wide = Strides::filled(dims.len() + index.rank() - batch, 0);
+        wide[..batch].copy_from_slice(&index.strides()[..batch]);
+        for (at, size) in index.dims()[batch..].iter().enumerate() {
             dims.insert(dim + at, *size);
             strides.insert(dim + at, 0);
-            wide[dim + at] = index.strides()[at];
+            wide[dim + at] = index.strides()[batch + at];
         }
         let wide = Layout::strided(index.dtype(), &dims, &wide, 0);
         let index = index.seen(wide).expect("the same elements");
