@@ -4,11 +4,13 @@
 //! `cargo xtask deep` builds and runs them. `corpus/` keeps a few inputs that together reach what is
 //! known; `tests/corpus.rs` plays them through the same functions in every run of the tests.
 
+mod ge_model;
 mod operations;
 mod spec;
 
 #[path = "../../../crates/pool/tests/model/mod.rs"]
 pub mod model;
 
+pub use ge_model::ge_model;
 pub use operations::{Operations, pool};
 pub use spec::spec;

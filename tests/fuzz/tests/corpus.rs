@@ -31,6 +31,11 @@ fn play(target: &str, entry: fn(&[u8])) {
 }
 
 #[test]
+fn ge_model() {
+    play("ge_model", cairn_fuzz::ge_model);
+}
+
+#[test]
 fn pool() {
     play("pool", cairn_fuzz::pool);
 }

@@ -1,0 +1,24 @@
+//! Bytes as a model of the graph engine.
+
+use cairn_graph::model::{read, write};
+
+/// Reads the bytes as a model.
+///
+/// # Panics
+/// When a graph does not survive its own bytes, or an error is no sentence.
+pub fn ge_model(data: &[u8]) {
+    match read(data) {
+        Ok(graph) => {
+            let bytes = write(&graph);
+            match read(&bytes) {
+                Ok(again) => assert!(write(&again) == bytes, "{graph:?} became {again:?}"),
+                // What is written says more than what was read, and may end where that just did not.
+                Err(error) => assert!(
+                    error.contains("100 deep") || error.contains("would take more"),
+                    "{graph:?}: {error}"
+                ),
+            }
+        }
+        Err(error) => assert!(error.starts_with("The ") && error.ends_with('.'), "{error}"),
+    }
+}
