@@ -6,6 +6,7 @@ mod coverage;
 mod deep;
 mod demo;
 mod fuzz;
+mod ge_runner;
 mod r#gen;
 mod lint;
 mod step;

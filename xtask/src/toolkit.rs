@@ -4,7 +4,8 @@
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
-//!     include/ bin/ opp/ runtime/ compiler/ python/site-packages/
+//!     include/ bin/ runtime/ compiler/ python/site-packages/
+//!     opp/built-in/op_graph/inc, op_proto/inc -> it: a class for every operator
 //!     <arch>-linux/ -> the same include and lib64
 //! ```
 //!
@@ -17,12 +18,12 @@ use std::{
     fs, io,
     os::unix::fs::{PermissionsExt, symlink},
     path::{Path, PathBuf},
-    process::Command,
 };
 
 use anyhow::{Context, Result, bail};
 
 use crate::{
+    ge_runner,
     step::{self, cargo},
     target_dir,
 };
@@ -72,6 +73,9 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
 /// Folders that programs look for, empty as they are.
 const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-packages"];
 
+/// Folders of headers that older programs name with `external/` before them.
+const EXTERNAL: [&str; 4] = ["exe_graph", "ge", "ge_common", "graph"];
+
 /// What tells a toolkit of ours from any other folder.
 const MARK: &str = "version.info";
 
@@ -100,7 +104,7 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     }
     folder.copy(&built.join("libascendcl.so"), "lib64/libascendcl.so")?;
     folder.copy(&built.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
-    let ge_runner = build_ge_runner(root, &dir.join("lib64"))?;
+    let ge_runner = ge_runner::build(root, &dir.join("lib64"))?;
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
     for (library, names) in LIBRARIES {
         for name in names {
@@ -116,6 +120,15 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
         let name = header.strip_prefix(&include)?.to_string_lossy().into_owned();
         folder.copy(&header, &format!("include/{name}"))?;
     }
+    for name in EXTERNAL {
+        folder.link(&format!("../{name}"), &format!("include/external/{name}"))?;
+    }
+    let operators = root.join("opp");
+    for header in files_under(&operators)? {
+        let name = header.strip_prefix(&operators)?.to_string_lossy().into_owned();
+        folder.copy(&header, &format!("opp/{name}"))?;
+    }
+    folder.link("../op_graph/inc", "opp/built-in/op_proto/inc")?;
     folder.copy(&built.join("cairn"), "bin/cairn")?;
     folder.link("cairn", "bin/npu-smi")?;
     folder.copy(&templates.join("set_env.sh"), "set_env.sh")?;
@@ -145,33 +158,8 @@ fn check_ours(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Compiles `cpp/` against the core in `lib64`: old string ABI, no SONAME, never unloaded, and the
-/// core found beside it.
-fn build_ge_runner(root: &Path, lib64: &Path) -> Result<PathBuf> {
-    let out = target_dir(root).join("cpp");
-    fs::create_dir_all(&out)?;
-    let library = out.join("libge_runner.so");
-    let sources = files_under(&root.join("cpp"))?.into_iter();
-    let sources = sources.filter(|path| path.extension().is_some_and(|end| end == "cpp"));
-    let mut command = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()));
-    command.args([
-        "-std=c++17",
-        "-O2",
-        "-Wall",
-        "-Wextra",
-        "-fPIC",
-        "-shared",
-        "-D_GLIBCXX_USE_CXX11_ABI=0",
-    ]);
-    command.arg("-I").arg(root.join("include")).args(sources).arg("-o").arg(&library);
-    command.arg("-L").arg(lib64);
-    command.args(["-Wl,--no-as-needed", "-lascendcl", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN"]);
-    step::run(&mut command)?;
-    Ok(library)
-}
-
 /// Every regular file below `dir`, sorted; none when there is no such folder.
-fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
+pub(crate) fn files_under(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut folders = vec![dir.to_path_buf()];
     while let Some(folder) = folders.pop() {
@@ -237,7 +225,7 @@ impl Folder {
 
     /// Removes what an earlier version placed and this one did not.
     fn prune(&self) -> Result<()> {
-        for folder in ["bin", "include", "lib64"] {
+        for folder in ["bin", "include", "lib64", "opp/built-in"] {
             for file in files_under(&self.dir.join(folder))? {
                 if !self.placed.contains(&file) {
                     fs::remove_file(&file)

@@ -165,15 +165,54 @@ public:
         tensor_.version_ = kTensorV2;
     }
 
-    /** Everything but strides and offset. */
-    const Tensor &GetTensor() const { return tensor_; }
-    Tensor &MutableTensor() { return tensor_; }
+    /* As Tensor has them. */
+    int64_t GetShapeSize() const { return tensor_.GetShapeSize(); }
+    template <class T>
+    const T *GetData() const
+    {
+        return static_cast<const T *>(GetAddr());
+    }
+    template <class T>
+    auto GetData() -> T *
+    {
+        return static_cast<T *>(GetAddr());
+    }
+    void SetData(TensorData &&data) { tensor_.SetData(std::move(data)); }
+    const void *GetAddr() const
+    {
+        return GetPlacement() == kFollowing ? static_cast<const void *>(this + 1) : tensor_.GetAddr();
+    }
+    void *GetAddr() { return GetPlacement() == kFollowing ? static_cast<void *>(this + 1) : tensor_.GetAddr(); }
+    size_t GetSize() const { return tensor_.GetSize(); }
+    void SetSize(const size_t size) { tensor_.SetSize(size); }
+    ge::DataType GetDataType() const { return tensor_.GetDataType(); }
+    void SetDataType(const ge::DataType data_type) { tensor_.SetDataType(data_type); }
+    const Shape &GetStorageShape() const { return tensor_.GetStorageShape(); }
+    Shape &MutableStorageShape() { return tensor_.MutableStorageShape(); }
+    const Shape &GetOriginShape() const { return tensor_.GetOriginShape(); }
+    Shape &MutableOriginShape() { return tensor_.MutableOriginShape(); }
+    const StorageShape &GetShape() const { return tensor_.GetShape(); }
+    StorageShape &GetShape() { return tensor_.GetShape(); }
+    ge::Format GetStorageFormat() const { return tensor_.GetStorageFormat(); }
+    void SetStorageFormat(const ge::Format storage_format) { tensor_.SetStorageFormat(storage_format); }
+    ge::Format GetOriginFormat() const { return tensor_.GetOriginFormat(); }
+    void SetOriginFormat(const ge::Format origin_format) { tensor_.SetOriginFormat(origin_format); }
+    const StorageFormat &GetFormat() const { return tensor_.GetFormat(); }
+    StorageFormat &MutableFormat() { return tensor_.MutableFormat(); }
+    ExpandDimsType GetExpandDimsType() const { return tensor_.GetExpandDimsType(); }
+    void SetExpandDimsType(const ExpandDimsType &type) { tensor_.SetExpandDimsType(type); }
+    TensorPlacement GetPlacement() const { return tensor_.GetPlacement(); }
+    void SetPlacement(const TensorPlacement placement) { tensor_.SetPlacement(placement); }
+    const TensorData &GetTensorData() const { return tensor_.GetTensorData(); }
+    TensorData &MutableTensorData() { return tensor_.MutableTensorData(); }
+    TensorVersion GetVersion() const { return tensor_.GetVersion(); }
+
+    /** Elements from one to the next, per dim. */
     const Stride &GetStride() const { return stride_; }
     Stride &MutableStride() { return stride_; }
     /** Elements before the first one. */
     int64_t GetOffset() const { return offset_; }
     void SetOffset(const int64_t offset) { offset_ = offset; }
-    TensorVersion GetVersion() const { return tensor_.version_; }
 
 private:
     Tensor tensor_;

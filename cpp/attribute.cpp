@@ -1,0 +1,387 @@
+// The value of an attribute, of any type.
+
+#include "attribute.h"
+
+#include <cctype>
+#include <limits>
+
+namespace cairn {
+
+template <typename T>
+static std::vector<int64_t> widened(const std::vector<T> &values)
+{
+    return std::vector<int64_t>(values.begin(), values.end());
+}
+
+Attribute::Attribute(const std::vector<uint8_t> &value) : kind_(CAIRN_KIND_BYTES)
+{
+    texts_.emplace_back(value.empty() ? "" : reinterpret_cast<const char *>(value.data()), value.size());
+}
+
+Attribute::Attribute(const std::vector<int32_t> &value) : Attribute(widened(value)) {}
+
+Attribute::Attribute(const std::vector<uint32_t> &value) : Attribute(widened(value)) {}
+
+Attribute::Attribute(const std::vector<bool> &value) : kind_(CAIRN_KIND_BOOL), is_list_(true), ints_(widened(value)) {}
+
+Attribute::Attribute(const std::vector<ge::DataType> &value)
+    : kind_(CAIRN_KIND_DATA_TYPE), is_list_(true), ints_(widened(value))
+{
+}
+
+Attribute::Attribute(const std::vector<ge::AscendString> &value)
+    : kind_(CAIRN_KIND_STRING), is_list_(true), texts_(value)
+{
+}
+
+Attribute::Attribute(const std::vector<ge::Tensor> &value) : kind_(CAIRN_KIND_TENSOR), is_list_(true), tensors_(value)
+{
+}
+
+Attribute::Attribute(const std::vector<std::vector<int64_t>> &value) : kind_(CAIRN_KIND_INT_LISTS), is_list_(true)
+{
+    for (const std::vector<int64_t> &row : value) {
+        lengths_.push_back(row.size());
+        ints_.insert(ints_.end(), row.begin(), row.end());
+    }
+}
+
+Attribute::Attribute(const ge::AttrValue &value) : Attribute(value.impl->value) {}
+
+Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.is_list)
+{
+    size_t elements = seen.count;
+    if (kind_ == CAIRN_KIND_INT_LISTS || kind_ == CAIRN_KIND_FLOAT_LISTS) {
+        lengths_.assign(seen.lengths, seen.lengths + seen.count);
+        elements = 0;
+        for (const size_t length : lengths_) {
+            elements += length;
+        }
+    }
+    switch (kind_) {
+        case CAIRN_KIND_INT:
+        case CAIRN_KIND_BOOL:
+        case CAIRN_KIND_DATA_TYPE:
+        case CAIRN_KIND_INT_LISTS:
+            ints_.assign(seen.ints, seen.ints + elements);
+            break;
+        case CAIRN_KIND_FLOAT:
+        case CAIRN_KIND_FLOAT_LISTS:
+            floats_.assign(seen.floats, seen.floats + elements);
+            break;
+        case CAIRN_KIND_STRING:
+        case CAIRN_KIND_BYTES:
+            for (size_t at = 0; at < seen.count; ++at) {
+                texts_.push_back(ascend(seen.texts[at]));
+            }
+            break;
+        case CAIRN_KIND_TENSOR:
+        case CAIRN_KIND_TENSOR_DESC:
+            for (size_t at = 0; at < seen.count; ++at) {
+                const CairnTensor &tensor = seen.tensors[at];
+                tensors_.emplace_back(desc_of(tensor.desc), static_cast<const uint8_t *>(tensor.data), tensor.bytes);
+            }
+            break;
+        case CAIRN_KIND_NAMED:
+            texts_.push_back(ascend(seen.texts[0]));
+            for (size_t at = 0; at < seen.count; ++at) {
+                names_.push_back(ascend(seen.names[at]));
+                values_.emplace_back(seen.values[at]);
+            }
+            break;
+        default:
+            break;
+    }
+}
+
+const CairnValue &Attribute::lent()
+{
+    lent_ = CairnValue();
+    lent_.kind = kind_;
+    lent_.is_list = is_list_;
+    lent_texts_.clear();
+    for (const ge::AscendString &value : texts_) {
+        lent_texts_.push_back(text(value));
+    }
+    lent_names_.clear();
+    for (const ge::AscendString &name : names_) {
+        lent_names_.push_back(text(name));
+    }
+    lent_descriptions_.clear();
+    for (const ge::Tensor &tensor : tensors_) {
+        lent_descriptions_.emplace_back(tensor.GetTensorDesc());
+    }
+    lent_tensors_.clear();
+    for (size_t at = 0; at < tensors_.size(); ++at) {
+        const ge::Tensor &tensor = tensors_[at];
+        lent_tensors_.push_back(CairnTensor{lent_descriptions_[at].lent(), tensor.GetData(), tensor.GetSize()});
+    }
+    lent_values_.clear();
+    for (Attribute &value : values_) {
+        lent_values_.push_back(value.lent());
+    }
+    lent_.ints = ints_.data();
+    lent_.floats = floats_.data();
+    lent_.texts = lent_texts_.data();
+    lent_.tensors = lent_tensors_.data();
+    lent_.lengths = lengths_.data();
+    lent_.names = lent_names_.data();
+    lent_.values = lent_values_.data();
+    switch (kind_) {
+        case CAIRN_KIND_INT_LISTS:
+        case CAIRN_KIND_FLOAT_LISTS:
+            lent_.count = lengths_.size();
+            break;
+        case CAIRN_KIND_NAMED:
+            lent_.count = names_.size();
+            break;
+        default:
+            lent_.count = ints_.size() + floats_.size() + texts_.size() + tensors_.size();
+            break;
+    }
+    return lent_;
+}
+
+// A list that came without elements may have come without a kind too.
+bool Attribute::IsList(uint32_t kind) const
+{
+    return is_list_ && (kind_ == kind || kind_ == CAIRN_KIND_NONE);
+}
+
+bool Attribute::Get(int64_t &value) const
+{
+    if (!Is(CAIRN_KIND_INT) || ints_.empty()) {
+        return false;
+    }
+    value = ints_[0];
+    return true;
+}
+
+template <typename T>
+static bool narrowed(const std::vector<int64_t> &from, std::vector<T> &into)
+{
+    for (const int64_t one : from) {
+        if (one < std::numeric_limits<T>::min() || one > std::numeric_limits<T>::max()) {
+            return false;
+        }
+    }
+    into.assign(from.begin(), from.end());
+    return true;
+}
+
+template <typename T>
+static bool narrowed_one(const Attribute &attribute, T &value)
+{
+    int64_t wide = 0;
+    std::vector<T> narrow;
+    if (!attribute.Get(wide) || !narrowed(std::vector<int64_t>(1, wide), narrow)) {
+        return false;
+    }
+    value = narrow[0];
+    return true;
+}
+
+bool Attribute::Get(int32_t &value) const
+{
+    return narrowed_one(*this, value);
+}
+
+bool Attribute::Get(uint32_t &value) const
+{
+    return narrowed_one(*this, value);
+}
+
+bool Attribute::Get(float &value) const
+{
+    if (!Is(CAIRN_KIND_FLOAT) || floats_.empty()) {
+        return false;
+    }
+    value = floats_[0];
+    return true;
+}
+
+bool Attribute::Get(bool &value) const
+{
+    if (!Is(CAIRN_KIND_BOOL) || ints_.empty()) {
+        return false;
+    }
+    value = ints_[0] != 0;
+    return true;
+}
+
+bool Attribute::Get(ge::DataType &value) const
+{
+    if (!Is(CAIRN_KIND_DATA_TYPE) || ints_.empty()) {
+        return false;
+    }
+    value = static_cast<ge::DataType>(ints_[0]);
+    return true;
+}
+
+bool Attribute::Get(ge::AscendString &value) const
+{
+    if (!Is(CAIRN_KIND_STRING) || texts_.empty()) {
+        return false;
+    }
+    value = texts_[0];
+    return true;
+}
+
+bool Attribute::Get(ge::Tensor &value) const
+{
+    if (!Is(CAIRN_KIND_TENSOR) || tensors_.empty()) {
+        return false;
+    }
+    value = tensors_[0];
+    return true;
+}
+
+bool Attribute::Get(std::vector<uint8_t> &value) const
+{
+    if (!Is(CAIRN_KIND_BYTES) || texts_.empty()) {
+        return false;
+    }
+    value.assign(texts_[0].GetString(), texts_[0].GetString() + texts_[0].GetLength());
+    return true;
+}
+
+bool Attribute::Get(std::vector<int64_t> &value) const
+{
+    if (!IsList(CAIRN_KIND_INT)) {
+        return false;
+    }
+    value = ints_;
+    return true;
+}
+
+bool Attribute::Get(std::vector<int32_t> &value) const
+{
+    return IsList(CAIRN_KIND_INT) && narrowed(ints_, value);
+}
+
+bool Attribute::Get(std::vector<uint32_t> &value) const
+{
+    return IsList(CAIRN_KIND_INT) && narrowed(ints_, value);
+}
+
+bool Attribute::Get(std::vector<float> &value) const
+{
+    if (!IsList(CAIRN_KIND_FLOAT)) {
+        return false;
+    }
+    value = floats_;
+    return true;
+}
+
+bool Attribute::Get(std::vector<bool> &value) const
+{
+    if (!IsList(CAIRN_KIND_BOOL)) {
+        return false;
+    }
+    value.assign(ints_.begin(), ints_.end());
+    return true;
+}
+
+bool Attribute::Get(std::vector<ge::DataType> &value) const
+{
+    if (!IsList(CAIRN_KIND_DATA_TYPE)) {
+        return false;
+    }
+    value.clear();
+    for (const int64_t one : ints_) {
+        value.push_back(static_cast<ge::DataType>(one));
+    }
+    return true;
+}
+
+bool Attribute::Get(std::vector<ge::AscendString> &value) const
+{
+    if (!IsList(CAIRN_KIND_STRING)) {
+        return false;
+    }
+    value = texts_;
+    return true;
+}
+
+bool Attribute::Get(std::vector<ge::Tensor> &value) const
+{
+    if (!IsList(CAIRN_KIND_TENSOR)) {
+        return false;
+    }
+    value = tensors_;
+    return true;
+}
+
+bool Attribute::Get(std::vector<std::vector<int64_t>> &value) const
+{
+    if (kind_ != CAIRN_KIND_INT_LISTS && !IsList(CAIRN_KIND_NONE)) {
+        return false;
+    }
+    value.clear();
+    auto next = ints_.begin();
+    for (const size_t length : lengths_) {
+        value.emplace_back(next, next + static_cast<std::ptrdiff_t>(length));
+        next += static_cast<std::ptrdiff_t>(length);
+    }
+    return true;
+}
+
+bool Attribute::Get(ge::AttrValue &value) const
+{
+    value.impl->value = *this;
+    return true;
+}
+
+const char *Attribute::Word() const
+{
+    switch (kind_) {
+        case CAIRN_KIND_STRING:
+            return is_list_ ? "VT_LIST_STRING" : "VT_STRING";
+        case CAIRN_KIND_INT:
+            return is_list_ ? "VT_LIST_INT" : "VT_INT";
+        case CAIRN_KIND_FLOAT:
+            return is_list_ ? "VT_LIST_FLOAT" : "VT_FLOAT";
+        case CAIRN_KIND_BOOL:
+            return is_list_ ? "VT_LIST_BOOL" : "VT_BOOL";
+        case CAIRN_KIND_BYTES:
+            return is_list_ ? "VT_LIST_BYTES" : "VT_BYTES";
+        case CAIRN_KIND_TENSOR_DESC:
+            return is_list_ ? "VT_LIST_TENSOR_DESC" : "VT_TENSOR_DESC";
+        case CAIRN_KIND_TENSOR:
+            return is_list_ ? "VT_LIST_TENSOR" : "VT_TENSOR";
+        case CAIRN_KIND_GRAPH:
+            return is_list_ ? "VT_LIST_GRAPH" : "VT_GRAPH";
+        case CAIRN_KIND_NAMED:
+            return is_list_ ? "VT_LIST_NAMED_ATTRS" : "VT_NAMED_ATTRS";
+        case CAIRN_KIND_DATA_TYPE:
+            return is_list_ ? "VT_LIST_DATA_TYPE" : "VT_DATA_TYPE";
+        case CAIRN_KIND_INT_LISTS:
+            return "VT_LIST_LIST_INT";
+        case CAIRN_KIND_FLOAT_LISTS:
+            return "VT_LIST_LIST_FLOAT";
+        default:
+            return "";
+    }
+}
+
+std::string word_of_class(const char *type)
+{
+    std::string word = "VT";
+    for (const char *at = type; *at != '\0'; ++at) {
+        if (std::isupper(static_cast<unsigned char>(*at)) != 0) {
+            word.push_back('_');
+        }
+        word.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(*at))));
+    }
+    const auto replace = [&word](const std::string &from, const std::string &to) {
+        const size_t found = word.rfind(from);
+        if (found != std::string::npos && found + from.size() == word.size()) {
+            word.replace(found, from.size(), to);
+        }
+    };
+    replace("_TYPE", "_DATA_TYPE");
+    replace("_ASCEND_STRING", "_STRING");
+    return word;
+}
+
+}  // namespace cairn

@@ -1,0 +1,31 @@
+#include "../bridge.h"
+#include "ge/ge_api.h"
+#include "strings.h"
+
+namespace ge {
+
+Session::Session(const std::map<std::string, std::string> &options) : Session(ascend(options)) {}
+
+Status Session::AddGraph(uint32_t graph_id, const Graph &graph, const std::map<std::string, std::string> &options)
+{
+    return AddGraph(graph_id, graph, ascend(options));
+}
+
+Status Session::GetVariables(const std::vector<std::string> &var_names, std::vector<Tensor> &var_values)
+{
+    return GetVariables(ascend(var_names), var_values);
+}
+
+Status Session::RegisterCallBackFunc(const std::string &key, const pCallBackFunc &)
+{
+    return RegisterCallBackFunc(key.c_str(), session::pCallBackFunc(nullptr));
+}
+
+Status CompiledGraphSummary::GetInputShardMethod(
+    std::map<std::string, std::map<int32_t, std::vector<std::pair<int64_t, int64_t>>>> &) const
+{
+    static const char said[] = "CompiledGraphSummary::GetInputShardMethod: inputs are not sharded here";
+    return CairnEngineFail(FAILED, CairnText{said, sizeof said - 1});
+}
+
+}  // namespace ge

@@ -1,0 +1,52 @@
+// Strings of either ABI to and from AscendString.
+#ifndef CAIRN_CPP_BOTH_STRINGS_H
+#define CAIRN_CPP_BOTH_STRINGS_H
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ascend_string.h"
+
+namespace {
+
+inline ge::AscendString ascend(const std::string &value)
+{
+    return ge::AscendString(value.data(), value.size());
+}
+
+inline std::string plain(const ge::AscendString &value)
+{
+    return std::string(value.GetString(), value.GetLength());
+}
+
+inline std::vector<ge::AscendString> ascend(const std::vector<std::string> &values)
+{
+    std::vector<ge::AscendString> texts;
+    for (const std::string &value : values) {
+        texts.push_back(ascend(value));
+    }
+    return texts;
+}
+
+inline std::vector<std::string> plain(const std::vector<ge::AscendString> &values)
+{
+    std::vector<std::string> texts;
+    for (const ge::AscendString &value : values) {
+        texts.push_back(plain(value));
+    }
+    return texts;
+}
+
+inline std::map<ge::AscendString, ge::AscendString> ascend(const std::map<std::string, std::string> &values)
+{
+    std::map<ge::AscendString, ge::AscendString> texts;
+    for (const auto &value : values) {
+        texts[ascend(value.first)] = ascend(value.second);
+    }
+    return texts;
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,28 @@
+#include "graph/tensor.h"
+#include "strings.h"
+
+namespace ge {
+
+std::string TensorDesc::GetName() const
+{
+    AscendString name;
+    (void)GetName(name);
+    return plain(name);
+}
+
+void TensorDesc::SetName(const std::string &name)
+{
+    SetName(name.c_str());
+}
+
+graphStatus Tensor::SetData(const std::string &data)
+{
+    return SetData(std::vector<AscendString>(1, ascend(data)));
+}
+
+graphStatus Tensor::SetData(const std::vector<std::string> &data)
+{
+    return SetData(ascend(data));
+}
+
+}  // namespace ge

@@ -1,0 +1,67 @@
+// Descriptions and tensors between the classes and the engine.
+#ifndef CAIRN_CPP_DESCRIPTION_H
+#define CAIRN_CPP_DESCRIPTION_H
+
+#include <vector>
+
+#include "bridge.h"
+#include "graph/tensor.h"
+#include "text.h"
+
+namespace cairn __attribute__((visibility("hidden"))) {
+
+// A description as the engine takes it; it lends what it holds.
+class Description {
+public:
+    Description() = default;
+    explicit Description(const ge::TensorDesc &desc)
+        : dims_(desc.GetShape().GetDims()), origin_dims_(desc.GetOriginShape().GetDims())
+    {
+        (void)desc.GetName(name_);
+        lent_.dtype = desc.GetDataType();
+        lent_.format = desc.GetFormat();
+        lent_.origin_format = desc.GetOriginFormat();
+        lent_.placement = desc.GetPlacement();
+    }
+
+    const CairnDesc &lent()
+    {
+        lent_.name = text(name_);
+        lent_.dims = dims_.data();
+        lent_.rank = dims_.size();
+        lent_.origin_dims = origin_dims_.data();
+        lent_.origin_rank = origin_dims_.size();
+        return lent_;
+    }
+
+private:
+    ge::AscendString name_;
+    std::vector<int64_t> dims_;
+    std::vector<int64_t> origin_dims_;
+    CairnDesc lent_ = {};
+};
+
+inline ge::Shape shape_of(const int64_t *dims, size_t rank)
+{
+    return ge::Shape(std::vector<int64_t>(dims, dims + rank));
+}
+
+inline ge::TensorDesc desc_of(const CairnDesc &seen)
+{
+    ge::TensorDesc desc(shape_of(seen.dims, seen.rank), static_cast<ge::Format>(seen.format),
+                        static_cast<ge::DataType>(seen.dtype));
+    desc.SetName(ascend(seen.name).GetString());
+    desc.SetOriginFormat(static_cast<ge::Format>(seen.origin_format));
+    desc.SetOriginShape(shape_of(seen.origin_dims, seen.origin_rank));
+    desc.SetPlacement(static_cast<ge::Placement>(seen.placement));
+    return desc;
+}
+
+inline void see_desc(void *context, const CairnDesc *seen)
+{
+    *static_cast<ge::TensorDesc *>(context) = desc_of(*seen);
+}
+
+}  // namespace cairn
+
+#endif

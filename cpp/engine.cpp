@@ -1,0 +1,62 @@
+// The engine as a whole, and its texts.
+
+#include "calls.h"
+#include "ge/ge_api.h"
+#include "ge/ge_api_v2.h"
+
+namespace ge {
+
+static Status start(const std::map<AscendString, AscendString> &options)
+{
+    const cairn::Options texts(options);
+    return cairn::flat(CairnEngineStart(texts.data(), texts.count()));
+}
+
+static AscendString said(void (*show)(void *, CairnSeeText))
+{
+    std::string lines;
+    show(&lines, cairn::see_lines);
+    return AscendString(lines.data(), lines.size());
+}
+
+Status GEInitialize(const std::map<AscendString, AscendString> &options)
+{
+    return start(options);
+}
+
+Status GEFinalize()
+{
+    return cairn::flat(CairnEngineStop());
+}
+
+AscendString GEGetErrorMsgV2()
+{
+    return said(CairnEngineErrors);
+}
+
+AscendString GEGetWarningMsgV2()
+{
+    return said(CairnEngineWarnings);
+}
+
+Status GEInitializeV2(const std::map<AscendString, AscendString> &options)
+{
+    return start(options);
+}
+
+Status GEFinalizeV2()
+{
+    return cairn::flat(CairnEngineStop());
+}
+
+AscendString GEGetErrorMsgV3()
+{
+    return said(CairnEngineErrors);
+}
+
+AscendString GEGetWarningMsgV3()
+{
+    return said(CairnEngineWarnings);
+}
+
+}  // namespace ge

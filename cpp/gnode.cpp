@@ -1,0 +1,259 @@
+// ge::GNode over the engine's nodes.
+
+#include "graph/gnode.h"
+
+#include <string>
+
+#include "attribute.h"
+#include "description.h"
+#include "graph.h"
+#include "text.h"
+
+namespace ge {
+
+using cairn::fail;
+using cairn::text;
+
+GNode NodeBody::Own(CairnNode *owned)
+{
+    GNode node;
+    if (owned != nullptr) {
+        node.impl_ = std::make_shared<NodeBody>(owned);
+    }
+    return node;
+}
+
+GNodePtr NodeBody::OwnShared(CairnNode *owned)
+{
+    return owned == nullptr ? nullptr : std::make_shared<GNode>(Own(owned));
+}
+
+GNode::GNode() = default;
+
+static graphStatus no_node(const char *function)
+{
+    return fail(std::string("GNode::") + function + ": the node is none");
+}
+
+graphStatus GNode::GetType(AscendString &type) const
+{
+    if (impl_ == nullptr) {
+        return no_node("GetType");
+    }
+    CairnNodeType(impl_->handle, &type, cairn::see_one);
+    return GRAPH_SUCCESS;
+}
+
+graphStatus GNode::GetName(AscendString &name) const
+{
+    if (impl_ == nullptr) {
+        return no_node("GetName");
+    }
+    CairnNodeName(impl_->handle, &name, cairn::see_one);
+    return GRAPH_SUCCESS;
+}
+
+std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t index) const
+{
+    size_t output = 0;
+    CairnNode *const source =
+        impl_ == nullptr || index < 0 ? nullptr : CairnNodeSource(impl_->handle, static_cast<size_t>(index), &output);
+    return {NodeBody::OwnShared(source), source == nullptr ? -1 : static_cast<int32_t>(output)};
+}
+
+std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(const int32_t index) const
+{
+    std::vector<std::pair<GNodePtr, int32_t>> readers;
+    for (size_t at = 0; impl_ != nullptr && index >= 0; ++at) {
+        size_t input = 0;
+        CairnNode *const reader = CairnNodeReader(impl_->handle, static_cast<size_t>(index), at, &input);
+        if (reader == nullptr) {
+            break;
+        }
+        readers.emplace_back(NodeBody::OwnShared(reader), static_cast<int32_t>(input));
+    }
+    return readers;
+}
+
+static std::vector<GNodePtr> by_control(CairnNode *node, bool is_behind)
+{
+    std::vector<GNodePtr> nodes;
+    for (size_t at = 0; node != nullptr; ++at) {
+        CairnNode *const other = CairnNodeControl(node, is_behind, at);
+        if (other == nullptr) {
+            break;
+        }
+        nodes.push_back(NodeBody::OwnShared(other));
+    }
+    return nodes;
+}
+
+std::vector<GNodePtr> GNode::GetInControlNodes() const
+{
+    return by_control(NodeBody::Of(*this), false);
+}
+
+std::vector<GNodePtr> GNode::GetOutControlNodes() const
+{
+    return by_control(NodeBody::Of(*this), true);
+}
+
+graphStatus GNode::GetInputConstData(const int32_t index, Tensor &data) const
+{
+    const GNodePtr source = GetInDataNodesAndPortIndexs(index).first;
+    AscendString type;
+    if (source != nullptr) {
+        (void)source->GetType(type);
+    }
+    if (type != "Const" && type != "Constant") {
+        return fail("GNode::GetInputConstData: no Const feeds the input " + std::to_string(index));
+    }
+    return source->GetAttr("value", data);
+}
+
+static graphStatus place(CairnNode *node, const std::string &name, bool is_output, int32_t &index)
+{
+    const int64_t found = node == nullptr ? -1 : CairnNodePlace(node, text(name), is_output);
+    if (found >= 0) {
+        index = static_cast<int32_t>(found);
+    }
+    return found >= 0 ? GRAPH_SUCCESS : GRAPH_FAILED;
+}
+
+static graphStatus places(CairnNode *node, const AscendString &name, bool is_output, std::vector<int32_t> &indexes)
+{
+    indexes.clear();
+    int32_t found = 0;
+    while (place(node, name.GetString() + std::to_string(indexes.size()), is_output, found) == GRAPH_SUCCESS) {
+        indexes.push_back(found);
+    }
+    return indexes.empty() ? GRAPH_FAILED : GRAPH_SUCCESS;
+}
+
+graphStatus GNode::GetInputIndexByName(const AscendString &name, int32_t &index)
+{
+    return place(NodeBody::Of(*this), name.GetString(), false, index);
+}
+
+graphStatus GNode::GetOutputIndexByName(const AscendString &name, int32_t &index)
+{
+    return place(NodeBody::Of(*this), name.GetString(), true, index);
+}
+
+graphStatus GNode::GetDynamicInputIndexesByName(const AscendString &name, std::vector<int32_t> &indexes)
+{
+    return places(NodeBody::Of(*this), name, false, indexes);
+}
+
+graphStatus GNode::GetDynamicOutputIndexesByName(const AscendString &name, std::vector<int32_t> &indexes)
+{
+    return places(NodeBody::Of(*this), name, true, indexes);
+}
+
+size_t GNode::GetInputsSize() const
+{
+    return impl_ == nullptr ? 0 : CairnNodeInputs(impl_->handle);
+}
+
+size_t GNode::GetOutputsSize() const
+{
+    return impl_ == nullptr ? 0 : CairnNodeOutputs(impl_->handle);
+}
+
+static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, TensorDesc &desc)
+{
+    const bool found = node != nullptr && index >= 0 &&
+                       CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
+    return found ? GRAPH_SUCCESS
+                 : fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
+}
+
+static graphStatus set_desc(CairnNode *node, int32_t index, bool is_output, const TensorDesc &desc)
+{
+    if (node == nullptr || index < 0) {
+        return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
+    }
+    cairn::Description description(desc);
+    return CairnNodeSetDesc(node, static_cast<size_t>(index), is_output, &description.lent());
+}
+
+graphStatus GNode::GetInputDesc(const int32_t index, TensorDesc &tensor_desc) const
+{
+    return get_desc(NodeBody::Of(*this), index, false, tensor_desc);
+}
+
+graphStatus GNode::UpdateInputDesc(const int32_t index, const TensorDesc &tensor_desc)
+{
+    return set_desc(NodeBody::Of(*this), index, false, tensor_desc);
+}
+
+graphStatus GNode::GetOutputDesc(const int32_t index, TensorDesc &tensor_desc) const
+{
+    return get_desc(NodeBody::Of(*this), index, true, tensor_desc);
+}
+
+graphStatus GNode::UpdateOutputDesc(const int32_t index, const TensorDesc &tensor_desc)
+{
+    return set_desc(NodeBody::Of(*this), index, true, tensor_desc);
+}
+
+static bool find(CairnNode *node, const AscendString &name, cairn::Attribute &found)
+{
+    return node != nullptr && CairnNodeAttr(node, text(name), &found, cairn::see_attribute);
+}
+
+static graphStatus set(CairnNode *node, const AscendString &name, cairn::Attribute value)
+{
+    return node == nullptr ? no_node("SetAttr") : CairnNodeSetAttr(node, text(name), &value.lent());
+}
+
+#define CAIRN_ATTRIBUTE(TYPE)                                                                              \
+    graphStatus GNode::GetAttr(const AscendString &name, TYPE &attr_value) const                           \
+    {                                                                                                      \
+        cairn::Attribute found;                                                                            \
+        return find(NodeBody::Of(*this), name, found) && found.Get(attr_value) ? GRAPH_SUCCESS : GRAPH_FAILED; \
+    }                                                                                                      \
+    graphStatus GNode::SetAttr(const AscendString &name, TYPE &attr_value) const                           \
+    {                                                                                                      \
+        return set(NodeBody::Of(*this), name, cairn::Attribute(attr_value));                               \
+    }
+
+CAIRN_ATTRIBUTE(int64_t)
+CAIRN_ATTRIBUTE(int32_t)
+CAIRN_ATTRIBUTE(uint32_t)
+CAIRN_ATTRIBUTE(float32_t)
+CAIRN_ATTRIBUTE(AscendString)
+CAIRN_ATTRIBUTE(bool)
+CAIRN_ATTRIBUTE(Tensor)
+CAIRN_ATTRIBUTE(std::vector<int64_t>)
+CAIRN_ATTRIBUTE(std::vector<int32_t>)
+CAIRN_ATTRIBUTE(std::vector<uint32_t>)
+CAIRN_ATTRIBUTE(std::vector<float32_t>)
+CAIRN_ATTRIBUTE(std::vector<AscendString>)
+CAIRN_ATTRIBUTE(std::vector<bool>)
+CAIRN_ATTRIBUTE(std::vector<Tensor>)
+CAIRN_ATTRIBUTE(OpBytes)
+CAIRN_ATTRIBUTE(std::vector<std::vector<int64_t>>)
+CAIRN_ATTRIBUTE(std::vector<ge::DataType>)
+CAIRN_ATTRIBUTE(ge::DataType)
+CAIRN_ATTRIBUTE(AttrValue)
+
+bool GNode::HasAttr(const AscendString &name)
+{
+    cairn::Attribute found;
+    return find(NodeBody::Of(*this), name, found);
+}
+
+graphStatus GNode::GetSubgraph(uint32_t index, GraphPtr &graph) const
+{
+    graph = nullptr;
+    return fail("GNode::GetSubgraph: the node has no subgraph " + std::to_string(index));
+}
+
+graphStatus GNode::GetALLSubgraphs(std::vector<GraphPtr> &graph_list) const
+{
+    graph_list.clear();
+    return impl_ == nullptr ? no_node("GetALLSubgraphs") : GRAPH_SUCCESS;
+}
+
+}  // namespace ge

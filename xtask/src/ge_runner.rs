@@ -1,0 +1,121 @@
+//! `libge_runner.so`: `cpp/` compiled against the core.
+//!
+//! The library is of the old string ABI; what lies in `cpp/both` is compiled with the new one too. It has no
+//! SONAME, is never unloaded, finds the core beside it, and calls its own functions directly: programs bring
+//! inline copies of some of them. Objects that are newer than their sources are kept.
+
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::{step, target_dir, toolkit::files_under};
+
+const FLAGS: [&str; 6] = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-fPIC", "-DCAIRN_GE_RUNNER"];
+
+/// One source under one string ABI.
+struct Unit {
+    source: PathBuf,
+    new_strings: bool,
+    object: PathBuf,
+}
+
+/// Compiles what is not up to date and links the library; returns its path.
+pub fn build(root: &Path, lib64: &Path) -> Result<PathBuf> {
+    let out = target_dir(root).join("cpp");
+    fs::create_dir_all(&out)?;
+    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "g++".into());
+    let units = units(root, &out)?;
+    let newest = newest_header(root)?;
+    let outdated: Vec<&Unit> = units.iter().filter(|unit| !unit.is_newer_than(newest)).collect();
+    compile_all(root, &compiler, &outdated)?;
+    let library = out.join("libge_runner.so");
+    let mut link = Command::new(&compiler);
+    link.arg("-shared").args(units.iter().map(|unit| &unit.object)).arg("-o").arg(&library);
+    link.arg("-L").arg(lib64).args(["-Wl,-Bsymbolic-functions", "-Wl,--no-as-needed"]);
+    link.args(["-lascendcl", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN"]);
+    step::run(&mut link)?;
+    Ok(library)
+}
+
+fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {
+    let folder = root.join("cpp");
+    let mut units = Vec::new();
+    for source in files_under(&folder)? {
+        if source.extension().is_none_or(|end| end != "cpp") {
+            continue;
+        }
+        let name = source.strip_prefix(&folder)?.to_string_lossy().replace(['/', '.'], "-");
+        let is_both = source.starts_with(folder.join("both"));
+        for new_strings in [false, true].into_iter().filter(|new| is_both || !new) {
+            let object = out.join(format!("{name}-{}.o", u8::from(new_strings)));
+            units.push(Unit { source: source.clone(), new_strings, object });
+        }
+    }
+    Ok(units)
+}
+
+/// When a header, or what this file says, last changed.
+fn newest_header(root: &Path) -> Result<SystemTime> {
+    let mut newest = fs::metadata(root.join("xtask/src/ge_runner.rs"))?.modified()?;
+    for folder in ["cpp", "include/exe_graph", "include/ge", "include/graph"] {
+        for file in files_under(&root.join(folder))? {
+            if file.extension().is_some_and(|end| end == "h") {
+                newest = newest.max(fs::metadata(&file)?.modified()?);
+            }
+        }
+    }
+    Ok(newest)
+}
+
+impl Unit {
+    fn is_newer_than(&self, headers: SystemTime) -> bool {
+        let changed = |path: &Path| fs::metadata(path).and_then(|data| data.modified());
+        match (changed(&self.object), changed(&self.source)) {
+            (Ok(object), Ok(source)) => object > source && object > headers,
+            _ => false,
+        }
+    }
+
+    fn compile(&self, root: &Path, compiler: &OsString) -> Result<()> {
+        let mut command = Command::new(compiler);
+        command.args(FLAGS);
+        command.arg(format!("-D_GLIBCXX_USE_CXX11_ABI={}", u8::from(self.new_strings)));
+        command.arg("-I").arg(root.join("include"));
+        command.arg("-c").arg(&self.source).arg("-o").arg(&self.object);
+        let output = command.output().with_context(|| format!("cannot run {compiler:?}"))?;
+        eprint!("{}", String::from_utf8_lossy(&output.stderr));
+        if output.status.success() {
+            return Ok(());
+        }
+        let _ = fs::remove_file(&self.object);
+        Err(anyhow!("{} does not compile", self.source.display()))
+    }
+}
+
+/// Compiles on as many threads as there are cores.
+fn compile_all(root: &Path, compiler: &OsString, units: &[&Unit]) -> Result<()> {
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get());
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    std::thread::scope(|scope| {
+        for _ in 0..threads.min(units.len()) {
+            scope.spawn(|| {
+                while let Some(unit) = units.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(error) = unit.compile(root, compiler) {
+                        *failed.lock().expect("no thread panics with it") = Some(error);
+                    }
+                }
+            });
+        }
+    });
+    failed.into_inner().expect("no thread panics with it").map_or(Ok(()), Err)
+}
