@@ -103,6 +103,8 @@ fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
     let here = root.to_path_buf();
     on.add("operators::exported", move |toolkit| operators::are_exported(&here, toolkit));
     on.add("symbols::names", symbols::names);
+    let here = root.to_path_buf();
+    on.add("symbols::graph_engine", move |toolkit| symbols::graph_engine(&here, toolkit));
     on.add("symbols::pool", symbols::pool);
     for shell in shell::SHELLS {
         let here = shell::is_installed(shell);

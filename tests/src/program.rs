@@ -9,6 +9,7 @@
 //! // links: -ldl -lm     more for the linker
 //! // nolink              without -lascendcl
 //! // cxx                 compile a .c file as C++
+//! // strings: both       compile and run it under either string ABI
 //! ```
 
 use std::{
@@ -36,8 +37,18 @@ pub struct Program {
     links: Vec<String>,
     linked: bool,
     cxx: bool,
+    strings: Strings,
     is_example: bool,
     built: OnceLock<Result<PathBuf, String>>,
+}
+
+/// Which `std::string` a program is compiled with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Strings {
+    AsItComes,
+    Both,
+    Old,
+    New,
 }
 
 /// Every program of the repository, by name.
@@ -47,7 +58,8 @@ pub fn all(root: &Path) -> Result<Vec<Arc<Program>>> {
         for entry in fs::read_dir(root.join("tests").join(folder))? {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == ending) {
-                programs.push(Arc::new(Program::read(folder, path)?));
+                let read = Program::read(folder, path)?.under_each_abi();
+                programs.extend(read.into_iter().map(Arc::new));
             }
         }
     }
@@ -78,6 +90,23 @@ impl Program {
         Ok(program)
     }
 
+    /// The program, or one of it for each string ABI.
+    fn under_each_abi(self) -> Vec<Program> {
+        if self.strings != Strings::Both {
+            return vec![self];
+        }
+        let with = |ending: &str, strings| Program {
+            name: format!("{}_{ending}", self.name),
+            environments: self.environments.clone(),
+            source: self.source.clone(),
+            links: self.links.clone(),
+            strings,
+            built: OnceLock::new(),
+            ..self
+        };
+        vec![with("old_strings", Strings::Old), with("new_strings", Strings::New)]
+    }
+
     /// A program for users to read: its first lines are for them.
     fn example(source: PathBuf) -> Program {
         Program {
@@ -98,6 +127,7 @@ impl Program {
             exit: 0,
             links: Vec::new(),
             linked: true,
+            strings: Strings::AsItComes,
             is_example: false,
             built: OnceLock::new(),
         }
@@ -118,6 +148,7 @@ impl Program {
             "links" => self.links.extend(words.map(str::to_owned)),
             "nolink" => self.linked = false,
             "cxx" => self.cxx = true,
+            "strings" if value.trim() == "both" => self.strings = Strings::Both,
             _ => bail!("no such directive"),
         }
         Ok(())
@@ -152,6 +183,14 @@ impl Program {
         command.args(["-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
         command.arg("-I").arg(toolkit.include());
         command.arg("-I").arg(crate::toolkit::root().join("tests/c"));
+        if self.cxx {
+            command.arg("-I").arg(toolkit.dir.join("opp/built-in/op_graph/inc"));
+        }
+        match self.strings {
+            Strings::Old => drop(command.arg("-D_GLIBCXX_USE_CXX11_ABI=0")),
+            Strings::New => drop(command.arg("-D_GLIBCXX_USE_CXX11_ABI=1")),
+            Strings::AsItComes | Strings::Both => {}
+        }
         if self.cxx && self.source.extension().is_some_and(|extension| extension == "c") {
             command.args(["-x", "c++"]);
         }

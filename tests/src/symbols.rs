@@ -28,7 +28,7 @@ const NAMES: [&str; 13] = [
     "libruntime.so",
 ];
 
-/// Symbols of CANN's safe string functions, which come later.
+/// Symbols of CANN's safe string functions: `libge_runner.so` has them.
 const SECUREC: [&str; 8] = [
     "memcpy_s",
     "memset_s",
@@ -67,6 +67,18 @@ pub fn resolves(toolkit: &Toolkit, list: &Path) -> Result<()> {
 /// `ge::` and `atb::` names, the C++ run time, and securec.
 fn is_elsewhere(symbol: &str) -> bool {
     symbol.starts_with("_Z") || SECUREC.contains(&symbol)
+}
+
+/// `libge_runner.so` exports what torch_npu's libraries need of the graph engine, and what programs look up.
+pub fn graph_engine(root: &Path, toolkit: &Toolkit) -> Result<()> {
+    let defined = defined(&toolkit.lib64().join("libge_runner.so"))?;
+    let list = fs::read_to_string(root.join("tests/golden/graph_engine.txt"))?;
+    let listed = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let wanted: Vec<&str> = listed.chain(SECUREC).collect();
+    ensure!(wanted.len() > 100, "only {} symbols in the list", wanted.len());
+    let missing: Vec<_> = wanted.iter().filter(|name| !defined.contains(**name)).collect();
+    ensure!(missing.is_empty(), "{} symbols are missing: {missing:?}", missing.len());
+    Ok(())
 }
 
 /// Every name is there and leads to one of the two bodies; neither has a SONAME.
