@@ -431,7 +431,7 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
     world.add(6, two_outputs(4), &[]);
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
-    let mut run = |inputs: &[_], outputs: &[_], handle| {
+    let run = |inputs: &[_], outputs: &[_], handle| {
         world.run(6, How::Stream, handle, inputs, outputs).err().unwrap().text
     };
     assert!(run(&[], &out, stream).contains("0 inputs"));

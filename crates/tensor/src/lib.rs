@@ -25,4 +25,4 @@ pub use format::{Format, Reorder};
 pub use layout::{Dims, Layout, MAX_DIMS, Row, Strides, broadcast, contiguous_strides};
 pub use promote::promote;
 pub use scalar::Scalar;
-pub use view::{View, ViewMut};
+pub use view::{Shared, View, ViewMut};

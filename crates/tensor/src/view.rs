@@ -26,6 +26,37 @@ unsafe impl Send for View<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for View<'_> {}
 
+/// Bytes that the members of a team share, to be cut into parts: the rule of [`View`] about threads holds for
+/// them too.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    first: *const Cell<u8>,
+    length: usize,
+    bytes: PhantomData<&'a [Cell<u8>]>,
+}
+
+// SAFETY: an address and a length; kernels keep the rule of the type's contract about threads.
+unsafe impl Send for Shared<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Shared<'_> {}
+
+impl<'a> Shared<'a> {
+    /// All of `bytes`.
+    pub fn new(bytes: &'a [Cell<u8>]) -> Shared<'a> {
+        Shared { first: bytes.as_ptr(), length: bytes.len(), bytes: PhantomData }
+    }
+
+    /// The bytes from `start` on, as many as `count`.
+    ///
+    /// # Panics
+    /// If they leave the whole.
+    pub fn part(&self, start: usize, count: usize) -> &'a [Cell<u8>] {
+        // SAFETY: made from a slice of this length that outlives `'a`.
+        let all = unsafe { std::slice::from_raw_parts(self.first, self.length) };
+        &all[start..start + count]
+    }
+}
+
 impl<'a> View<'a> {
     /// The tensor with this layout, whose offset counts from the first of `bytes`. `None` when an element
     /// would lie outside of them.

@@ -2,6 +2,7 @@
 
 pub mod arena;
 pub mod flow;
+pub mod fuse;
 pub mod operation;
 pub mod prepare;
 pub mod program;

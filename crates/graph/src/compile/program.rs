@@ -7,11 +7,12 @@
 //! ```
 
 use super::arena::{self, Life};
+use super::fuse::{self, Built, Fused, Group};
 use super::operation::{Operation, Seen};
 use super::prepare::{Prepared, ValueId, Work};
 use crate::failure::{Failure, Result};
 use crate::ir::Node;
-use cairn_ops::Plan;
+use cairn_ops::{Plan, Reach};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -46,16 +47,33 @@ pub struct Slice {
     pub bytes: usize,
 }
 
-/// One node, bound to its memory.
+/// One node, or several in one, bound to their memory.
 pub struct Step {
-    /// The node's name and its operator's.
+    /// The node's name and its operator's; of several, those of the first and the last.
     pub name: Arc<str>,
     /// What runs.
-    pub plan: Plan,
-    /// The plan's uses, in its order.
-    pub uses: SmallVec<[Slice; 4]>,
-    /// The plan's workspace.
+    pub action: Action,
+    /// The memory it touches, in the order of the action.
+    pub uses: SmallVec<[Touch; 4]>,
+    /// Its workspace.
     pub workspace: Slice,
+}
+
+/// Memory that a step touches.
+#[derive(Clone, Copy, Debug)]
+pub struct Touch {
+    /// Where.
+    pub slice: Slice,
+    /// What is done with it.
+    pub reach: Reach,
+}
+
+/// What a step does.
+pub enum Action {
+    /// One node.
+    One(Plan),
+    /// Several nodes, a piece of their elements at a time.
+    Fused(Fused),
 }
 
 /// A static graph, compiled.
@@ -101,8 +119,8 @@ enum Home {
 
 /// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
 /// they may share memory with inputs.
-pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>) -> Result<Program> {
-    Binding::new(prepared).bind(apart)
+pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
+    Binding::new(prepared).bind(apart, fuses)
 }
 
 struct Binding<'a> {
@@ -115,9 +133,11 @@ struct Binding<'a> {
 /// A step before offsets are known.
 struct Bound {
     name: Arc<str>,
-    plan: Plan,
-    values: SmallVec<[(ValueId, usize); 4]>,
+    action: Action,
+    /// For each use: the value, bytes from its start, how many, and what is done with them.
+    uses: SmallVec<[(ValueId, usize, usize, Reach); 4]>,
     workspace: Workspace,
+    workspace_bytes: usize,
 }
 
 #[derive(Clone, Copy)]
@@ -148,7 +168,7 @@ impl<'a> Binding<'a> {
         value
     }
 
-    fn bind(mut self, apart: &BTreeSet<usize>) -> Result<Program> {
+    fn bind(mut self, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
         let prepared = self.prepared;
         for (at, input) in prepared.inputs.iter().enumerate() {
             self.homes[input.value] = Home::At(Region::Input(at), 0);
@@ -169,13 +189,25 @@ impl<'a> Binding<'a> {
         let works: Vec<&Work> =
             (prepared.works.iter()).filter(|work| !is_view(work, prepared)).collect();
         let (mut init, mut steps) = (Vec::new(), Vec::new());
-        for work in works {
-            match work.is_constant {
-                true => init.push(self.initial(work)?),
-                false => {
-                    let at = steps.len();
-                    steps.push(self.step(work, at)?);
-                }
+        let (constant, others): (Vec<&Work>, Vec<&Work>) =
+            works.into_iter().partition(|work| work.is_constant);
+        for work in constant {
+            init.push(self.initial(work)?);
+        }
+        for group in fuse::groups(prepared, &self.roots(), &others, fuses) {
+            let single = match group {
+                Group::One(work) => vec![work],
+                Group::Fused(works) => match self.fused(&works, steps.len()) {
+                    Some(bound) => {
+                        steps.push(bound);
+                        continue;
+                    }
+                    None => works,
+                },
+            };
+            for work in single {
+                let at = steps.len();
+                steps.push(self.step(work, at)?);
             }
         }
         for (output, value) in outputs {
@@ -275,30 +307,58 @@ impl<'a> Binding<'a> {
         let plan = operation
             .plan(&seen, &layouts)
             .map_err(|error| Failure::failed(format!("the node {name}: {}", error.text())))?;
-        let values = (plan.uses.iter())
+        let uses = (plan.uses.iter())
             .map(|one| {
                 let place = one.argument.0 + one.argument.1;
                 let value = match place.checked_sub(inputs.len()) {
                     None => inputs[place].expect("a use of an input that is there"),
                     Some(output) => outputs[output],
                 };
-                (value, one.lead.unsigned_abs())
+                (value, one.lead.unsigned_abs(), one.bytes, one.reach)
             })
             .collect();
-        Ok(Bound { name, plan, values, workspace: Workspace::None })
+        let workspace_bytes = plan.workspace;
+        let workspace = Workspace::None;
+        Ok(Bound { name, action: Action::One(plan), uses, workspace, workspace_bytes })
+    }
+
+    /// The value whose memory each value is.
+    fn roots(&self) -> Vec<ValueId> {
+        (0..self.homes.len()).map(|value| self.root(value)).collect()
+    }
+
+    /// Gives a step its workspace in feature memory, and lets its values live.
+    fn place(&mut self, bound: &mut Bound, made: impl Iterator<Item = ValueId>, at: usize) {
+        let touched: Vec<ValueId> =
+            bound.uses.iter().map(|(value, ..)| *value).chain(made).collect();
+        touched.into_iter().for_each(|value| self.touch(value, at));
+        if bound.workspace_bytes > 0 {
+            bound.workspace = Workspace::Life(self.lives.len());
+            self.lives.push(Life { bytes: bound.workspace_bytes as u64, first: at, last: at });
+        }
+    }
+
+    /// Several nodes as one step.
+    fn fused(&mut self, works: &[&Work], at: usize) -> Option<Bound> {
+        let Built { fused, uses, scratch } = fuse::build(self.prepared, &self.roots(), works)?;
+        let (first, last) = (&works[0].operation, &works[works.len() - 1].operation);
+        let name =
+            format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
+        let uses = uses.into_iter().map(|(value, bytes, reach)| (value, 0, bytes, reach)).collect();
+        let mut bound = Bound {
+            name: name.into(),
+            action: Action::Fused(fused),
+            uses,
+            workspace: Workspace::None,
+            workspace_bytes: scratch,
+        };
+        self.place(&mut bound, std::iter::empty(), at);
+        Some(bound)
     }
 
     fn step(&mut self, work: &Work, at: usize) -> Result<Bound> {
         let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
-        let touched: Vec<ValueId> = bound.values.iter().map(|(value, _)| *value).collect();
-        touched
-            .into_iter()
-            .chain(work.outputs.iter().copied())
-            .for_each(|value| self.touch(value, at));
-        if bound.plan.workspace > 0 {
-            bound.workspace = Workspace::Life(self.lives.len());
-            self.lives.push(Life { bytes: bound.plan.workspace as u64, first: at, last: at });
-        }
+        self.place(&mut bound, work.outputs.iter().copied(), at);
         Ok(bound)
     }
 
@@ -311,9 +371,9 @@ impl<'a> Binding<'a> {
             }
         }
         let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
-        if bound.plan.workspace > 0 {
+        if bound.workspace_bytes > 0 {
             bound.workspace = Workspace::Fixed(self.fixed);
-            self.fixed += round(bound.plan.workspace as u64);
+            self.fixed += round(bound.workspace_bytes as u64);
         }
         Ok(bound)
     }
@@ -325,10 +385,9 @@ impl<'a> Binding<'a> {
         let operation = Operation::of(&node).expect("the table has TensorMove");
         let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
         self.touch(value, at);
-        let writes = bound.plan.uses.iter().position(|one| one.argument.0 == 1);
-        if let Some(place) = writes {
+        for one in bound.uses.iter_mut().filter(|(.., reach)| reach.writes) {
             // A number beyond all values stands for the output itself.
-            bound.values[place].0 = self.prepared.values.len() + output;
+            one.0 = self.prepared.values.len() + output;
         }
         Ok(bound)
     }
@@ -346,10 +405,13 @@ impl<'a> Binding<'a> {
     }
 
     fn finish(&self, bound: Bound, arena: &arena::Arena) -> Step {
-        let uses = (bound.values.iter().zip(&bound.plan.uses))
-            .map(|((value, lead), one)| self.slice(*value, *lead, one.bytes, arena))
+        let uses = (bound.uses.iter())
+            .map(|(value, lead, bytes, reach)| Touch {
+                slice: self.slice(*value, *lead, *bytes, arena),
+                reach: *reach,
+            })
             .collect();
-        let bytes = bound.plan.workspace;
+        let bytes = bound.workspace_bytes;
         let workspace = match bound.workspace {
             Workspace::None => Slice { region: Region::Feature, start: 0, bytes: 0 },
             Workspace::Life(life) => {
@@ -359,7 +421,7 @@ impl<'a> Binding<'a> {
                 Slice { region: Region::Fixed, start: start as usize, bytes }
             }
         };
-        Step { name: bound.name, plan: bound.plan, uses, workspace }
+        Step { name: bound.name, action: bound.action, uses, workspace }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One pass of a static graph's steps, as one task of a stream.
 
-use crate::compile::program::{Program, Region, Slice, Step};
+use crate::compile::program::{Action, Program, Region, Slice, Step};
 use cairn_exec::Workers;
 use cairn_ops::{Fault, Memory};
 use cairn_runtime::error::{Code, Error, Result};
@@ -63,8 +63,8 @@ impl Pass {
             }
         };
         for step in steps {
-            for (slice, one) in step.uses.iter().zip(&step.plan.uses) {
-                touch(slice, one.reach.writes);
+            for one in &step.uses {
+                touch(&one.slice, one.reach.writes);
             }
             touch(&step.workspace, true);
         }
@@ -148,14 +148,15 @@ impl Kernel for Pass {
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         for step in self.steps() {
             uses.clear();
-            uses.extend(step.uses.iter().map(|slice| part(&cells, self, slice)));
-            let memory = Memory {
-                uses: &uses,
-                workspace: part(&cells, self, &step.workspace),
-                team: &team,
-                sized: &|_, _| {},
+            uses.extend(step.uses.iter().map(|one| part(&cells, self, &one.slice)));
+            let workspace = part(&cells, self, &step.workspace);
+            let done = match &step.action {
+                Action::One(plan) => {
+                    plan.run(&Memory { uses: &uses, workspace, team: &team, sized: &|_, _| {} })
+                }
+                Action::Fused(fused) => fused.run(&uses, workspace, &team),
             };
-            step.plan.run(&memory).map_err(|Fault(text)| {
+            done.map_err(|Fault(text)| {
                 let (label, name) = (&self.label, &step.name);
                 Error::new(Code::OperatorException, format!("{label}, node {name}: {text}"))
             })?;

@@ -70,8 +70,10 @@ impl Compiled {
         let kind = match prepared.is_static {
             true => {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                let program =
-                    Arc::new(program(&prepared, &apart).map_err(|failure| failure.within(&label))?);
+                let program = Arc::new(
+                    program(&prepared, &apart, options.fuses())
+                        .map_err(|failure| failure.within(&label))?,
+                );
                 let init = Pass::new(&program, Part::Init, label.clone());
                 let steps = Pass::new(&program, Part::Steps, label.clone());
                 Kind::Static { program, init, steps }

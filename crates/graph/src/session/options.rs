@@ -14,6 +14,7 @@ const FROZEN_INPUTS: &str = "ge.exec.frozenInputIndexes";
 const REFRESHABLE: &str = "ge.featureBaseRefreshable";
 const REUSE: &str = "ge.exec.outputReuseInputMemIndexes";
 const STATIC_POLICY: &str = "ge.exec.staticMemoryPolicy";
+const LEVEL: &str = "ge.oo.level";
 const FOLDING: &str = "ge.oo.constantFolding";
 
 impl Options {
@@ -103,6 +104,11 @@ impl Options {
             found.push((place(REUSE, input, inputs)?, place(REUSE, output, outputs)?));
         }
         Ok(found)
+    }
+
+    /// Whether nodes are run together where that saves memory traffic.
+    pub fn fuses(&self) -> bool {
+        !matches!(self.text(LEVEL), Some("O0" | "O1"))
     }
 
     /// Whether nodes that depend on constants alone are computed beforehand.

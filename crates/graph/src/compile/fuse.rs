@@ -1,0 +1,354 @@
+//! Several elementwise nodes as one step: a piece of the elements goes through all of them before the next
+//! piece does, and what lies between them stays in a scratch that fits into the cache.
+
+use super::arena::{self, Life};
+use super::operation::Seen;
+use super::prepare::{Prepared, ValueId, Work};
+use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
+use cairn_tensor::team::{Alone, Team, share};
+use cairn_tensor::{Layout, Shared};
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, PoisonError};
+
+/// Operators each element of whose output depends on the elements at its place alone.
+const ELEMENTWISE: [&str; 46] = [
+    "Abs",
+    "Add",
+    "Ceil",
+    "Cos",
+    "Div",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Erfc",
+    "Exp",
+    "Expm1",
+    "FastGelu",
+    "Floor",
+    "Gelu",
+    "Greater",
+    "GreaterEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Less",
+    "LessEqual",
+    "Log",
+    "Log1p",
+    "LogicalAnd",
+    "LogicalNot",
+    "LogicalOr",
+    "Maximum",
+    "Minimum",
+    "Mish",
+    "Mul",
+    "Muls",
+    "Neg",
+    "NotEqual",
+    "Pow",
+    "RealDiv",
+    "Reciprocal",
+    "Relu",
+    "Round",
+    "Rsqrt",
+    "Sigmoid",
+    "Sign",
+    "Sin",
+    "Sqrt",
+    "Square",
+    "Sub",
+    "Swish",
+];
+
+/// How many elements a piece has.
+const PIECE: usize = 2048;
+
+/// How many threads may work on one step.
+const LANES: usize = 16;
+
+/// Pieces a thread has at least.
+const LEAST: usize = 8;
+
+/// Parts of the scratch begin on multiples of this.
+const ALIGN: u64 = 64;
+
+/// One step: a node, or several.
+pub enum Group<'a> {
+    /// One node.
+    One(&'a Work),
+    /// Several elementwise nodes.
+    Fused(Vec<&'a Work>),
+}
+
+/// Several nodes, planned for pieces.
+pub struct Fused {
+    parts: Vec<Part>,
+    count: usize,
+    lanes: usize,
+    scratch: usize,
+}
+
+/// One node of several.
+struct Part {
+    /// For a whole piece.
+    whole: Plan,
+    /// For the last piece, where it is shorter.
+    rest: Option<Plan>,
+    uses: SmallVec<[Place; 4]>,
+}
+
+/// Where a part finds one of its tensors.
+#[derive(Clone, Copy)]
+enum Place {
+    /// All of a use of the step: one element for all.
+    One(usize),
+    /// The piece's elements of a use of the step, of so many bytes each.
+    Piece(usize, usize),
+    /// In the scratch, from this byte on, elements of so many bytes.
+    Scratch(usize, usize),
+}
+
+/// What came of building.
+pub struct Built {
+    /// What runs.
+    pub fused: Fused,
+    /// The values it touches, with their bytes, in the order in which it wants them.
+    pub uses: Vec<(ValueId, usize, Reach)>,
+    /// Bytes of scratch.
+    pub scratch: usize,
+}
+
+fn layout(prepared: &Prepared, value: ValueId) -> Layout {
+    prepared.values[value].desc.layout().expect("a static graph knows every size")
+}
+
+/// Whether a node's elements can be cut into pieces, and how many it has.
+fn pieces(prepared: &Prepared, work: &Work) -> Option<usize> {
+    if !ELEMENTWISE.contains(&work.operation.row.name) || work.outputs.len() != 1 {
+        return None;
+    }
+    let count = layout(prepared, work.outputs[0]).count();
+    let fits = |value: &ValueId| [1, count].contains(&layout(prepared, *value).count());
+    (count > 0 && work.inputs.iter().flatten().all(fits)).then_some(count)
+}
+
+/// Puts neighbouring nodes together.
+pub fn groups<'a>(
+    prepared: &Prepared,
+    roots: &[ValueId],
+    works: &[&'a Work],
+    fuses: bool,
+) -> Vec<Group<'a>> {
+    let mut groups: Vec<Group<'a>> = Vec::new();
+    let mut open: Vec<&'a Work> = Vec::new();
+    let mut made: BTreeSet<ValueId> = BTreeSet::new();
+    let mut count = 0;
+    for work in works {
+        let pieces = if fuses { pieces(prepared, work) } else { None };
+        let joins =
+            pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &made, work));
+        if !joins {
+            groups.extend(closed(std::mem::take(&mut open)));
+            made.clear();
+        }
+        match pieces {
+            Some(pieces) => {
+                count = pieces;
+                made.insert(roots[work.outputs[0]]);
+                open.push(work);
+            }
+            None => groups.push(Group::One(work)),
+        }
+    }
+    groups.extend(closed(open));
+    groups
+}
+
+fn closed(mut works: Vec<&Work>) -> Option<Group<'_>> {
+    match works.len() {
+        0 => None,
+        1 => works.pop().map(Group::One),
+        _ => Some(Group::Fused(works)),
+    }
+}
+
+/// Whether a node may join a group that makes these values: each is fed to it whole or not at all, and it
+/// overwrites none of them.
+fn joins(prepared: &Prepared, roots: &[ValueId], made: &BTreeSet<ValueId>, work: &Work) -> bool {
+    let count = layout(prepared, work.outputs[0]).count();
+    let whole = |value: &ValueId| {
+        !made.contains(&roots[*value]) || layout(prepared, *value).count() == count
+    };
+    !made.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(whole)
+}
+
+/// Plans a group; `None` if one of its nodes cannot be run in pieces after all.
+pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<Built> {
+    let count = layout(prepared, works[0].outputs[0]).count();
+    let piece = PIECE.min(count);
+    let inner = inner(prepared, roots, works);
+    let lives: Vec<Life> = (inner.iter())
+        .map(|(root, (first, last))| {
+            let bytes = layout(prepared, *root).item() * piece;
+            Life { bytes: bytes as u64, first: *first, last: *last }
+        })
+        .collect();
+    let arena = arena::plan(&lives, ALIGN);
+    let starts: HashMap<ValueId, u64> =
+        inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
+    let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
+    let mut parts = Vec::new();
+    for work in works {
+        let whole = plan(prepared, work, count, piece)?;
+        let rest = match count % piece {
+            0 => None,
+            left => Some(plan(prepared, work, count, left)?),
+        };
+        let places = (whole.uses.iter())
+            .map(|one| {
+                let at = one.argument.0 + one.argument.1;
+                let value = match at.checked_sub(work.inputs.len()) {
+                    None => work.inputs[at].expect("a use of an input that is there"),
+                    Some(_) => work.outputs[0],
+                };
+                place(prepared, roots, &starts, &mut uses, (value, count), one.reach)
+            })
+            .collect();
+        parts.push(Part { whole, rest, uses: places });
+    }
+    let lanes = (count / (PIECE * LEAST)).clamp(1, LANES);
+    let scratch = arena.bytes as usize;
+    let fused = Fused { parts, count, lanes, scratch };
+    Some(Built { fused, uses, scratch: scratch * lanes })
+}
+
+/// The values that nobody outside the group sees: from the first part to the last that touches them.
+fn inner(
+    prepared: &Prepared,
+    roots: &[ValueId],
+    works: &[&Work],
+) -> Vec<(ValueId, (usize, usize))> {
+    let inside = |work: &Work| works.iter().any(|one| std::ptr::eq(*one, work));
+    let mut seen: BTreeSet<ValueId> = prepared.outputs.iter().map(|one| roots[one.value]).collect();
+    for work in prepared.works.iter().filter(|work| !inside(work)) {
+        seen.extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
+    }
+    let mut lives: Vec<(ValueId, (usize, usize))> = Vec::new();
+    for (at, work) in works.iter().enumerate() {
+        let value = work.outputs[0];
+        if roots[value] == value && !seen.contains(&value) {
+            lives.push((value, (at, at)));
+        }
+        for input in work.inputs.iter().flatten() {
+            if let Some((_, life)) = lives.iter_mut().find(|(root, _)| *root == roots[*input]) {
+                life.1 = at;
+            }
+        }
+    }
+    lives
+}
+
+fn place(
+    prepared: &Prepared,
+    roots: &[ValueId],
+    starts: &HashMap<ValueId, u64>,
+    uses: &mut Vec<(ValueId, usize, Reach)>,
+    (value, count): (ValueId, usize),
+    reach: Reach,
+) -> Place {
+    let layout = layout(prepared, value);
+    if let Some(start) = starts.get(&roots[value]) {
+        return Place::Scratch(*start as usize, layout.item());
+    }
+    let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
+        Some(at) => {
+            let both = &mut uses[at].2;
+            *both = Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+            at
+        }
+        None => {
+            uses.push((value, layout.bytes(), reach));
+            uses.len() - 1
+        }
+    };
+    match layout.count() == count {
+        true => Place::Piece(at, layout.item()),
+        false => Place::One(at),
+    }
+}
+
+/// Plans one node for a piece of its elements; `None` if it wants a workspace or is refused.
+fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<Plan> {
+    let cut = |layout: Layout| {
+        let elements = if layout.count() == count { piece } else { 1 };
+        Layout::contiguous(layout.dtype, &[elements])
+    };
+    let inputs: Vec<Option<Seen>> = (work.inputs.iter())
+        .map(|value| Some(Seen { layout: cut(layout(prepared, (*value)?)), bytes: None }))
+        .collect();
+    let output = cut(layout(prepared, work.outputs[0]));
+    work.operation.plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
+}
+
+impl Fused {
+    /// Runs all parts on all pieces.
+    pub fn run(&self, uses: &[&[Cell<u8>]], scratch: &[Cell<u8>], team: &dyn Team) -> Outcome {
+        let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
+        let scratch = Shared::new(scratch);
+        let piece = PIECE.min(self.count);
+        let lanes = self.lanes.min(team.width());
+        if lanes == 1 {
+            return self.lane(&uses, scratch, 0, 0..self.count);
+        }
+        let failed: Mutex<Option<Fault>> = Mutex::new(None);
+        team.run(lanes, &|lane| {
+            let range = share(self.count, piece, lanes, lane);
+            if let Err(fault) = self.lane(&uses, scratch, lane, range) {
+                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+            }
+        });
+        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+    }
+
+    fn lane(
+        &self,
+        uses: &[Shared<'_>],
+        scratch: Shared<'_>,
+        lane: usize,
+        range: std::ops::Range<usize>,
+    ) -> Outcome {
+        let piece = PIECE.min(self.count);
+        let mut cells: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
+        let mut start = range.start;
+        while start < range.end {
+            let length = piece.min(range.end - start);
+            for part in &self.parts {
+                cells.clear();
+                for (place, one) in part.uses.iter().zip(&part.whole.uses) {
+                    cells.push(match *place {
+                        Place::One(at) => uses[at].part(0, one.bytes),
+                        Place::Piece(at, item) => uses[at].part(start * item, length * item),
+                        Place::Scratch(offset, item) => {
+                            scratch.part(lane * self.scratch + offset, length * item)
+                        }
+                    });
+                }
+                let plan = if length == piece {
+                    &part.whole
+                } else {
+                    part.rest.as_ref().unwrap_or(&part.whole)
+                };
+                plan.run(&Memory {
+                    uses: &cells,
+                    workspace: &[],
+                    team: &Alone,
+                    sized: &|_, _| {},
+                })?;
+            }
+            start += length;
+        }
+        Ok(())
+    }
+}
