@@ -574,6 +574,16 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         see: CairnSeeText,
     );
+    pub type CairnOperatorIrInputs = unsafe extern "C" fn(
+        op: *const CairnOperator,
+        context: *mut core::ffi::c_void,
+        see: CairnSeeText,
+    );
+    pub type CairnOperatorIrOutputs = unsafe extern "C" fn(
+        op: *const CairnOperator,
+        context: *mut core::ffi::c_void,
+        see: CairnSeeText,
+    );
     pub type CairnOperatorKeep = unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
     pub type CairnOperatorLink = unsafe extern "C" fn(
         op: *mut CairnOperator,

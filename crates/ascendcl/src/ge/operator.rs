@@ -3,7 +3,7 @@
 use super::abi::*;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
-use cairn_graph::ir::{Attr, Desc, Operator, Port};
+use cairn_graph::ir::{Attr, Desc, Operator, Presence};
 use cairn_graph::{Failure, Result, infer_operator};
 use cairn_ops::{Default, nodes};
 use cairn_tensor::DType;
@@ -32,23 +32,15 @@ fn no_place(operator: &Operator, place: usize, is_output: bool) -> Failure {
     Failure::failed(format!("the operator {name} ({kind}) has no {what} {place}"))
 }
 
-/// Adds what a list of the table names.
-fn add_inputs(operator: &Operator, names: &[&str]) {
+/// Adds what a list of the table names: `?` for what may be absent, `[]` for any number.
+fn declare(operator: &Operator, names: &[&str], is_output: bool) {
     for name in names {
-        let bare = name.trim_end_matches(['?', '[', ']']);
-        match name.ends_with("[]") {
-            true => operator.grow(bare, false, 0),
-            false => operator.parts().inputs.push(Port::new(bare)),
-        }
-    }
-}
-
-fn add_outputs(operator: &Operator, names: &[&str]) {
-    for name in names {
-        match name.strip_suffix("[]") {
-            Some(bare) => operator.grow(bare, true, 0),
-            None => operator.parts().outputs.push(Port::new(name)),
-        }
+        let presence = match (name.ends_with("[]"), name.ends_with('?')) {
+            (true, _) => Presence::Dynamic,
+            (_, true) => Presence::Optional,
+            _ => Presence::Required,
+        };
+        operator.declare(name.trim_end_matches(['?', '[', ']']), is_output, presence);
     }
 }
 
@@ -68,15 +60,15 @@ fn fill(operator: &Operator) -> bool {
     if let Some((_, inputs, outputs, attrs)) =
         BUILT_IN.iter().find(|(kind, ..)| *kind == operator.kind)
     {
-        add_inputs(operator, inputs);
-        add_outputs(operator, outputs);
+        declare(operator, inputs, false);
+        declare(operator, outputs, true);
         let attrs = attrs.iter().map(|(name, kind)| ((*name).into(), (*kind).into(), None));
         operator.parts().ir_attrs.extend(attrs);
         return true;
     }
     let Some(row) = nodes().get(operator.kind.as_str()) else { return false };
-    add_inputs(operator, row.inputs);
-    add_outputs(operator, row.outputs);
+    declare(operator, row.inputs, false);
+    declare(operator, row.outputs, true);
     for (name, default) in row.attribute_defaults() {
         let (kind, value) = typed(default);
         operator.parts().ir_attrs.push((name.into(), kind.into(), value));
@@ -86,6 +78,22 @@ fn fill(operator: &Operator) -> bool {
 
 fn exists(kind: &str) -> bool {
     nodes().contains_key(kind) || BUILT_IN.iter().any(|(one, ..)| *one == kind)
+}
+
+/// # Safety
+/// The function takes the context.
+unsafe fn show_declared(
+    see: CairnSeeText,
+    context: *mut c_void,
+    declared: Vec<(String, Presence)>,
+) {
+    for (name, presence) in declared {
+        // SAFETY: as the caller vouches.
+        unsafe {
+            show(see, context, name.as_bytes());
+            show(see, context, presence.word().as_bytes());
+        }
+    }
 }
 
 /// The IR's word for a value that was set.
@@ -155,10 +163,12 @@ plain! {
     fn CairnOperatorAddInput(op: *mut CairnOperator, name: CairnText, kind: CairnInput) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
-        match kind == CAIRN_INPUT_DYNAMIC {
-            true => op.grow(&name, false, 0),
-            false => op.parts().inputs.push(Port::new(&name)),
-        }
+        let presence = match kind {
+            CAIRN_INPUT_DYNAMIC => Presence::Dynamic,
+            CAIRN_INPUT_OPTIONAL => Presence::Optional,
+            _ => Presence::Required,
+        };
+        op.declare(&name, false, presence);
         Ok(())
     }
 
@@ -166,10 +176,7 @@ plain! {
     fn CairnOperatorAddOutput(op: *mut CairnOperator, name: CairnText, is_dynamic: bool) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
-        match is_dynamic {
-            true => op.grow(&name, true, 0),
-            false => op.parts().outputs.push(Port::new(&name)),
-        }
+        op.declare(&name, true, if is_dynamic { Presence::Dynamic } else { Presence::Required });
         Ok(())
     }
 
@@ -309,6 +316,24 @@ plain! {
                 show(see, context, kind.as_bytes());
             }
         }
+        Ok(())
+    }
+
+    /// Names of the IR's inputs, and whether each must be there.
+    fn CairnOperatorIrInputs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live.
+        let declared = unsafe { operator(op) }?.parts().ir_inputs.clone();
+        // SAFETY: the caller's function takes the context.
+        unsafe { show_declared(see, context, declared) };
+        Ok(())
+    }
+
+    /// The same of its outputs.
+    fn CairnOperatorIrOutputs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+        // SAFETY: the caller's handle is live.
+        let declared = unsafe { operator(op) }?.parts().ir_outputs.clone();
+        // SAFETY: the caller's function takes the context.
+        unsafe { show_declared(see, context, declared) };
         Ok(())
     }
 

@@ -15,9 +15,35 @@ pub struct Operator {
     parts: Mutex<Parts>,
 }
 
+/// How the IR declares an input or output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// There is one.
+    Required,
+    /// It may be absent.
+    Optional,
+    /// There are as many as were grown.
+    Dynamic,
+}
+
+impl Presence {
+    /// The IR's word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Presence::Required => "required",
+            Presence::Optional => "optional",
+            Presence::Dynamic => "dynamic",
+        }
+    }
+}
+
 /// What an operator has so far.
 #[derive(Default)]
 pub struct Parts {
+    /// What the IR declares of inputs, in order.
+    pub ir_inputs: Vec<(String, Presence)>,
+    /// What the IR declares of outputs, in order.
+    pub ir_outputs: Vec<(String, Presence)>,
     /// Inputs, those that were grown each for itself.
     pub inputs: Vec<Port>,
     /// Outputs likewise.
@@ -31,6 +57,12 @@ pub struct Parts {
     /// Attributes that were set.
     pub attrs: Attrs,
     before: Vec<Arc<Operator>>,
+}
+
+impl Parts {
+    fn grown(&self, is_output: bool) -> &BTreeMap<String, usize> {
+        if is_output { &self.dynamic_outputs } else { &self.dynamic_inputs }
+    }
 }
 
 /// One input or output of an operator.
@@ -65,17 +97,52 @@ impl Operator {
         self.parts.lock()
     }
 
-    /// Makes more places of a dynamic input or output, behind those there are.
-    pub fn grow(&self, name: &str, is_output: bool, count: usize) {
+    /// Adds an input or output that the IR has, behind those it has already.
+    pub fn declare(&self, name: &str, is_output: bool, presence: Presence) {
         let mut parts = self.parts();
-        let Parts { inputs, outputs, dynamic_inputs, dynamic_outputs, .. } = &mut *parts;
-        let (ports, grown) = match is_output {
-            true => (outputs, dynamic_outputs),
-            false => (inputs, dynamic_inputs),
+        let Parts {
+            inputs, outputs, ir_inputs, ir_outputs, dynamic_inputs, dynamic_outputs, ..
+        } = &mut *parts;
+        let (ports, declared, grown) = match is_output {
+            true => (outputs, ir_outputs, dynamic_outputs),
+            false => (inputs, ir_inputs, dynamic_inputs),
         };
-        let have = grown.entry(name.into()).or_insert(0);
-        ports.extend((*have..*have + count).map(|at| Port::new(&format!("{name}{at}"))));
-        *have += count;
+        declared.push((name.into(), presence));
+        match presence {
+            Presence::Dynamic => drop(grown.insert(name.into(), 0)),
+            Presence::Required | Presence::Optional => ports.push(Port::new(name)),
+        }
+    }
+
+    /// Makes more places of a dynamic input or output, behind those it has and before what the IR declares
+    /// after it.
+    pub fn grow(&self, name: &str, is_output: bool, count: usize) {
+        if !self.parts().grown(is_output).contains_key(name) {
+            self.declare(name, is_output, Presence::Dynamic);
+        }
+        let mut parts = self.parts();
+        let have = parts.grown(is_output)[name];
+        let declared = if is_output { &parts.ir_outputs } else { &parts.ir_inputs };
+        let before = declared.iter().take_while(|(one, _)| one != name);
+        let before: usize = before
+            .map(|(one, presence)| match presence {
+                Presence::Dynamic => parts.grown(is_output)[one],
+                Presence::Required | Presence::Optional => 1,
+            })
+            .sum();
+        let (ports, grown) = match is_output {
+            true => {
+                let Parts { outputs, dynamic_outputs, .. } = &mut *parts;
+                (outputs, dynamic_outputs)
+            }
+            false => {
+                let Parts { inputs, dynamic_inputs, .. } = &mut *parts;
+                (inputs, dynamic_inputs)
+            }
+        };
+        let at = (before + have).min(ports.len());
+        ports.splice(at..at, (have..have + count).map(|at| Port::new(&format!("{name}{at}"))));
+        grown.insert(name.into(), have + count);
     }
 
     /// Feeds an input. False if one of the places is not there, or an operator would feed itself.
