@@ -381,11 +381,29 @@ def attention_gradients(query, key, value, grad, scale):
     return *torch.autograd.grad(result, inputs, grad), query.new_empty(0)
 
 
+def adamw(x, mean, square, grad, step, rate, beta1, beta2, decay, epsilon):
+    """The variable and both means after one step."""
+    mean, square = beta1 * mean + (1 - beta1) * grad, beta2 * square + (1 - beta2) * grad * grad
+    root = (square / (1 - beta2**step)).sqrt() + epsilon
+    return x * (1 - rate * decay) - rate * mean / (1 - beta1**step) / root, mean, square
+
+
+def evaluated(expression, case, outputs=()):
+    """An expression of x0, x1, .. on the CPU, and of y0, y1, .. when there are outputs."""
+    names = {f"x{at}": one.tensor for at, one in enumerate(case.inputs)} | {f"y{at}": one for at, one in enumerate(outputs)}
+    return eval(expression, globals() | {"aten": torch.ops.aten} | names)
+
+
 def expected(case):
     """What PyTorch says on the CPU."""
-    names = {f"x{at}": one.tensor for at, one in enumerate(case.inputs)}
-    answer = eval(case.torch, globals() | {"aten": torch.ops.aten}, names)
+    answer = evaluated(case.torch, case)
     return [answer] if isinstance(answer, torch.Tensor) else list(answer)
+
+
+def assert_as_torch(case, outputs):
+    for one, wanted in zip(outputs, expected(case), strict=True):
+        relative, absolute = TOLERANCES.get(one.dtype, (0, 0))
+        torch.testing.assert_close(one, wanted, rtol=relative, atol=absolute, equal_nan=True)
 
 
 def taken(output, sizes):
@@ -394,13 +412,21 @@ def taken(output, sizes):
     return output if output.shape == sizes else output.flatten()[:count].reshape(sizes)
 
 
-CASES = [
-    Case(line)
-    for line in (ROOT / "tests/walk/cases.txt").read_text().splitlines()
-    if line and not line.startswith("#")
-]
+def said(name):
+    """The lines of a file that say something."""
+    return [line for line in (ROOT / "tests/walk" / name).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def alone(line):
+    """A case of a function that no operator by name stands for."""
+    inputs, outputs, aclnn, expression = (field.strip() for field in line.split(";", 3))
+    return Case(f"; {inputs}; ; {outputs}; {aclnn}; {expression}")
+
+
+CASES = [Case(line) for line in said("cases.txt")]
 SEEN = {}
 IDS = [f"{case.name}-{SEEN.setdefault(case.name, itertools.count()).__next__()}" for case in CASES]
+ALONE = [alone(line) for line in said("aclnn.txt")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -425,6 +451,14 @@ def test_one_operator_through_every_door(case):
         for at, (one, other, size) in enumerate(zip(executed, outputs, sizes)):
             assert torch.equal(raw(one), raw(taken(other, size))), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
     if case.torch != "-":
-        for one, wanted in zip(executed, expected(case), strict=True):
-            relative, absolute = TOLERANCES.get(one.dtype, (0, 0))
-            torch.testing.assert_close(one, wanted, rtol=relative, atol=absolute, equal_nan=True)
+        assert_as_torch(case, executed)
+
+
+@pytest.mark.parametrize("case", ALONE, ids=[case.aclnn[0] for case in ALONE])
+def test_one_function_of_aclnn(case):
+    with Device() as device:
+        outputs = ByAclnn(case, device, 0x3C).run()
+    if case.torch.startswith("?"):
+        assert evaluated(case.torch[1:].strip(), case, outputs), outputs
+    else:
+        assert_as_torch(case, outputs)

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 const CASES: &str = "tests/walk/cases.txt";
+const ALONE: &str = "tests/walk/aclnn.txt";
 const SIGNATURES: &str = "crates/ascendcl/aclnn.txt";
 const REQUIRED: &str = "tests/torch/required.txt";
 
@@ -51,6 +52,9 @@ fn cases_are_of_operators_that_are_there() {
     let known = rows().keys().map(|name| (*name).to_owned()).chain(["-".to_owned()]).collect();
     let unknown = lacking(called.iter().map(String::as_str), &known);
     assert!(unknown.is_empty(), "{CASES} calls {unknown:?}, which no row has");
+    let called = field(ALONE, 2);
+    let unknown = lacking(called.iter().map(String::as_str), &known);
+    assert!(unknown.is_empty(), "{ALONE} calls {unknown:?}, which no row has");
 }
 
 #[test]
