@@ -227,6 +227,21 @@ def test_edges():
         agree(function, edges, edges.roll(3))
 
 
+def test_bounds_that_are_no_numbers():
+    x, bounds = torch.tensor([-2.0, 0.0, 3.0]), torch.tensor([math.nan, 0.0, math.nan])
+    for function in (
+        lambda x: x.clamp_min(math.nan), lambda x: x.clamp_max(math.nan), lambda x: x.clamp(math.nan, 1.0), lambda x: x.clamp(-1.0, math.nan),
+        lambda x: x.clone().clamp_(math.nan, 2), lambda x: x.clone().clamp_min_(math.nan), lambda x: x.clone().clamp_max_(math.nan),
+    ):  # fmt: skip
+        for dtype in REALS:
+            agree(function, x.to(dtype))
+    agree(lambda x, y: x.clamp(min=y), x, bounds)
+    agree(lambda x, y: x.clamp(max=y), x, bounds)
+    agree(lambda x, y: x.clamp(y, y + 1), x, bounds)
+    # On the CPU, clamp with the one bound alone leaves x as it is, unlike clamp_min.
+    assert x.npu().clamp(min=math.nan).isnan().all() and x.npu().clamp(max=math.nan).isnan().all()
+
+
 def test_in_place():
     for name in "neg abs exp exp2 expm1 log log1p log2 log10 sqrt rsqrt reciprocal sin cos tan tanh sigmoid floor ceil round trunc erf".split():
         x = numbers(0.5, 2, torch.float32)
