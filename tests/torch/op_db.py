@@ -22,7 +22,7 @@ from torch.testing._internal.common_methods_invocations import op_db  # noqa: E4
 
 REAL = (torch.float32, torch.float16, torch.bfloat16)
 ALSO = (torch.float16, torch.bfloat16, torch.int64, torch.bool)
-TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-4, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
 SAMPLES = int(os.environ.get("OP_DB_SAMPLES", "6"))
 
 # Only sizes and types can be compared: the values are random, or whatever memory held.
@@ -47,6 +47,12 @@ REQUIRED = set("""
     nn.functional.cross_entropy nn.functional.mse_loss nn.functional.dropout normal uniform topk sort cumsum
     nn.functional.linear
 """.split())  # fmt: skip
+
+# Sums of products are added in another order.
+PRODUCTS = {"mm", "matmul", "bmm", "addmm", "nn.functional.linear"}
+
+# Of a single element, the CPU's gradient is what rounding leaves of 0, some hundred times larger; ours is 0.
+NOISE = {"nn.functional.layer_norm": 1e-4}
 
 # torch_npu's own words for what it does not do on any device.
 REFUSED = "OPS feature not supported"
@@ -94,8 +100,14 @@ def run(op, sample):
     return found + gradients, result
 
 
+def tolerance(name, dtype, result):
+    """How far a result may be from PyTorch's, relative to it."""
+    rtol = max(TOLERANCE.get(dtype, 0), TOLERANCE.get(result.dtype, 0))
+    return max(rtol, 1e-4) if rtol and (name in PRODUCTS or name not in REQUIRED) else rtol
+
+
 def compare(op, dtype, expected, actual):
-    """Fails where results differ by more than the tolerance of their type."""
+    """Fails where results differ by more than the tolerance."""
     torch.npu.synchronize()
     assert len(expected) == len(actual), f"{len(actual)} results, {len(expected)} on cpu"
     for at, (cpu, npu) in enumerate(zip(expected, actual)):
@@ -104,8 +116,9 @@ def compare(op, dtype, expected, actual):
         assert npu.dtype == cpu.dtype and npu.shape == cpu.shape, f"{npu.dtype}{list(npu.shape)}, {cpu.dtype}{list(cpu.shape)} on cpu"
         if op.name in RANDOM or PLACES.get(op.name) == at:
             continue
-        rtol = max(TOLERANCE.get(dtype, 0), TOLERANCE.get(cpu.dtype, 0))
-        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=rtol, equal_nan=True)
+        rtol = tolerance(op.name, dtype, cpu)
+        atol = max(rtol, NOISE.get(op.name, 0) if cpu.is_floating_point() else 0)
+        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=atol, equal_nan=True)
 
 
 def check(op, dtype, counts, notes):
