@@ -148,7 +148,7 @@ def test_outputs_over_inputs(name, count):
     except RuntimeError as error:
         assert "single memory location" in str(error) or "overlap" in str(error), error
     else:
-        torch.testing.assert_close(x.cpu(), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(x.cpu(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_an_output_whose_elements_share_memory_is_refused():

@@ -66,6 +66,11 @@ def compare(function, *tensors, backward=True, tolerance=None):
         torch.testing.assert_close(have.to(want.dtype), want, rtol=limit, atol=limit * max(largest, 1e-3), equal_nan=True)
 
 
+def within(count):
+    """How near f32 has to come where so many numbers are summed."""
+    return 1e-4 if count > 1000 else 1e-5
+
+
 REDUCTIONS = {
     "sum": lambda x: x.sum(),
     "sum of a dim": lambda x: x.sum(1),
@@ -162,20 +167,21 @@ def test_no_numbers_and_infinities():
 @pytest.mark.parametrize("size", [(300_000,), (70_000, 5), (5, 70_000), (600, 700), (33, 65, 129)], ids=str)
 def test_large(size):
     for dim in [None, *range(len(size))]:
-        compare((lambda x: x.sum()) if dim is None else (lambda x: x.sum(dim)), made(*size), tolerance=1e-4)
-        compare((lambda x: x.var()) if dim is None else (lambda x: x.var(dim)), made(*size), tolerance=1e-4)
+        tolerance = within(math.prod(size) if dim is None else size[dim])
+        compare((lambda x: x.sum()) if dim is None else (lambda x: x.sum(dim)), made(*size), tolerance=tolerance)
+        compare((lambda x: x.var()) if dim is None else (lambda x: x.var(dim)), made(*size), tolerance=tolerance)
         compare((lambda x: x.max()) if dim is None else (lambda x: x.argmax(dim)), made(*size), backward=False)
-    compare(lambda x: x.softmax(-1), made(*size), tolerance=1e-4)
-    compare(lambda x: x.log_softmax(0), made(*size), tolerance=1e-4)
+    compare(lambda x: x.softmax(-1), made(*size), tolerance=within(size[-1]))
+    compare(lambda x: x.log_softmax(0), made(*size), tolerance=within(size[0]))
 
 
 @pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_layer_norm(dtype):
-    tolerance = {torch.float32: 1e-4}.get(dtype, TOLERANCES[dtype] * 3)
     for size, last in [((4, 5, 6), (6,)), ((4, 5, 6), (5, 6)), ((3, 4000), (4000,)), ((300, 257), (257,)), ((0, 4), (4,))]:
         weight, bias = made(*last, dtype=dtype, seed=1), made(*last, dtype=dtype, seed=2)
+        tolerance = max(within(math.prod(last)), TOLERANCES[dtype])
         compare(lambda x, w, b: F.layer_norm(x, last, w, b), made(*size, dtype=dtype), weight, bias, tolerance=tolerance)
-    compare(lambda x: F.layer_norm(x, (5,)), made(5, 4, dtype=dtype).t(), tolerance=tolerance)
+    compare(lambda x: F.layer_norm(x, (5,)), made(5, 4, dtype=dtype).t())
 
 
 def test_rms_norm():
@@ -186,13 +192,13 @@ def test_rms_norm():
     want = F.rms_norm(a, (40,), b, eps=1e-6)
     want.square().sum().backward()
     torch.testing.assert_close(y.cpu(), want, rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(x.grad.cpu(), a.grad, rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(gamma.grad.cpu(), b.grad, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(x.grad.cpu(), a.grad, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(gamma.grad.cpu(), b.grad, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
 def test_channel_norms(dtype):
-    tolerance = {torch.float32: 1e-4}.get(dtype, 1e-2)
+    tolerance = {torch.float32: 1e-5}.get(dtype, 1e-2)
     x, weight, bias = made(3, 6, 5, 4, dtype=dtype), made(6, dtype=dtype, seed=1), made(6, dtype=dtype, seed=2)
     compare(lambda x, w, b: F.group_norm(x, 3, w, b), x, weight, bias, tolerance=tolerance)
     weight, bias = weight.float(), bias.float()
