@@ -9,7 +9,17 @@ use crate::program;
 
 /// How ids begin: sentences of the facts about ACL, points of the list of tests there, clauses of
 /// the contract, what we say of stream-ordered memory and of operators. A number follows.
-const FAMILIES: [&str; 6] = ["acl_3_2_", "acl_1_8_", "acl_reg_", "acl_soma_", "aclnn_", "aclop_"];
+const FAMILIES: [&str; 9] = [
+    "acl_3_2_",
+    "acl_1_8_",
+    "acl_reg_",
+    "acl_soma_",
+    "aclnn_",
+    "aclop_",
+    "ge_reg_",
+    "ge_unreg_",
+    "ge_run_",
+];
 
 /// Every id in a program has a row in `tests/c/README.md`, and every row has an assertion.
 pub fn check(root: &Path) -> Result<()> {

@@ -1,5 +1,5 @@
 //! Programs in `c/` and `cpp/`, each compiled once and run once per environment; and those that users
-//! read, in `examples/c`, which have to end with 0 and say something.
+//! read, in `examples/c` and `examples/cpp`, which have to end with 0 and say something.
 //!
 //! The lines at the top of a program may give directives:
 //!
@@ -63,10 +63,12 @@ pub fn all(root: &Path) -> Result<Vec<Arc<Program>>> {
             }
         }
     }
-    for entry in fs::read_dir(root.join("examples/c"))? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "c") {
-            programs.push(Arc::new(Program::example(path)));
+    for (folder, ending) in [("c", "c"), ("cpp", "cc")] {
+        for entry in fs::read_dir(root.join("examples").join(folder))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == ending) {
+                programs.push(Arc::new(Program::example(path)));
+            }
         }
     }
     programs.sort_by(|a, b| a.name.cmp(&b.name));
@@ -111,10 +113,21 @@ impl Program {
     fn example(source: PathBuf) -> Program {
         Program {
             environments: vec![Vec::new()],
-            links: vec!["-lcairn_pool".into()],
+            links: Program::example_links(&source),
             is_example: true,
             ..Program::plain("examples", source)
         }
+    }
+
+    /// What an example is linked with; one on the second version of the graph engine's interface with that.
+    fn example_links(source: &Path) -> Vec<String> {
+        let text = fs::read_to_string(source).unwrap_or_default();
+        let libraries: &[&str] = match () {
+            _ if text.contains("<ge/ge_api_v2.h>") => &["-lge_runner_v2", "-lgraph"],
+            _ if text.contains("<ge/ge_api.h>") => &["-lge_runner", "-lgraph"],
+            _ => &["-lcairn_pool"],
+        };
+        libraries.iter().map(|one| (*one).to_owned()).collect()
     }
 
     fn plain(folder: &str, source: PathBuf) -> Program {

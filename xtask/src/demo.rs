@@ -1,4 +1,4 @@
-//! `cargo xtask demo`: a C program on two devices and four streams, and the picture of its run.
+//! `cargo xtask demo`: a C++ program with its own pools and graphs on two streams, and the picture of its run.
 
 use std::{fs, path::Path, process::Command};
 
@@ -9,7 +9,7 @@ use crate::{
     target_dir, timeline, toolkit,
 };
 
-const SOURCE: &str = "examples/c/timeline.c";
+const SOURCE: &str = "examples/cpp/demo.cc";
 
 /// Builds the toolkit, compiles the program against it, runs it with a trace, draws the trace.
 pub fn run(root: &Path) -> Result<()> {
@@ -19,21 +19,23 @@ pub fn run(root: &Path) -> Result<()> {
     let toolkit = toolkit::assemble(root, &toolkit::default_dir(root))?;
     let out = target_dir(root).join("demo");
     fs::create_dir_all(&out)?;
-    let (program, trace) = (out.join("timeline"), out.join("trace.txt"));
+    let (program, trace) = (out.join("demo"), out.join("trace.txt"));
     let _ = fs::remove_file(&trace);
 
-    announce(&format!("gcc {SOURCE} -lascendcl"));
-    let mut compiler = Command::new(std::env::var_os("CC").unwrap_or_else(|| "gcc".into()));
-    compiler.args(["-O2", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
+    announce(&format!("g++ {SOURCE} -lge_runner -lgraph -lascendcl"));
+    let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()));
+    compiler.args(["-std=c++17", "-O2", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
     compiler
         .arg("-I")
         .arg(toolkit.join("include"))
+        .arg("-I")
+        .arg(toolkit.join("opp/built-in/op_graph/inc"))
         .arg("-L")
         .arg(toolkit.join("lib64"))
-        .arg("-lascendcl");
+        .args(["-lge_runner", "-lgraph", "-lascendcl"]);
     step::run(&mut compiler)?;
 
-    announce("cairn run -- timeline");
+    announce("cairn run -- demo");
     let mut demo = Command::new(toolkit.join("bin/cairn"));
     step::run(demo.args(["run", "--"]).arg(&program).env("CAIRN_TRACE", &trace).current_dir(root))?;
 

@@ -1,0 +1,176 @@
+/* Graphs, tensors and a pool that counts, for the programs about the graph engine. */
+#ifndef CAIRN_TESTS_CPP_GE_H
+#define CAIRN_TESTS_CPP_GE_H
+
+#include "gate.h"
+#include "all_ops.h"
+#include "cairn/reason.h"
+#include "exe_graph/runtime/tensor.h"
+#include "ge/ge_allocator.h"
+#include "graph/graph.h"
+#include "graph/tensor.h"
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <vector>
+
+/* A pool over aclrtMalloc that counts, by class of memory, and fails or throws when it is told. */
+class Pool : public ge::Allocator {
+public:
+    int mallocs = 0, advises = 0, frees = 0, destroyed_wrong = 0;
+    int fails_at = 0;
+    bool throws = false;
+    void (*inside)(void *) = nullptr;
+    void *argument = nullptr;
+    std::map<uint32_t, int> classes;
+    std::map<char *, size_t> live;
+    int *ended = nullptr;
+
+    ~Pool() override
+    {
+        if (ended != nullptr)
+            ++*ended;
+    }
+    ge::MemBlock *Malloc(size_t size) override
+    {
+        mallocs++;
+        return Give(size);
+    }
+    ge::MemBlock *MallocAdvise(size_t size, void *addr) override
+    {
+        advises++;
+        return ge::Allocator::MallocAdvise(size, addr);
+    }
+    void Free(ge::MemBlock *block) override
+    {
+        frees++;
+        live.erase(static_cast<char *>(block->GetAddr()));
+        CHECK_OK(aclrtFree(block->GetAddr()));
+        delete block;
+    }
+    bool Holds(const void *address) const
+    {
+        const char *at = static_cast<const char *>(address);
+        for (const auto &block : live)
+            if (at >= block.first && at < block.first + block.second)
+                return true;
+        return false;
+    }
+
+private:
+    ge::MemBlock *Give(size_t size)
+    {
+        cairnAllocationReason reason{};
+        CHECK(cairnGetAllocationReason(&reason));
+        classes[reason.memoryClass]++;
+        if (inside != nullptr)
+            inside(argument);
+        if (mallocs == fails_at) {
+            if (throws)
+                throw std::runtime_error("this pool throws");
+            return nullptr;
+        }
+        void *memory = nullptr;
+        if (aclrtMalloc(&memory, size, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+            return nullptr;
+        live[static_cast<char *>(memory)] = size;
+        return new ge::MemBlock(*this, memory, size);
+    }
+};
+
+static inline ge::TensorDesc floats(const std::vector<int64_t> &dims)
+{
+    return ge::TensorDesc(ge::Shape(dims), ge::FORMAT_ND, ge::DT_FLOAT);
+}
+
+static inline ge::op::Const number(const char *name, float value)
+{
+    ge::Tensor tensor(floats({1}));
+    tensor.SetData(reinterpret_cast<const uint8_t *>(&value), sizeof value);
+    return ge::op::Const(name).set_attr_value(tensor);
+}
+
+/* y = relu(x + 1) * 2 - (x + 1), z = x + 1: constants, an intermediate, two outputs. */
+static inline ge::Graph two_outputs(int64_t n)
+{
+    auto x = ge::op::Data("x").set_attr_index(0);
+    x.update_input_desc_x(floats({n}));
+    x.update_output_desc_y(floats({n}));
+    auto one = number("one", 1), two = number("two", 2);
+    auto z = ge::op::Add("z").set_input_x1(x).set_input_x2(one);
+    auto r = ge::op::Relu("r").set_input_x(z);
+    auto t = ge::op::Mul("t").set_input_x1(r).set_input_x2(two);
+    auto y = ge::op::Sub("y").set_input_x1(t).set_input_x2(z);
+    ge::Graph graph("two");
+    graph.SetInputs({x}).SetOutputs({y, z});
+    return graph;
+}
+
+static const float X[4] = {-3.0f, 0.5f, 2.0f, -1.0f};
+static const float Y[4] = {2.0f, 1.5f, 3.0f, 0.0f};
+static const float Z[4] = {-2.0f, 1.5f, 3.0f, 0.0f};
+
+/* Device memory that ends with the object. */
+struct Device {
+    void *data = nullptr;
+    size_t bytes;
+    explicit Device(size_t size, const void *from = nullptr) : bytes(size)
+    {
+        CHECK_OK(aclrtMalloc(&data, size, ACL_MEM_MALLOC_HUGE_FIRST));
+        if (from != nullptr)
+            CHECK_OK(aclrtMemcpy(data, size, from, size, ACL_MEMCPY_HOST_TO_DEVICE));
+    }
+    Device(const Device &) = delete;
+    ~Device() { aclrtFree(data); }
+};
+
+static inline int holds(const void *device, const float *wanted, size_t count = 4)
+{
+    std::vector<float> have(count);
+    if (aclrtMemcpy(have.data(), count * 4, device, count * 4, ACL_MEMCPY_DEVICE_TO_HOST) != ACL_SUCCESS)
+        return 0;
+    for (size_t at = 0; at < count; at++)
+        if (have[at] != wanted[at])
+            return 0;
+    return 1;
+}
+
+static inline ge::Tensor on_device(const Device &memory, const std::vector<int64_t> &dims = {4})
+{
+    ge::TensorDesc desc = floats(dims);
+    desc.SetPlacement(ge::kPlacementDevice);
+    ge::Tensor tensor(desc);
+    tensor.SetData(static_cast<uint8_t *>(memory.data), memory.bytes, [](uint8_t *) {});
+    return tensor;
+}
+
+static inline gert::Tensor gert_on(void *data, size_t bytes, const gert::StorageShape &shape = {{4}, {4}},
+                                   gert::TensorPlacement placement = gert::kOnDeviceHbm)
+{
+    gert::Tensor tensor(shape, {ge::FORMAT_ND, ge::FORMAT_ND, {}}, placement, ge::DT_FLOAT, data);
+    tensor.SetSize(bytes);
+    return tensor;
+}
+
+using Options = std::map<ge::AscendString, ge::AscendString>;
+
+static inline Options option(const char *key, const char *value)
+{
+    return {{ge::AscendString(key), ge::AscendString(value)}};
+}
+
+/* A device, ready. */
+static inline void begin()
+{
+    CHECK_OK(aclInit(NULL));
+    CHECK_OK(aclrtSetDevice(0));
+}
+
+static inline aclrtStream new_stream()
+{
+    aclrtStream stream = NULL;
+    CHECK_OK(aclrtCreateStream(&stream));
+    return stream;
+}
+
+#endif

@@ -1,0 +1,144 @@
+// links: -lge_runner_v2
+// strings: both
+/* ge::GeSession: the second version of the interface, from its own header and library alone. */
+#include "ge/ge_api_v2.h"
+#include "ge.h"
+#include <string>
+
+using ge::SUCCESS;
+
+static std::string said() { return ge::GEGetErrorMsgV3().GetString(); }
+
+#define REFUSED(call, part)                                                          \
+    do {                                                                             \
+        (void)said();                                                                \
+        CHECK((call) != SUCCESS);                                                    \
+        const std::string text = said();                                             \
+        if (!CHECK(text.find(part) != std::string::npos))                            \
+            printf("  the text is: %s\n", text.c_str());                             \
+    } while (0)
+
+#define RUNS(call)                                           \
+    do {                                                     \
+        if (!CHECK_EQ(call, SUCCESS))                        \
+            printf("  the text is: %s\n", said().c_str());   \
+    } while (0)
+
+static std::vector<gert::Tensor> list(const Device &memory)
+{
+    std::vector<gert::Tensor> tensors(1);
+    tensors[0] = gert_on(memory.data, memory.bytes);
+    return tensors;
+}
+
+static std::vector<gert::Tensor> list(const Device &first, const Device &second)
+{
+    std::vector<gert::Tensor> tensors(2);
+    tensors[0] = gert_on(first.data, first.bytes);
+    tensors[1] = gert_on(second.data, second.bytes);
+    return tensors;
+}
+
+static ge::Status answer;
+static std::vector<float> answered;
+static Gate told = GATE_CLOSED;
+
+static void hear(ge::Status status, std::vector<gert::Tensor> &outputs)
+{
+    answer = status;
+    if (outputs.size() == 2) {
+        const float *data = outputs[0].GetData<float>();
+        answered.assign(data, data + 4);
+    }
+    gate_open(&told);
+}
+
+int main(void)
+{
+    begin();
+    aclrtStream stream = new_stream();
+    Device x(16, X), out0(16), out1(16);
+    auto pool = std::make_shared<Pool>();
+
+    GROUP("ge_unreg_5 ge_unreg_4 ge_reg_2 what is refused");
+    {
+        ge::GeSession early({});
+        REFUSED(early.RegisterExternalAllocator(stream, pool), "GEInitialize");
+    }
+    CHECK_EQ(ge::GEInitializeV2({}), SUCCESS);
+    {
+        ge::GeSession session({});
+        REFUSED(session.RegisterExternalAllocator(nullptr, pool), "stream is null");
+        REFUSED(session.RegisterExternalAllocator(stream, nullptr), "allocator is null");
+        REFUSED(session.UnregisterExternalAllocator(nullptr), "stream is null");
+
+        GROUP("ge_unreg_2 unregistered twice, or never registered: nothing happens");
+        CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
+        CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
+        CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
+        CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
+        CHECK_EQ(pool.use_count(), 1);
+
+        GROUP("ge_unreg_5 ge_reg_9 graphs run in the registered pool: static, that may move, and dynamic");
+        for (int kind = 0; kind < 3; kind++) {
+            const uint32_t id = 10 + kind;
+            CHECK_EQ(session.AddGraph(id, two_outputs(kind == 2 ? -1 : 4), option("ge.featureBaseRefreshable", kind == 1 ? "1" : "0")), SUCCESS);
+            CHECK_EQ(session.RegisterExternalAllocator(stream, pool), SUCCESS);
+            const int before = pool->mallocs;
+            std::vector<gert::Tensor> made;
+            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), made));
+            CHECK(pool->mallocs >= before + 4);
+            CHECK(made.size() == 2 && pool->Holds(made[0].GetAddr()));
+            CHECK_OK(aclrtSynchronizeStream(stream));
+            CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y) && holds(made[1].GetAddr(), Z));
+            made.clear();
+
+            GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: behind unregister the built-in allocator serves"
+                  : kind == 1 ? "ge_unreg_1 ge_run_6 memory that moves: likewise"
+                              : "ge_unreg_1 ge_run_6 dynamic: likewise");
+            CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
+            const int count = pool->mallocs + pool->advises;
+            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), made));
+            CHECK_EQ(pool->mallocs + pool->advises, count);
+            CHECK_OK(aclrtSynchronizeStream(stream));
+            CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y));
+            made.clear();
+            std::vector<gert::Tensor> given = list(out0, out1);
+            RUNS(session.RunGraphWithStreamAsync(id, stream, list(x), given));
+            CHECK_OK(aclrtSynchronizeStream(stream));
+            CHECK(holds(out0.data, Y) && holds(out1.data, Z));
+            CHECK_EQ(session.RemoveGraph(id), SUCCESS);
+        }
+        CHECK_EQ(pool->live.size(), 0);
+
+        GROUP("ge_run_13 LoadGraph compiles by itself; the ways to run exclude each other");
+        CHECK_EQ(session.AddGraph(20, two_outputs(4)), SUCCESS);
+        RUNS(session.LoadGraph(20, {}, stream));
+        std::vector<gert::Tensor> given = list(out0, out1);
+        RUNS(session.RunGraphWithStreamAsync(20, stream, list(x), given));
+        CHECK_OK(aclrtSynchronizeStream(stream));
+        std::vector<gert::Tensor> none;
+        REFUSED(session.RunGraph(20, list(x), none), "E10062");
+
+        GROUP("ge_run_12 on the host, at once or later");
+        CHECK_EQ(session.AddGraph(21, two_outputs(4)), SUCCESS);
+        std::vector<gert::Tensor> hosts(1);
+        hosts[0] = gert_on(const_cast<float *>(X), 16, {{4}, {4}}, gert::kOnHost);
+        RUNS(session.RunGraph(21, hosts, none));
+        CHECK(none.size() == 2 && none[0].GetPlacement() == gert::kOnHost && memcmp(none[0].GetAddr(), Y, 16) == 0);
+        CHECK_EQ(session.AddGraph(22, two_outputs(-1)), SUCCESS);
+        RUNS(session.RunGraphAsync(22, hosts, hear));
+        gate_hold(&told);
+        CHECK_EQ(answer, SUCCESS);
+        CHECK(answered.size() == 4 && memcmp(answered.data(), Y, 16) == 0);
+
+        GROUP("ge_run_2 addresses on the device lie on multiples of 32");
+        Device odd(64, X);
+        std::vector<gert::Tensor> tilted(1);
+        tilted[0] = gert_on(static_cast<char *>(odd.data) + 4, 16);
+        REFUSED(session.RunGraphWithStreamAsync(20, stream, tilted, given), "32");
+    }
+    CHECK_EQ(ge::GEFinalizeV2(), SUCCESS);
+    CHECK_OK(aclrtDestroyStream(stream));
+    return END();
+}
