@@ -7,9 +7,9 @@ import pytest
 
 import builds
 
-# Settings of the caller's shell must not decide what is tested. Recording is no setting.
+# Settings of the caller's shell must not decide what is tested. Recording is no setting, nor is where the data lie.
 for name in list(os.environ):
-    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE"):
+    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA"):
         del os.environ[name]
 
 sys.dont_write_bytecode = True
@@ -76,6 +76,16 @@ def recorder(tmp_path_factory):
     """recorder.cpp, compiled; see journal.py."""
     folder = tmp_path_factory.mktemp("recorder")
     return builds.Build(folder, builds.HERE / "recorder.cpp", "-O1", "-Wall", "-Werror", name="recorder.so").library().path
+
+
+@pytest.fixture(scope="session")
+def engine(tmp_path_factory):
+    """A session of the graph engine; see graphs.py."""
+    import graphs
+
+    opened = graphs.Engine(graphs.build(tmp_path_factory.mktemp("ge_door")).library().path)
+    yield opened
+    opened.close()
 
 
 @pytest.fixture(scope="session")

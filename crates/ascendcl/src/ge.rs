@@ -14,7 +14,6 @@
 )]
 mod abi;
 mod allocator;
-mod declared;
 mod door;
 mod engine;
 mod graph;

@@ -1,0 +1,130 @@
+"""What a model of the graph engine computes, by PyTorch on the CPU: each node by a function of ours, so that nothing here
+depends on Cairn's operators.
+"""
+
+import torch
+import torch.nn.functional as F
+
+# Numbers of ge::DataType, which attributes use.
+TYPES = {0: torch.float32, 1: torch.float16, 3: torch.int32, 9: torch.int64, 12: torch.bool, 27: torch.bfloat16}
+PRODUCTS = ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2")
+
+
+def turned(x, is_turned):
+    return x.mT if is_turned else x
+
+
+def product(node, a, b, bias=None, *_):
+    first, second = ("transpose_x1", "transpose_x2") if node.type.startswith("MatMul") else ("adj_x1", "adj_x2")
+    result = turned(a, node.attributes[first]) @ turned(b, node.attributes[second])
+    return result if bias is None else result + bias
+
+
+def gather(node, x, indices, axis=None):
+    assert node.attributes["batch_dims"] == 0
+    axis = 0 if axis is None else int(axis)
+    sizes = x.shape[:axis] + indices.shape + x.shape[axis + 1 :]
+    return x.index_select(axis, indices.flatten()).reshape(sizes)
+
+
+def sliced(node, x, begin, end, axes=None, strides=None):
+    assert not any(value for name, value in node.attributes.items() if name.endswith("_mask"))
+    starts = begin.flatten().tolist()
+    axes = range(len(starts)) if axes is None else axes.flatten().tolist()
+    steps = [1] * len(starts) if strides is None else strides.flatten().tolist()
+    for axis, start, stop, step in zip(axes, starts, end.flatten().tolist(), steps, strict=True):
+        x = x[(slice(None),) * axis + (slice(start, stop, step),)]
+    return x
+
+
+def running_sum(node, x, axis):
+    assert not node.attributes["exclusive"] and not node.attributes["reverse"]
+    return x.cumsum(int(axis))
+
+
+def layer_norm(node, x, sizes, gamma, beta):
+    count = sizes.numel()
+    result, mean, scale = torch.native_layer_norm(x, sizes.tolist(), gamma, beta, node.attributes["epsilon"])
+    assert mean.dim() == x.dim() and mean.shape[x.dim() - count :].numel() == 1
+    return result, mean, scale
+
+
+def softmax(node, x):
+    (axis,) = node.attributes["axes"]
+    return x.softmax(axis)
+
+
+def extreme(node, x):
+    values, places = x.max(node.attributes["dimension"], keepdim=node.attributes["keep_dims"])
+    return places.int(), values
+
+
+def top(node, x, count):
+    how = node.attributes
+    values, places = x.topk(int(count), how["dim"], largest=how["largest"], sorted=how["sorted"])
+    return values, places.int()
+
+
+def over_axes(function):
+    return lambda node, x, axes: function(x, axes.flatten().tolist(), keepdim=node.attributes["keep_dims"])
+
+
+# The outputs of a node from its inputs: one, or a tuple.
+FUNCTIONS = {
+    "Const": lambda node: node.attributes["value"],
+    "Identity": lambda _, x: x,
+    "Add": lambda _, a, b: a + b,
+    "Mul": lambda _, a, b: a * b,
+    "RealDiv": lambda _, a, b: a / b,
+    "Pow": lambda _, a, b: a**b,
+    "Sqrt": lambda _, x: x.sqrt(),
+    "Relu": lambda _, x: x.clamp(min=0),
+    "Gelu": lambda _, x: F.gelu(x, approximate="tanh"),
+    "Greater": lambda _, a, b: a > b,
+    "SelectV2": lambda _, condition, a, b: torch.where(condition, a, b),
+    "MaskedFill": lambda _, x, mask, value: x.masked_fill(mask, value),
+    "Cast": lambda node, x: x.to(TYPES[node.attributes["dst_type"]]),
+    "Fill": lambda _, sizes, value: value.expand(sizes.tolist()).contiguous(),
+    "ZerosLike": lambda _, x: torch.zeros_like(x),
+    "Triu": lambda node, x: x.triu(node.attributes["diagonal"]),
+    "Shape": lambda node, x: torch.tensor(x.shape, dtype=TYPES[node.attributes["dtype"]]),
+    "Reshape": lambda _, x, sizes: x.reshape(sizes.tolist()),
+    "Transpose": lambda _, x, order: x.permute(order.tolist()),
+    "Pack": lambda node, *parts: torch.stack(parts, node.attributes["axis"]),
+    "ConcatV2": lambda _, *parts: torch.cat(parts[:-1], int(parts[-1])),
+    "StridedSliceV2": sliced,
+    "Gather": gather,
+    "GatherV2": gather,
+    "ReduceSum": over_axes(torch.sum),
+    "ReduceMean": over_axes(torch.mean),
+    "ArgMaxWithValue": extreme,
+    "ArgMaxV2": lambda node, x, axis: x.argmax(int(axis)).to(TYPES[node.attributes["dtype"]]),
+    "TopKV2": top,
+    "Cumsum": running_sum,
+    "SoftmaxV2": softmax,
+    "LayerNormV4": layer_norm,
+} | dict.fromkeys(PRODUCTS, product)
+
+
+class Value:
+    """An output of a node, and whether sums of products are among what it was made from."""
+
+    def __init__(self, tensor, is_behind_product):
+        self.tensor, self.is_behind_product = tensor, is_behind_product
+
+
+def compute(model, inputs):
+    """Every output of every node, by the node's name and the place."""
+    values = {(one.name, 0): Value(tensor, False) for one, tensor in zip(model.inputs, inputs, strict=True)}
+    waiting = [one for one in model.nodes if one.type not in ("Data", "RefData", "NetOutput")]
+    while waiting:
+        ready = [one for one in waiting if all(link in values for link in one.inputs if link)]
+        assert ready, f"a cycle through {[one.name for one in waiting]}"
+        for one in ready:
+            fed = [values[link] if link else None for link in one.inputs]
+            behind = one.type in PRODUCTS or any(value.is_behind_product for value in fed if value)
+            results = FUNCTIONS[one.type](one, *(value and value.tensor for value in fed))
+            for place, tensor in enumerate(results if isinstance(results, tuple) else (results,)):
+                values[one.name, place] = Value(tensor, behind)
+        waiting = [one for one in waiting if (one.name, 0) not in values]
+    return values
