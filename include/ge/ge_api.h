@@ -57,7 +57,7 @@ public:
     /** Options here win over those of GEInitialize. If it fails, every function fails. */
     explicit Session(const std::map<std::string, std::string> &options);
     explicit Session(const std::map<AscendString, AscendString> &options);
-    /** Waits for what runs and removes all graphs. */
+    /** Removes all graphs; what is queued goes on. */
     ~Session();
 
     /* Adds a graph under an id that is not in use. The session and the caller share it; WithCopy makes a deep copy. */

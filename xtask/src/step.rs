@@ -70,6 +70,33 @@ pub fn run(command: &mut Command) -> Result<()> {
 /// A command that fails without having reported a failed test counts as one failure: something
 /// else went wrong, such as a build. So does one that reports no test at all.
 pub fn counted(command: &mut Command) -> Result<Counts> {
+    counted_to(command, &mut std::io::stdout())
+}
+
+/// As [`counted`] for two commands at a time. What the second prints is shown when the first is done.
+pub fn counted_both(first: &mut Command, second: &mut Command) -> [Result<Counts>; 2] {
+    counted_both_to(first, second, &mut std::io::stdout())
+}
+
+fn counted_both_to(
+    first: &mut Command,
+    second: &mut Command,
+    out: &mut impl Write,
+) -> [Result<Counts>; 2] {
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(|| {
+            let mut printed = Vec::new();
+            let counts = counted_to(second, &mut printed);
+            (counts, printed)
+        });
+        let first = counted_to(first, out);
+        let (second, printed) = beside.join().expect("counting does not panic");
+        let shown = out.write_all(&printed).map_err(Into::into);
+        [first, shown.and(second)]
+    })
+}
+
+fn counted_to(command: &mut Command, out: &mut impl Write) -> Result<Counts> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -77,7 +104,7 @@ pub fn counted(command: &mut Command) -> Result<Counts> {
         .with_context(|| format!("cannot start {}", shown(command)))?;
     let mut counts = Counts::default();
     let mut lines = BufReader::new(child.stdout.take().expect("piped"));
-    let (mut line, mut out) = (Vec::new(), std::io::stdout());
+    let mut line = Vec::new();
     while lines.read_until(b'\n', &mut line)? > 0 {
         out.write_all(&line)?;
         counts += reported(&String::from_utf8_lossy(&line)).unwrap_or_default();
@@ -85,11 +112,11 @@ pub fn counted(command: &mut Command) -> Result<Counts> {
     }
     let status = child.wait()?;
     if !status.success() && counts.failed == 0 {
-        println!("{} failed: {status}", shown(command));
+        writeln!(out, "{} failed: {status}", shown(command))?;
         counts.failed = 1;
     }
     if counts == Counts::default() {
-        println!("{} ran no test", shown(command));
+        writeln!(out, "{} ran no test", shown(command))?;
         counts.failed = 1;
     }
     Ok(counts)
@@ -147,6 +174,26 @@ mod tests {
         assert_eq!(reported("no tests ran in 0.01s"), counts(0, 0, 0));
         assert_eq!(reported("test streams::order ... ok"), None);
         assert_eq!(reported("copied 5 passed in time"), None);
+    }
+
+    #[test]
+    fn a_failure_in_either_of_two_counts() {
+        let says = |text: &str| {
+            let mut command = Command::new("echo");
+            command.arg(text);
+            command
+        };
+        let (mut good, mut bad) = (says("3 passed in 1.0s"), says("1 failed, 2 passed in 1.0s"));
+        let mut shown = Vec::new();
+        let both = counted_both_to(&mut good, &mut bad, &mut shown).map(Result::unwrap);
+        assert_eq!(both.map(|one| (one.passed, one.failed)), [(3, 0), (2, 1)]);
+        assert_eq!(shown, b"3 passed in 1.0s\n1 failed, 2 passed in 1.0s\n");
+        let mut silent = Command::new("false");
+        let both = counted_both_to(&mut good, &mut silent, &mut shown).map(Result::unwrap);
+        assert_eq!(both[1], Counts::FAILURE);
+        let mut none = Command::new("/nonexistent/program");
+        let [first, second] = counted_both_to(&mut none, &mut good, &mut shown);
+        assert!(first.is_err() && second.unwrap().passed == 3);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 )]
 mod abi;
 mod allocator;
+mod declared;
 mod door;
 mod engine;
 mod graph;

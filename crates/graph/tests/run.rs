@@ -36,7 +36,7 @@ fn static_and_dynamic_compute_the_same() {
     let x = device(world.floats(&X), &[4]);
     for id in [1, 2] {
         let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
-        let made = world.run(id, How::Stream, stream, &[x.clone()], &out).unwrap();
+        let made = world.run(id, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
         assert!(made.iter().all(|one| one.held.is_none() && one.dims == [4]));
         world.sync(stream).unwrap();
         let (y, z) = expected(&X);
@@ -71,7 +71,7 @@ fn refreshable_feature_memory_is_asked_for_where_it_was() {
     world.register(stream, &pool);
     world.add(1, two_outputs(4), &[("ge.featureBaseRefreshable", "1")]);
     let x = device(world.floats(&X), &[4]);
-    let first = world.run(1, How::Stream, stream, &[x.clone()], &[]).unwrap();
+    let first = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (4, 0));
     assert_eq!(
         (
@@ -103,14 +103,14 @@ fn fixed_feature_memory_stays() {
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
     for _ in 0..3 {
-        world.run(1, How::Stream, stream, &[x.clone()], &out).unwrap();
+        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     assert_eq!((a.mallocs(), a.advises(), a.live()), (2, 0, 2));
     world.register(stream, &b);
-    let made = world.run(1, How::Stream, stream, &[x.clone()], &[]).unwrap();
+    let made = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
     assert_eq!((b.mallocs(), a.mallocs()), (2, 2));
     world.engine.unregister(world.id, stream).unwrap();
-    let failed = world.run(1, How::Stream, stream, &[x.clone()], &[]).err().unwrap();
+    let failed = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).err().unwrap();
     assert!(
         failed.text.contains("output 0") && failed.text.contains("RegisterExternalAllocator"),
         "{}",
@@ -160,7 +160,7 @@ fn bases_of_the_application_take_the_allocators_place() {
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
     for _ in 0..2 {
-        world.run(1, How::Stream, stream, &[x.clone()], &out).unwrap();
+        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     world.sync(stream).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (0, 0));
@@ -187,7 +187,7 @@ fn a_failing_allocator_fails_the_call_and_nothing_leaks() {
             world.add(1, two_outputs(n), &[("ge.featureBaseRefreshable", refreshable)]);
             let x = device(world.floats(&X), &[4]);
             pool.fail_at(fails_at);
-            let made = world.run(1, How::Stream, stream, &[x.clone()], &[]);
+            let made = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]);
             pool.fail_at(0);
             let done = made.is_ok();
             drop(made);
@@ -338,7 +338,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     let x = device(world.floats(&vec![1.0; n as usize]), &[n]);
     let out = [device(world.room(4 << 20), &[n])];
     for _ in 0..2 {
-        world.run(1, How::Stream, stream, &[x.clone()], &out).unwrap();
+        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     world.sync(stream).unwrap();
     assert_eq!(pool.taken_for(Class::Fixed), 1);
@@ -367,7 +367,9 @@ fn an_output_may_be_the_memory_of_an_input() {
         world.add(id, two_outputs(n), &options);
         let x = device(world.floats(&X), &[4]);
         let z = device(world.room(16), &[4]);
-        world.run(id, How::Stream, stream, &[x.clone()], &[x.clone(), z.clone()]).unwrap();
+        world
+            .run(id, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
+            .unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(x.address, 4), expected(&X).0, "graph {id}");
         assert_eq!(world.read(z.address, 4), expected(&X).1, "graph {id}");
@@ -435,12 +437,12 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
         world.run(6, How::Stream, handle, inputs, outputs).err().unwrap().text
     };
     assert!(run(&[], &out, stream).contains("0 inputs"));
-    assert!(run(&[x.clone()], &out[..1], stream).contains("1 outputs"));
-    assert!(run(&[x.clone()], &out, 0).contains("null"));
+    assert!(run(std::slice::from_ref(&x), &out[..1], stream).contains("1 outputs"));
+    assert!(run(std::slice::from_ref(&x), &out, 0).contains("null"));
     assert!(run(&[device(x.address, &[5])], &out, stream).contains("[5]"));
     let mut short = out.clone();
     short[1].bytes = 12;
-    assert!(run(&[x.clone()], &short, stream).contains("12"));
+    assert!(run(std::slice::from_ref(&x), &short, stream).contains("12"));
     let mut wrong = x.clone();
     wrong.dtype = Some(cairn_tensor::DType::Int32);
     assert!(run(&[wrong], &out, stream).contains("int32"));

@@ -1,23 +1,14 @@
 //! Operators before they are in a graph.
 
 use super::abi::*;
+use super::declared;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
 use cairn_graph::ir::{Attr, Desc, Operator, Presence};
 use cairn_graph::{Failure, Result, infer_operator};
-use cairn_ops::{Default, nodes};
 use cairn_tensor::DType;
 use std::ffi::c_void;
 use std::sync::Arc;
-
-/// Operators that are no kernels, with their inputs, outputs and attributes.
-const BUILT_IN: [(&str, &[&str], &[&str], &[(&str, &str)]); 5] = [
-    ("Data", &["x"], &["y"], &[("index", "VT_INT")]),
-    ("RefData", &["x"], &["y"], &[("index", "VT_INT")]),
-    ("Const", &[], &["y"], &[("value", "VT_TENSOR")]),
-    ("Constant", &[], &["y"], &[("value", "VT_TENSOR")]),
-    ("NetOutput", &["x[]"], &["y[]"], &[]),
-];
 
 /// # Safety
 /// The handle is null or a live operator.
@@ -32,52 +23,15 @@ fn no_place(operator: &Operator, place: usize, is_output: bool) -> Failure {
     Failure::failed(format!("the operator {name} ({kind}) has no {what} {place}"))
 }
 
-/// Adds what a list of the table names: `?` for what may be absent, `[]` for any number.
-fn declare(operator: &Operator, names: &[&str], is_output: bool) {
-    for name in names {
-        let presence = match (name.ends_with("[]"), name.ends_with('?')) {
-            (true, _) => Presence::Dynamic,
-            (_, true) => Presence::Optional,
-            _ => Presence::Required,
-        };
-        operator.declare(name.trim_end_matches(['?', '[', ']']), is_output, presence);
-    }
-}
-
-/// The IR's word for an attribute, and its default.
-fn typed(default: Default) -> (&'static str, Option<Attr>) {
-    match default {
-        Default::Required | Default::None => ("VT_ANY", None),
-        Default::Int(value) => ("VT_INT", Some(Attr::Int(value))),
-        Default::Float(value) => ("VT_FLOAT", Some(Attr::Float(value as f32))),
-        Default::Flag(value) => ("VT_BOOL", Some(Attr::Flag(value))),
-        Default::Ints(values) => ("VT_LIST_INT", Some(Attr::Ints(values.to_vec()))),
-        Default::Text(text) => ("VT_STRING", Some(Attr::Text(text.into()))),
-    }
-}
-
 fn fill(operator: &Operator) -> bool {
-    if let Some((_, inputs, outputs, attrs)) =
-        BUILT_IN.iter().find(|(kind, ..)| *kind == operator.kind)
-    {
-        declare(operator, inputs, false);
-        declare(operator, outputs, true);
-        let attrs = attrs.iter().map(|(name, kind)| ((*name).into(), (*kind).into(), None));
-        operator.parts().ir_attrs.extend(attrs);
-        return true;
+    let Some(row) = declared::of(&operator.kind) else { return false };
+    for (names, is_output) in [(&row.inputs, false), (&row.outputs, true)] {
+        for (name, presence) in names {
+            operator.declare(name, is_output, *presence);
+        }
     }
-    let Some(row) = nodes().get(operator.kind.as_str()) else { return false };
-    declare(operator, row.inputs, false);
-    declare(operator, row.outputs, true);
-    for (name, default) in row.attribute_defaults() {
-        let (kind, value) = typed(default);
-        operator.parts().ir_attrs.push((name.into(), kind.into(), value));
-    }
+    operator.parts().ir_attrs.extend(row.attrs.iter().cloned());
     true
-}
-
-fn exists(kind: &str) -> bool {
-    nodes().contains_key(kind) || BUILT_IN.iter().any(|(one, ..)| *one == kind)
 }
 
 /// # Safety
@@ -200,14 +154,12 @@ plain! {
     /// Whether there is such an operator.
     fn CairnOperatorExists(kind: CairnText) -> bool, else false, {
         // SAFETY: the caller's text lives for the call.
-        Ok(exists(&unsafe { text(kind) }))
+        Ok(declared::of(&unsafe { text(kind) }).is_some())
     }
 
     /// All operators there are, by name.
     fn CairnOperatorTypes(context: *mut c_void, see: CairnSeeText) {
-        let mut names: Vec<&str> = nodes().keys().copied().chain(BUILT_IN.iter().map(|one| one.0)).collect();
-        names.sort_unstable();
-        for name in names {
+        for name in declared::names() {
             // SAFETY: the caller's function takes the context.
             unsafe { show(see, context, name.as_bytes()) };
         }

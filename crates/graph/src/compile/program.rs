@@ -71,10 +71,13 @@ pub struct Touch {
 /// What a step does.
 pub enum Action {
     /// One node.
-    One(Plan),
+    One(Box<Plan>),
     /// Several nodes, a piece of their elements at a time.
     Fused(Fused),
 }
+
+/// Constants and where they go in const memory.
+pub type Constants = Vec<(u64, Arc<[u8]>)>;
 
 /// A static graph, compiled.
 pub struct Program {
@@ -83,7 +86,7 @@ pub struct Program {
     /// Run each time.
     pub steps: Vec<Step>,
     /// The constants and where they go in const memory.
-    pub constants: Vec<(u64, Arc<[u8]>)>,
+    pub constants: Constants,
     /// Bytes of const memory.
     pub const_bytes: u64,
     /// Bytes of fixed memory.
@@ -234,11 +237,11 @@ impl<'a> Binding<'a> {
     }
 
     /// Places the constants that steps or outputs touch. Equal bytes lie there once.
-    fn constants(&mut self) -> (Vec<(u64, Arc<[u8]>)>, u64) {
+    fn constants(&mut self) -> (Constants, u64) {
         let prepared = self.prepared;
         let read = prepared.works.iter().flat_map(|work| work.inputs.iter().flatten().copied());
         let out = prepared.outputs.iter().map(|output| output.value);
-        let mut placed: Vec<(u64, Arc<[u8]>)> = Vec::new();
+        let mut placed = Constants::new();
         let mut known = std::collections::HashMap::new();
         let mut end = 0;
         for value in read.chain(out) {
@@ -319,7 +322,7 @@ impl<'a> Binding<'a> {
             .collect();
         let workspace_bytes = plan.workspace;
         let workspace = Workspace::None;
-        Ok(Bound { name, action: Action::One(plan), uses, workspace, workspace_bytes })
+        Ok(Bound { name, action: Action::One(Box::new(plan)), uses, workspace, workspace_bytes })
     }
 
     /// The value whose memory each value is.

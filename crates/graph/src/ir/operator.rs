@@ -2,6 +2,7 @@
 
 use super::{Attr, Attrs, Desc, Graph, Node, NodeId, Source};
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -261,8 +262,8 @@ impl Plan {
             while let Some((operator, is_done)) = next.pop() {
                 let key = Arc::as_ptr(&operator);
                 if is_done {
-                    if !ids.contains_key(&key) {
-                        ids.insert(key, graph.add(unique(operator.node(), &mut names)));
+                    if let Entry::Vacant(free) = ids.entry(key) {
+                        free.insert(graph.add(unique(operator.node(), &mut names)));
                         met.push(operator);
                     }
                     continue;

@@ -78,6 +78,9 @@ struct Step {
     makes: SmallVec<[(ValueId, usize); 2]>,
 }
 
+/// An output by its place, and the sizes that its values decided.
+type Decided = (usize, Vec<usize>);
+
 /// A run under way.
 pub struct Run<'a> {
     /// The runtime.
@@ -250,7 +253,7 @@ impl Run<'_> {
         let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
-        let decided: Arc<Mutex<Vec<(usize, Vec<usize>)>>> = Arc::default();
+        let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
         let sized: Option<cairn_exec::Sized> = operation.row.sized_by_values.then(|| {
             let (heard, inputs) = (decided.clone(), inputs.len());
             let hear: cairn_exec::Sized = Box::new(move |(place, inner), dims: &[usize]| {

@@ -106,6 +106,6 @@ pub const NODES: &[Node] = &[
         &["y", "indices"],
         Infer::By(with_places),
         running_extremes::<false>,
-        EXTREMES,
+        &[A(0), Attr("axis", Default::Required), O(0), O(1)],
     ),
 ];
