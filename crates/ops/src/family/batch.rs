@@ -80,10 +80,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                     let (keep, take) = (C::of(1.0 - momentum), C::of(momentum));
                     let unbiased = C::of(momentum * count / (count - 1.0));
                     let (old_mean, old_variance) = (memory.out(&old_mean), memory.out(&old_variance));
-                    map2(team, old_mean, old_mean.view(), mean.view(), |old: C, new: C| {
+                    map2(team, old_mean, old_mean.view(), mean.view(), move |old: C, new: C| {
                         old.mul(keep).add(new.mul(take))
                     });
-                    map2(team, old_variance, old_variance.view(), variance.view(), |old: C, new: C| {
+                    map2(team, old_variance, old_variance.view(), variance.view(), move |old: C, new: C| {
                         old.mul(keep).add(new.mul(unbiased))
                     });
                 }
@@ -92,7 +92,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 copy(team, variance, memory.view(&old_variance));
             }
             let epsilon = C::of(epsilon);
-            map1(team, scale, variance.view(), |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
+            map1(team, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
             for (from, to) in [mean, scale].iter().zip(&saved) {
                 if let Some(to) = to {
                     copy(team, memory.out(to), from.view());
@@ -178,7 +178,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 true => copy(team, scale, memory.view(&spread)),
                 false => {
                     let epsilon = C::of(epsilon);
-                    map1(team, scale, memory.view(&spread), |v: C| {
+                    map1(team, scale, memory.view(&spread), move |v: C| {
                         C::ONE.div(Real::sqrt(v.add(epsilon)))
                     });
                 }
@@ -210,7 +210,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 map3(team, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
                 let (total, product) = (wide(total.view(), &grid.dims), wide(product.view(), &grid.dims));
-                map3(team, held, held.view(), product, total, |x: C, p: C, t: C| {
+                map3(team, held, held.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
             } else {

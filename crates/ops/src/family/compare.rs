@@ -89,10 +89,10 @@ const IS_CLOSE: Formula<2> = Formula {
         let nan = numbers[2].as_bool();
         if dtype.is_floating() && dtype != DType::Double {
             let (relative, absolute) = (relative as f32, absolute as f32);
-            let f = |x, y| close::<f32>(x, y, relative, absolute, nan);
+            let f = move |x, y| close::<f32>(x, y, relative, absolute, nan);
             return map2::<f32, f32, bool>(team, out, a, b, f);
         }
-        map2::<f64, f64, bool>(team, out, a, b, |x, y| close::<f64>(x, y, relative, absolute, nan));
+        map2::<f64, f64, bool>(team, out, a, b, move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
 };
 

@@ -102,7 +102,7 @@ fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
             with_number!(dtype, C => match truths {
                 true => {
                     let factor = <C as cairn_tensor::kernels::element::Element>::from_f64(factor);
-                    map2::<C, bool, C>(memory.team, out, x, mask, |x, kept| {
+                    map2::<C, bool, C>(memory.team, out, x, mask, move |x, kept| {
                         if kept { x.mul(factor) } else { C::ZERO }
                     });
                 }

@@ -273,7 +273,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map1::<C, $result>(team, out, a, |x| f::<C>(x, p))
+                    cairn_tensor::kernels::map::map1::<C, $result>(team, out, a, move |x| f::<C>(x, p))
                 })
             },
         }
@@ -289,7 +289,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map2::<C, C, $result>(team, out, a, b, |x, y| f::<C>(x, y, p))
+                    cairn_tensor::kernels::map::map2::<C, C, $result>(team, out, a, b, move |x, y| f::<C>(x, y, p))
                 })
             },
         }
@@ -305,7 +305,7 @@ macro_rules! formula {
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map3::<C, C, C, $result>(team, out, a, b, c, |x, y, z| f::<C>(x, y, z, p))
+                    cairn_tensor::kernels::map::map3::<C, C, C, $result>(team, out, a, b, c, move |x, y, z| f::<C>(x, y, z, p))
                 })
             },
         }

@@ -175,7 +175,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         losses.run(memory, |place| {
             with_real!(place.dtype(), C => {
                 let beta = C::of(beta);
-                map2(memory.team, place, x, target, |x: C, t: C| kind.loss(x, t, beta))
+                map2(memory.team, place, x, target, move |x: C, t: C| kind.loss(x, t, beta))
             });
         });
         Ok(())
@@ -203,7 +203,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         let out = memory.out(&out);
         with_real!(out.dtype(), C => {
             let (beta, factor) = (C::of(beta), C::of(factor));
-            map3(memory.team, out, grad, x, target, |grad: C, x: C, t: C| {
+            map3(memory.team, out, grad, x, target, move |grad: C, x: C, t: C| {
                 kind.gradient(x, t, beta).mul(factor).mul(grad)
             })
         });
@@ -311,7 +311,7 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
                 (false, true) => map2(memory.team, room, x, target, entropy_gradient::<C>),
             }
             losses.run(memory, |place| {
-                map3(memory.team, place, room.view(), weight, grad, |x: C, weight: C, grad: C| {
+                map3(memory.team, place, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });

@@ -45,8 +45,8 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
             let of = <C as Real>::of;
             let (b1, b2, c1, c2) = (of(beta1), of(beta2), of((1.0 - beta1) * sign), of(1.0 - beta2));
             let grads = memory.view(&grad);
-            map2::<C, C, C>(team, memory.out(&mean), memory.view(&mean), grads, |m, g| b1 * m + c1 * g);
-            map2::<C, C, C>(team, memory.out(&square), memory.view(&square), grads, |v, g| b2 * v + c2 * g * g);
+            map2::<C, C, C>(team, memory.out(&mean), memory.view(&mean), grads, move |m, g| b1 * m + c1 * g);
+            map2::<C, C, C>(team, memory.out(&square), memory.view(&square), grads, move |v, g| b2 * v + c2 * g * g);
             let squares = match &most {
                 None => memory.view(&square),
                 Some(most) => {
@@ -57,7 +57,7 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
             };
             let (shrink, pace) = (of(1.0 - rate * decay), of(rate / left1));
             let (root, epsilon) = (of(left2.sqrt()), of(epsilon));
-            map3::<C, C, C, C>(team, memory.out(&var), memory.view(&var), memory.view(&mean), squares, |x, m, v| {
+            map3::<C, C, C, C>(team, memory.out(&var), memory.view(&var), memory.view(&mean), squares, move |x, m, v| {
                 x * shrink - pace * m / (v.sqrt() / root + epsilon)
             });
         });

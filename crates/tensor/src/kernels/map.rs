@@ -134,20 +134,21 @@ pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
     });
 }
 
-/// `out = f(a)`. Sizes are equal; `a` is `out` itself or apart from it.
+/// `out = f(a)`. Sizes are equal; `a` is `out` itself or apart from it. What `f` needs it holds by value: a number
+/// behind a reference is read anew for each element, and keeps the loop from becoming vectors.
 pub fn map1<A: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     a: View<'_>,
-    f: impl Fn(A) -> R + Sync,
+    f: impl Fn(A) -> R + Copy + Sync,
 ) {
-    strips1::<A, R>(team, out, a, &|x, to| {
-        vectorised(|| {
-            for (place, x) in to.iter_mut().zip(x) {
-                *place = f(*x);
-            }
-        });
-    });
+    #[inline(always)]
+    fn each<A: Copy, R>(f: impl Fn(A) -> R, x: &[A], to: &mut [R]) {
+        for (place, x) in to.iter_mut().zip(x) {
+            *place = f(*x);
+        }
+    }
+    strips1::<A, R>(team, out, a, &move |x, to| vectorised(move || each(f, x, to)));
 }
 
 /// As [`map1`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
@@ -180,15 +181,15 @@ pub fn map2<A: Compute, B: Compute, R: Compute>(
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
-    f: impl Fn(A, B) -> R + Sync,
+    f: impl Fn(A, B) -> R + Copy + Sync,
 ) {
-    strips2::<A, B, R>(team, out, a, b, &|x, y, to| {
-        vectorised(|| {
-            for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
-                *place = f(*x, *y);
-            }
-        });
-    });
+    #[inline(always)]
+    fn each<A: Copy, B: Copy, R>(f: impl Fn(A, B) -> R, x: &[A], y: &[B], to: &mut [R]) {
+        for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
+            *place = f(*x, *y);
+        }
+    }
+    strips2::<A, B, R>(team, out, a, b, &move |x, y, to| vectorised(move || each(f, x, y, to)));
 }
 
 /// As [`map2`], with a function of strips.
@@ -224,14 +225,20 @@ pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     a: View<'_>,
     b: View<'_>,
     c: View<'_>,
-    f: impl Fn(A, B, C) -> R + Sync,
+    f: impl Fn(A, B, C) -> R + Copy + Sync,
 ) {
-    strips3::<A, B, C, R>(team, out, [a, b, c], &|x, y, z, to| {
-        vectorised(|| {
-            for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
-                *place = f(*x, *y, *z);
-            }
-        });
+    #[inline(always)]
+    fn each<A: Copy, B: Copy, C: Copy, R>(
+        f: impl Fn(A, B, C) -> R,
+        (x, y, z): (&[A], &[B], &[C]),
+        to: &mut [R],
+    ) {
+        for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
+            *place = f(*x, *y, *z);
+        }
+    }
+    strips3::<A, B, C, R>(team, out, [a, b, c], &move |x, y, z, to| {
+        vectorised(move || each(f, (x, y, z), to));
     });
 }
 
