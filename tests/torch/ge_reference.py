@@ -113,18 +113,33 @@ class Value:
         self.tensor, self.is_behind_product = tensor, is_behind_product
 
 
+def apply(node, values):
+    """The outputs of one node, by its name and the place, from values of its inputs."""
+    fed = [values[link] if link else None for link in node.inputs]
+    behind = node.type in PRODUCTS or any(value.is_behind_product for value in fed if value)
+    results = FUNCTIONS[node.type](node, *(value and value.tensor for value in fed))
+    results = results if isinstance(results, tuple) else (results,)
+    return {(node.name, place): Value(tensor, behind) for place, tensor in enumerate(results)}
+
+
+def computed(model):
+    return [one for one in model.nodes if one.type not in ("Data", "RefData", "NetOutput")]
+
+
 def compute(model, inputs):
-    """Every output of every node, by the node's name and the place."""
+    """Every output of every node, from the inputs of the graph."""
     values = {(one.name, 0): Value(tensor, False) for one, tensor in zip(model.inputs, inputs, strict=True)}
-    waiting = [one for one in model.nodes if one.type not in ("Data", "RefData", "NetOutput")]
+    waiting = computed(model)
     while waiting:
         ready = [one for one in waiting if all(link in values for link in one.inputs if link)]
         assert ready, f"a cycle through {[one.name for one in waiting]}"
         for one in ready:
-            fed = [values[link] if link else None for link in one.inputs]
-            behind = one.type in PRODUCTS or any(value.is_behind_product for value in fed if value)
-            results = FUNCTIONS[one.type](one, *(value and value.tensor for value in fed))
-            for place, tensor in enumerate(results if isinstance(results, tuple) else (results,)):
-                values[one.name, place] = Value(tensor, behind)
+            values |= apply(one, values)
         waiting = [one for one in waiting if (one.name, 0) not in values]
     return values
+
+
+def compute_each(model, tensors):
+    """Every output of every node, each node from the tensors that are given for its inputs."""
+    given = {link: Value(tensor, False) for link, tensor in tensors.items()}
+    return given | {link: value for one in computed(model) for link, value in apply(one, given).items()}

@@ -42,7 +42,7 @@ def drawn(model, name, sizes, seed):
         dtype, dims = one.output_descs[0]
         dims = [next(unknown) if dim < 0 else dim for dim in dims]
         if dtype.is_floating_point:
-            tensors.append(torch.randn(dims, generator=generator, dtype=dtype))
+            tensors.append(0.3 * torch.randn(dims, generator=generator, dtype=dtype))
         else:
             tensors.append(torch.randint(0, BOUNDS[name], dims, generator=generator, dtype=dtype))
     assert next(unknown, None) is None
@@ -73,7 +73,8 @@ def device_0():
 
 
 class Walk:
-    """Runs one model with several inputs, each on the host and on a stream, and counts."""
+    """Runs one model with several inputs, each on the host and on a stream, and counts. A value has the same bytes in every
+    way to run it."""
 
     def __init__(self, engine, name):
         self.engine, self.name = engine, name
@@ -83,21 +84,26 @@ class Walk:
         if absent and absent <= LATER:
             pytest.skip(f"operators that are not there yet: {', '.join(sorted(absent))}")
         assert not absent, f"operators that are absent: {sorted(absent)}"
-        self.runs = self.compared = 0
+        self.runs, self.compared, self.bytes = 0, 0, {}
         self.inputs = [drawn(self.model, name, sizes, seed) for seed, sizes in enumerate(SIZES.get(name, [()] * 3))]
         self.wanted = [ge_reference.compute(self.model, inputs) for inputs in self.inputs]
 
     def run(self, data, links, options, is_brought):
         with self.engine.model(data, **options) as here, self.engine.model(data, **options) as there:
-            for inputs, wanted in zip(self.inputs, self.wanted):
+            for at, (inputs, wanted) in enumerate(zip(self.inputs, self.wanted)):
                 how = f"with {options} for {[tuple(one.shape) for one in inputs]}"
                 on_host = here.run(inputs)
                 compare(on_host, wanted, links, f"by RunGraph {how}")
+                if set(links) == set(wanted):
+                    each = ge_reference.compute_each(self.model, dict(zip(links, on_host)))
+                    compare(on_host, each, links, f"by RunGraph, from its own inputs, {how}")
                 shapes = [(wanted[link].tensor.dtype, tuple(wanted[link].tensor.shape)) for link in links]
                 with Device() as device:
                     on_stream = there.run_on(device, inputs, shapes if is_brought else ())
                 for link, one, other in zip(links, on_host, on_stream, strict=True):
-                    assert torch.equal(raw(one), raw(other)), f"{link} on the host and on a stream {how}"
+                    before = self.bytes.setdefault((at, link), raw(one))
+                    assert torch.equal(before, raw(one)), f"{link} has other bytes than before {how}"
+                    assert torch.equal(before, raw(other)), f"{link} has other bytes on a stream {how}"
                 self.runs += 2
                 self.compared += 2 * len(links)
 
@@ -126,7 +132,9 @@ def test_every_node_of_a_sample_computes_what_pytorch_computes(name, engine, cap
     links = list(walk.wanted[0])
     data = showing(walk.data, [(link, walk.wanted[0][link].tensor.dtype) for link in links])
     assert Model(data).output.inputs == links
-    walk.run(data, links, {}, False)
+    walk.run(walk.data, walk.model.output.inputs, {}, False)
+    for options in OPTIONS:
+        walk.run(data, links, options, False)
     walk.report(capsys, f"{len(links)} values of {len(walk.model.nodes)} nodes")
 
 
