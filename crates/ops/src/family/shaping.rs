@@ -53,8 +53,10 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
 
 fn reshaped_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, mut sizes) = (call.layout(0)?, call.ints(1)?);
-    for (at, size) in sizes.iter_mut().enumerate().filter(|(_, size)| **size == 0) {
-        *size = a.dims().get(at).map_or(0, |size| *size as i64);
+    if a.count() > 0 {
+        for (at, size) in sizes.iter_mut().enumerate().filter(|(_, size)| **size == 0) {
+            *size = a.dims().get(at).map_or(0, |size| *size as i64);
+        }
     }
     let known =
         sizes.iter().filter(|size| **size >= 0).fold(1i64, |all, one| all.saturating_mul(*one));
