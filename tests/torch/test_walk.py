@@ -1,7 +1,9 @@
-"""A walk over the table of operators: each case of tests/walk/cases.txt through aclnn, and by name through aclopExecuteV2 and
-aclopCompileAndExecute. All give the same bytes, those of PyTorch within its tolerance, and the shapes that inference foretold.
+"""A walk over the table of operators: each case of tests/walk/cases.txt through aclnn, by name through aclopExecuteV2 and
+aclopCompileAndExecute, and as a graph of one node through ge::Session. All give the same bytes, those of PyTorch within its
+tolerance, and the shapes that inference foretold.
 """
 
+import collections
 import ctypes
 import functools
 import itertools
@@ -13,37 +15,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
+from graphs import Building, declarations
 from support import ACL
 
 ROOT = pathlib.Path(__file__).parents[2]
-SUCCESS, ND, HOST, DEVICE_TO_HOST, HOST_TO_DEVICE = 0, 2, 1, 2, 1
-TYPES = {
-    "f32": (0, torch.float32), "f16": (1, torch.float16), "i8": (2, torch.int8), "i32": (3, torch.int32),
-    "u8": (4, torch.uint8), "i16": (6, torch.int16), "i64": (9, torch.int64), "f64": (11, torch.float64),
-    "bool": (12, torch.bool), "bf16": (27, torch.bfloat16),
+ND, HOST = 2, 1
+TOLERANCES = {
+    torch.float32: (1e-5, 1e-6), torch.float64: (1e-9, 1e-12), torch.float16: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3),
 }  # fmt: skip
-TOLERANCES = {torch.float32: (1e-5, 1e-6), torch.float64: (1e-9, 1e-12), torch.float16: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3)}
 C_TYPES = {
     "int64_t": c_int64, "int32_t": c_int, "int": c_int, "aclDataType": c_int, "int8_t": ctypes.c_int8, "uint64_t": c_uint64,
     "double": ctypes.c_double, "float": ctypes.c_float, "bool": ctypes.c_bool,
 }  # fmt: skip
 
 
-def call(name, *arguments):
-    """A function of the library that returns a code; anything but success fails the test with the text of the library."""
-    code = getattr(ACL, name)(*arguments)
-    if code != SUCCESS:
-        text = ACL.aclGetRecentErrMsg()
-        pytest.fail(f"{name} returned {code}: {text.decode() if text else 'without a text'}", pytrace=False)
-
-
-ACL.aclGetRecentErrMsg.restype = c_char_p
 ACL.aclGetTensorDescNumDims.restype = c_size_t
-
-
-def array(kind, values):
-    values = list(values)
-    return (kind * max(len(values), 1))(*values)
 
 
 class Case:
@@ -85,68 +72,6 @@ class Input:
         if dtype.is_floating_point:
             return (torch.rand(self.sizes, generator=generator) * (high - low) + low).to(dtype)
         return torch.randint(int(low), int(high), self.sizes, generator=generator).to(dtype)
-
-
-def raw(tensor):
-    """The bytes of a tensor on the CPU, as a tensor."""
-    return tensor.contiguous().flatten().view(torch.uint8) if tensor.numel() else torch.empty(0, dtype=torch.uint8)
-
-
-class Device:
-    """Device memory and handles of one run; all go back at the end."""
-
-    def __init__(self):
-        self.memory, self.handles, self.kept = [], [], []
-        self.stream = c_void_p()
-        call("aclrtCreateStream", byref(self.stream))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        call("aclrtSynchronizeStream", self.stream)
-        call("aclrtDestroyStream", self.stream)
-        for name, handle in reversed(self.handles):
-            getattr(ACL, name.replace("Create", "Destroy"))(handle)
-        for address in self.memory:
-            call("aclrtFree", address)
-
-    def make(self, name, *arguments):
-        """The handle that a function of the library returns; it is destroyed at the end."""
-        function = getattr(ACL, name)
-        function.restype = c_void_p
-        handle = c_void_p(function(*arguments))
-        assert handle, name
-        self.handles.append((name, handle))
-        return handle
-
-    def room(self, count, fill=0):
-        """So many bytes, each `fill`."""
-        address = c_void_p()
-        call("aclrtMalloc", byref(address), c_size_t(max(count, 1)), 0)
-        self.memory.append(address)
-        call("aclrtMemset", address, c_size_t(max(count, 1)), fill, c_size_t(max(count, 1)))
-        return address
-
-    def put(self, tensor):
-        """The bytes of a tensor on the CPU."""
-        source = raw(tensor)
-        address = self.room(source.numel())
-        count = c_size_t(source.numel())
-        call("aclrtMemcpy", address, count, c_void_p(source.data_ptr()), count, HOST_TO_DEVICE)
-        return address
-
-    def get(self, address, shape):
-        """What lies at an address."""
-        name, sizes = shape
-        tensor = torch.zeros(sizes, dtype=TYPES[name][1])
-        count = c_size_t(tensor.numel() * tensor.element_size())
-        call("aclrtMemcpy", c_void_p(tensor.data_ptr()), count, address, count, DEVICE_TO_HOST)
-        return tensor
-
-    def keep(self, thing):
-        self.kept.append(thing)
-        return thing
 
 
 def room_of(shape):
@@ -327,6 +252,83 @@ class ByName:
         return outputs, [self.sizes(one)[1] for one in descs]
 
 
+# Operators that plan with values which do not decide sizes: those must be constants in a graph.
+WANT_CONSTANTS = {"Cumprod", "Cumsum", "LinSpace", "PadV3", "ReverseV2"}
+# Operators that write their first input in place; where sizes are unknown they need not.
+WRITE_FIRST = {"Assign"}
+
+
+class AsGraph:
+    """A case as a graph of one node."""
+
+    def __init__(self, case, engine):
+        self.case, self.engine, self.ir = case, engine, declarations()[case.name]
+        self.written = {0: 0} if case.name in WRITE_FIRST else {}
+        self.perhaps = dict.fromkeys(self.written)
+
+    def graph(self, sized=tuple, is_fed=lambda one: one.place == "device"):
+        """The graph, with what `sized` makes of the sizes of its inputs. What is not fed in a run is a constant."""
+        with Building(self.engine) as building:
+            op = building.operator(self.case.name, "node")
+            sources, heads = [], []
+            for one in self.case.inputs:
+                if one.tensor is None:
+                    sources.append(None)
+                elif is_fed(one):
+                    heads.append(building.data(len(heads), one.tensor.dtype, sized(one.sizes)))
+                    sources.append(heads[-1])
+                else:
+                    sources.append(building.constant(one.tensor))
+            building.feed(op, self.ir.inputs, sources)
+            for name, kind in self.ir.outputs:
+                if kind == "dynamic":
+                    building.grow_outputs(op, name, len(self.case.outputs))
+            for name, value in self.case.attributes:
+                self.set(building.door, op, name, value)
+            return building.graph(heads or [one for one in sources if one], op)
+
+    def set(self, door, op, name, value):
+        kind = self.ir.attributes.get(name)
+        assert kind, f"the IR of {self.case.name} declares no attribute {name}"
+        key = name.encode()
+        if kind == "Type":
+            door.door_set_type(op, key, TYPES[value[1:]][0])
+        elif kind == "Int":
+            door.door_set_int(op, key, TYPES[value[1:]][0] if value.startswith("!") else int(value))
+        elif kind == "Float":
+            door.door_set_float(op, key, float(value))
+        elif kind == "Bool":
+            door.door_set_bool(op, key, value == "true")
+        elif kind == "ListInt":
+            values = [int(one) for one in value.strip("[]").split(",")]
+            door.door_set_ints(op, key, array(c_int64, values), len(values))
+        else:
+            door.door_set_text(op, key, value.encode())
+
+    def ways(self, device):
+        """The outputs on the host; on a stream into memory of ours; on a stream into memory of the pool, with sizes, their
+        number, and the values that decide them known only in the run."""
+        everything = [one.tensor for one in self.case.inputs if one.tensor is not None]
+        tensors = [one.tensor for one in self.case.inputs if one.tensor is not None and one.place == "device"]
+        with self.graph() as graph:
+            yield "RunGraph", graph.run(tensors)
+        with self.graph() as graph:
+            outputs = [(TYPES[name][1], sizes) for name, sizes in self.case.outputs]
+            yield "RunGraphWithStreamAsync", graph.run_on(device, tensors, outputs, self.written)
+        with self.graph(lambda sizes: [-1] * len(sizes)) as graph:
+            yield "a graph of unknown sizes", graph.run_on(device, tensors, written=self.perhaps)
+        with self.graph(lambda _: [-2]) as graph:
+            yield "a graph of unknown ranks", graph.run_on(device, tensors, written=self.perhaps)
+        if len(tensors) == len(everything):
+            return
+        with self.graph(is_fed=lambda _: True) as graph:
+            if self.case.name in WANT_CONSTANTS:
+                with pytest.raises(pytest.fail.Exception, match="make it a constant"):
+                    graph.run_on(device, everything)
+            else:
+                yield "a graph without constants", graph.run_on(device, everything)
+
+
 def gradient(function, x, grad):
     x = x.clone().requires_grad_()
     return torch.autograd.grad(function(x), x, grad)[0]
@@ -424,6 +426,7 @@ def alone(line):
 
 
 CASES = [Case(line) for line in said("cases.txt")]
+WALKED = collections.Counter()
 SEEN = {}
 IDS = [f"{case.name}-{SEEN.setdefault(case.name, itertools.count()).__next__()}" for case in CASES]
 ALONE = [alone(line) for line in said("aclnn.txt")]
@@ -436,7 +439,7 @@ def device_0():
 
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
-def test_one_operator_through_every_door(case):
+def test_one_operator_through_every_door(case, engine):
     assert case.aclnn or case.torch != "-", "nothing to compare with"
     with Device() as device:
         executed, sizes = ByName(case, device, 0xA5).run("aclopExecuteV2")
@@ -446,12 +449,26 @@ def test_one_operator_through_every_door(case):
         ways = {"aclopCompileAndExecute": compiled}
         if case.aclnn:
             ways["aclnn"] = ByAclnn(case, device, 0x3C).run()
+        graphs = dict(AsGraph(case, engine).ways(device))
     executed = [taken(one, size) for one, size in zip(executed, sizes)]
     for way, outputs in ways.items():
         for at, (one, other, size) in enumerate(zip(executed, outputs, sizes)):
             assert torch.equal(raw(one), raw(taken(other, size))), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
+    for way, outputs in graphs.items():
+        for at, (one, other) in enumerate(zip(executed, outputs, strict=True)):
+            assert (one.dtype, one.shape) == (other.dtype, other.shape), f"output {at} by {way}"
+            assert torch.equal(raw(one), raw(other)), f"output {at}: {one} by aclopExecuteV2, {other} by {way}"
+    WALKED.update(["case", "aclopExecuteV2", *ways, *graphs])
     if case.torch != "-":
         assert_as_torch(case, executed)
+
+
+def test_every_case_went_through_every_kind_of_graph(capsys):
+    """Counts what the test above compared, whichever of its cases were run."""
+    with capsys.disabled():
+        print(f"\nwalk: {', '.join(f'{count} by {way}' for way, count in WALKED.items() if way != 'case')}", end=" ")
+    for way in ("RunGraph", "RunGraphWithStreamAsync", "a graph of unknown sizes", "a graph of unknown ranks"):
+        assert WALKED[way] == WALKED["case"], way
 
 
 @pytest.mark.parametrize("case", ALONE, ids=[case.aclnn[0] for case in ALONE])
