@@ -1,0 +1,64 @@
+"""Random graphs through ge::Session: every node computes what PyTorch computes from the same inputs, and neither fusion nor
+folding nor the way to run changes a byte.
+"""
+
+import pytest
+import torch
+
+import ge_reference
+from device import Device, raw
+from ge_model import Model, showing
+from ge_random import Drawing
+
+# One node at a time, and all the rest.
+PLAIN = {"ge.oo.level": "O1", "ge.oo.constantFolding": "false"}
+OPTIONS = ({}, {"ge.oo.level": "O1"}, {"ge.oo.constantFolding": "false"}, {"ge.featureBaseRefreshable": "1"})
+TOLERANCES = {torch.float32: 1e-5, torch.float16: 2e-3}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def device_0():
+    torch.npu.set_device(0)
+    torch.npu.synchronize()
+
+
+def check_each(model, values):
+    """Holds every node to PyTorch, from the values that the graph gave its inputs."""
+    for link, wanted in ge_reference.compute_each(model, values).items():
+        tolerance = TOLERANCES.get(wanted.tensor.dtype, 0)
+        finite = wanted.tensor[wanted.tensor.isfinite()].double().abs()
+        absolute = 0.1 * tolerance * max(1.0, float(finite.max()) if finite.numel() else 0)
+        told = lambda text: f"{link}: {text}"
+        torch.testing.assert_close(
+            values[link], wanted.tensor, rtol=tolerance, atol=absolute, equal_nan=True, msg=told
+        )  # fmt: skip
+
+
+def check_bytes(engine, data, links, inputs, values):
+    """Holds a model to the bytes of values, with all options, twice on the host and twice on a stream."""
+    shapes = [(values[link].dtype, tuple(values[link].shape)) for link in links]
+    for options in OPTIONS:
+        with engine.model(data, **options) as here, engine.model(data, **options) as there:
+            for brought in ((), shapes):
+                with Device() as device:
+                    ways = {"on the host": here.run(inputs), "on a stream": there.run_on(device, inputs, brought)}
+                for way, found in ways.items():
+                    for link, one in zip(links, found, strict=True):
+                        assert torch.equal(raw(values[link]), raw(one)), f"{link} {way} with {options}"
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_a_random_graph_is_its_nodes_one_by_one(seed, engine):
+    drawing = Drawing(seed, is_dynamic=seed % 2 == 1, count=6 + seed)
+    data, inputs = drawing.model(), drawing.tensors(seed)
+    model = Model(data)
+    wanted = ge_reference.compute(model, inputs)
+    everything = showing(data, [(link, value.tensor.dtype) for link, value in wanted.items()])
+    with engine.model(everything, **PLAIN) as graph:
+        values = dict(zip(wanted, graph.run(inputs), strict=True))
+    check_each(model, values)
+    taken, given_back = engine.blocks()
+    check_bytes(engine, data, model.output.inputs, inputs, values)
+    check_bytes(engine, everything, list(wanted), inputs, values)
+    now = engine.blocks()
+    assert now[0] - taken == now[1] - given_back > 0, "blocks of the pool are missing"
