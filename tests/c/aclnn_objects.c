@@ -1,6 +1,7 @@
 // links: -lstdc++
 /* The objects of aclnn: made, asked, destroyed; and every handle that is none. */
 #include "aclnn.h"
+#include "aclnnop/aclnn_neg.h"
 
 /* What the library gives with new[]; _ZdaPv is delete[]. */
 extern void _ZdaPv(void *array);
@@ -73,12 +74,12 @@ static void tensors(void)
 
 static void wrong_tensors(void)
 {
-    const int64_t many[9] = {1, 1, 1, 1, 1, 1, 1, 1, 1}, negative[] = {2, -3}, huge[] = {INT64_MAX, 4};
+    const int64_t many[26] = {0}, negative[] = {2, -3}, huge[] = {INT64_MAX, 4};
     GROUP("aclnn_1 what is no tensor is not made, and the text says why");
 #define NOT_MADE(dims, rank, type, part) \
     (aclGetRecentErrMsg(), CHECK(aclCreateTensor(dims, rank, type, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory) == NULL), \
      CHECK_TEXT(part))
-    NOT_MADE(many, 9, ACL_FLOAT, "viewDimsNum = 9");
+    NOT_MADE(many, 26, ACL_FLOAT, "viewDimsNum = 26");
     NOT_MADE(negative, 2, ACL_FLOAT, "-3");
     NOT_MADE(huge, 2, ACL_FLOAT, "address space");
     NOT_MADE(dims, 2, (aclDataType)99, "99");
@@ -88,6 +89,31 @@ static void wrong_tensors(void)
         aclInitTensor(tensor, negative, 2, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, NULL, 0, memory),
         ACLNN_ERR_PARAM_INVALID, "-3");
     CHECK_OK(aclDestroyTensor(tensor));
+}
+
+static void many_dimensions(void)
+{
+    const int64_t nine[] = {1, 2, 1, 1, 1, 1, 1, 1, 3};
+    int64_t *values = NULL;
+    uint64_t count = 0, bytes = 0;
+    aclOpExecutor *executor = NULL;
+    GROUP("aclnn_1 more than eight dimensions are kept, and refused by operators with their number");
+    aclTensor *wide = aclCreateTensor(nine, 9, ACL_FLOAT, NULL, 0, ACL_FORMAT_ND, nine, 9, memory), *plain = sample();
+    CHECK_OK(aclGetViewShape(wide, &values, &count));
+    CHECK(count == 9 && values[1] == 2 && values[8] == 3);
+    _ZdaPv(values);
+    CHECK_OK(aclGetViewStrides(wide, &values, &count));
+    CHECK(count == 9 && values[0] == 6 && values[1] == 3 && values[8] == 1);
+    _ZdaPv(values);
+    CHECK_OK(aclGetStorageShape(wide, &values, &count));
+    CHECK(count == 9 && values[8] == 3);
+    _ZdaPv(values);
+    CHECK_FAIL(
+        aclnnNegGetWorkspaceSize(wide, plain, &bytes, &executor), ACLNN_ERR_PARAM_INVALID,
+        "self: the tensor [1, 2, 1, 1, 1, 1, 1, 1, 3] has 9 dimensions");
+    CHECK_FAIL(aclnnNegGetWorkspaceSize(plain, wide, &bytes, &executor), ACLNN_ERR_PARAM_INVALID, "out: the tensor");
+    CHECK_OK(aclDestroyTensor(wide));
+    CHECK_OK(aclDestroyTensor(plain));
 }
 
 /* Every function that takes a tensor, with a handle that is none. */
@@ -211,6 +237,7 @@ int main(void)
     CHECK_FAIL(aclnnInit("/"), ACLNN_ERR_PARAM_INVALID, "no file");
     tensors();
     wrong_tensors();
+    many_dimensions();
     GROUP("aclnn_1 handles that are none");
     bad_tensor(NULL, ACLNN_ERR_PARAM_NULLPTR, "tensor");
     bad_tensor((aclTensor *)memory, ACLNN_ERR_PARAM_INVALID, "ever given out");

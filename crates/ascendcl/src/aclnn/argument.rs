@@ -68,7 +68,7 @@ impl Gathered {
             return Ok(Arg::Absent);
         }
         let tensor = tensor::find(handle, name)?;
-        let arg = Arg::Tensor(tensor.argument());
+        let arg = Arg::Tensor(tensor.argument()?);
         if is_output {
             self.written.push(((place, 0), tensor));
         }
@@ -95,9 +95,9 @@ impl Gathered {
         }
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
             Some((_, tensor)) => tensor.argument(),
-            None => ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0),
+            None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
-        Ok(Arg::Tensors(list.0.iter().map(member).collect()))
+        Ok(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?))
     }
 }
 

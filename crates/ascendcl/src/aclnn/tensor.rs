@@ -7,7 +7,8 @@ use crate::trampoline::cairn_new_numbers;
 use cairn_ops as ops;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
-use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Row, Strides, contiguous_strides};
+use cairn_tensor::{DType, Layout, MAX_DIMS};
+use smallvec::SmallVec;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,15 +17,41 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// depend on values writes them here when it ran.
 pub struct Tensor(Mutex<State>);
 
+/// The most dimensions that a tensor may be made with, as in CANN. Operators take up to [`MAX_DIMS`].
+const MOST_DIMS: usize = 25;
+
+/// Sizes and strides of a tensor that has more dimensions than any operator takes.
+struct Wide {
+    dims: Vec<i64>,
+    strides: Vec<i64>,
+}
+
 /// One state of a tensor.
-#[derive(Clone, Copy)]
-pub struct State {
-    /// Elements; strides and offset count from the start of the storage.
-    pub layout: Layout,
+#[derive(Clone)]
+struct State {
+    /// Elements; strides and offset count from the start of the storage. None of those that are `wide`.
+    layout: Layout,
+    wide: Option<Arc<Wide>>,
     /// The start of the storage.
-    pub address: usize,
+    address: usize,
     format: aclFormat,
-    storage: Row<i64>,
+    storage: SmallVec<[i64; MAX_DIMS]>,
+}
+
+impl State {
+    fn dims(&self) -> Vec<i64> {
+        match &self.wide {
+            Some(wide) => wide.dims.clone(),
+            None => self.layout.dims().iter().map(|dim| *dim as i64).collect(),
+        }
+    }
+
+    fn strides(&self) -> Vec<i64> {
+        match &self.wide {
+            Some(wide) => wide.strides.clone(),
+            None => self.layout.strides().iter().map(|stride| *stride as i64).collect(),
+        }
+    }
 }
 
 impl Handled for Tensor {
@@ -40,10 +67,18 @@ impl Tensor {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The tensor as operators take it.
-    pub fn argument(&self) -> ops::Tensor {
+    /// The tensor as operators take it; an error for one with more dimensions than they do.
+    pub fn argument(&self) -> Result<ops::Tensor> {
         let state = self.lock();
-        ops::Tensor::new(state.layout, state.address)
+        match &state.wide {
+            None => Ok(ops::Tensor::new(state.layout, state.address)),
+            Some(wide) => {
+                let (rank, dims) = (wide.dims.len(), &wide.dims);
+                Err(Error::invalid(format!(
+                    "the tensor {dims:?} has {rank} dimensions: operators take up to {MAX_DIMS}, reshape it"
+                )))
+            }
+        }
     }
 
     /// The sizes that the values decided, from the first element on, one after the other.
@@ -72,8 +107,8 @@ struct Given {
 }
 
 fn rank(count: u64, name: &str) -> Result<usize> {
-    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MAX_DIMS);
-    rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MAX_DIMS}")))
+    let rank = usize::try_from(count).ok().filter(|rank| *rank <= MOST_DIMS);
+    rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MOST_DIMS}")))
 }
 
 impl Given {
@@ -85,7 +120,7 @@ impl Given {
         })?;
         let rank_of_view = rank(self.dims.1, "viewDimsNum")?;
         rank(self.storage.1, "storageDimsNum")?;
-        let mut dims = Dims::default();
+        let mut dims: SmallVec<[usize; MAX_DIMS]> = SmallVec::new();
         // SAFETY: as the caller vouches.
         for dim in unsafe { values(self.dims.0, self.dims.1, "viewDims") }? {
             dims.push(usize::try_from(dim).map_err(|_| {
@@ -101,21 +136,38 @@ impl Given {
                 "viewDims {dims:?} of {known} leave the address space"
             )));
         }
-        let strides: Strides = match self.strides.is_null() || rank_of_view == 0 {
-            true => contiguous_strides(&dims),
+        let strides: SmallVec<[isize; MAX_DIMS]> = match self.strides.is_null() || rank_of_view == 0
+        {
+            true => dense(&dims),
             // SAFETY: as the caller vouches.
             false => unsafe { values(self.strides, self.dims.1, "stride") }?
                 .map(|stride| stride as isize)
                 .collect(),
         };
-        let layout = Layout::strided(known, &dims, &strides, self.offset as isize);
+        let wide = (rank_of_view > MAX_DIMS).then(|| {
+            let dims = dims.iter().map(|dim| *dim as i64).collect();
+            Arc::new(Wide { dims, strides: strides.iter().map(|one| *one as i64).collect() })
+        });
+        let layout = match &wide {
+            Some(_) => Layout::contiguous(known, &[0]).from_offset(self.offset as isize),
+            None => Layout::strided(known, &dims, &strides, self.offset as isize),
+        };
         let storage = match self.storage.0.is_null() {
             true => dims.iter().map(|dim| *dim as i64).collect(),
             // SAFETY: as the caller vouches.
             false => unsafe { values(self.storage.0, self.storage.1, "storageDims") }?.collect(),
         };
-        Ok(State { layout, address: self.address as usize, format: self.format, storage })
+        Ok(State { layout, wide, address: self.address as usize, format: self.format, storage })
     }
+}
+
+/// Strides of elements that lie one after the other, for any number of dimensions.
+fn dense(dims: &[usize]) -> SmallVec<[isize; MAX_DIMS]> {
+    let mut strides: SmallVec<[isize; MAX_DIMS]> = SmallVec::from_elem(1, dims.len());
+    for at in (1..dims.len()).rev() {
+        strides[at - 1] = strides[at] * dims[at].max(1) as isize;
+    }
+    strides
 }
 
 /// Gives numbers to the user in an array that it ends with `delete[]`.
@@ -191,30 +243,28 @@ nn_entry! {
 
     /// The sizes of the view.
     fn aclGetViewShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
-        let state = *find(tensor, "tensor")?.lock();
-        let numbers: Row<i64> = state.layout.dims().iter().map(|dim| *dim as i64).collect();
+        let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes places for the results, or null.
-        unsafe { give(&numbers, (dims, "viewDims"), (rank, "viewDimsNum")) }
+        unsafe { give(&state.dims(), (dims, "viewDims"), (rank, "viewDimsNum")) }
     }
 
     /// The strides of the view.
     fn aclGetViewStrides(tensor: *const aclTensor, strides: *mut *mut i64, rank: *mut u64) {
-        let state = *find(tensor, "tensor")?.lock();
-        let numbers: Row<i64> = state.layout.strides().iter().map(|stride| *stride as i64).collect();
+        let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes places for the results, or null.
-        unsafe { give(&numbers, (strides, "stridesValue"), (rank, "stridesNum")) }
+        unsafe { give(&state.strides(), (strides, "stridesValue"), (rank, "stridesNum")) }
     }
 
     /// The sizes of the storage.
     fn aclGetStorageShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
-        let state = *find(tensor, "tensor")?.lock();
+        let state = find(tensor, "tensor")?.lock().clone();
         // SAFETY: the caller passes places for the results, or null.
         unsafe { give(&state.storage, (dims, "storageDims"), (rank, "storageDimsNum")) }
     }
 
     /// Where the view begins.
     fn aclGetViewOffset(tensor: *const aclTensor, offset: *mut i64) {
-        let state = *find(tensor, "tensor")?.lock();
+        let state = find(tensor, "tensor")?.lock().clone();
         present(offset, "offset")?;
         // SAFETY: not null; the caller passes room for one number.
         unsafe { write(offset, "offset", state.layout.offset as i64) }
@@ -222,7 +272,7 @@ nn_entry! {
 
     /// The format.
     fn aclGetFormat(tensor: *const aclTensor, format: *mut aclFormat) {
-        let state = *find(tensor, "tensor")?.lock();
+        let state = find(tensor, "tensor")?.lock().clone();
         present(format, "format")?;
         // SAFETY: not null; the caller passes room for one value.
         unsafe { write(format, "format", state.format) }
@@ -230,7 +280,7 @@ nn_entry! {
 
     /// The type of the elements.
     fn aclGetDataType(tensor: *const aclTensor, dtype: *mut aclDataType) {
-        let state = *find(tensor, "tensor")?.lock();
+        let state = find(tensor, "tensor")?.lock().clone();
         present(dtype, "dataType")?;
         // SAFETY: not null; the caller passes room for one value.
         unsafe { write(dtype, "dataType", state.layout.dtype.number()) }
@@ -238,7 +288,7 @@ nn_entry! {
 
     /// The start of the storage.
     fn aclGetRawTensorAddr(tensor: *const aclTensor, address: *mut *mut c_void) {
-        let state = *find(tensor, "tensor")?.lock();
+        let state = find(tensor, "tensor")?.lock().clone();
         present(address, "addr")?;
         // SAFETY: not null; the caller passes room for one address.
         unsafe { write(address, "addr", state.address as *mut c_void) }
