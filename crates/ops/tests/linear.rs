@@ -361,5 +361,9 @@ fn attention_in_each_form() {
         wrong[12] = Arg::Int(7);
         let text = bench.call("FlashAttentionScore", &wrong).unwrap_err();
         assert!(text.contains("7 heads (p12)"), "{text}");
+        let mut ragged = args.clone();
+        ragged[13] = Arg::Text("TND".to_owned());
+        let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
+        assert_eq!(text, "p13 = \"TND\": BNSD, BSND, BSH and SBH are known");
     }
 }
