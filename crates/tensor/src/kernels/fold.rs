@@ -59,6 +59,9 @@ where
 }
 
 /// One value of a strip, by many lanes that are merged in pairs.
+///
+/// The lanes pass through memory before they are merged: otherwise the order of merging decides which of them the
+/// compiler puts into one vector, and they do not lie side by side.
 #[inline(always)]
 pub(super) fn folded<A: Copy, C: Copy>(
     values: &[A],
@@ -66,20 +69,22 @@ pub(super) fn folded<A: Copy, C: Copy>(
     map: impl Fn(A) -> C,
     merge: impl Fn(C, C) -> C,
 ) -> C {
-    let mut lanes = [start; LANES];
     let (whole, rest) = values.as_chunks::<LANES>();
-    if !whole.is_empty() {
-        for chunk in whole {
-            for (lane, value) in lanes.iter_mut().zip(chunk) {
-                *lane = merge(*lane, map(*value));
-            }
+    if whole.is_empty() {
+        return rest.iter().fold(start, |acc, value| merge(acc, map(*value)));
+    }
+    let mut lanes = [start; LANES];
+    for chunk in whole {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = merge(*lane, map(*value));
         }
-        let mut width = LANES;
-        while width > 1 {
-            width /= 2;
-            for at in 0..width {
-                lanes[at] = merge(lanes[at], lanes[at + width]);
-            }
+    }
+    let mut lanes = std::hint::black_box(lanes);
+    let mut width = LANES;
+    while width > 1 {
+        width /= 2;
+        for at in 0..width {
+            lanes[at] = merge(lanes[at], lanes[at + width]);
         }
     }
     rest.iter().fold(lanes[0], |acc, value| merge(acc, map(*value)))
@@ -141,12 +146,21 @@ impl Moments {
         }
         let count = values.len() as f64;
         let near = C::from_f64(folded(values, C::ZERO, |x| x, C::add).to_f64() / count);
-        let (rest, squares) = folded(
-            values,
-            (C::ZERO, C::ZERO),
-            |x| (x.sub(near), x.sub(near).mul(x.sub(near))),
-            |a, b| (a.0.add(b.0), a.1.add(b.1)),
-        );
+        let (mut rests, mut squares) = ([C::ZERO; LANES], [C::ZERO; LANES]);
+        let (whole, last) = values.as_chunks::<LANES>();
+        for chunk in whole {
+            for lane in 0..LANES {
+                let apart = chunk[lane].sub(near);
+                rests[lane] = rests[lane].add(apart);
+                squares[lane] = squares[lane].add(apart.mul(apart));
+            }
+        }
+        for (lane, value) in last.iter().enumerate() {
+            let apart = value.sub(near);
+            rests[lane] = rests[lane].add(apart);
+            squares[lane] = squares[lane].add(apart.mul(apart));
+        }
+        let [rest, squares] = [rests, squares].map(|lanes| folded(&lanes, C::ZERO, |x| x, C::add));
         let (rest, squares) = (rest.to_f64(), squares.to_f64());
         Moments {
             count,

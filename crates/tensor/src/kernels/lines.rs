@@ -1,7 +1,7 @@
 //! Lines: all elements of several tensors along one dimension, for kernels that look at a line more than once.
 
 use super::element::Compute;
-use super::map::SMALL;
+use super::map::{SMALL, overlap};
 use super::reduce::fetch;
 use super::strip::{store, vectorised};
 use super::walk::Walk;
@@ -19,6 +19,8 @@ pub(super) struct Lines<'v, const N: usize> {
     others: Walk<N>,
     length: usize,
     strides: [isize; N],
+    /// Which tensors have no byte in common with any other.
+    apart: [bool; N],
     /// Neighbouring lines lie closer together than the elements of one.
     pub columns: bool,
 }
@@ -35,7 +37,10 @@ impl<'v, const N: usize> Lines<'v, N> {
         let length = views[0].dims()[dim];
         let near = others.inner_strides()[0].abs();
         let columns = length > 1 && others.inner() > 1 && near != 0 && near < strides[0].abs();
-        Lines { views, others, length, strides, columns }
+        let apart = std::array::from_fn(|one| {
+            (0..N).all(|other| one == other || !overlap(&views[one], &views[other]))
+        });
+        Lines { views, others, length, strides, apart, columns }
     }
 
     /// The number of elements of a line.
@@ -80,6 +85,63 @@ impl<'v, const N: usize> Lines<'v, N> {
         let offset = offsets[which] + from as isize * stride;
         // SAFETY: inside the line, which the walk took from the view.
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
+    }
+
+    /// As many elements as `held` has from `from` on: as they lie in memory where they do so as they are needed and
+    /// no other tensor is there, else loaded into `held`.
+    #[inline(always)]
+    pub fn line<'s, C: Compute>(
+        &'s self,
+        which: usize,
+        offsets: [isize; N],
+        from: usize,
+        held: &'s mut [C],
+    ) -> &'s [C] {
+        debug_assert!(from + held.len() <= self.length);
+        let view = &self.views[which];
+        if self.apart[which] && self.lies_flat::<C>(which) {
+            // SAFETY: inside the line, which the walk took from the view.
+            let first = unsafe { at(view, offsets[which] + from as isize) }.cast::<C>();
+            if first.is_aligned() {
+                // SAFETY: elements of this type, which nobody writes: no other tensor has them.
+                return unsafe { std::slice::from_raw_parts(first, held.len()) };
+            }
+        }
+        self.load(which, offsets, from, held);
+        held
+    }
+
+    fn lies_flat<C: Compute>(&self, which: usize) -> bool {
+        let plain = self.views[which].dtype() == C::DTYPE && C::DTYPE != DType::Bool;
+        plain && self.strides[which] == 1
+    }
+
+    /// Writes elements `from..` of a line of the output, which is the tensor `which`: `compute` gets their memory
+    /// where they lie there as they are computed, else `room`, and writes all of it without reading.
+    #[inline(always)]
+    pub fn written<C: Compute, R>(
+        &self,
+        out: &ViewMut<'_>,
+        which: usize,
+        offsets: [isize; N],
+        from: usize,
+        room: &mut [C],
+        compute: impl FnOnce(&mut [C]) -> R,
+    ) -> R {
+        debug_assert!(out.address() == self.views[which].address());
+        debug_assert!(from + room.len() <= self.length);
+        if self.lies_flat::<C>(which) {
+            // SAFETY: inside the line, and `out` is that view.
+            let first = unsafe { at(out, offsets[which] + from as isize) }.cast_mut().cast::<C>();
+            if first.is_aligned() {
+                // SAFETY: elements of this type; each line is written by one thread, and what was borrowed from
+                // other tensors lies apart.
+                return compute(unsafe { std::slice::from_raw_parts_mut(first, room.len()) });
+            }
+        }
+        let result = compute(room);
+        self.store(out, which, offsets, from, room);
+        result
     }
 
     /// Loads the elements at one place of neighbouring lines of one tensor.

@@ -79,6 +79,13 @@ pub fn exp(x: f32) -> f32 {
     scaled(1.0 + expm1_near(r), n)
 }
 
+/// e^x of a number that is not positive; 0 where that is no normal number.
+#[inline(always)]
+pub fn exp_below(x: f32) -> f32 {
+    let (n, r) = halvings(if x < -88.0 { -88.0 } else { x });
+    (1.0 + expm1_near(r)) * power_of_two(n)
+}
+
 /// 2^x.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
@@ -179,32 +186,24 @@ pub fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
-/// The error function.
+/// The error function: a quotient of polynomials of the square, which is 1 beyond 4.
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
-    const NEAR: [f32; 7] = [
+    const P: [f32; 7] = [
         std::f32::consts::FRAC_2_SQRT_PI,
-        -0.376_126_26,
-        0.112_835_854,
-        -0.026_853_811,
-        0.005_188_325_4,
-        -0.000_801_017_4,
-        7.853_797e-5,
+        0.185_203_31,
+        0.054_316_904,
+        0.003_849_612_8,
+        0.000_379_608_07,
+        4.684_754e-6,
+        -1.320_211_6e-8,
     ];
-    const FAR: [f32; 8] = [
-        -0.000_188_057_49,
-        1.129_578_5,
-        0.633_219_7,
-        0.108_418_73,
-        -0.025_208_352,
-        0.004_204_596,
-        -0.000_441_343_06,
-        2.168_739_6e-5,
-    ];
+    const Q: [f32; 6] =
+        [1.0, 0.497_465_58, 0.113_958_43, 0.015_462_089, 0.001_307_569_1, 6.311_035_4e-5];
     let size = x.abs().clamp(0.0, 4.0);
-    let near = size * polynomial(size * size, NEAR);
-    let far = 1.0 - exp(-polynomial(size, FAR));
-    (if size < 1.0 { near } else { far }).copysign(x)
+    let square = size * size;
+    let value = size * polynomial(square, P) / polynomial(square, Q);
+    (if value > 1.0 { 1.0 } else { value }).copysign(x)
 }
 
 /// Quarter turns of an angle, and what is left of it.
@@ -269,6 +268,8 @@ pub trait Real: Number {
     fn div(self, other: Self) -> Self;
     /// e^x.
     fn exp(self) -> Self;
+    /// e^x of a number that is not positive; in `f32` 0 where that is no normal number.
+    fn exp_below(self) -> Self;
     /// 2^x.
     fn exp2(self) -> Self;
     /// e^x - 1, exact near 0.
@@ -369,6 +370,7 @@ macro_rules! real {
 real!(
     f32,
     exp = exp,
+    exp_below = exp_below,
     exp2 = exp2,
     expm1 = expm1,
     ln = ln,
@@ -385,6 +387,7 @@ real!(
 real!(
     f64,
     exp = f64::exp,
+    exp_below = f64::exp,
     exp2 = f64::exp2,
     expm1 = f64::exp_m1,
     ln = f64::ln,
@@ -423,6 +426,10 @@ mod tests {
     #[test]
     fn functions_are_right_everywhere() {
         check("exp", exp, f64::exp, 2.0);
+        let below = |x: f32| if x > -87.0 && x <= 0.0 { x } else { -1.0 };
+        check("exp_below", |x| exp_below(below(x)), |x| f64::from(below(x as f32)).exp(), 2.0);
+        assert_eq!([exp_below(-89.0), exp_below(f32::NEG_INFINITY)], [0.0; 2]);
+        assert!(exp_below(f32::NAN).is_nan());
         check("exp2", exp2, f64::exp2, 2.0);
         check("expm1", expm1, f64::exp_m1, 3.0);
         check("ln", ln, f64::ln, 2.0);

@@ -5,6 +5,7 @@ use super::fold::{Moments, folded};
 use super::lines::{HELD, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
+use super::strip::widened;
 use crate::team::{Team, share};
 use crate::{View, ViewMut};
 
@@ -38,66 +39,68 @@ fn piece<C: Compute>(view: &Option<View<'_>>, from: usize, otherwise: C, into: &
     unsafe { fetch(view.dtype(), view.first().offset(offset), view.strides()[0], into) };
 }
 
-/// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
-/// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
-#[allow(clippy::too_many_arguments)]
-pub fn normalise<C: Real>(
-    team: &dyn Team,
-    norm: Norm,
-    y: ViewMut<'_>,
-    x: View<'_>,
-    affine: Affine<'_>,
-    mean: Option<ViewMut<'_>>,
-    scale: Option<ViewMut<'_>>,
-    epsilon: f64,
-) {
-    let (means, scales) = (mean.unwrap_or(y), scale.unwrap_or(y));
-    let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
-    let length = lines.length();
-    lines.spread(team, |range| {
-        let (mut held, mut weights, mut terms) = ([C::ZERO; HELD], [C::ONE; HELD], [C::ZERO; HELD]);
-        let fits = length <= HELD;
-        if fits {
-            piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
-            piece(&affine.bias, 0, C::ZERO, &mut terms[..length]);
-        }
-        lines.each(range, |offsets| {
-            let mut all = Moments::default();
-            let mut squares = 0.0;
-            for from in (0..length).step_by(HELD) {
-                let held = &mut held[..HELD.min(length - from)];
-                lines.load(1, offsets, from, held);
-                match norm {
-                    Norm::Layer => all = all.with(Moments::of(held)),
-                    Norm::RootMeanSquare => {
-                        squares += folded(held, C::ZERO, |x| x.mul(x), C::add).to_f64();
+widened! {
+    /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
+    /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
+    pub fn normalise<C: Real>(
+        team: &dyn Team,
+        norm: Norm,
+        y: ViewMut<'_>,
+        x: View<'_>,
+        affine: Affine<'_>,
+        mean: Option<ViewMut<'_>>,
+        scale: Option<ViewMut<'_>>,
+        epsilon: f64,
+    ) {
+        let (means, scales) = (mean.unwrap_or(y), scale.unwrap_or(y));
+        let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
+        let length = lines.length();
+        lines.spread(team, |range| {
+            let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+            let (mut weights, mut terms) = ([C::ONE; HELD], [C::ZERO; HELD]);
+            let fits = length <= HELD;
+            if fits {
+                piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
+                piece(&affine.bias, 0, C::ZERO, &mut terms[..length]);
+            }
+            lines.each(range, |offsets| {
+                let mut all = Moments::default();
+                let mut squares = 0.0;
+                for from in (0..length).step_by(HELD) {
+                    let x = lines.line(1, offsets, from, &mut held[..HELD.min(length - from)]);
+                    match norm {
+                        Norm::Layer => all = all.with(Moments::of(x)),
+                        Norm::RootMeanSquare => {
+                            squares += folded(x, C::ZERO, |x| x.mul(x), C::add).to_f64();
+                        }
                     }
                 }
-            }
-            let spread = if norm == Norm::Layer { all.squares } else { squares };
-            let (middle, factor) =
-                (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
-            if let Some(mean) = &mean {
-                lines.store(mean, 2, offsets, 0, &[middle]);
-            }
-            if let Some(scale) = &scale {
-                lines.store(scale, 3, offsets, 0, &[factor]);
-            }
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
-                let held = &mut held[..here];
-                if !fits {
-                    lines.load(1, offsets, from, held);
-                    piece(&affine.weight, from, C::ONE, &mut weights[..here]);
-                    piece(&affine.bias, from, C::ZERO, &mut terms[..here]);
+                let spread = if norm == Norm::Layer { all.squares } else { squares };
+                let (middle, factor) =
+                    (C::of(all.mean), C::of(1.0 / (spread / length as f64 + epsilon).sqrt()));
+                if let Some(mean) = &mean {
+                    lines.store(mean, 2, offsets, 0, &[middle]);
                 }
-                for ((x, weight), term) in held.iter_mut().zip(&weights).zip(&terms) {
-                    *x = x.sub(middle).mul(factor).mul(*weight).add(*term);
+                if let Some(scale) = &scale {
+                    lines.store(scale, 3, offsets, 0, &[factor]);
                 }
-                lines.store(&y, 0, offsets, from, held);
-            }
+                for from in (0..length).step_by(HELD) {
+                    let here = HELD.min(length - from);
+                    if !fits {
+                        piece(&affine.weight, from, C::ONE, &mut weights[..here]);
+                        piece(&affine.bias, from, C::ZERO, &mut terms[..here]);
+                    }
+                    let x = lines.line(1, offsets, from, &mut held[..here]);
+                    let (weights, terms) = (&weights[..here], &terms[..here]);
+                    lines.written(&y, 0, offsets, from, &mut room[..here], |to| {
+                        for (((to, x), weight), term) in to.iter_mut().zip(x).zip(weights).zip(terms) {
+                            *to = x.sub(middle).mul(factor).mul(*weight).add(*term);
+                        }
+                    });
+                }
+            });
         });
-    });
+    }
 }
 
 /// Into how many parts the rows are cut for the gradients of factors and terms:
@@ -106,32 +109,31 @@ pub fn parts(rows: usize, length: usize) -> usize {
     32.min(rows).min(rows * length / CHUNK).max(1)
 }
 
-/// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
-/// gives to the gradients of factors and of terms. `mean` and `scale` have the sizes of `x`, repeated.
-#[allow(clippy::too_many_arguments)]
-pub fn normalise_backward<C: Real>(
-    team: &dyn Team,
-    norm: Norm,
-    dx: Option<ViewMut<'_>>,
-    dy: View<'_>,
-    x: View<'_>,
-    mean: Option<View<'_>>,
-    scale: View<'_>,
-    weight: Option<View<'_>>,
-    sums: ViewMut<'_>,
-) {
-    let out = dx.map_or(dy, |dx| dx.view());
-    let lines = Lines::new([out, dy, x, mean.unwrap_or(scale), scale], 1);
-    let (rows, length) = (x.dims()[0], lines.length());
-    let count = sums.dims()[1];
-    assert!(sums.is_contiguous() && sums.dtype() == C::DTYPE && sums.dims() == [2, count, length]);
-    let piece_of = |which: usize, part: usize, from: usize| {
-        let at = ((which * count + part) * length + from) * sums.item();
-        // SAFETY: inside the sums.
-        unsafe { sums.first_mut().add(at) }
-    };
-    team.run(count, &|part| {
-        super::strip::vectorised(|| {
+widened! {
+    /// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
+    /// gives to the gradients of factors and of terms. `mean` and `scale` have the sizes of `x`, repeated.
+    pub fn normalise_backward<C: Real>(
+        team: &dyn Team,
+        norm: Norm,
+        dx: Option<ViewMut<'_>>,
+        dy: View<'_>,
+        x: View<'_>,
+        mean: Option<View<'_>>,
+        scale: View<'_>,
+        weight: Option<View<'_>>,
+        sums: ViewMut<'_>,
+    ) {
+        let out = dx.map_or(dy, |dx| dx.view());
+        let lines = Lines::new([out, dy, x, mean.unwrap_or(scale), scale], 1);
+        let (rows, length) = (x.dims()[0], lines.length());
+        let count = sums.dims()[1];
+        assert!(sums.is_contiguous() && sums.dtype() == C::DTYPE && sums.dims() == [2, count, length]);
+        let piece_of = |which: usize, part: usize, from: usize| {
+            let at = ((which * count + part) * length + from) * sums.item();
+            // SAFETY: inside the sums.
+            unsafe { sums.first_mut().add(at) }
+        };
+        team.run(count, &|part| {
             let (mut grads, mut held, mut weights) =
                 ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
             let (mut factors, mut terms) = ([C::ZERO; HELD], [C::ZERO; HELD]);
@@ -222,7 +224,7 @@ pub fn normalise_backward<C: Real>(
                 }
             }
         });
-    });
+    }
 }
 
 /// The sum of products of two strips.

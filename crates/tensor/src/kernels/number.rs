@@ -33,9 +33,9 @@ pub trait Number: Compute + PartialOrd + Default {
     fn abs(self) -> Self;
     /// -1, 0 or 1; 0 for NaN.
     fn sign(self) -> Self;
-    /// The lesser; NaN if either is.
+    /// The lesser; NaN if either is; -0 of both zeros.
     fn least(self, other: Self) -> Self;
-    /// The greater; NaN if either is.
+    /// The greater; NaN if either is; -0 of both zeros.
     fn greatest(self, other: Self) -> Self;
     /// Power; for whole numbers a negative exponent gives 0 but for bases 1 and -1.
     fn power(self, exponent: Self) -> Self;
@@ -82,11 +82,13 @@ macro_rules! real {
             }
             #[inline(always)]
             fn least(self, other: Self) -> Self {
-                if self < other || self.is_nan() { self } else { other }
+                let (first, second) = (if self < other { self } else { other }, if other < self { other } else { self });
+                <$type>::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)]
             fn greatest(self, other: Self) -> Self {
-                if self > other || self.is_nan() { self } else { other }
+                let (first, second) = (if self > other { self } else { other }, if other > self { other } else { self });
+                <$type>::from_bits(first.to_bits() | second.to_bits())
             }
             #[inline(always)] fn power(self, exponent: Self) -> Self { self.powf(exponent) }
             #[inline(always)] fn is_nan(self) -> bool { <$type>::is_nan(self) }

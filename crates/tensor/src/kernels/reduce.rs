@@ -6,7 +6,7 @@
 
 use super::element::{Compute, Element};
 use super::map::SMALL;
-use super::strip::{STRIP, load, store_one, vectorised};
+use super::strip::{STRIP, load, runs_here, store_one, vectorised};
 use super::walk::Walk;
 use crate::layout::{Dims, Strides};
 use crate::team::{Team, share, split};
@@ -37,6 +37,8 @@ pub const CHUNK: usize = 32 * 1024;
 const MOST_PARTS: usize = 32;
 const MANY: usize = 1024;
 const BLOCK: usize = 64;
+/// The longest strip that is taken as it lies in memory.
+const FLAT: usize = 4 * STRIP;
 
 /// A layout cut into the dimensions that stay and those that are reduced away.
 #[derive(Clone, Copy)]
@@ -216,7 +218,7 @@ pub(super) unsafe fn fetch<C: Compute>(
     vectorised(|| unsafe { load(dtype, from, stride, into) });
 }
 
-/// Elements of a view as a strip, borrowed where they lie as they are needed.
+/// Elements of a view as a strip, borrowed where they lie as they are needed; at most [`STRIP`] of others.
 ///
 /// # Safety
 /// The elements belong to the view, and nobody writes them while the strip is used.
@@ -309,15 +311,22 @@ impl<'v, F: Fold> Machine<'v, F> {
     /// Calls `emit` with each result of `kept` over the elements of `over`.
     #[inline(never)]
     fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        match F::In::DTYPE {
-            DType::Float => vectorised(|| match (self.narrow, self.columns) {
+        assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+        // SAFETY: this processor has the three features.
+        #[allow(unused_unsafe)]
+        unsafe {
+            match (self.narrow, self.columns) {
                 (Some(width), _) => self.flat(width, over, emit),
                 (None, true) => self.side_by_side(kept, over, emit),
                 (None, false) => self.lines(kept, over, emit),
-            }),
-            _ if self.columns => self.side_by_side(kept, over, emit),
-            _ => self.lines(kept, over, emit),
+            }
         }
+    }
+
+    /// Whether elements this far apart are taken as they lie in memory.
+    fn lies_flat(&self, stride: isize) -> bool {
+        let plain = self.a.dtype() == F::In::DTYPE && F::In::DTYPE != DType::Bool;
+        plain && stride == 1 && self.a.address().is_multiple_of(align_of::<F::In>())
     }
 
     /// Calls `visit` with number and offsets of each result.
@@ -333,21 +342,22 @@ impl<'v, F: Fold> Machine<'v, F> {
         }
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
         let mut room = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.over.inner_strides();
+        let longest = if self.lies_flat(stride) { FLAT } else { STRIP };
         let single = self.over.inner() == self.over.count();
         self.each(kept, |k, offsets| {
             let mut at = over.start;
-            if single && over.len() <= STRIP {
+            if single && over.len() <= longest {
                 let start = offsets[0] + at as isize * stride;
                 // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
                 let values = unsafe { taken(&self.a, start, stride, over.len(), &mut room) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
             let mut pile = Pile::new(self.fold);
-            for ([offset], length) in self.over.steps(over.clone(), STRIP) {
+            for ([offset], length) in self.over.steps(over.clone(), longest) {
                 // SAFETY: as above.
                 let values =
                     unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut room) };
@@ -358,7 +368,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         });
     }
 
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
         let mut room = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
@@ -394,7 +404,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     /// Few columns that lie one row behind the other: several rows are taken as one.
-    #[inline(always)]
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
         let mut room = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);

@@ -3,10 +3,12 @@
 use super::fold::{folded, shift};
 use super::lines::{HELD, Lines};
 use super::math::Real;
+use super::strip::widened;
 use crate::team::Team;
 use crate::{View, ViewMut};
 
 const TILE: usize = 256;
+const LANES: usize = 16;
 
 /// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or apart.
 pub fn softmax<C: Real>(
@@ -30,19 +32,31 @@ fn off<C: Real>(greatest: C) -> C {
     greatest.sub(greatest).add(greatest)
 }
 
-/// Greatest and sum of exponentials of a strip; the exponentials take the place of the values if `REPLACE`.
+/// Greatest and sum of exponentials of a strip.
 #[inline(always)]
-fn exponentials<C: Real, const REPLACE: bool>(values: &mut [C]) -> (C, C) {
+fn exponentials<C: Real>(values: &[C]) -> (C, C) {
     let greatest = folded(values, C::LEAST, |x| x, C::greatest);
-    if !REPLACE {
-        let out = shift(greatest);
-        return (greatest, folded(values, C::ZERO, |x| x.sub(out).exp(), C::add));
+    let out = shift(greatest);
+    (greatest, folded(values, C::ZERO, |x| x.sub(out).exp_below(), C::add))
+}
+
+/// Writes the exponentials of what is left of the values without `taken`; the sum.
+#[inline(always)]
+fn raised<C: Real>(values: &[C], taken: C, to: &mut [C]) -> C {
+    let mut sums = [C::ZERO; LANES];
+    let ((values, last), (to, last_to)) =
+        (values.as_chunks::<LANES>(), to.as_chunks_mut::<LANES>());
+    for (values, to) in values.iter().zip(to) {
+        for lane in 0..LANES {
+            to[lane] = values[lane].sub(taken).exp_below();
+            sums[lane] = sums[lane].add(to[lane]);
+        }
     }
-    let out = off(greatest);
-    for value in values.iter_mut() {
-        *value = value.sub(out).exp();
+    for ((value, to), sum) in last.iter().zip(last_to).zip(&mut sums) {
+        *to = value.sub(taken).exp_below();
+        *sum = sum.add(*to);
     }
-    (greatest, folded(values, C::ZERO, |x| x, C::add))
+    folded(&sums, C::ZERO, |x| x, C::add)
 }
 
 #[inline(always)]
@@ -55,87 +69,85 @@ fn together<C: Real>(a: (C, C), b: (C, C)) -> (C, C) {
     (greatest, scaled(a).add(scaled(b)))
 }
 
-#[inline(always)]
-fn along<C: Real, const LOG: bool>(
-    lines: &Lines<'_, 2>,
-    out: &ViewMut<'_>,
-    range: std::ops::Range<usize>,
-) {
-    let mut held = [C::ZERO; HELD];
-    let length = lines.length();
-    lines.each(range, |offsets| {
-        if length <= HELD {
-            let held = &mut held[..length];
-            lines.load(1, offsets, 0, held);
-            match LOG {
-                true => {
-                    let (greatest, sum) = exponentials::<C, false>(held);
-                    let rest = sum.ln();
-                    let out = off(greatest);
-                    held.iter_mut().for_each(|value| *value = value.sub(out).sub(rest));
-                }
-                false => {
-                    let (_, sum) = exponentials::<C, true>(held);
-                    let part = C::ONE.div(sum);
-                    held.iter_mut().for_each(|value| *value = value.mul(part));
-                }
+widened! {
+    fn along<C: Real, const LOG: bool>(
+        lines: &Lines<'_, 2>,
+        out: &ViewMut<'_>,
+        range: std::ops::Range<usize>,
+    ) {
+        let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let length = lines.length();
+        lines.each(range, |offsets| {
+            if length <= HELD {
+                let x = lines.line(1, offsets, 0, &mut held[..length]);
+                let taken = off(folded(x, C::LEAST, |x| x, C::greatest));
+                return lines.written(out, 0, offsets, 0, &mut room[..length], |to| {
+                    let sum = raised(x, taken, to);
+                    if LOG {
+                        let rest = sum.ln();
+                        to.iter_mut().zip(x).for_each(|(to, x)| *to = x.sub(taken).sub(rest));
+                    } else {
+                        let part = C::ONE.div(sum);
+                        to.iter_mut().for_each(|to| *to = to.mul(part));
+                    }
+                });
             }
-            return lines.store(out, 0, offsets, 0, held);
-        }
-        let mut all = (C::LEAST, C::ZERO);
-        for from in (0..length).step_by(HELD) {
-            let held = &mut held[..HELD.min(length - from)];
-            lines.load(1, offsets, from, held);
-            all = together(all, exponentials::<C, false>(held));
-        }
-        let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
-        for from in (0..length).step_by(HELD) {
-            let held = &mut held[..HELD.min(length - from)];
-            lines.load(1, offsets, from, held);
-            for value in held.iter_mut() {
-                let x = value.sub(taken);
-                *value = if LOG { x.sub(rest) } else { x.exp().mul(part) };
+            let mut all = (C::LEAST, C::ZERO);
+            for from in (0..length).step_by(HELD) {
+                let held = &mut held[..HELD.min(length - from)];
+                lines.load(1, offsets, from, held);
+                all = together(all, exponentials::<C>(held));
             }
-            lines.store(out, 0, offsets, from, held);
-        }
-    });
+            let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
+            for from in (0..length).step_by(HELD) {
+                let held = &mut held[..HELD.min(length - from)];
+                lines.load(1, offsets, from, held);
+                for value in held.iter_mut() {
+                    let x = value.sub(taken);
+                    *value = if LOG { x.sub(rest) } else { x.exp().mul(part) };
+                }
+                lines.store(out, 0, offsets, from, held);
+            }
+        });
+    }
 }
 
-#[inline(always)]
-fn columns<C: Real>(
-    lines: &Lines<'_, 2>,
-    out: &ViewMut<'_>,
-    range: std::ops::Range<usize>,
-    logarithm: bool,
-) {
-    let (mut row, mut taken, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
-    lines.groups(range, TILE, |offsets, width| {
-        let (row, taken, sums) = (&mut row[..width], &mut taken[..width], &mut sums[..width]);
-        taken.fill(C::LEAST);
-        sums.fill(C::ZERO);
-        for place in 0..lines.length() {
-            lines.load_row(1, offsets, place, row);
-            for (best, x) in taken.iter_mut().zip(row.iter()) {
-                *best = best.greatest(*x);
+widened! {
+    fn columns<C: Real>(
+        lines: &Lines<'_, 2>,
+        out: &ViewMut<'_>,
+        range: std::ops::Range<usize>,
+        logarithm: bool,
+    ) {
+        let (mut row, mut taken, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
+        lines.groups(range, TILE, |offsets, width| {
+            let (row, taken, sums) = (&mut row[..width], &mut taken[..width], &mut sums[..width]);
+            taken.fill(C::LEAST);
+            sums.fill(C::ZERO);
+            for place in 0..lines.length() {
+                lines.load_row(1, offsets, place, row);
+                for (best, x) in taken.iter_mut().zip(row.iter()) {
+                    *best = best.greatest(*x);
+                }
             }
-        }
-        taken.iter_mut().for_each(|best| *best = off(*best));
-        for place in 0..lines.length() {
-            lines.load_row(1, offsets, place, row);
-            for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
-                *sum = sum.add(x.sub(*out).exp());
+            taken.iter_mut().for_each(|best| *best = off(*best));
+            for place in 0..lines.length() {
+                lines.load_row(1, offsets, place, row);
+                for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
+                    *sum = sum.add(x.sub(*out).exp());
+                }
             }
-        }
-        sums.iter_mut().for_each(|sum| *sum = if logarithm { sum.ln() } else { C::ONE.div(*sum) });
-        for place in 0..lines.length() {
-            lines.load_row(1, offsets, place, row);
-            for ((x, sum), out) in row.iter_mut().zip(sums.iter()).zip(taken.iter()) {
-                let rest = x.sub(*out);
-                *x = if logarithm { rest.sub(*sum) } else { rest.exp().mul(*sum) };
+            sums.iter_mut().for_each(|sum| *sum = if logarithm { sum.ln() } else { C::ONE.div(*sum) });
+            for place in 0..lines.length() {
+                lines.load_row(1, offsets, place, row);
+                for ((x, sum), out) in row.iter_mut().zip(sums.iter()).zip(taken.iter()) {
+                    let rest = x.sub(*out);
+                    *x = if logarithm { rest.sub(*sum) } else { rest.exp().mul(*sum) };
+                }
+                lines.store_row(out, 0, offsets, place, row);
             }
-            lines.store_row(out, 0, offsets, place, row);
-        }
-    });
+        });
+    }
 }
 
 /// The gradient of [`softmax`] from that of its result `y`: `y * (grad - sum(grad * y))`, or
@@ -164,79 +176,81 @@ fn gradient<C: Real>(grad: C, y: C, sum: C, logarithm: bool) -> C {
     }
 }
 
-#[inline(always)]
-fn along_backward<C: Real, const LOG: bool>(
-    lines: &Lines<'_, 3>,
-    out: &ViewMut<'_>,
-    range: std::ops::Range<usize>,
-) {
-    let (mut grads, mut ys) = ([C::ZERO; HELD], [C::ZERO; HELD]);
-    let length = lines.length();
-    lines.each(range, |offsets| {
-        let mut sum = C::ZERO;
-        for from in (0..length).step_by(HELD) {
-            let here = HELD.min(length - from);
-            lines.load(1, offsets, from, &mut grads[..here]);
-            if LOG {
-                sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
-                if length <= HELD {
+widened! {
+    fn along_backward<C: Real, const LOG: bool>(
+        lines: &Lines<'_, 3>,
+        out: &ViewMut<'_>,
+        range: std::ops::Range<usize>,
+    ) {
+        let (mut grads, mut ys) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let length = lines.length();
+        lines.each(range, |offsets| {
+            let mut sum = C::ZERO;
+            for from in (0..length).step_by(HELD) {
+                let here = HELD.min(length - from);
+                lines.load(1, offsets, from, &mut grads[..here]);
+                if LOG {
+                    sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
+                    if length <= HELD {
+                        lines.load(2, offsets, from, &mut ys[..here]);
+                    }
+                } else {
+                    lines.load(2, offsets, from, &mut ys[..here]);
+                    let mut products = [C::ZERO; 16];
+                    let (whole, rest) = grads[..here].as_chunks::<16>();
+                    let (of, rest_of) = ys[..here].as_chunks::<16>();
+                    for (g, y) in whole.iter().zip(of) {
+                        for lane in 0..16 {
+                            products[lane] = products[lane].add(g[lane].mul(y[lane]));
+                        }
+                    }
+                    let last = rest.iter().zip(rest_of).fold(C::ZERO, |sum, (g, y)| sum.add(g.mul(*y)));
+                    sum = sum.add(folded(&products, C::ZERO, |x| x, C::add)).add(last);
+                }
+            }
+            for from in (0..length).step_by(HELD) {
+                let here = HELD.min(length - from);
+                if length > HELD {
+                    lines.load(1, offsets, from, &mut grads[..here]);
                     lines.load(2, offsets, from, &mut ys[..here]);
                 }
-            } else {
-                lines.load(2, offsets, from, &mut ys[..here]);
-                let mut products = [C::ZERO; 16];
-                let (whole, rest) = grads[..here].as_chunks::<16>();
-                let (of, rest_of) = ys[..here].as_chunks::<16>();
-                for (g, y) in whole.iter().zip(of) {
-                    for lane in 0..16 {
-                        products[lane] = products[lane].add(g[lane].mul(y[lane]));
-                    }
+                for (g, y) in grads[..here].iter_mut().zip(&ys[..here]) {
+                    *g = gradient(*g, *y, sum, LOG);
                 }
-                let last = rest.iter().zip(rest_of).fold(C::ZERO, |sum, (g, y)| sum.add(g.mul(*y)));
-                sum = sum.add(folded(&products, C::ZERO, |x| x, C::add)).add(last);
+                lines.store(out, 0, offsets, from, &grads[..here]);
             }
-        }
-        for from in (0..length).step_by(HELD) {
-            let here = HELD.min(length - from);
-            if length > HELD {
-                lines.load(1, offsets, from, &mut grads[..here]);
-                lines.load(2, offsets, from, &mut ys[..here]);
-            }
-            for (g, y) in grads[..here].iter_mut().zip(&ys[..here]) {
-                *g = gradient(*g, *y, sum, LOG);
-            }
-            lines.store(out, 0, offsets, from, &grads[..here]);
-        }
-    });
+        });
+    }
 }
 
-#[inline(always)]
-fn columns_backward<C: Real>(
-    lines: &Lines<'_, 3>,
-    out: &ViewMut<'_>,
-    range: std::ops::Range<usize>,
-    logarithm: bool,
-) {
-    let (mut grads, mut ys, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
-    lines.groups(range, TILE, |offsets, width| {
-        let (grads, ys, sums) = (&mut grads[..width], &mut ys[..width], &mut sums[..width]);
-        sums.fill(C::ZERO);
-        for place in 0..lines.length() {
-            lines.load_row(1, offsets, place, grads);
-            if !logarithm {
+widened! {
+    fn columns_backward<C: Real>(
+        lines: &Lines<'_, 3>,
+        out: &ViewMut<'_>,
+        range: std::ops::Range<usize>,
+        logarithm: bool,
+    ) {
+        let (mut grads, mut ys, mut sums) = ([C::ZERO; TILE], [C::ZERO; TILE], [C::ZERO; TILE]);
+        lines.groups(range, TILE, |offsets, width| {
+            let (grads, ys, sums) = (&mut grads[..width], &mut ys[..width], &mut sums[..width]);
+            sums.fill(C::ZERO);
+            for place in 0..lines.length() {
+                lines.load_row(1, offsets, place, grads);
+                if !logarithm {
+                    lines.load_row(2, offsets, place, ys);
+                }
+                for ((sum, g), y) in sums.iter_mut().zip(grads.iter()).zip(ys.iter()) {
+                    *sum = sum.add(if logarithm { *g } else { g.mul(*y) });
+                }
+            }
+            for place in 0..lines.length() {
+                lines.load_row(1, offsets, place, grads);
                 lines.load_row(2, offsets, place, ys);
+                for ((g, y), sum) in grads.iter_mut().zip(ys.iter()).zip(sums.iter()) {
+                    *g = gradient(*g, *y, *sum, logarithm);
+                }
+                lines.store_row(out, 0, offsets, place, grads);
             }
-            for ((sum, g), y) in sums.iter_mut().zip(grads.iter()).zip(ys.iter()) {
-                *sum = sum.add(if logarithm { *g } else { g.mul(*y) });
-            }
-        }
-        for place in 0..lines.length() {
-            lines.load_row(1, offsets, place, grads);
-            lines.load_row(2, offsets, place, ys);
-            for ((g, y), sum) in grads.iter_mut().zip(ys.iter()).zip(sums.iter()) {
-                *g = gradient(*g, *y, *sum, logarithm);
-            }
-            lines.store_row(out, 0, offsets, place, grads);
-        }
-    });
+        });
+    }
 }

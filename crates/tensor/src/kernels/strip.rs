@@ -21,7 +21,8 @@ pub fn runs_here() -> bool {
 /// Runs `work` compiled for the vectors that kernels ask of a processor.
 ///
 /// There is one place that calls `work`: with a second one, for processors without such vectors, the compiler
-/// would make it a function of its own, without vectors.
+/// would make it a function of its own, without vectors. It may do that to a long one anyway: what matters is
+/// defined with `widened!`.
 ///
 /// # Panics
 /// Where kernels do not run: see [`runs_here`].
@@ -41,16 +42,38 @@ pub fn vectorised<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
+/// Defines a function that is compiled, with every closure in it, for the vectors that kernels ask of a processor.
+/// Unlike `vectorised` it leaves nothing to the compiler's choice. It panics where kernels do not run.
+macro_rules! widened {
+    ($(#[$meta:meta])* $visible:vis fn $name:ident<$C:ident: $bound:path $(, const $K:ident: $kind:ty)?>($($arg:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block) => {
+        $(#[$meta])*
+        #[allow(clippy::too_many_arguments)]
+        $visible fn $name<$C: $bound $(, const $K: $kind)?>($($arg: $type),*) $(-> $result)? {
+            #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+            fn wide<$C: $bound $(, const $K: $kind)?>($($arg: $type),*) $(-> $result)? $body
+            assert!($crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
+            // SAFETY: this processor has the three features.
+            #[allow(unused_unsafe)]
+            unsafe { wide::<$C $(, $K)?>($($arg),*) }
+        }
+    };
+}
+pub(crate) use widened;
+
 /// Loads `into.len()` elements of type `dtype` from `from` on, `stride` elements apart.
 ///
 /// # Safety
 /// They are all readable.
 #[inline(never)]
 pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
-    vectorised(|| {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    unsafe fn wide<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
         // SAFETY: as the caller vouches.
         with_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
-    })
+    }
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+    // SAFETY: this processor has the three features; for the elements the caller vouches.
+    unsafe { wide(dtype, from, stride, into) }
 }
 
 /// As [`load`], of one type.
@@ -95,10 +118,14 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
 /// They are all writable.
 #[inline(never)]
 pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
-    vectorised(|| {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    unsafe fn wide<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
         // SAFETY: as the caller vouches.
         with_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
-    })
+    }
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+    // SAFETY: this processor has the three features; for the elements the caller vouches.
+    unsafe { wide(dtype, to, stride, from) }
 }
 
 /// As [`store`], of one type.
