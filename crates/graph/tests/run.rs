@@ -448,3 +448,114 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
     assert!(run(&[wrong], &out, stream).contains("int32"));
     assert!(world.run(99, How::Stream, stream, &[x], &out).err().unwrap().text.contains("99"));
 }
+
+/// A graph that is removed while it is being run keeps its constants until the run is submitted.
+#[test]
+fn removal_inside_a_run_waits_for_the_run() {
+    for n in [4, -1] {
+        for at in 1..=4 {
+            let world = World::new();
+            let stream = world.stream();
+            let pool = Pool::new(&world);
+            world.register(stream, &pool);
+            world.add(1, two_outputs(n), &[]);
+            let session = world.session.clone();
+            pool.at(at, Box::new(move || session.remove(1).unwrap()));
+            let x = device(world.floats(&X), &[4]);
+            let made = world.run(1, How::Stream, stream, &[x], &[]).unwrap();
+            world.sync(stream).unwrap();
+            assert_eq!(world.read(made[0].address, 4), expected(&X).0, "n={n} at={at}");
+            drop(made);
+            assert_eq!(pool.live(), 0, "n={n} at={at}");
+            assert!(world.session.graph(1).is_err());
+        }
+    }
+}
+
+/// Memory that is too short for what values decide is refused and not written.
+#[test]
+fn short_memory_for_sizes_by_values_is_not_overrun() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("select");
+    let x = make.data(&[4]);
+    let zero = make.floats(&[1], &[-9.0]);
+    let mask = make.node("Greater", &[x, zero]);
+    let some = make.node("MaskedSelect", &[x, mask]);
+    world.add(1, make.outputs(&[some]), &[]);
+    let x = device(world.floats(&X), &[4]);
+    let slab = world.floats(&[7.0; 8]);
+    let mut short = device(slab, &[4]);
+    short.bytes = 8;
+    let failed =
+        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[short]).err().unwrap();
+    assert!(failed.text.contains("16 bytes"), "{}", failed.text);
+    world.sync(stream).unwrap();
+    assert_eq!(world.read(slab, 8), [7.0; 8]);
+    let made = world.run(1, How::Stream, stream, &[x], &[device(slab, &[4])]).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(made[0].dims, [4]);
+    assert_eq!(world.read(slab, 8), [-3.0, 0.5, 2.0, -1.0, 7.0, 7.0, 7.0, 7.0]);
+}
+
+/// Outputs that are the inputs' memory crosswise, and an input that goes out beside what overwrites it.
+#[test]
+fn outputs_over_inputs_are_copied_in_a_safe_order() {
+    for n in [4, -1] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("swap");
+        let (a, b) = (make.data(&[n]), make.data(&[n]));
+        world.add(1, make.outputs(&[b, a]), &[]);
+        let (a, b) =
+            (device(world.floats(&X), &[4]), device(world.floats(&[5.0, 6.0, 7.0, 8.0]), &[4]));
+        world
+            .run(1, How::Stream, stream, &[a.clone(), b.clone()], &[a.clone(), b.clone()])
+            .unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(world.read(a.address, 4), [5.0, 6.0, 7.0, 8.0], "n={n}");
+        assert_eq!(world.read(b.address, 4), X, "n={n}");
+        let mut make = Maker::new("over");
+        let x = make.data(&[n]);
+        let y = make.node("Neg", &[x]);
+        world.add(2, make.outputs(&[y, x]), &[]);
+        let z = device(world.room(16), &[4]);
+        let x = device(world.floats(&X), &[4]);
+        world
+            .run(2, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
+            .unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(world.read(z.address, 4), X, "n={n}");
+        assert_eq!(world.read(x.address, 4), X.map(|x| -x), "n={n}");
+    }
+}
+
+/// What no operator takes is refused when the graph is compiled; empty sums are empty.
+#[test]
+fn odd_shapes_end_in_texts_not_in_panics() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("scalars");
+    let (a, b) = (make.data(&[]), make.data(&[]));
+    let axis = make.constant(cairn_tensor::DType::Int32, &[], &[0; 4]);
+    let y = make.node("ConcatV2", &[a, b, axis]);
+    world.add(1, make.outputs(&[y]), &[]);
+    let failed = world.session.graph(1).unwrap().compile(Vec::new()).err().unwrap();
+    assert!(failed.text.contains("without dimensions"), "{}", failed.text);
+    for kind in ["ReduceSumD", "ReduceMeanD", "ReduceMaxD"] {
+        let mut make = Maker::new("empty");
+        let x = make.data(&[1, 0, 3]);
+        let y = make.node_with(kind, &[x], &[("axes", Attr::Ints(vec![0]))]);
+        let id = 10 + kind.len() as u32;
+        world.add(id, make.outputs(&[y]), &[]);
+        let room = world.room(32);
+        let x = device(room, &[1, 0, 3]);
+        let made = world.run(id, How::Loaded, stream, std::slice::from_ref(&x), &[]);
+        assert!(made.is_err(), "not loaded");
+        let out = device(world.room(32), &[0, 3]);
+        let made = world.run(id, How::Stream, stream, &[x], &[out]).unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(made[0].dims, [0, 3], "{kind}");
+        world.session.remove(id).unwrap();
+    }
+}

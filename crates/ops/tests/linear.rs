@@ -364,6 +364,6 @@ fn attention_in_each_form() {
         let mut ragged = args.clone();
         ragged[13] = Arg::Text("TND".to_owned());
         let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
-        assert_eq!(text, "p13 = \"TND\": BNSD, BSND, BSH and SBH are known");
+        assert!(text.contains("\"TND\": BNSD, BSND, BSH and SBH are known"), "{text}");
     }
 }

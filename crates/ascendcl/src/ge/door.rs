@@ -85,7 +85,8 @@ pub fn take(warnings: bool) -> String {
     texts.remove(&HostThread::current().number()).unwrap_or_default().join("\n")
 }
 
-fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs a body; a panic or a fork is a failure.
+pub fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     if crate::process::forked() {
         return Err(Failure::failed(crate::door::FORKED.to_string_lossy()));
     }

@@ -1,7 +1,7 @@
 //! Runs, and what they give.
 
 use super::abi::*;
-use super::door::{engine, fail, list, object, owned, plain, release, runtime, status};
+use super::door::{engine, fail, guarded, list, object, owned, plain, release, runtime, status};
 use super::value::{dtype, number};
 use cairn_graph::session::{Held, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
@@ -125,7 +125,10 @@ status! {
         let way = if is_v2 { How::HostV2 } else { How::Host };
         let work = move || {
             let done = done;
-            let made = session.run(id, way, 0, &inputs, &[]);
+            let made = guarded(|| session.run(id, way, 0, &inputs, &[]));
+            if session.runtime.shared.exiting() {
+                return;
+            }
             let (status, result) = match made {
                 Ok(made) => (0, owned(Outputs(made))),
                 Err(failure) => {

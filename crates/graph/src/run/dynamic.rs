@@ -404,7 +404,8 @@ impl Run<'_> {
             }
             let output = self.flow.made_for.get(root).copied();
             let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
-            let given = given.filter(|(address, _)| !self.is_input(*address, *bytes));
+            let given = given
+                .filter(|(address, have)| have >= bytes && !shares(self.inputs, *address, *bytes));
             match given {
                 Some((address, _)) => {
                     memory.addresses.insert(*root, address);
@@ -433,42 +434,46 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether an output's memory shares bytes with an input.
-    fn is_input(&self, address: usize, bytes: usize) -> bool {
-        self.inputs.iter().any(|given| {
-            let (start, end) = (given.address, given.address + given.layout.bytes());
-            start < address + bytes && address < end && given.host.is_none()
-        })
-    }
-
-    /// Hands the outputs over; copies those that were not made where they go.
+    /// Hands the outputs over; copies those that were not made where they go. What a copy would overwrite
+    /// before another has read it is brought to safety first.
     fn outputs(&self, trace: &Trace, memory: &mut Memory) -> Result<Vec<Made>> {
+        self.check_outputs(&trace.outputs)?;
         let mut made = Vec::new();
-        let mut copied: Vec<Lease> = Vec::new();
+        let mut copies: Vec<(usize, usize)> = Vec::new();
+        let mut apart: Vec<Lease> = Vec::new();
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
             let root = self.flow.roots[output.value];
             let layout = trace.outputs[at];
             let is_made_here = self.flow.made_for.get(&root) == Some(&at);
             let wanted = self.wanted.get(at).copied().flatten();
-            let from = self.address(root, &trace.hosted, memory)?;
+            let mut from = self.address(root, &trace.hosted, memory)?;
             if is_made_here && (wanted.is_none() || wanted.is_some_and(|(to, _)| to == from)) {
-                let lease = match wanted {
-                    None => memory.leases.remove(&root),
-                    Some(_) => None,
-                };
+                let lease = if wanted.is_none() { memory.leases.remove(&root) } else { None };
                 made.push(Made { layout, address: from, lease });
                 continue;
+            }
+            let is_overwritten = (self.wanted.iter().flatten()).any(|(to, have)| {
+                *to != from && *to < from + layout.bytes() && from < to + have
+                    || (*to == from && wanted.is_some_and(|(mine, _)| mine != from))
+            });
+            if is_overwritten {
+                let lease = self.taking.take(Class::Intermediate, None, room(layout.bytes()))?;
+                self.copy(&layout, from, lease.address())?;
+                from = lease.address();
+                apart.push(lease);
             }
             let lease = match wanted {
                 Some(_) => None,
                 None => Some(self.taking.take(Class::Output, None, room(layout.bytes()))?),
             };
             let to = lease.as_ref().map_or_else(|| wanted.map_or(0, |(to, _)| to), Lease::address);
-            self.copy(&layout, from, to)?;
+            copies.push((from, made.len()));
             made.push(Made { layout, address: to, lease });
         }
-        copied.extend(memory.leases.drain().map(|(_, lease)| lease));
-        for lease in copied {
+        for (from, at) in copies {
+            self.copy(&made[at].layout, from, made[at].address)?;
+        }
+        for lease in apart.into_iter().chain(memory.leases.drain().map(|(_, lease)| lease)) {
             lease.give()?;
         }
         Ok(made)
@@ -483,4 +488,12 @@ impl Run<'_> {
         self.taking.stream.submit(Task::copy("graph output", span(from), span(to)))?;
         Ok(())
     }
+}
+
+/// Whether memory shares bytes with an input on the device.
+pub fn shares(inputs: &[Given], address: usize, bytes: usize) -> bool {
+    inputs.iter().any(|one| {
+        let (start, end) = (one.address, one.address + one.layout.bytes());
+        one.host.is_none() && start < address + bytes && address < end
+    })
 }

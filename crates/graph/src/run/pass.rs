@@ -127,11 +127,11 @@ impl Kernel for Pass {
         let wanted = purpose == Use::Overwrite;
         let mut of_kind = self.regions.iter().filter(|(_, is_written)| *is_written == wanted);
         match of_kind.nth(place) {
-            Some((Region::Const, _)) => "its const memory",
-            Some((Region::Fixed, _)) => "its fixed feature memory",
-            Some((Region::Feature, _)) => "its feature memory",
-            Some((Region::Input(_), _)) => "an input",
-            Some((Region::Output(_), _)) => "an output",
+            Some((Region::Const, _)) => "const memory",
+            Some((Region::Fixed, _)) => "fixed feature memory",
+            Some((Region::Feature, _)) => "feature memory",
+            Some((Region::Input(_), _)) => "input",
+            Some((Region::Output(_), _)) => "output",
             None => "memory",
         }
     }
@@ -170,7 +170,7 @@ pub struct Constants(pub Arc<Program>);
 
 impl Kernel for Constants {
     fn argument(&self, _purpose: Use, _place: usize) -> &str {
-        "its const memory"
+        "const memory"
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {

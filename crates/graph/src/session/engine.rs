@@ -74,7 +74,9 @@ impl Engine {
         let id = state.next;
         state.next += 1;
         let graphs = Mutex::new(Rank::Session, BTreeMap::new());
-        state.sessions.insert(id, Arc::new(Session { id, device, runtime, options, graphs }));
+        let own_stream = Mutex::new(Rank::Session, 0);
+        let session = Session { id, device, runtime, options, graphs, own_stream };
+        state.sessions.insert(id, Arc::new(session));
         Ok(id)
     }
 
@@ -146,6 +148,8 @@ pub struct Session {
     /// Its options, over those of the engine.
     pub options: Options,
     graphs: Mutex<BTreeMap<u32, Arc<Entry>>>,
+    /// The handle of the stream for runs without one of the user; 0 before the first.
+    pub(super) own_stream: Mutex<usize>,
 }
 
 impl Session {
@@ -192,6 +196,11 @@ impl Session {
     fn end(&self) {
         let graphs = std::mem::take(&mut *self.graphs.lock());
         graphs.values().for_each(|entry| entry.unload());
+        let own = std::mem::take(&mut *self.own_stream.lock());
+        if own != 0 {
+            // Gone already if the device was reset.
+            let _ = self.runtime.destroy_stream(own, true);
+        }
     }
 
     /// Runs something with the session's device current on this thread.

@@ -8,6 +8,7 @@ use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::lock::{Condvar, Mutex, MutexGuard, Rank};
+use cairn_runtime::memory::external::ALIGNMENT;
 use cairn_runtime::memory::{Located, describe};
 use std::sync::Arc;
 
@@ -177,7 +178,13 @@ impl Entry {
         };
         let bases = busy.stage().bases;
         let loaded = Arc::new(Loaded::new(self, &compiled, how, bases)?);
-        busy.stage().loaded = Some(loaded.clone());
+        let mut stage = busy.stage();
+        if stage.removed && stage.runs == 0 {
+            drop(stage);
+            loaded.unload();
+            return self.fail(Status::NotExist, "was removed");
+        }
+        stage.loaded = Some(loaded.clone());
         Ok(loaded)
     }
 
@@ -214,12 +221,13 @@ impl Entry {
         self.stage.lock().bases
     }
 
-    /// Gives the graph's memory back, on this thread. It cannot be used afterwards.
+    /// Gives the graph's memory back, on this thread; while a run is being submitted, the thread that does so
+    /// gives it back when it is done. The graph cannot be used afterwards.
     pub fn unload(&self) {
         let loaded = {
             let mut stage = self.stage.lock();
             stage.removed = true;
-            stage.loaded.take()
+            if stage.runs == 0 { stage.loaded.take() } else { None }
         };
         self.changed.notify_all();
         if let Some(loaded) = loaded {
@@ -338,9 +346,6 @@ impl Entry {
         }
         if kind == 1 || (compiled.fixed_bytes() == 0 && memory != 0) {
             log::warn!("{} has no such fixed feature memory: what was set is not used", self.label);
-            if kind == 0 {
-                set.fixed = Some(Some(memory));
-            }
             return Ok(set);
         }
         if is_loaded {
@@ -378,7 +383,24 @@ impl Entry {
             return self.fail(Status::ParamInvalid, &text);
         }
         match self.runtime.shared.memory.locate(memory) {
-            Located::Device(device, Some(_)) if device == self.device => Ok(()),
+            Located::Device(device, Some(inside)) if device == self.device && inside.live => {
+                let left = inside.start as u64 + inside.bytes - memory as u64;
+                if left < want {
+                    let text = format!(
+                        "wants {want} bytes of {what} memory; {left} are left at {memory:#x}"
+                    );
+                    return self.fail(Status::ParamInvalid, &text);
+                }
+                match memory.is_multiple_of(ALIGNMENT) {
+                    true => Ok(()),
+                    false => {
+                        let text = format!(
+                            "is given {what} memory at {memory:#x}, which is no multiple of {ALIGNMENT}"
+                        );
+                        self.fail(Status::ParamInvalid, &text)
+                    }
+                }
+            }
             located => {
                 let text = format!(
                     "is given {what} memory that is {}, not memory of device {}",
@@ -412,6 +434,13 @@ pub struct Running<'a>(&'a Entry);
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.0.stage.lock().runs -= 1;
+        let loaded = {
+            let mut stage = self.0.stage.lock();
+            stage.runs -= 1;
+            if stage.removed && stage.runs == 0 { stage.loaded.take() } else { None }
+        };
+        if let Some(loaded) = loaded {
+            loaded.unload();
+        }
     }
 }

@@ -123,7 +123,7 @@ impl Loaded {
         Ok(Loaded {
             compiled: compiled.clone(),
             host_inputs,
-            frozen: Mutex::new(Rank::Session, frozen),
+            frozen: Mutex::new(Rank::Runs, frozen),
             ready,
             loaded_on: how.stream.index,
             runs: Mutex::new(Rank::Runs, runs),
@@ -153,11 +153,16 @@ impl Loaded {
         Ok(())
     }
 
-    /// Fails for an input that is frozen elsewhere; the first address of one without address is kept.
+    /// Keeps the address of a frozen input that has none yet: a run with it was submitted.
+    pub fn freeze(&self, at: usize, address: usize) {
+        if let Some(place) = self.frozen.lock().get_mut(&at) {
+            place.get_or_insert(address);
+        }
+    }
+
+    /// Fails for an input that is frozen elsewhere.
     pub fn check_frozen(&self, at: usize, address: usize) -> Result<()> {
-        let mut frozen = self.frozen.lock();
-        let Some(place) = frozen.get_mut(&at) else { return Ok(()) };
-        let known = *place.get_or_insert(address);
+        let Some(Some(known)) = self.frozen.lock().get(&at).copied() else { return Ok(()) };
         match known == address {
             true => Ok(()),
             false => Err(Failure::invalid(format!(

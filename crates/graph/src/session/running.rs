@@ -8,7 +8,7 @@ use super::options::Options;
 use super::tensor::{Held, Out, RunTensor};
 use crate::failure::{Failure, Result};
 use crate::ir::Desc;
-use crate::run::dynamic::{Given, Made, Run, Wanted};
+use crate::run::dynamic::{Given, Made, Run, Wanted, shares};
 use crate::run::memory::{Class, Taking, room};
 use crate::run::pass::Ranges;
 use cairn_exec::Upload;
@@ -84,9 +84,15 @@ impl Session {
         entry.load(&Loading { stream: &stream, external, options }, anew)
     }
 
-    /// The default stream of the device: for what has no stream of the user.
+    /// A stream of the session's own: for what has no stream of the user.
     fn own_stream(&self) -> Result<Arc<Stream>> {
-        self.on_device(|| Ok(self.runtime.current_context()?.default_stream.clone()))
+        let known = *self.own_stream.lock();
+        if let Ok(stream) = self.runtime.handles.get::<Stream>(known) {
+            return Ok(stream);
+        }
+        let handle = self.on_device(|| Ok(self.runtime.create_stream(0, 0)?))?;
+        *self.own_stream.lock() = handle;
+        Ok(self.runtime.handles.get::<Stream>(handle)?)
     }
 
     /// Runs a graph.
@@ -145,8 +151,7 @@ impl Session {
 }
 
 fn size(dtype: DType, dims: &[i64]) -> usize {
-    let count: usize = dims.iter().map(|dim| *dim as usize).product();
-    count * dtype.size_in_bytes().unwrap_or(0)
+    Desc::new(dtype, dims).layout().map_or(0, |layout| layout.bytes())
 }
 
 /// One run.
@@ -212,8 +217,8 @@ impl Call<'_> {
         let supply = self.external.clone().unwrap_or_else(built_in);
         let taking = Taking { supply: &supply, stream: self.stream, graph: self.entry.id };
         let wanted = self.wanted(compiled, &given, outputs)?;
-        match &compiled.kind {
-            Kind::Static { .. } => self.run_static(loaded, &taking, &given, &wanted),
+        let made = match &compiled.kind {
+            Kind::Static { .. } => self.run_static(loaded, &taking, &given, &wanted)?,
             Kind::Dynamic { flow, plans } => {
                 let mut runs = loaded.runs();
                 loaded.order(&mut runs, self.stream, false)?;
@@ -228,9 +233,17 @@ impl Call<'_> {
                     inputs: &given,
                     wanted: &wanted,
                 };
-                Ok(run.run(plans)?.into_iter().map(out).collect())
+                let exact = |made: Made| {
+                    let bytes = made.layout.bytes();
+                    Out { bytes, ..out(made) }
+                };
+                run.run(plans)?.into_iter().map(exact).collect()
             }
+        };
+        for (at, one) in given.iter().enumerate().filter(|(_, one)| one.host.is_none()) {
+            loaded.freeze(at, one.address);
         }
+        Ok(made)
     }
 
     /// Checks an input against what the graph wants.
@@ -454,13 +467,6 @@ impl Call<'_> {
         loaded.runs().last_feature = Some((maker, lease.address()));
         Ok(Some(lease))
     }
-}
-
-fn shares(given: &[Given], address: usize, bytes: usize) -> bool {
-    given.iter().any(|one| {
-        let (start, end) = (one.address, one.address + one.layout.bytes());
-        one.host.is_none() && start < address + bytes && address < end
-    })
 }
 
 fn out(made: Made) -> Out {

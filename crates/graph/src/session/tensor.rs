@@ -41,6 +41,7 @@ impl Held {
     pub fn address(&self) -> usize {
         match self {
             Held::Device(lease) => lease.address(),
+            Held::Host(bytes) if bytes.is_empty() => 0,
             Held::Host(bytes) => bytes.as_ptr() as usize,
         }
     }

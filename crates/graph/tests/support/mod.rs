@@ -209,7 +209,12 @@ struct Counts {
     fails_at: AtomicUsize,
     live: Mutex<BTreeMap<usize, usize>>,
     classes: Mutex<BTreeMap<Class, usize>>,
+    /// Called inside the n-th allocation.
+    inside: Mutex<Option<(usize, Hook)>>,
 }
+
+/// Something to do inside an allocation.
+pub type Hook = Box<dyn Fn() + Send + Sync>;
 
 impl Pool {
     pub fn new(world: &World) -> Pool {
@@ -221,6 +226,7 @@ impl Pool {
             fails_at: AtomicUsize::new(0),
             live: Mutex::default(),
             classes: Mutex::default(),
+            inside: Mutex::default(),
         }))
     }
 
@@ -249,6 +255,11 @@ impl Pool {
         self.0.classes.lock().unwrap().get(&class).copied().unwrap_or(0)
     }
 
+    /// Does something inside the n-th allocation.
+    pub fn at(&self, n: usize, hook: Hook) {
+        *self.0.inside.lock().unwrap() = Some((n, hook));
+    }
+
     /// Lets the n-th allocation from now on fail; 0 lets all succeed.
     pub fn fail_at(&self, n: usize) {
         let now = self.mallocs() + self.advises();
@@ -259,6 +270,10 @@ impl Pool {
         let class = reason().expect("a reason for every block").class;
         *self.0.classes.lock().unwrap().entry(class).or_default() += 1;
         let at = self.mallocs() + self.advises();
+        let hook = self.0.inside.lock().unwrap().take_if(|(n, _)| *n == at);
+        if let Some((_, hook)) = hook {
+            hook();
+        }
         if at == self.0.fails_at.load(Ordering::Relaxed) {
             return 0;
         }

@@ -81,6 +81,9 @@ fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
     let Some(first) = all.iter().find(|one| one.dims() != [0]).or(all.first()) else {
         return Err(Error::invalid("nothing to put together"));
     };
+    if first.rank() == 0 {
+        return Err(Error::invalid("tensors without dimensions cannot be put together: stack them"));
+    }
     let dim = call.wrap(1, dim, first.rank())?;
     let mut dims = Dims::new(first.dims());
     let mut dtype = first.dtype;
@@ -176,6 +179,10 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
 
 fn parted_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
+    if a.rank() == 0 {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} has no dimensions and cannot be split")));
+    }
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
     let mut sizes = call.ints(1)?;
     let known: i64 = sizes.iter().filter(|size| **size >= 0).sum();

@@ -273,7 +273,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
         let behind = over.inner_strides() == [width as isize];
         let narrow = columns && !F::PLACED && F::In::DTYPE == DType::Float;
-        let narrow = narrow && width <= STRIP / 4 && lies_flat && behind;
+        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && behind;
         Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 
@@ -285,6 +285,9 @@ impl<'v, F: Fold> Machine<'v, F> {
         store: &(dyn Fn([isize; 3], F::Acc) + Sync),
     ) {
         let (results, reduced) = (self.kept.count(), self.over.count());
+        if results == 0 {
+            return;
+        }
         if let (2.., Some(partial)) = (parts, partial) {
             let room = Room::<F::Acc>::over(&partial, parts * results);
             team.run(parts, &|part| {
