@@ -1,0 +1,252 @@
+//! What Python passes, as C takes it. Whatever does not fit is a TypeError; pyo3 puts the name of the parameter
+//! before the text.
+
+use pyo3::{
+    Borrowed,
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyFloat, PyInt, PyList, PyString, PyTuple},
+};
+use std::{
+    ffi::{CStr, CString, c_char},
+    fmt::Display,
+};
+
+/// A number of C that Python's ints are checked against.
+pub(crate) trait Whole: Copy + TryFrom<i128> {
+    /// The smallest and the largest.
+    const RANGE: (i128, i128);
+}
+
+macro_rules! whole {
+    ($($kind:ty)*) => {
+        $(impl Whole for $kind {
+            const RANGE: (i128, i128) = (<$kind>::MIN as i128, <$kind>::MAX as i128);
+        })*
+    };
+}
+whole!(u8 u16 u32 u64 usize i32 i64);
+
+fn wrong(what: impl Display) -> PyErr {
+    PyTypeError::new_err(what.to_string())
+}
+
+/// Reads an int; `what` names it in the text of the error.
+fn whole<T: Whole>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+    if !value.is_instance_of::<PyInt>() {
+        return Err(wrong(format!("{what} must be an int, not {}", value.get_type().name()?)));
+    }
+    let (low, high) = T::RANGE;
+    let number =
+        value.extract::<u64>().map(i128::from).or_else(|_| value.extract::<i64>().map(i128::from));
+    let fitting = number.ok().and_then(|number| T::try_from(number).ok());
+    fitting.ok_or_else(|| wrong(format!("{what} must be an int from {low} to {high}, not {value}")))
+}
+
+/// An int.
+pub(crate) struct Number<T>(pub T);
+
+impl<'py, T: Whole> FromPyObject<'_, 'py> for Number<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        whole(&value, "it").map(Number)
+    }
+}
+
+/// A float; an int is taken for one.
+pub(crate) struct Real(pub f32);
+
+impl<'py> FromPyObject<'_, 'py> for Real {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        real(&value, "it").map(Real)
+    }
+}
+
+fn real(value: &Bound<'_, PyAny>, what: &str) -> PyResult<f32> {
+    match value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>() {
+        true => Ok(value.extract::<f64>()? as f32),
+        false => Err(wrong(format!("{what} must be a float, not {}", value.get_type().name()?))),
+    }
+}
+
+/// A str without a NUL.
+pub(crate) struct Text(pub CString);
+
+impl<'py> FromPyObject<'_, 'py> for Text {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        string(&value, "it").map(Text)
+    }
+}
+
+fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
+    let Ok(text) = value.cast::<PyString>() else {
+        return Err(wrong(format!("{what} must be a str, not {}", value.get_type().name()?)));
+    };
+    CString::new(text.to_cow()?.as_bytes())
+        .map_err(|_| wrong(format!("{what} must not hold a NUL")))
+}
+
+/// Reads every item of a list or tuple; C counts them in an int.
+fn items<T>(
+    value: &Bound<'_, PyAny>,
+    read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>,
+) -> PyResult<Vec<T>> {
+    if !value.is_instance_of::<PyList>() && !value.is_instance_of::<PyTuple>() {
+        return Err(wrong(format!("it must be a list, not {}", value.get_type().name()?)));
+    }
+    if value.len()? > i32::MAX as usize {
+        return Err(wrong(format!("it must have at most {} items", i32::MAX)));
+    }
+    let read_one =
+        |(index, item): (usize, PyResult<Bound<'_, PyAny>>)| read(&item?, &format!("item {index}"));
+    value.try_iter()?.enumerate().map(read_one).collect()
+}
+
+/// A list of ints.
+pub(crate) struct Numbers<T>(pub Vec<T>);
+
+impl<T> Numbers<T> {
+    /// How many, as C counts.
+    pub fn count(&self) -> i32 {
+        self.0.len() as i32
+    }
+
+    /// Fails unless `other` is as long.
+    pub fn matches<U>(&self, name: &str, other: &Numbers<U>, other_name: &str) -> PyResult<()> {
+        match self.0.len() == other.0.len() {
+            true => Ok(()),
+            false => Err(PyValueError::new_err(format!(
+                "{name} has {} items and {other_name} has {}: they must be as many",
+                self.0.len(),
+                other.0.len()
+            ))),
+        }
+    }
+}
+
+impl<'py, T: Whole> FromPyObject<'_, 'py> for Numbers<T> {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        items(&value, whole).map(Numbers)
+    }
+}
+
+/// A list of floats.
+pub(crate) struct Reals(pub Vec<f32>);
+
+impl Reals {
+    /// How many, as C counts.
+    pub fn count(&self) -> i32 {
+        self.0.len() as i32
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Reals {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        items(&value, real).map(Reals)
+    }
+}
+
+/// A list of pairs: the least and the greatest of something.
+pub(crate) struct Pairs(pub Vec<[i64; 2]>);
+
+impl<'py> FromPyObject<'_, 'py> for Pairs {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let pair = |item: &Bound<'_, PyAny>, what: &str| {
+            let numbers: Vec<i64> = items(item, whole)?;
+            numbers.try_into().map_err(|_| wrong(format!("{what} must be a list of two ints")))
+        };
+        items(&value, pair).map(Pairs)
+    }
+}
+
+/// A list of lists of ints.
+pub(crate) struct Lists {
+    _rows: Vec<Vec<i64>>,
+    /// How many ints each list has.
+    pub counts: Vec<i32>,
+    /// Where each list begins.
+    pub places: Vec<*const i64>,
+}
+
+impl Lists {
+    /// How many lists, as C counts.
+    pub fn count(&self) -> i32 {
+        self.counts.len() as i32
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Lists {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let rows: Vec<Vec<i64>> = items(&value, |item, _| items(item, whole))?;
+        let counts = rows.iter().map(|row| row.len() as i32).collect();
+        let places = rows.iter().map(|row| row.as_ptr()).collect();
+        Ok(Lists { _rows: rows, counts, places })
+    }
+}
+
+/// A list of strs.
+pub(crate) struct Texts {
+    _texts: Vec<CString>,
+    /// Where each begins.
+    pub places: Vec<*const c_char>,
+}
+
+impl Texts {
+    /// How many, as C counts.
+    pub fn count(&self) -> i32 {
+        self.places.len() as i32
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Texts {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let texts = items(&value, string)?;
+        let places = texts.iter().map(|text| text.as_ptr()).collect();
+        Ok(Texts { _texts: texts, places })
+    }
+}
+
+/// Something that can be called.
+pub(crate) struct Callable(pub Py<PyAny>);
+
+impl<'py> FromPyObject<'_, 'py> for Callable {
+    type Error = PyErr;
+
+    fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        match value.is_callable() {
+            true => Ok(Callable(value.to_owned().unbind())),
+            false => {
+                Err(wrong(format!("it must be callable, and {} is not", value.get_type().name()?)))
+            }
+        }
+    }
+}
+
+/// What a callback returned, as a pointer of C: an int, or 0 for None.
+pub(crate) fn pointer(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
+    match value.is_none() {
+        true => Ok(0),
+        false => whole(value, what),
+    }
+}
+
+/// A text of C that stays until the library's next call, or none for null.
+pub(crate) fn text(text: *const c_char) -> Option<String> {
+    // SAFETY: the library gives null or a text with a NUL at its end.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}

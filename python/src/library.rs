@@ -1,0 +1,91 @@
+//! libascendcl.so, opened once at import and never closed.
+
+use crate::wrappers::Twins;
+use pyo3::{exceptions::PyImportError, prelude::*};
+use std::{
+    ffi::{CStr, CString, OsStr, c_void},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+/// Where it lies from the folder of this module, in a toolkit.
+const BESIDE: &str = "../../lib64/libascendcl.so";
+
+static TWINS: OnceLock<Twins> = OnceLock::new();
+
+/// The C functions. They are there once the module is imported.
+pub(crate) fn twins() -> &'static Twins {
+    TWINS.get().expect("the module opens the library before anything can be called")
+}
+
+/// Opens the library of the toolkit that this module lies in, else the one that the loader finds.
+pub(crate) fn open() -> PyResult<()> {
+    if TWINS.get().is_some() {
+        return Ok(());
+    }
+    let beside = folder().map(|folder| folder.join(BESIDE)).filter(|path| path.exists());
+    let path = beside.unwrap_or_else(|| "libascendcl.so".into());
+    let _ = TWINS.set(Twins::load(&Library::open(path)?)?);
+    Ok(())
+}
+
+/// An open library.
+pub(crate) struct Library {
+    handle: *mut c_void,
+    path: PathBuf,
+}
+
+impl Library {
+    fn open(path: PathBuf) -> PyResult<Library> {
+        let name = CString::new(path.as_os_str().as_bytes())?;
+        // SAFETY: the name ends with a NUL; the library's initialisers are ours.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+        match handle.is_null() {
+            false => Ok(Library { handle, path }),
+            true => Err(PyImportError::new_err(format!(
+                "acl cannot open {}: {}; source set_env.sh of the toolkit",
+                path.display(),
+                reason()
+            ))),
+        }
+    }
+
+    /// The address of a function.
+    pub fn find(&self, name: &CStr) -> PyResult<usize> {
+        // SAFETY: the handle is open, the name ends with a NUL.
+        let found = unsafe { libc::dlsym(self.handle, name.as_ptr()) };
+        match found.is_null() {
+            false => Ok(found as usize),
+            true => Err(PyImportError::new_err(format!(
+                "{} has no {}: take the module acl and the library from one toolkit",
+                self.path.display(),
+                name.to_string_lossy()
+            ))),
+        }
+    }
+}
+
+fn reason() -> String {
+    // SAFETY: the text is valid until this thread's next call to dl functions, and copied here.
+    unsafe {
+        let text = libc::dlerror();
+        match text.is_null() {
+            true => "no reason given".into(),
+            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// The folder that this module was loaded from.
+fn folder() -> Option<PathBuf> {
+    // SAFETY: all zeros is a valid Dl_info, and the address is one of this library.
+    let path = unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        if libc::dladdr(folder as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
+            return None;
+        }
+        Path::new(OsStr::from_bytes(CStr::from_ptr(info.dli_fname).to_bytes())).to_path_buf()
+    };
+    Some(path.canonicalize().ok()?.parent()?.to_path_buf())
+}

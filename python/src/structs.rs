@@ -1,0 +1,333 @@
+//! Functions whose structs are dicts in Python. After an error the dict is empty.
+
+use crate::{
+    arguments::{Number, Numbers, Text, text},
+    interpreter::waiting,
+    twin,
+};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+    types::{PyDict, PyList},
+};
+use std::ffi::{CString, c_char};
+
+/// Room for the text of a version.
+const VERSION: usize = 128;
+
+/// Calls aclsysGetCANNVersion.
+#[pyfunction(name = "get_cann_version")]
+pub(crate) fn acl_get_cann_version(
+    py: Python<'_>,
+    name: Number<i32>,
+) -> PyResult<(Bound<'_, PyDict>, i32)> {
+    #[repr(C)]
+    struct Version {
+        version: [c_char; VERSION],
+        parts: [[c_char; 64]; 4],
+        reserved: [c_char; VERSION],
+    }
+    let mut found = Version { version: [0; VERSION], parts: [[0; 64]; 4], reserved: [0; VERSION] };
+    // SAFETY: the place has the layout of the header's struct.
+    let ret =
+        unsafe { twin!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found) };
+    let dict = PyDict::new(py);
+    if ret == 0 {
+        dict.set_item("version", text(found.version.as_ptr()))?;
+        let names = ["major_version", "minor_version", "release_version", "patch_version"];
+        for (name, part) in names.iter().zip(&found.parts) {
+            dict.set_item(name, text(part.as_ptr()))?;
+        }
+        dict.set_item("reserved", text(found.reserved.as_ptr()))?;
+    }
+    Ok((dict, ret))
+}
+
+/// Calls aclsysGetVersionStr.
+#[pyfunction(name = "get_version_str")]
+pub(crate) fn acl_get_version_str(pkg_name: Text) -> (Option<String>, i32) {
+    let mut found = [0 as c_char; 2 * VERSION];
+    let ask = twin!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
+    // SAFETY: the name ends with a NUL; the place is larger than any version.
+    let ret = unsafe { ask(pkg_name.0.as_ptr(), found.as_mut_ptr()) };
+    (text(found.as_ptr()), ret)
+}
+
+/// Calls aclGetCannAttributeList.
+#[pyfunction(name = "get_cann_attribute_list")]
+pub(crate) fn acl_get_cann_attribute_list() -> (Vec<i32>, usize, i32) {
+    let (mut list, mut count) = (std::ptr::null::<i32>(), 0);
+    let ask = twin!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
+    // SAFETY: the places are there for the call.
+    let ret = unsafe { ask(&mut list, &mut count) };
+    if ret != 0 || list.is_null() {
+        return (Vec::new(), 0, ret);
+    }
+    // SAFETY: the library told where the list is and how long; it stays for good.
+    (unsafe { std::slice::from_raw_parts(list, count) }.to_vec(), count, ret)
+}
+
+/// Writes a line to the log of the runtime, with the place of the caller.
+#[pyfunction(name = "app_log")]
+pub(crate) fn acl_app_log(py: Python<'_>, level: Number<i32>, msg: Text) -> PyResult<()> {
+    type Log = unsafe extern "C" fn(i32, *const c_char, *const c_char, u32, *const c_char, ...);
+    let frame = py.import("sys")?.call_method0("_getframe")?;
+    let code = frame.getattr("f_code")?;
+    let word = |name: &str| -> PyResult<CString> {
+        Ok(CString::new(code.getattr(name)?.extract::<String>()?)?)
+    };
+    let (function, file) = (word("co_name")?, word("co_filename")?);
+    let line = frame.getattr("f_lineno")?.extract::<Option<u32>>()?.unwrap_or(0);
+    // SAFETY: the library exports this name with this signature.
+    let log = unsafe { std::mem::transmute::<usize, Log>(crate::library::twins().aclAppLog) };
+    // SAFETY: every text ends with a NUL, and the format takes one text.
+    unsafe { log(level.0, function.as_ptr(), file.as_ptr(), line, c"%s".as_ptr(), msg.0.as_ptr()) };
+    Ok(())
+}
+
+/// Calls aclGetTensorDescDimRange.
+#[pyfunction(name = "get_tensor_desc_dim_range")]
+pub(crate) fn acl_get_tensor_desc_dim_range(
+    desc: Number<usize>,
+    index: Number<usize>,
+    dim_range_num: Number<usize>,
+) -> PyResult<(Vec<i64>, i32)> {
+    if dim_range_num.0 > 4096 {
+        return Err(PyValueError::new_err(format!(
+            "dim_range_num is {}: at most 4096",
+            dim_range_num.0
+        )));
+    }
+    let mut range = vec![0; dim_range_num.0];
+    let ask = twin!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
+    // SAFETY: the place has room for as many as the library is told.
+    let ret = unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) };
+    Ok((if ret == 0 { range } else { Vec::new() }, ret))
+}
+
+/// The name and width in bytes of what an attribute of a stream is.
+fn attribute(attr: i32) -> Option<(&'static str, usize)> {
+    match attr {
+        1 => Some(("failureMode", 8)),
+        2 => Some(("overflowSwitch", 4)),
+        3 => Some(("userCustomTag", 4)),
+        4 => Some(("cacheOpInfoSwitch", 4)),
+        5 => Some(("streamPriority", 4)),
+        _ => None,
+    }
+}
+
+/// Calls aclrtSetStreamAttribute.
+#[pyfunction(name = "set_stream_attribute")]
+pub(crate) fn rt_set_stream_attribute(
+    stream: Number<usize>,
+    attr: Number<i32>,
+    value: Bound<'_, PyDict>,
+) -> PyResult<i32> {
+    let mut given = [0u64; 2];
+    if let Some((name, width)) = attribute(attr.0) {
+        let most = if width == 8 { u64::MAX } else { u64::from(u32::MAX) };
+        let item = field(&value, "value", name)?;
+        given[0] = item
+            .extract::<Number<u64>>()
+            .ok()
+            .map(|number| number.0)
+            .filter(|number| *number <= most)
+            .ok_or_else(|| {
+                PyTypeError::new_err(format!(
+                    "argument 'value': '{name}' must be an int from 0 to {most}, not {item}"
+                ))
+            })?;
+    }
+    let set = twin!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
+    // SAFETY: the place has the size and alignment of the header's union.
+    Ok(unsafe { set(stream.0, attr.0, &given) })
+}
+
+/// Calls aclrtGetStreamAttribute.
+#[pyfunction(name = "get_stream_attribute")]
+pub(crate) fn rt_get_stream_attribute(
+    py: Python<'_>,
+    stream: Number<usize>,
+    attr: Number<i32>,
+) -> PyResult<(Bound<'_, PyDict>, i32)> {
+    let mut found = [0u64; 2];
+    let get = twin!(aclrtGetStreamAttribute: fn(usize, i32, *mut [u64; 2]) -> i32);
+    // SAFETY: the place has the size and alignment of the header's union.
+    let ret = unsafe { get(stream.0, attr.0, &mut found) };
+    let dict = PyDict::new(py);
+    if let Some((name, width)) = attribute(attr.0).filter(|_| ret == 0) {
+        let bytes = found[0].to_ne_bytes();
+        let value = match width {
+            8 => found[0],
+            _ => u64::from(u32::from_ne_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])),
+        };
+        dict.set_item(name, value)?;
+    }
+    Ok((dict, ret))
+}
+
+fn field<'py>(
+    dict: &Bound<'py, PyDict>,
+    argument: &str,
+    name: &str,
+) -> PyResult<Bound<'py, PyAny>> {
+    let missing =
+        || PyTypeError::new_err(format!("argument '{argument}': the dict needs '{name}'"));
+    dict.get_item(name)?.ok_or_else(missing)
+}
+
+/// An attribute of a configured allocation, as the header lays it out.
+#[repr(C)]
+struct MallocAttribute {
+    attr: i32,
+    value: [u32; 2],
+}
+
+/// A configuration, as the header lays it out.
+#[repr(C)]
+struct MallocConfig {
+    attrs: *const MallocAttribute,
+    count: usize,
+}
+
+/// Reads `{'numAttrs': n, 'attrs': [{'attr': kind, 'value': {'moduleId' or 'deviceId' or 'vaFlag' or 'rsv': int}}]}`.
+fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
+    if cfg.is_empty() {
+        return Ok(Vec::new());
+    }
+    let wrong = |what: String| PyTypeError::new_err(format!("argument 'cfg': {what}"));
+    let list = field(cfg, "cfg", "attrs")?;
+    let list = list.cast::<PyList>().map_err(|_| wrong("'attrs' must be a list".into()))?;
+    let count = field(cfg, "cfg", "numAttrs")?.extract::<Number<usize>>()?.0;
+    if count != list.len() {
+        return Err(wrong(format!("'numAttrs' is {count} and 'attrs' has {} items", list.len())));
+    }
+    list.iter()
+        .map(|item| {
+            let item =
+                item.cast::<PyDict>().map_err(|_| wrong("'attrs' must hold dicts".into()))?;
+            let attr = field(item, "cfg", "attr")?.extract::<Number<i32>>()?.0;
+            let value = field(item, "cfg", "value")?;
+            let value =
+                value.cast::<PyDict>().map_err(|_| wrong("'value' must be a dict".into()))?;
+            let mut number = 0;
+            for name in ["moduleId", "deviceId", "vaFlag", "rsv"] {
+                if let Some(given) = value.get_item(name)? {
+                    number = given.extract::<Number<u32>>()?.0;
+                }
+            }
+            Ok(MallocAttribute { attr, value: [number, 0] })
+        })
+        .collect()
+}
+
+/// Calls aclrtMallocWithCfg; an empty dict is no configuration.
+#[pyfunction(name = "malloc_with_cfg")]
+pub(crate) fn rt_malloc_with_cfg(
+    py: Python<'_>,
+    size: Number<usize>,
+    policy: Number<i32>,
+    cfg: Bound<'_, PyDict>,
+) -> PyResult<(usize, i32)> {
+    let attributes = attributes(&cfg)?;
+    let mut found = 0;
+    let malloc = twin!(aclrtMallocWithCfg: fn(*mut usize, usize, i32, *const MallocConfig) -> i32);
+    let ret = waiting(py, || {
+        let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
+        let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
+        // SAFETY: the places are there for the call and laid out as in the header.
+        unsafe { malloc(&mut found, size.0, policy.0, config) }
+    });
+    Ok((found, ret))
+}
+
+/// Calls aclrtMallocHostWithCfg; an empty dict is no configuration.
+#[pyfunction(name = "malloc_host_with_cfg")]
+pub(crate) fn rt_malloc_host_with_cfg(
+    py: Python<'_>,
+    size: Number<u64>,
+    cfg: Bound<'_, PyDict>,
+) -> PyResult<(usize, i32)> {
+    let attributes = attributes(&cfg)?;
+    let mut found = 0;
+    let malloc = twin!(aclrtMallocHostWithCfg: fn(*mut usize, u64, *const MallocConfig) -> i32);
+    let ret = waiting(py, || {
+        let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
+        let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
+        // SAFETY: the places are there for the call and laid out as in the header.
+        unsafe { malloc(&mut found, size.0, config) }
+    });
+    Ok((found, ret))
+}
+
+/// Calls aclrtPointerGetAttributes.
+#[pyfunction(name = "pointer_get_attributes")]
+pub(crate) fn rt_pointer_get_attributes(
+    py: Python<'_>,
+    ptr: Number<usize>,
+) -> PyResult<(Bound<'_, PyDict>, i32)> {
+    #[repr(C)]
+    #[derive(Default)]
+    struct Attributes {
+        id: u32,
+        kind: i32,
+        page_size: u32,
+        rsv: [u32; 4],
+    }
+    let mut found = Attributes::default();
+    // SAFETY: the place has the layout of the header's struct.
+    let ret = unsafe {
+        twin!(aclrtPointerGetAttributes: fn(usize, *mut Attributes) -> i32)(ptr.0, &mut found)
+    };
+    let dict = PyDict::new(py);
+    if ret == 0 {
+        let location = PyDict::new(py);
+        location.set_item("id", found.id)?;
+        location.set_item("type", found.kind)?;
+        dict.set_item("location", location)?;
+        dict.set_item("page_size", found.page_size)?;
+        dict.set_item("rsv", found.rsv.to_vec())?;
+    }
+    Ok((dict, ret))
+}
+
+/// Calls aclrtGetPrimaryCtxState. C reserves the flags and takes no place for them: they are 0.
+#[pyfunction(name = "get_primary_ctx_state")]
+pub(crate) fn rt_get_primary_ctx_state(device_id: Number<i32>) -> (i32, u32, i32) {
+    let mut active = 0;
+    let ask = twin!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
+    // SAFETY: the place is there for the call.
+    let ret = unsafe { ask(device_id.0, std::ptr::null_mut(), &mut active) };
+    (active, 0, ret)
+}
+
+/// Calls aclopInferShape.
+#[pyfunction(name = "infer_shape")]
+pub(crate) fn op_infer_shape(
+    py: Python<'_>,
+    op_type: Text,
+    in_desc: Numbers<usize>,
+    in_buf: Numbers<usize>,
+    num_out: Number<i32>,
+    out_desc: Numbers<usize>,
+    attr: Number<usize>,
+) -> PyResult<i32> {
+    in_buf.matches("in_buf", &in_desc, "in_desc")?;
+    if num_out.0 < 0 || num_out.0 as usize > out_desc.0.len() {
+        return Err(PyValueError::new_err(format!(
+            "num_out is {} and out_desc has {} items",
+            num_out.0,
+            out_desc.0.len()
+        )));
+    }
+    let infer = twin!(aclopInferShape: fn(*const c_char, i32, *const usize, *const usize, i32, *const usize, usize) -> i32);
+    Ok(waiting(py, || {
+        let (inputs, buffers, outputs) =
+            (in_desc.0.as_ptr(), in_buf.0.as_ptr(), out_desc.0.as_ptr());
+        // SAFETY: the lists are as long as the library is told; it checks the handles in them.
+        unsafe {
+            infer(op_type.0.as_ptr(), in_desc.count(), inputs, buffers, num_out.0, outputs, attr.0)
+        }
+    }))
+}

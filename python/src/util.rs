@@ -1,0 +1,201 @@
+//! `acl.util`: memory of Python as addresses and back, and threads.
+
+use crate::{
+    arguments::{Callable, Number},
+    interpreter::{inside, waiting},
+};
+use pyo3::{
+    exceptions::{PyDeprecationWarning, PyTypeError, PyValueError},
+    ffi::c_str,
+    prelude::*,
+    types::{PyBytes, PyList, PyTuple},
+};
+use std::{
+    collections::HashSet,
+    ffi::{CStr, c_void},
+    ptr::null_mut,
+    sync::{Mutex, PoisonError},
+};
+
+/// What a wrong thread gets.
+const INVALID_PARAM: i32 = 100000;
+
+/// The address of the bytes, good while the caller keeps them.
+#[pyfunction(name = "bytes_to_ptr")]
+pub(crate) fn util_bytes_to_ptr(data: Bound<'_, PyBytes>) -> usize {
+    data.as_bytes().as_ptr() as usize
+}
+
+/// A copy of memory that the process can read.
+#[pyfunction(name = "ptr_to_bytes")]
+pub(crate) fn util_ptr_to_bytes(
+    py: Python<'_>,
+    ptr: Number<usize>,
+    size: Number<usize>,
+) -> PyResult<Bound<'_, PyBytes>> {
+    readable(ptr.0, size.0)?;
+    PyBytes::new_with(py, size.0, |room| {
+        if !room.is_empty() {
+            // SAFETY: the caller vouches for the memory, as pyACL asks.
+            unsafe {
+                std::ptr::copy_nonoverlapping(ptr.0 as *const u8, room.as_mut_ptr(), room.len())
+            };
+        }
+        Ok(())
+    })
+}
+
+fn readable(ptr: usize, size: usize) -> PyResult<()> {
+    let fits = isize::try_from(size).is_ok() && ptr.checked_add(size).is_some();
+    match size == 0 || (ptr != 0 && fits) {
+        true => Ok(()),
+        false => Err(PyValueError::new_err(format!(
+            "there are no {size} bytes at {ptr:#x}: pass an address and a size of memory"
+        ))),
+    }
+}
+
+fn deprecated(py: Python<'_>, text: &CStr) -> PyResult<()> {
+    PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), text, 1)
+}
+
+fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
+    let wrong = |_| PyTypeError::new_err("argument 'array': it must be a numpy array");
+    let interface = array.getattr("__array_interface__").map_err(wrong)?;
+    interface.get_item("data")?.get_item(0)?.extract()
+}
+
+/// The address of an array that lies in one piece.
+#[pyfunction(name = "numpy_to_ptr")]
+pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyResult<usize> {
+    deprecated(
+        py,
+        c_str!(
+            "acl.util.numpy_to_ptr is deprecated: use acl.util.bytes_to_ptr with array.tobytes()"
+        ),
+    )?;
+    let address = address(&array)?;
+    match array.getattr("flags")?.get_item("C_CONTIGUOUS")?.extract()? {
+        true => Ok(address),
+        false => Err(PyValueError::new_err(
+            "argument 'array': it does not lie in one piece: use numpy_contiguous_to_ptr",
+        )),
+    }
+}
+
+/// The address of the array, or of a copy that lies in one piece, and what lies there.
+#[pyfunction(name = "numpy_contiguous_to_ptr")]
+pub(crate) fn util_numpy_contiguous_to_ptr<'py>(
+    py: Python<'py>,
+    array: Bound<'py, PyAny>,
+) -> PyResult<(usize, Bound<'py, PyAny>)> {
+    deprecated(
+        py,
+        c_str!(
+            "acl.util.numpy_contiguous_to_ptr is deprecated: use acl.util.bytes_to_ptr with array.tobytes()"
+        ),
+    )?;
+    address(&array)?;
+    let whole = py.import("numpy")?.call_method1("ascontiguousarray", (array,))?;
+    Ok((address(&whole)?, whole))
+}
+
+/// An array over memory, without a copy: good while the memory is there.
+#[pyfunction(name = "ptr_to_numpy")]
+pub(crate) fn util_ptr_to_numpy<'py>(
+    py: Python<'py>,
+    ptr: Number<usize>,
+    shape: Bound<'py, PyTuple>,
+    npy_type: Number<i32>,
+) -> PyResult<Bound<'py, PyAny>> {
+    deprecated(
+        py,
+        c_str!(
+            "acl.util.ptr_to_numpy is deprecated: use numpy.frombuffer with acl.util.ptr_to_bytes"
+        ),
+    )?;
+    let numpy = py.import("numpy")?;
+    let codes: String = numpy.getattr("typecodes")?.get_item("All")?.extract()?;
+    let mut dtype = None;
+    for code in codes.chars() {
+        let known = numpy.getattr("dtype")?.call1((code.to_string(),))?;
+        if known.getattr("num")?.extract::<i32>()? == npy_type.0
+            && known.getattr("itemsize")?.extract::<usize>()? > 0
+        {
+            dtype = Some(known);
+            break;
+        }
+    }
+    let dtype = dtype
+        .ok_or_else(|| PyValueError::new_err(format!("numpy has no type number {}", npy_type.0)))?;
+    let mut size: usize = dtype.getattr("itemsize")?.extract()?;
+    for extent in shape.iter() {
+        let extent = extent.extract::<Number<usize>>()?.0;
+        size = size.saturating_mul(extent);
+    }
+    readable(ptr.0, size)?;
+    let ctypes = py.import("ctypes")?;
+    let bytes = ctypes.getattr("c_char")?.mul(size)?;
+    let memory = match size {
+        0 => bytes.call0()?,
+        _ => bytes.call_method1("from_address", (ptr.0,))?,
+    };
+    numpy.call_method1("frombuffer", (memory, dtype))?.call_method1("reshape", (shape,))
+}
+
+/// What a new thread runs.
+struct Start {
+    func: Py<PyAny>,
+    args: Py<PyList>,
+}
+
+/// The threads that nobody has stopped.
+static THREADS: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+
+fn threads<R>(change: impl FnOnce(&mut HashSet<usize>) -> R) -> R {
+    change(THREADS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+}
+
+extern "C" fn run(start: *mut c_void) -> *mut c_void {
+    inside(|py| {
+        // SAFETY: `util_start_thread` made it for this thread alone.
+        let start = unsafe { Box::from_raw(start.cast::<Start>()) };
+        if let Err(error) = start.func.bind(py).call1((start.args.bind(py),)) {
+            error.write_unraisable(py, Some(start.func.bind(py)));
+        }
+        Some(())
+    });
+    null_mut()
+}
+
+/// Starts a thread that calls `func(args)`.
+#[pyfunction(name = "start_thread")]
+pub(crate) fn util_start_thread(
+    py: Python<'_>,
+    func: Callable,
+    args: Bound<'_, PyList>,
+) -> (usize, i32) {
+    let start = Box::into_raw(Box::new(Start { func: func.0, args: args.unbind() })) as usize;
+    let mut thread: libc::pthread_t = 0;
+    // SAFETY: the place is there for the call, and the thread owns what it gets.
+    let ret = waiting(py, || unsafe {
+        libc::pthread_create(&mut thread, std::ptr::null(), run, start as *mut c_void)
+    });
+    if ret == 0 {
+        threads(|threads| threads.insert(thread as usize));
+    } else {
+        // SAFETY: no thread took it.
+        drop(unsafe { Box::from_raw(start as *mut Start) });
+    }
+    (if ret == 0 { thread as usize } else { 0 }, ret)
+}
+
+/// Waits until a thread of `start_thread` is done.
+#[pyfunction(name = "stop_thread")]
+pub(crate) fn util_stop_thread(py: Python<'_>, thread_id: Number<usize>) -> i32 {
+    if !threads(|threads| threads.remove(&thread_id.0)) {
+        return INVALID_PARAM;
+    }
+    // SAFETY: the thread was started here and nobody else joins it.
+    waiting(py, || unsafe { libc::pthread_join(thread_id.0 as libc::pthread_t, null_mut()) })
+}

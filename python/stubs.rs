@@ -1,0 +1,77 @@
+//! Writes the type stubs of the module from its table.
+
+use super::table::Function;
+use std::fmt::Write;
+
+/// The files of the stub package, by name: `__init__.pyi` and one for each module inside `acl`.
+pub fn files(functions: &[Function]) -> Vec<(String, String)> {
+    let mut modules: Vec<&str> = Vec::new();
+    for function in functions {
+        if !modules.contains(&function.module.as_str()) {
+            modules.push(&function.module);
+        }
+    }
+    let inner: Vec<_> = modules.iter().filter(|module| **module != "acl").copied().collect();
+    modules
+        .iter()
+        .map(|module| {
+            let rows = functions.iter().filter(|function| function.module == **module);
+            let body: String = rows.map(stub).collect();
+            let mut head =
+                String::from("from typing import Any, Callable, Optional, Sequence, Tuple\n\n");
+            if *module == "acl" {
+                let names: Vec<_> = inner.iter().map(|name| format!("{name} as {name}")).collect();
+                writeln!(head, "from . import {}\n", names.join(", ")).expect("text");
+            }
+            let file = if *module == "acl" { "__init__" } else { module };
+            (format!("{file}.pyi"), head + &body)
+        })
+        .collect()
+}
+
+fn stub(function: &Function) -> String {
+    let given = function.parameters.iter().filter(|parameter| !parameter.place);
+    let parameters: Vec<_> = given
+        .map(|parameter| match parameter.kind.ends_with('?') {
+            true => format!("{}: {} = None", parameter.name, python(&parameter.kind)),
+            false => format!("{}: {}", parameter.name, python(&parameter.kind)),
+        })
+        .collect();
+    let results: Vec<_> =
+        (0..function.results.len()).map(|index| answer(function.result_kind(index))).collect();
+    let result = match results.as_slice() {
+        [one] => one.clone(),
+        several => format!("Tuple[{}]", several.join(", ")),
+    };
+    format!("def {}({}) -> {result}: ...\n", function.name, parameters.join(", "))
+}
+
+fn python(kind: &str) -> String {
+    if let Some(inner) = kind.strip_suffix('?') {
+        return format!("Optional[{}]", python(inner));
+    }
+    let name = match kind {
+        "f32" => "float",
+        "str" => "str",
+        "bytes" => "bytes",
+        "none" => "None",
+        "dict" => "dict[str, Any]",
+        "list" => "list[Any]",
+        "tuple" => "tuple[int, ...]",
+        "array" => "Any",
+        "callable" => "Callable[..., Any]",
+        "strs" => "Sequence[str]",
+        "f32s" => "Sequence[float]",
+        "pairs" | "lists" => "Sequence[Sequence[int]]",
+        "ptrs" | "i64s" | "i32s" | "u8s" => "Sequence[int]",
+        _ => "int",
+    };
+    name.into()
+}
+
+fn answer(kind: &str) -> String {
+    match kind {
+        "str" => "Optional[str]".into(),
+        other => python(other),
+    }
+}

@@ -1,0 +1,89 @@
+//! Reads `functions.txt`, whose head describes its form.
+
+/// One function of the module, and what it calls.
+pub struct Function {
+    /// `acl`, `rt`, `op` or `util`.
+    pub module: String,
+    /// Its name in that module.
+    pub name: String,
+    /// The C function; none for functions that Python alone has.
+    pub twin: Option<String>,
+    /// Whether other Python threads run during the call.
+    pub wait: bool,
+    /// Whether callables of the user may be called meanwhile; these wait, too.
+    pub calls: bool,
+    /// Whether it is written by hand; then `parameters` and `results` are those of Python alone.
+    pub hand: bool,
+    /// In the order of C.
+    pub parameters: Vec<Parameter>,
+    /// In the order of Python: a name and, where it has one of its own, a type.
+    pub results: Vec<(String, Option<String>)>,
+}
+
+/// A parameter of the C function.
+pub struct Parameter {
+    /// The name, the same in Python.
+    pub name: String,
+    /// The type, a word of the table.
+    pub kind: String,
+    /// Whether C writes it.
+    pub place: bool,
+    /// The list whose count it shares.
+    pub shares: Option<String>,
+}
+
+impl Function {
+    /// The type of the result at `index`: its own, or that of the parameter it names.
+    pub fn result_kind(&self, index: usize) -> &str {
+        let (name, kind) = &self.results[index];
+        let parameter = self.parameters.iter().find(|parameter| parameter.name == *name);
+        match (kind, parameter) {
+            (Some(kind), _) => kind,
+            (None, Some(parameter)) => &parameter.kind,
+            (None, None) => name,
+        }
+    }
+}
+
+/// Every row of the table; panics with the row that has no form.
+pub fn parse(text: &str) -> Vec<Function> {
+    let rows = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    rows.map(|row| function(row).unwrap_or_else(|| panic!("functions.txt: cannot read {row:?}")))
+        .collect()
+}
+
+fn function(row: &str) -> Option<Function> {
+    let (head, tail) = row.split_once(" : ")?;
+    let (name, call) = head.split_once(" = ")?;
+    let (module, name) = name.split_once('.')?;
+    let mut words = call.split(' ');
+    let twin = words.next()?;
+    let flags: Vec<_> = words.collect();
+    let (parameters, results) = tail.split_once("->")?;
+    Some(Function {
+        module: module.into(),
+        name: name.into(),
+        twin: (twin != "-").then(|| twin.into()),
+        wait: flags.contains(&"wait") || flags.contains(&"calls"),
+        calls: flags.contains(&"calls"),
+        hand: flags.contains(&"hand"),
+        parameters: parameters.split_whitespace().map(parameter).collect::<Option<_>>()?,
+        results: results
+            .split_whitespace()
+            .map(|word| match word.split_once(':') {
+                Some((name, kind)) => (name.into(), Some(kind.into())),
+                None => (word.into(), None),
+            })
+            .collect(),
+    })
+}
+
+fn parameter(word: &str) -> Option<Parameter> {
+    let place = word.contains('>');
+    let (name, kind) = word.split_once([':', '>'])?;
+    let (kind, shares) = match kind.split_once('=') {
+        Some((kind, other)) => (kind, Some(other.into())),
+        None => (kind, None),
+    };
+    Some(Parameter { name: name.into(), kind: kind.into(), place, shares })
+}

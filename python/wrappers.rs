@@ -1,0 +1,220 @@
+//! Writes the Rust of the wrappers that need no hand.
+
+use super::table::{Function, Parameter};
+use std::{collections::BTreeMap, fmt::Write};
+
+/// The table of C functions, a wrapper for each row, and a function `add_MODULE` for each module.
+pub fn source(functions: &[Function]) -> String {
+    let mut out = twins(functions);
+    let mut modules: BTreeMap<&str, String> = BTreeMap::new();
+    for function in functions {
+        let ident = format!("{}_{}", function.module, function.name);
+        if !function.hand {
+            wrapper(&mut out, function, &ident);
+        }
+        let adds = modules.entry(&function.module).or_default();
+        writeln!(adds, "    module.add_function(wrap_pyfunction!({ident}, module)?)?;")
+            .expect("text");
+    }
+    for (module, adds) in modules {
+        write!(
+            out,
+            "pub(crate) fn add_{module}(module: &Bound<'_, PyModule>) -> PyResult<()> {{\n{adds}    Ok(())\n}}\n\n"
+        )
+        .expect("text");
+    }
+    out
+}
+
+fn twins(functions: &[Function]) -> String {
+    let mut fields = String::new();
+    let mut loads = String::new();
+    for function in functions {
+        let Some(twin) = &function.twin else { continue };
+        let kind = if function.hand { "usize".into() } else { signature(function) };
+        writeln!(fields, "    pub {twin}: {kind},").expect("text");
+        let load = format!("library.find(c\"{twin}\")?");
+        match function.hand {
+            true => writeln!(loads, "            {twin}: {load},").expect("text"),
+            false => write!(
+                loads,
+                "            // SAFETY: the library exports this name with this signature.\n            \
+                 {twin}: unsafe {{ std::mem::transmute::<usize, {kind}>({load}) }},\n"
+            )
+            .expect("text"),
+        }
+    }
+    format!(
+        "pub(crate) struct Twins {{\n{fields}}}\n\nimpl Twins {{\n    \
+         pub fn load(library: &Library) -> PyResult<Twins> {{\n        Ok(Twins {{\n{loads}        }})\n    }}\n}}\n\n"
+    )
+}
+
+fn signature(function: &Function) -> String {
+    let parameters: Vec<_> = function.parameters.iter().flat_map(c_types).collect();
+    let (returns, _) = returned(function);
+    format!("unsafe extern \"C\" fn({}){returns}", parameters.join(", "))
+}
+
+fn c_types(parameter: &Parameter) -> Vec<String> {
+    if parameter.place {
+        return vec![format!("*mut {}", rust(&parameter.kind))];
+    }
+    let array = match parameter.kind.as_str() {
+        "str" | "str?" => return vec!["*const c_char".into()],
+        "pairs" => return vec!["usize".into(), "*const [i64; 2]".into()],
+        "lists" => return vec!["i32".into(), "*const i32".into(), "*const *const i64".into()],
+        "strs" => "*const *const c_char".to_owned(),
+        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => format!("*const {}", element(&parameter.kind)),
+        _ => return vec![rust(&parameter.kind).into()],
+    };
+    match parameter.shares {
+        Some(_) => vec![array],
+        None => vec!["i32".into(), array],
+    }
+}
+
+/// What C returns, as Rust writes it, and whether it is the error code or a value.
+fn returned(function: &Function) -> (String, Returned) {
+    if function.results.iter().any(|(name, _)| name == "ret") {
+        return (" -> i32".into(), Returned::Code);
+    }
+    match function.result_kind(0) {
+        "none" => (String::new(), Returned::Nothing),
+        "str" => (" -> *const c_char".into(), Returned::Text),
+        kind => (format!(" -> {}", rust(kind)), Returned::Number),
+    }
+}
+
+enum Returned {
+    Code,
+    Nothing,
+    Text,
+    Number,
+}
+
+fn wrapper(out: &mut String, function: &Function, ident: &str) {
+    let twin = function.twin.as_deref().expect("a wrapper calls something");
+    let given: Vec<_> = function.parameters.iter().filter(|parameter| !parameter.place).collect();
+    let mut arguments = vec!["py: Python<'_>".to_owned()];
+    arguments.extend(given.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
+    let optional = given.iter().any(|parameter| parameter.kind.ends_with('?'));
+    let mut body = String::new();
+    for place in function.parameters.iter().filter(|parameter| parameter.place) {
+        writeln!(body, "    let mut {} = {}::default();", name(place), rust(&place.kind))
+            .expect("text");
+    }
+    for list in &given {
+        if let Some(other) = &list.shares {
+            writeln!(body, "    {}.matches(\"{}\", &{other}, \"{other}\")?;", list.name, list.name)
+                .expect("text");
+        }
+    }
+    let passed: Vec<_> = function.parameters.iter().flat_map(passes).collect();
+    let call = format!("(twins().{twin})({})", passed.join(", "));
+    let safe = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
+    let call = match function.wait {
+        true => format!(
+            "{}(py, || {{\n        {safe}\n        unsafe {{ {call} }}\n    }})",
+            if function.calls { "executing" } else { "waiting" }
+        ),
+        false => format!("{{\n        {safe}\n        unsafe {{ {call} }}\n    }}"),
+    };
+    let (_, returned) = returned(function);
+    let unused = if function.wait { "" } else { "    let _ = py;\n" };
+    writeln!(body, "{unused}    let ret = {call};").expect("text");
+    let (kinds, values): (Vec<_>, Vec<_>) = match returned {
+        Returned::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
+        Returned::Text => (vec!["Option<String>".into()], vec!["text(ret)".into()]),
+        Returned::Number => (vec![rust(function.result_kind(0)).into()], vec!["ret".into()]),
+        Returned::Code => function
+            .results
+            .iter()
+            .enumerate()
+            .map(|(index, (result, _))| {
+                let parameter =
+                    function.parameters.iter().find(|parameter| parameter.name == *result);
+                match parameter {
+                    None => ("i32".to_owned(), "ret".to_owned()),
+                    Some(p) if p.place => (rust(function.result_kind(index)).into(), name(p)),
+                    Some(p) => (rust(function.result_kind(index)).into(), format!("{}.0", name(p))),
+                }
+            })
+            .unzip(),
+    };
+    let (kind, value) = match kinds.len() {
+        1 => (kinds[0].clone(), values[0].clone()),
+        _ => (format!("({})", kinds.join(", ")), format!("({})", values.join(", "))),
+    };
+    let defaults = match optional {
+        true => format!("#[pyo3(signature = ({}=None))]\n", given[0].name),
+        false => String::new(),
+    };
+    write!(
+        out,
+        "/// Calls {twin}.\n#[pyfunction(name = \"{}\")]\n{defaults}fn {ident}({}) -> PyResult<{kind}> {{\n{body}    Ok({value})\n}}\n\n",
+        function.name,
+        arguments.join(", "),
+    )
+    .expect("text");
+}
+
+fn name(parameter: &Parameter) -> String {
+    match parameter.name.as_str() {
+        "type" => "r#type".into(),
+        name => name.into(),
+    }
+}
+
+fn passes(parameter: &Parameter) -> Vec<String> {
+    let name = name(parameter);
+    if parameter.place {
+        return vec![format!("&mut {name}")];
+    }
+    match parameter.kind.as_str() {
+        "str" => vec![format!("{name}.0.as_ptr()")],
+        "str?" => vec![format!("{name}.as_ref().map_or(std::ptr::null(), |text| text.0.as_ptr())")],
+        "pairs" => vec![format!("{name}.0.len()"), format!("{name}.0.as_ptr()")],
+        "lists" => vec![
+            format!("{name}.count()"),
+            format!("{name}.counts.as_ptr()"),
+            format!("{name}.places.as_ptr()"),
+        ],
+        "strs" => vec![format!("{name}.count()"), format!("{name}.places.as_ptr()")],
+        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" if parameter.shares.is_some() => {
+            vec![format!("{name}.0.as_ptr()")]
+        }
+        "ptrs" | "i64s" | "i32s" | "u8s" | "f32s" => {
+            vec![format!("{name}.count()"), format!("{name}.0.as_ptr()")]
+        }
+        _ => vec![format!("{name}.0")],
+    }
+}
+
+fn extracted(kind: &str) -> String {
+    match kind {
+        "str" => "Text".into(),
+        "str?" => "Option<Text>".into(),
+        "f32" => "Real".into(),
+        "pairs" => "Pairs".into(),
+        "lists" => "Lists".into(),
+        "strs" => "Texts".into(),
+        "ptrs" | "i64s" | "i32s" | "u8s" => format!("Numbers<{}>", element(kind)),
+        "f32s" => "Reals".into(),
+        _ => format!("Number<{}>", rust(kind)),
+    }
+}
+
+fn element(kind: &str) -> &str {
+    match kind {
+        "ptrs" => "usize",
+        other => other.strip_suffix('s').expect("a list"),
+    }
+}
+
+fn rust(kind: &str) -> &str {
+    match kind {
+        "ptr" => "usize",
+        other => other,
+    }
+}
