@@ -9,6 +9,7 @@ mod fuzz;
 mod ge_runner;
 mod r#gen;
 mod lint;
+mod pyacl;
 mod step;
 mod test;
 mod timeline;

@@ -4,7 +4,8 @@
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
-//!     include/ bin/ runtime/ compiler/ python/site-packages/
+//!     include/ bin/ runtime/ compiler/
+//!     python/site-packages/ the module acl and its type stubs
 //!     opp/built-in/op_graph/inc, op_proto/inc -> it: a class for every operator
 //!     <arch>-linux/ -> the same include and lib64
 //! ```
@@ -23,7 +24,7 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use crate::{
-    ge_runner,
+    ge_runner, pyacl,
     step::{self, cargo},
     target_dir,
 };
@@ -90,10 +91,11 @@ pub fn default_dir(root: &Path) -> PathBuf {
 pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     let dir = std::path::absolute(dir)?;
     check_ours(&dir)?;
-    step::run(&mut cargo(
-        root,
-        &["build", "--release", "-p", "cairn-ascendcl", "-p", "cairn-plugin", "-p", "cairn-cli"],
-    ))?;
+    let mut build = cargo(root, &["build", "--release"]);
+    for package in ["cairn-ascendcl", "cairn-plugin", "cairn-cli", "cairn-python"] {
+        build.args(["-p", package]);
+    }
+    step::run(&mut build)?;
     let built = target_dir(root).join("release");
     let templates = root.join("toolkit");
     let mut folder = Folder { dir: dir.clone(), placed: BTreeSet::new() };
@@ -131,6 +133,10 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     folder.link("../op_graph/inc", "opp/built-in/op_proto/inc")?;
     folder.copy(&built.join("cairn"), "bin/cairn")?;
     folder.link("cairn", "bin/npu-smi")?;
+    folder.copy(&built.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;
+    for (name, text) in pyacl::stub_files(root)? {
+        folder.write(&name, text.as_bytes(), 0o644)?;
+    }
     folder.copy(&templates.join("set_env.sh"), "set_env.sh")?;
     let info =
         fs::read_to_string(templates.join("ascend_toolkit_install.info"))?.replace("@ARCH@", ARCH);
