@@ -44,8 +44,14 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
             announce("programs on the toolkit");
             add(counted(&mut with_counters(programs(root, &toolkit))));
             if torch {
+                announce("python on the toolkit");
+                let python = pytest(root, &toolkit).map(|mut command| {
+                    command.arg("tests/py");
+                    command
+                });
+                add(python.and_then(|command| counted(&mut with_counters(command))));
                 announce("torch on the toolkit");
-                match pytest(root, &toolkit) {
+                match torch_tests(root, &toolkit) {
                     Err(error) => add(Err(error)),
                     Ok(halves) => {
                         let [mut first, mut second] = halves.map(with_counters);
@@ -95,16 +101,18 @@ const WITH_ALLOCATORS: [&str; 5] = [
     "tests/torch/test_user_allocators.py",
 ];
 
-/// The torch tests in two processes: most of their time one core would do nothing.
-fn pytest(root: &Path, toolkit: &Path) -> Result<[Command; 2]> {
+/// pytest on the toolkit; the caller says what of.
+fn pytest(root: &Path, toolkit: &Path) -> Result<Command> {
     let python: PathBuf = crate::venv::ensure(root)?;
-    let half = || {
-        let mut command = Command::new(toolkit.join("bin/cairn"));
-        command.args(["run", "--"]).arg(&python).args(["-m", "pytest", "-q"]);
-        command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
-        command
-    };
-    let (mut others, mut with_allocators) = (half(), half());
+    let mut command = Command::new(toolkit.join("bin/cairn"));
+    command.args(["run", "--"]).arg(&python).args(["-m", "pytest", "-q"]);
+    command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
+    Ok(command)
+}
+
+/// The torch tests in two processes: most of their time one core would do nothing.
+fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 2]> {
+    let (mut others, mut with_allocators) = (pytest(root, toolkit)?, pytest(root, toolkit)?);
     others.arg("tests/torch").args(WITH_ALLOCATORS.map(|file| format!("--ignore={file}")));
     with_allocators.args(WITH_ALLOCATORS);
     Ok([others, with_allocators])

@@ -1,0 +1,43 @@
+"""The module `acl` on our toolkit; `cargo xtask test` starts this inside its environment."""
+
+import os
+import sys
+
+import pytest
+
+for name in list(os.environ):
+    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE"):
+        del os.environ[name]
+
+sys.dont_write_bytecode = True
+
+
+def pytest_configure():
+    if not os.environ.get("ASCEND_HOME_PATH"):
+        pytest.exit(
+            "ASCEND_HOME_PATH is not set: run `cargo xtask test`, or `cargo xtask toolkit` and "
+            "`source target/toolkit/set_env.sh` first",
+            returncode=2,
+        )
+
+
+@pytest.fixture(scope="session")
+def device():
+    import acl
+
+    assert acl.init() == 0
+    assert acl.rt.set_device(0) == 0
+    yield 0
+    assert acl.rt.reset_device(0) == 0
+    assert acl.finalize() == 0
+
+
+@pytest.fixture
+def stream(device):
+    import acl
+
+    made, ret = acl.rt.create_stream()
+    assert ret == 0
+    yield made
+    acl.rt.synchronize_stream(made)
+    acl.rt.destroy_stream(made)

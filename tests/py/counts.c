@@ -1,0 +1,73 @@
+/* The allocator program of test_counts.py, in C: prints how often it was asked for what. */
+#include <acl/acl.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { COUNT = 5000, SLOT = 1 << 20, SLOTS = 8, TIMES = 25 };
+
+static char *base;
+static int taken[SLOTS], allocs, frees, addresses;
+static size_t bytes;
+
+static void must(aclError ret) {
+    if (ret != 0) {
+        fprintf(stderr, "%d: %s\n", ret, aclGetRecentErrMsg());
+        exit(1);
+    }
+}
+
+static void *take(aclrtAllocator object, size_t size) {
+    (void)object;
+    allocs++;
+    bytes += size;
+    for (int i = 0; i < SLOTS && size <= SLOT; ++i) {
+        if (taken[i]) continue;
+        taken[i] = 1;
+        return (char *)0 + i + 1;
+    }
+    return NULL;
+}
+
+static void give(aclrtAllocator object, aclrtAllocatorBlock block) {
+    (void)object;
+    frees++;
+    taken[(char *)block - (char *)0 - 1] = 0;
+}
+
+static void *address(aclrtAllocatorBlock block) {
+    addresses++;
+    return base + ((char *)block - (char *)0 - 1) * SLOT;
+}
+
+int main(void) {
+    aclrtStream stream;
+    void *places[3];
+    const int64_t sizes[] = {COUNT};
+    must(aclInit(NULL));
+    must(aclrtSetDevice(0));
+    must(aclrtCreateStream(&stream));
+    must(aclrtMalloc((void **)&base, (size_t)SLOT * SLOTS, ACL_MEM_MALLOC_HUGE_FIRST));
+    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
+    must(aclrtAllocatorSetObjToDesc(desc, &base));
+    must(aclrtAllocatorSetAllocFuncToDesc(desc, take));
+    must(aclrtAllocatorSetFreeFuncToDesc(desc, give));
+    must(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
+    must(aclrtAllocatorRegister(stream, desc));
+    must(aclrtAllocatorDestroyDesc(desc));
+    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * COUNT, ACL_MEM_MALLOC_HUGE_FIRST));
+    must(aclrtMemset(places[0], 4 * COUNT, 0, 4 * COUNT));
+    aclTensorDesc *floats = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
+    aclTensorDesc *whole = aclCreateTensorDesc(ACL_INT32, 1, sizes, ACL_FORMAT_ND);
+    aclTensorDesc *in[] = {floats}, *out[] = {floats, whole};
+    aclDataBuffer *from[] = {aclCreateDataBuffer(places[0], 4 * COUNT)};
+    aclDataBuffer *to[] = {aclCreateDataBuffer(places[1], 4 * COUNT), aclCreateDataBuffer(places[2], 4 * COUNT)};
+    aclopAttr *attr = aclopCreateAttr();
+    must(aclopSetAttrInt(attr, "axis", -1));
+    must(aclopSetAttrBool(attr, "descending", 0));
+    for (int i = 0; i < TIMES; ++i) must(aclopExecuteV2("Sort", 1, in, from, 2, out, to, attr, stream));
+    must(aclrtSynchronizeStream(stream));
+    printf("%d %d %d %zu\n", allocs, addresses, frees, bytes);
+    must(aclrtDestroyStream(stream));
+    must(aclFinalize());
+    return 0;
+}

@@ -1,0 +1,126 @@
+"""What the tests share: a pool, an operator that needs workspace, programs of their own."""
+
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+
+import acl
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FLOAT, INT32, ND = 0, 3, 2
+HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+COUNT = 5000
+INVALID_PARAM, INVALID_HANDLE, STORAGE = 100000, 107017, 500002
+
+
+def table():
+    """The names of all functions, as `functions.txt` has them."""
+    rows = (ROOT / "python/functions.txt").read_text().splitlines()
+    names = [row.split(" = ")[0] for row in rows if row and not row.startswith("#")]
+    return [name if name.startswith("acl.") else f"acl.{name}" for name in names]
+
+
+class Pool:
+    """Slots in one piece of device memory; counts what it is asked."""
+
+    SLOT, SLOTS = 1 << 20, 8
+
+    def __init__(self, obj=0x1234):
+        self.obj = obj
+        self.base, ret = acl.rt.malloc(self.SLOT * self.SLOTS, 0)
+        assert ret == 0
+        self.free_slots = list(range(self.SLOTS))
+        self.allocs = self.frees = self.addresses = 0
+        self.sizes, self.objects = [], []
+
+    def alloc(self, obj, size):
+        self.allocs += 1
+        self.sizes.append(size)
+        self.objects.append(obj)
+        return self.free_slots.pop() + 1 if size <= self.SLOT else None
+
+    def free(self, obj, block):
+        self.frees += 1
+        self.objects.append(obj)
+        self.free_slots.append(block - 1)
+
+    def address(self, block):
+        self.addresses += 1
+        return self.base + (block - 1) * self.SLOT
+
+    def close(self):
+        assert acl.rt.free(self.base) == 0
+
+
+def describe(obj, alloc, free, address, advise=None):
+    desc = acl.rt.allocator_create_desc()
+    assert desc != 0
+    assert acl.rt.allocator_set_obj_to_desc(desc, obj) == 0
+    assert acl.rt.allocator_set_alloc_func_to_desc(desc, alloc) == 0
+    assert acl.rt.allocator_set_free_func_to_desc(desc, free) == 0
+    assert acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, address) == 0
+    if advise is not None:
+        assert acl.rt.allocator_set_alloc_advise_func_to_desc(desc, advise) == 0
+    return desc
+
+
+def register(stream, pool):
+    desc = describe(pool.obj, pool.alloc, pool.free, pool.address)
+    assert acl.rt.allocator_register(stream, desc) == 0
+    assert acl.rt.allocator_destroy_desc(desc) == 0
+
+
+class Sort:
+    """Sort of `COUNT` floats: an operator that takes workspace."""
+
+    def __init__(self):
+        self.numbers = [float(i * 7919 % COUNT) for i in range(COUNT)]
+        data = struct.pack(f"{COUNT}f", *self.numbers)
+        self.places = [acl.rt.malloc(4 * COUNT, 0)[0] for _ in range(3)]
+        assert all(self.places)
+        ptr = acl.util.bytes_to_ptr(data)
+        assert acl.rt.memcpy(self.places[0], 4 * COUNT, ptr, 4 * COUNT, HOST_TO_DEVICE) == 0
+        self.floats = acl.create_tensor_desc(FLOAT, [COUNT], ND)
+        self.whole = acl.create_tensor_desc(INT32, [COUNT], ND)
+        self.buffers = [acl.create_data_buffer(place, 4 * COUNT) for place in self.places]
+        self.attr = acl.op.create_attr()
+        assert acl.op.set_attr_int(self.attr, "axis", -1) == 0
+        assert acl.op.set_attr_bool(self.attr, "descending", 0) == 0
+
+    def run(self, stream):
+        source, *results = self.buffers
+        return acl.op.execute_v2(
+            "Sort", [self.floats], [source], [self.floats, self.whole], results, self.attr, stream
+        )
+
+    def result(self):
+        host, ret = acl.rt.malloc_host(4 * COUNT)
+        assert ret == 0
+        assert acl.rt.memcpy(host, 4 * COUNT, self.places[1], 4 * COUNT, DEVICE_TO_HOST) == 0
+        data = acl.util.ptr_to_bytes(host, 4 * COUNT)
+        assert acl.rt.free_host(host) == 0
+        return list(struct.unpack(f"{COUNT}f", data))
+
+    def right(self):
+        return self.result() == sorted(self.numbers)
+
+    def close(self):
+        for buffer in self.buffers:
+            assert acl.destroy_data_buffer(buffer) == 0
+        acl.destroy_tensor_desc(self.floats)
+        acl.destroy_tensor_desc(self.whole)
+        acl.op.destroy_attr(self.attr)
+        for place in self.places:
+            assert acl.rt.free(place) == 0
+
+
+def program(text, **env):
+    """Runs a program of Python in a process of its own."""
+    here = str(pathlib.Path(__file__).parent)
+    head = f"import sys; sys.path.insert(0, {here!r}); import acl; from support import *\n"
+    environment = {**os.environ, **env}
+    return subprocess.run(
+        [sys.executable, "-c", head + text], env=environment, capture_output=True, text=True, timeout=240
+    )

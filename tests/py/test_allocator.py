@@ -1,0 +1,253 @@
+"""Seed page 002: allocators of the user, written in Python and registered on a stream."""
+
+import gc
+import weakref
+
+import pytest
+
+import acl
+import support
+from support import INVALID_HANDLE, INVALID_PARAM, STORAGE, Pool, Sort, describe, register
+
+rt = acl.rt
+
+
+@pytest.fixture
+def sort(device):
+    made = Sort()
+    yield made
+    assert rt.synchronize_device() == 0
+    made.close()
+
+
+@pytest.fixture
+def pool(device):
+    made = Pool()
+    yield made
+    assert rt.synchronize_device() == 0
+    made.close()
+
+
+def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, sort):
+    register(stream, pool)
+    assert sort.run(stream) == 0
+    assert rt.synchronize_stream(stream) == 0
+    assert sort.right()
+    assert pool.allocs == pool.frees == pool.addresses > 0
+    assert set(pool.objects) == {pool.obj}
+
+
+def test_acl_reg_2_what_is_missing_is_refused(stream, pool):
+    full = describe(pool.obj, pool.alloc, pool.free, pool.address)
+    assert rt.allocator_register(0, full) == INVALID_PARAM
+    assert rt.allocator_register(stream, 0) == INVALID_PARAM
+    assert rt.allocator_register(stream + 1, full) == INVALID_HANDLE
+    assert rt.allocator_set_obj_to_desc(full, 0) == INVALID_PARAM
+    setters = [
+        lambda desc: rt.allocator_set_obj_to_desc(desc, 1),
+        lambda desc: rt.allocator_set_alloc_func_to_desc(desc, pool.alloc),
+        lambda desc: rt.allocator_set_free_func_to_desc(desc, pool.free),
+        lambda desc: rt.allocator_set_get_addr_from_block_func_to_desc(desc, pool.address),
+    ]
+    for missing in setters:
+        desc = rt.allocator_create_desc()
+        assert all(setter(desc) == 0 for setter in setters if setter is not missing)
+        assert rt.allocator_register(stream, desc) == INVALID_PARAM
+        assert rt.allocator_destroy_desc(desc) == 0
+    assert rt.allocator_get_by_stream(stream)[-1] == INVALID_PARAM
+    assert rt.allocator_unregister(stream) == 0
+    assert rt.allocator_unregister(stream) == 0
+    assert rt.allocator_unregister(0) == INVALID_PARAM
+    assert rt.allocator_destroy_desc(full) == 0
+
+
+def test_acl_reg_2_a_destroyed_descriptor_is_no_descriptor(stream, pool):
+    desc = describe(pool.obj, pool.alloc, pool.free, pool.address)
+    assert rt.allocator_destroy_desc(desc) == 0
+    assert rt.allocator_destroy_desc(desc) == INVALID_HANDLE
+    assert rt.allocator_register(stream, desc) == INVALID_HANDLE
+    assert rt.allocator_set_obj_to_desc(desc, 1) == INVALID_HANDLE
+    assert rt.allocator_set_alloc_func_to_desc(desc, pool.alloc) == INVALID_HANDLE
+
+
+def test_acl_reg_3_the_descriptor_is_copied(stream, pool, sort):
+    other = Pool()
+    desc = describe(pool.obj, pool.alloc, pool.free, pool.address)
+    assert rt.allocator_register(stream, desc) == 0
+    assert rt.allocator_set_alloc_func_to_desc(desc, other.alloc) == 0
+    assert rt.allocator_destroy_desc(desc) == 0
+    assert sort.run(stream) == 0
+    assert pool.allocs > 0 and other.allocs == 0
+    other.close()
+
+
+def test_acl_reg_4_the_last_registration_is_used(stream, pool, sort):
+    other = Pool()
+    register(stream, pool)
+    assert sort.run(stream) == 0
+    before = pool.allocs
+    register(stream, other)
+    assert sort.run(stream) == 0
+    assert pool.allocs == before > 0 and other.allocs > 0
+    assert rt.allocator_unregister(stream) == 0
+    assert sort.run(stream) == 0
+    assert other.allocs == other.frees == before
+    assert rt.synchronize_stream(stream) == 0
+    other.close()
+
+
+def test_acl_reg_5_by_handle_too(stream, pool, sort):
+    register(stream, pool)
+    handle, ret = acl.op.create_handle("Sort", [sort.floats], [sort.floats, sort.whole], sort.attr)
+    assert ret == 0
+    assert acl.op.execute_with_handle(handle, sort.buffers[:1], sort.buffers[1:], stream) == 0
+    assert rt.synchronize_stream(stream) == 0
+    assert sort.right() and pool.allocs == pool.frees > 0
+    acl.op.destroy_handle(handle)
+
+
+def test_acl_reg_6_one_allocator_on_two_streams(stream, pool, sort):
+    second, ret = rt.create_stream()
+    assert ret == 0
+    for on in (stream, second):
+        register(on, pool)
+    for on in (stream, second) * 5:
+        assert sort.run(on) == 0
+        assert rt.synchronize_stream(on) == 0
+    assert pool.allocs == pool.frees >= 10
+    assert rt.destroy_stream(second) == 0
+    assert rt.allocator_get_by_stream(stream)[-1] == 0
+
+
+def test_acl_reg_7_blocks_come_back_before_the_work_is_done(stream, pool, sort):
+    register(stream, pool)
+    event, ret = rt.create_event()
+    assert ret == 0
+    assert rt.stream_wait_event(stream, event) == 0
+    assert sort.run(stream) == 0
+    assert pool.frees == pool.allocs > 0
+    assert rt.stream_query(stream) == (1, 0)
+    other, ret = rt.create_stream()
+    assert rt.record_event(event, other) == 0
+    assert rt.synchronize_stream(stream) == 0
+    assert sort.right()
+    assert rt.destroy_stream(other) == 0
+
+
+def test_acl_reg_8_parts_without_allocators_say_so():
+    run = support.program(
+        "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
+        "stream = acl.rt.create_stream()[0]\n"
+        "f = lambda *a: 0\n"
+        "rt = acl.rt\n"
+        "assert rt.allocator_create_desc() == 0\n"
+        "assert '310B' in acl.get_recent_err_msg()\n"
+        "print({rt.allocator_destroy_desc(64), rt.allocator_set_obj_to_desc(64, 1),\n"
+        "    rt.allocator_set_alloc_func_to_desc(64, f), rt.allocator_set_free_func_to_desc(64, f),\n"
+        "    rt.allocator_set_alloc_advise_func_to_desc(64, f),\n"
+        "    rt.allocator_set_get_addr_from_block_func_to_desc(64, f), rt.allocator_register(stream, 64),\n"
+        "    rt.allocator_unregister(stream), rt.allocator_get_by_stream(stream)[-1]})\n",
+        CAIRN_SOC="Ascend310B1",
+    )
+    assert run.stdout == "{207000}\n", run.stderr
+
+
+def test_acl_reg_10_handles_are_ints_and_results_are_used(stream, pool, sort):
+    big = (1 << 64) - 1
+    seen = []
+
+    def alloc(obj, size):
+        seen.append((type(obj), type(size), obj))
+        return pool.alloc(obj, size) + (1 << 63)
+
+    desc = describe(big, alloc, lambda o, b: pool.free(o, b - (1 << 63)), lambda b: pool.address(b - (1 << 63)))
+    assert type(desc) is int
+    assert type(rt.allocator_register(stream, desc)) is int
+    assert sort.run(stream) == 0
+    assert set(seen) == {(int, int, big)}
+    assert rt.synchronize_stream(stream) == 0
+    assert sort.right() and pool.frees == pool.allocs > 0
+
+
+def test_sizes_have_64_bits(stream):
+    sizes = []
+    desc = describe(1, lambda obj, size: sizes.append(size), lambda o, b: None, lambda b: None)
+    assert rt.allocator_register(stream, desc) == 0
+    shape = [3 << 30]
+    floats = acl.create_tensor_desc(support.FLOAT, shape, support.ND)
+    whole = acl.create_tensor_desc(support.INT32, shape, support.ND)
+    place, ret = rt.malloc(64, 0)
+    assert ret == 0
+    buffers = [acl.create_data_buffer(place, 12 << 30) for _ in range(3)]
+    attr = acl.op.create_attr()
+    ret = acl.op.execute_v2("Sort", [floats], buffers[:1], [floats, whole], buffers[1:], attr, stream)
+    assert ret == STORAGE
+    assert len(sizes) == 1 and sizes[0] > 1 << 32
+    assert rt.free(place) == 0
+
+
+def test_get_by_stream_tells_what_was_set(stream, pool):
+    desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=print)
+    assert rt.allocator_register(stream, desc) == 0
+    assert rt.allocator_get_by_stream(stream) == (
+        desc, pool.obj, pool.alloc, pool.free, print, pool.address, 0)
+    assert rt.allocator_destroy_desc(desc) == 0
+
+
+class Callback:
+    def __call__(self, *given):
+        return None
+
+
+def registered_callback(stream):
+    callback = Callback()
+    desc = describe(1, callback, callback, callback)
+    assert rt.allocator_register(stream, desc) == 0
+    assert rt.allocator_destroy_desc(desc) == 0
+    return weakref.ref(callback)
+
+
+def test_callables_live_as_long_as_their_registration(stream):
+    kept = registered_callback(stream)
+    gc.collect()
+    assert kept() is not None
+    assert rt.allocator_unregister(stream) == 0
+    assert kept() is None
+
+
+def test_callables_go_when_another_takes_their_place(stream, pool):
+    kept = registered_callback(stream)
+    register(stream, pool)
+    assert kept() is None
+
+
+@pytest.mark.parametrize("destroy", [rt.destroy_stream, rt.destroy_stream_force])
+def test_callables_go_with_their_stream(device, destroy):
+    made, ret = rt.create_stream()
+    assert ret == 0
+    kept = registered_callback(made)
+    assert destroy(made) == 0
+    assert kept() is None
+
+
+def test_callables_go_with_the_context_of_their_stream(device):
+    acl.get_recent_err_msg()
+    context, ret = rt.create_context(0)
+    assert ret == 0
+    made, ret = rt.create_stream()
+    assert ret == 0
+    kept = registered_callback(made)
+    assert rt.destroy_context(context) == 0
+    assert rt.set_device(0) == 0
+    assert kept() is None
+    assert acl.get_recent_err_msg() is None
+
+
+def test_callables_of_a_descriptor_go_with_it(device):
+    callback = Callback()
+    kept = weakref.ref(callback)
+    desc = describe(1, callback, callback, callback)
+    del callback
+    assert kept() is not None
+    assert rt.allocator_destroy_desc(desc) == 0
+    assert kept() is None

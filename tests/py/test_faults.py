@@ -1,0 +1,266 @@
+"""Wrong arguments, and callbacks that do wrong."""
+
+import re
+import sys
+
+import pytest
+
+import acl
+import support
+from support import STORAGE, Pool, Sort, describe
+
+rt = acl.rt
+
+
+@pytest.mark.parametrize(
+    "call, parameter",
+    [
+        (lambda: rt.malloc("1", 0), "size"),
+        (lambda: rt.malloc(1, 0.5), "policy"),
+        (lambda: rt.malloc(-1, 0), "size"),
+        (lambda: rt.malloc(1 << 64, 0), "size"),
+        (lambda: rt.malloc(1, 1 << 31), "policy"),
+        (lambda: rt.malloc(1), "policy"),
+        (lambda: rt.malloc(None, 0), "size"),
+        (lambda: acl.init(3), "config_path"),
+        (lambda: acl.init("a\0b"), "config_path"),
+        (lambda: acl.create_tensor_desc(0, 3, 2), "shape"),
+        (lambda: acl.create_tensor_desc(0, [1, "2"], 2), "shape.*item 1"),
+        (lambda: acl.set_tensor_shape_range(1, [[1, 2, 3]]), "dims_range.*item 0"),
+        (lambda: acl.op.execute_v2(b"Sort", [], [], [], [], 0, 0), "op_type"),
+        (lambda: acl.op.set_attr_list_string(1, "a", ["x", 1]), "values.*item 1"),
+        (lambda: rt.allocator_register("s", 1), "stream"),
+        (lambda: rt.allocator_register(1, []), "desc"),
+        (lambda: rt.allocator_set_alloc_func_to_desc(1, 5), "func"),
+        (lambda: rt.set_stream_attribute(1, 1, []), "value"),
+        (lambda: rt.set_stream_attribute(1, 1, {}), "failureMode"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 2, "attrs": []}), "numAttrs"),
+        (lambda: acl.util.bytes_to_ptr("text"), "data"),
+        (lambda: acl.util.start_thread(1, []), "func"),
+    ],
+)
+def test_wrong_types_name_the_parameter(call, parameter):
+    with pytest.raises(TypeError, match=parameter):
+        call()
+
+
+def test_wrong_counts():
+    with pytest.raises(TypeError, match="malloc"):
+        rt.malloc(1, 2, 3)
+    with pytest.raises(TypeError, match="get_device"):
+        rt.get_device(1)
+    with pytest.raises(ValueError, match="in_buf has 1 items and in_desc has 0"):
+        acl.op.execute_v2("Sort", [], [1], [], [], 0, 0)
+    with pytest.raises(ValueError, match="num_out is 2"):
+        acl.op.infer_shape("Relu", [], [], 2, [1], 0)
+    with pytest.raises(ValueError, match="4096"):
+        acl.get_tensor_desc_dim_range(1, 0, 4097)
+    with pytest.raises(ValueError, match="no 8 bytes"):
+        acl.util.ptr_to_bytes(0, 8)
+
+
+def test_foreign_handles_are_codes(device):
+    for call in (rt.synchronize_stream, rt.destroy_stream, rt.destroy_event, rt.destroy_context, rt.free):
+        assert call(0xDEAD000) != 0
+    assert acl.op.set_attr_int(0xDEAD000, "a", 1) != 0
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What was shown as an error of a callback."""
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: seen.append((what.exc_value, what.exc_traceback)))
+    return seen
+
+
+def raising(*given):
+    raise RuntimeError("no room today")
+
+
+BAD_BLOCKS = {
+    "raises": (raising, "no room today"),
+    "none": (lambda o, s: None, None),
+    "zero": (lambda o, s: 0, None),
+    "float": (lambda o, s: 1.5, "must be an int, not float"),
+    "text": (lambda o, s: "block", "must be an int, not str"),
+    "negative": (lambda o, s: -1, "not -1"),
+    "huge": (lambda o, s: 1 << 64, "not 18446744073709551616"),
+    "too few parameters": (lambda o: 1, "positional argument"),
+    "system exit": (lambda o, s: sys.exit(3), "3"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_BLOCKS)
+def test_a_bad_block_is_an_allocation_failure_shown_once(case, stream, shown):
+    alloc, text = BAD_BLOCKS[case]
+    freed = []
+    desc = describe(1, alloc, lambda o, b: freed.append(b), lambda b: b)
+    assert rt.allocator_register(stream, desc) == 0
+    sort = Sort()
+    for _ in range(3):
+        assert sort.run(stream) == STORAGE
+    assert freed == []
+    if text is None:
+        assert shown == []
+    else:
+        assert len(shown) == 1 and re.search(re.escape(text), str(shown[0][0]))
+    assert rt.allocator_unregister(stream) == 0
+    assert sort.run(stream) == 0
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
+
+
+@pytest.mark.parametrize("address", [raising, lambda b: None, lambda b: 1.5, lambda b: -1, lambda b: 1 << 70,
+                                     lambda b: 4096])
+def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(address, stream, shown):
+    freed = []
+    desc = describe(1, lambda o, s: 77, lambda o, b: freed.append(b), address)
+    assert rt.allocator_register(stream, desc) == 0
+    sort = Sort()
+    assert sort.run(stream) == STORAGE
+    assert freed == [77]
+    sort.close()
+
+
+def test_a_free_that_raises_is_shown_and_the_work_is_done(stream, shown):
+    pool = Pool()
+    desc = describe(1, pool.alloc, raising, pool.address)
+    assert rt.allocator_register(stream, desc) == 0
+    sort = Sort()
+    assert sort.run(stream) == 0
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    assert [str(error) for error, _ in shown] == ["no room today"]
+    sort.close()
+    pool.close()
+
+
+def test_a_callback_may_register_itself_anew(stream):
+    pool, other = Pool(), Pool()
+
+    def alloc(obj, size):
+        support.register(stream, other)
+        return pool.alloc(obj, size)
+
+    desc = describe(1, alloc, pool.free, pool.address)
+    assert rt.allocator_register(stream, desc) == 0
+    sort = Sort()
+    assert sort.run(stream) == 0
+    assert pool.allocs == pool.frees == 1 and other.allocs == 0
+    assert sort.run(stream) == 0
+    assert pool.allocs == 1 and other.allocs == other.frees == 1
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
+
+
+def test_a_callback_may_unregister_and_call_acl(stream):
+    pool = Pool()
+
+    def alloc(obj, size):
+        assert rt.allocator_unregister(stream) == 0
+        assert rt.synchronize_stream(stream) == 0
+        return pool.alloc(obj, size)
+
+    assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
+    sort = Sort()
+    assert sort.run(stream) == 0 and sort.run(stream) == 0
+    assert pool.allocs == pool.frees == 1
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
+
+
+def test_threads_share_an_allocator_one_at_a_time(device):
+    import threading
+
+    pool, inside, most = Pool(), [0], [0]
+
+    def alloc(obj, size):
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        assert rt.get_device()[1] == 0
+        block = pool.alloc(obj, size)
+        inside[0] -= 1
+        return block
+
+    context, ret = rt.get_context()
+    assert ret == 0
+    failures = []
+
+    def work():
+        try:
+            assert rt.set_context(context) == 0
+            stream, ret = rt.create_stream()
+            assert ret == 0
+            assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
+            sort = Sort()
+            for _ in range(20):
+                assert sort.run(stream) == 0
+                assert rt.synchronize_stream(stream) == 0
+            assert sort.right()
+            sort.close()
+            assert rt.destroy_stream(stream) == 0
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert most == [1]
+    assert pool.allocs == pool.frees >= 80
+    pool.close()
+
+
+HEAD = """
+assert acl.init() == 0 and acl.rt.set_device(0) == 0
+stream = acl.rt.create_stream()[0]
+pool = Pool()
+sort = Sort()
+register(stream, pool)
+assert sort.run(stream) == 0
+"""
+
+
+def test_the_traceback_names_the_line():
+    run = support.program(
+        HEAD + "def alloc(obj, size):\n    raise ValueError('nothing left')\n"
+        "assert acl.rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0\n"
+        "for _ in range(5): assert sort.run(stream) == STORAGE\n"
+        "print('end')\n"
+    )
+    assert run.stdout == "end\n", run.stderr
+    assert run.stderr.count("Traceback") == 1
+    assert "in alloc" in run.stderr and "ValueError: nothing left" in run.stderr
+
+
+def test_nothing_is_called_after_the_interpreter():
+    """Leaves everything registered, a daemon thread waiting, and an object whose end calls ACL."""
+    run = support.program(
+        HEAD + "import threading\n"
+        "event = acl.rt.create_event()[0]\n"
+        "other = acl.rt.create_stream()[0]\n"
+        "assert acl.rt.stream_wait_event(other, event) == 0\n"
+        "threading.Thread(target=acl.rt.synchronize_stream, args=(other,), daemon=True).start()\n"
+        "class Last:\n"
+        "    def __del__(self, sort=sort, stream=stream): sort.run(stream)\n"
+        "last = Last()\n"
+        "print('end')\n"
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "end\n"
+
+
+def test_a_child_gets_codes():
+    run = support.program(
+        HEAD + "import os\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    fine = sort.run(stream) == 507000 and acl.rt.malloc(64, 0) == (0, 507000)\n"
+        "    fine = fine and acl.rt.allocator_unregister(stream) == 507000\n"
+        "    os._exit(7 if fine else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+        "assert sort.run(stream) == 0\n"
+        "print('end')\n"
+    )
+    assert run.stdout == "end\n", run.stderr

@@ -1,0 +1,334 @@
+"""Every function of the table is called, and what it gives has the form that the table says."""
+
+import importlib
+
+import pytest
+
+import acl
+import support
+from support import DEVICE_TO_HOST, FLOAT, HOST_TO_DEVICE, INVALID_PARAM, ND
+
+rt, op, util = acl.rt, acl.op, acl.util
+
+
+class Given:
+    """What functions may want, made for one test."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.ptr, self.other = rt.malloc(4096, 0)[0], rt.malloc(4096, 0)[0]
+        self.host = rt.malloc_host(4096)[0]
+        self.desc = acl.create_tensor_desc(FLOAT, [2, 3], ND)
+        self.half = acl.create_tensor_desc(1, [2, 3], ND)
+        self.buffer = acl.create_data_buffer(self.ptr, 24)
+        self.second = acl.create_data_buffer(self.other, 24)
+        self.attr = op.create_attr()
+        self.event = rt.create_event()[0]
+        self.allocator = rt.allocator_create_desc()
+        assert rt.record_event(self.event, stream) == 0
+        assert rt.synchronize_stream(stream) == 0
+
+    def fresh_stream(self):
+        return rt.create_stream()[0]
+
+    def relu(self):
+        return "Relu", [self.desc], [self.buffer], [self.desc], [self.second]
+
+    def handle(self):
+        handle, ret = op.create_handle("Relu", [self.desc], [self.desc], self.attr)
+        assert ret == 0
+        return handle
+
+    def complete(self):
+        return support.describe(7, lambda o, s: None, lambda o, b: None, lambda b: None)
+
+
+@pytest.fixture
+def given(stream):
+    made = Given(stream)
+    yield made
+    assert rt.synchronize_stream(stream) == 0
+    for ptr in (made.ptr, made.other):
+        assert rt.free(ptr) == 0
+    assert rt.free_host(made.host) == 0
+
+
+def fine(ret):
+    assert ret == 0
+
+
+def value(result):
+    """The first of the results of a call that succeeded."""
+    assert isinstance(result, tuple) and result[-1] == 0, result
+    return result[0]
+
+
+def peers(g):
+    count = value(rt.get_device_count())
+    return count - 1
+
+
+def default_context():
+    return value(rt.get_context())
+
+
+# Each entry calls the function and checks what it can see of the result.
+CALLS = {
+    "acl.get_version": lambda g: value(acl.get_version()) >= 1,
+    "acl.get_soc_name": lambda g: acl.get_soc_name().startswith("Ascend"),
+    "acl.get_cann_version": lambda g: set(value(acl.get_cann_version(0))) == {
+        "version", "major_version", "minor_version", "release_version", "patch_version", "reserved"},
+    "acl.get_version_str": lambda g: isinstance(acl.get_version_str("runtime")[1], int),
+    "acl.get_cann_attribute_list": lambda g: len(acl.get_cann_attribute_list()[0]) == acl.get_cann_attribute_list()[1],
+    "acl.get_cann_attribute": lambda g: value(acl.get_cann_attribute(1)) in (0, 1),
+    "acl.get_device_capability": lambda g: isinstance(acl.get_device_capability(0, 0)[1], int),
+    "acl.get_recent_err_msg": lambda g: rt.free(1) != 0 and "0x1" in acl.get_recent_err_msg()
+    and acl.get_recent_err_msg() is None,
+    "acl.app_log": lambda g: acl.app_log(1, "100 % of a line") is None,
+    "acl.float16_to_float": lambda g: acl.float16_to_float(0x3C00) == 1.0,
+    "acl.float_to_float16": lambda g: acl.float_to_float16(1.0) == 0x3C00,
+    "acl.data_type_size": lambda g: acl.data_type_size(FLOAT) == 4,
+    "acl.create_data_buffer": lambda g: acl.create_data_buffer(g.ptr, 8) != 0,
+    "acl.destroy_data_buffer": lambda g: acl.destroy_data_buffer(g.buffer) == 0 and acl.destroy_data_buffer(g.buffer) != 0,
+    "acl.get_data_buffer_addr": lambda g: acl.get_data_buffer_addr(g.buffer) == g.ptr,
+    "acl.get_data_buffer_size": lambda g: acl.get_data_buffer_size(g.buffer) == 24,
+    "acl.get_data_buffer_size_v2": lambda g: acl.get_data_buffer_size_v2(g.buffer) == 24,
+    "acl.update_data_buffer": lambda g: acl.update_data_buffer(g.buffer, g.other, 1 << 40) == 0
+    and acl.get_data_buffer_size_v2(g.buffer) == 1 << 40,
+    "acl.create_tensor_desc": lambda g: acl.create_tensor_desc(FLOAT, [], ND) != 0,
+    "acl.destroy_tensor_desc": lambda g: acl.destroy_tensor_desc(g.half) is None,
+    "acl.get_tensor_desc_type": lambda g: acl.get_tensor_desc_type(g.half) == 1,
+    "acl.get_tensor_desc_format": lambda g: acl.get_tensor_desc_format(g.desc) == ND,
+    "acl.get_tensor_desc_size": lambda g: acl.get_tensor_desc_size(g.desc) == 24,
+    "acl.get_tensor_desc_element_count": lambda g: acl.get_tensor_desc_element_count(g.desc) == 6,
+    "acl.get_tensor_desc_num_dims": lambda g: acl.get_tensor_desc_num_dims(g.desc) == 2,
+    "acl.get_tensor_desc_dim": lambda g: acl.get_tensor_desc_dim(g.desc, 1) == 3,
+    "acl.get_tensor_desc_dim_v2": lambda g: acl.get_tensor_desc_dim_v2(g.desc, 1) == (3, 0),
+    "acl.get_tensor_desc_dim_range": lambda g: acl.set_tensor_shape_range(g.desc, [[1, 2], [3, 4]]) == 0
+    and acl.get_tensor_desc_dim_range(g.desc, 1, 2) == ([3, 4], 0),
+    "acl.get_tensor_desc_name": lambda g: acl.set_tensor_desc_name(g.desc, "x") is None
+    and acl.get_tensor_desc_name(g.desc) == "x",
+    "acl.set_tensor_desc_name": lambda g: acl.set_tensor_desc_name(g.desc, "x") is None,
+    "acl.trans_tensor_desc_format": lambda g: isinstance(acl.trans_tensor_desc_format(g.desc, ND)[1], int),
+    "acl.set_tensor_storage_format": lambda g: acl.set_tensor_storage_format(g.desc, ND) == 0,
+    "acl.set_tensor_storage_shape": lambda g: acl.set_tensor_storage_shape(g.desc, [2, 3]) == 0,
+    "acl.set_tensor_format": lambda g: acl.set_tensor_format(g.desc, ND) == 0,
+    "acl.set_tensor_shape": lambda g: acl.set_tensor_shape(g.desc, [6, 1]) == 0,
+    "acl.set_tensor_origin_format": lambda g: acl.set_tensor_origin_format(g.desc, ND) == 0,
+    "acl.set_tensor_origin_shape": lambda g: acl.set_tensor_origin_shape(g.desc, [2, 3]) == 0,
+    "acl.set_tensor_dynamic_input": lambda g: acl.set_tensor_dynamic_input(g.desc, "x") == 0,
+    "acl.set_tensor_shape_range": lambda g: acl.set_tensor_shape_range(g.desc, [[1, 2], (3, 4)]) == 0,
+    "acl.set_tensor_value_range": lambda g: acl.set_tensor_value_range(g.desc, [[1, 2]]) == 0,
+    "acl.set_tensor_const": lambda g: acl.set_tensor_const(g.desc, g.host, 24) == 0,
+    "acl.set_tensor_place_ment": lambda g: acl.set_tensor_place_ment(g.desc, 0) == 0,
+    "acl.get_tensor_desc_address": lambda g: isinstance(acl.get_tensor_desc_address(g.desc), int),
+    "acl.get_tensor_desc_by_index": lambda g: isinstance(acl.get_tensor_desc_by_index(g.desc, 0), int),
+    "acl.rt.allocator_create_desc": lambda g: rt.allocator_create_desc() != 0,
+    "acl.rt.allocator_destroy_desc": lambda g: rt.allocator_destroy_desc(g.allocator) == 0,
+    "acl.rt.allocator_set_obj_to_desc": lambda g: rt.allocator_set_obj_to_desc(g.allocator, 5) == 0,
+    "acl.rt.allocator_set_alloc_func_to_desc": lambda g: rt.allocator_set_alloc_func_to_desc(g.allocator, print) == 0,
+    "acl.rt.allocator_set_free_func_to_desc": lambda g: rt.allocator_set_free_func_to_desc(g.allocator, print) == 0,
+    "acl.rt.allocator_set_alloc_advise_func_to_desc": lambda g: rt.allocator_set_alloc_advise_func_to_desc(
+        g.allocator, print) == 0,
+    "acl.rt.allocator_set_get_addr_from_block_func_to_desc":
+        lambda g: rt.allocator_set_get_addr_from_block_func_to_desc(g.allocator, print) == 0,
+    "acl.rt.allocator_register": lambda g: rt.allocator_register(g.stream, g.complete()) == 0,
+    "acl.rt.allocator_unregister": lambda g: rt.allocator_unregister(g.stream) == 0,
+    "acl.rt.allocator_get_by_stream": lambda g: rt.allocator_get_by_stream(g.stream) == (
+        0, 0, None, None, None, None, INVALID_PARAM),
+    "acl.rt.set_device": lambda g: rt.set_device(0) == 0,
+    "acl.rt.get_device": lambda g: rt.get_device() == (0, 0),
+    "acl.rt.set_device_sat_mode": lambda g: rt.set_device_sat_mode(value(rt.get_device_sat_mode())) == 0,
+    "acl.rt.get_device_sat_mode": lambda g: value(rt.get_device_sat_mode()) in (0, 1),
+    "acl.rt.get_run_mode": lambda g: value(rt.get_run_mode()) in (0, 1),
+    "acl.rt.get_device_count": lambda g: value(rt.get_device_count()) >= 1,
+    "acl.rt.query_device_status": lambda g: isinstance(value(rt.query_device_status(0)), int),
+    "acl.rt.get_device_info": lambda g: isinstance(rt.get_device_info(0, 1)[1], int),
+    "acl.rt.device_get_stream_priority_range": lambda g: len(rt.device_get_stream_priority_range()) == 3,
+    "acl.rt.get_device_capability": lambda g: len(rt.get_device_capability(0, 1)) == 2,
+    "acl.rt.get_logic_dev_id_by_user_dev_id": lambda g: rt.get_logic_dev_id_by_user_dev_id(0) == (0, 0),
+    "acl.rt.get_user_dev_id_by_logic_dev_id": lambda g: rt.get_user_dev_id_by_logic_dev_id(0) == (0, 0),
+    "acl.rt.get_logic_dev_id_by_phy_dev_id": lambda g: rt.get_logic_dev_id_by_phy_dev_id(0) == (0, 0),
+    "acl.rt.get_phy_dev_id_by_logic_dev_id": lambda g: rt.get_phy_dev_id_by_logic_dev_id(0) == (0, 0),
+    "acl.rt.device_peer_access_status": lambda g: len(rt.device_peer_access_status(0, peers(g))) == 2,
+    "acl.rt.device_can_access_peer": lambda g: len(rt.device_can_access_peer(0, peers(g))) == 2,
+    "acl.rt.device_enable_peer_access": lambda g: isinstance(rt.device_enable_peer_access(peers(g), 0), int),
+    "acl.rt.device_disable_peer_access": lambda g: isinstance(rt.device_disable_peer_access(peers(g)), int),
+    "acl.rt.device_get_bare_tgid": lambda g: value(rt.device_get_bare_tgid()) == __import__("os").getpid(),
+    "acl.rt.get_context": lambda g: default_context() != 0,
+    "acl.rt.set_context": lambda g: rt.set_context(default_context()) == 0,
+    "acl.rt.ctx_set_sys_param_opt": lambda g: rt.ctx_set_sys_param_opt(0, 1) == 0,
+    "acl.rt.ctx_get_sys_param_opt": lambda g: rt.ctx_set_sys_param_opt(0, 1) == 0
+    and rt.ctx_get_sys_param_opt(0) == (1, 0),
+    "acl.rt.set_sys_param_opt": lambda g: rt.set_sys_param_opt(0, 1) == 0,
+    "acl.rt.get_sys_param_opt": lambda g: rt.set_sys_param_opt(0, 1) == 0 and rt.get_sys_param_opt(0) == (1, 0),
+    "acl.rt.ctx_get_current_default_stream": lambda g: value(rt.ctx_get_current_default_stream()) != 0,
+    "acl.rt.get_primary_ctx_state": lambda g: rt.get_primary_ctx_state(0) == (1, 0, 0),
+    "acl.rt.create_stream": lambda g: value(rt.create_stream()) != 0,
+    "acl.rt.create_stream_with_config": lambda g: value(rt.create_stream_with_config(0, 1)) != 0,
+    "acl.rt.destroy_stream": lambda g: rt.destroy_stream(g.fresh_stream()) == 0,
+    "acl.rt.destroy_stream_force": lambda g: rt.destroy_stream_force(g.fresh_stream()) == 0,
+    "acl.rt.set_stream_failure_mode": lambda g: rt.set_stream_failure_mode(g.stream, 1) == 0,
+    "acl.rt.stream_query": lambda g: rt.stream_query(g.stream) == (0, 0),
+    "acl.rt.stream_abort": lambda g: (lambda own: rt.stream_abort(own) == rt.destroy_stream_force(own) == 0)(g.fresh_stream()),
+    "acl.rt.stream_get_id": lambda g: value(rt.stream_get_id(g.stream)) >= 0,
+    "acl.rt.get_stream_available_num": lambda g: value(rt.get_stream_available_num()) > 0,
+    "acl.rt.set_stream_attribute": lambda g: rt.set_stream_attribute(g.stream, 1, {"failureMode": 1}) == 0,
+    "acl.rt.get_stream_attribute": lambda g: rt.set_stream_attribute(g.stream, 1, {"failureMode": 1}) == 0
+    and rt.get_stream_attribute(g.stream, 1) == ({"failureMode": 1}, 0),
+    "acl.rt.synchronize_stream": lambda g: rt.synchronize_stream(g.stream) == 0,
+    "acl.rt.synchronize_stream_with_timeout": lambda g: rt.synchronize_stream_with_timeout(g.stream, -1) == 0,
+    "acl.rt.synchronize_device": lambda g: rt.synchronize_device() == 0,
+    "acl.rt.synchronize_device_with_timeout": lambda g: rt.synchronize_device_with_timeout(-1) == 0,
+    "acl.rt.create_event": lambda g: value(rt.create_event()) != 0,
+    "acl.rt.create_event_with_flag": lambda g: value(rt.create_event_with_flag(1)) != 0,
+    "acl.rt.create_event_ex_with_flag": lambda g: value(rt.create_event_ex_with_flag(1)) != 0,
+    "acl.rt.destroy_event": lambda g: rt.destroy_event(g.event) == 0,
+    "acl.rt.record_event": lambda g: rt.record_event(g.event, g.stream) == 0,
+    "acl.rt.reset_event": lambda g: rt.reset_event(g.event, g.stream) == 0,
+    "acl.rt.query_event": lambda g: rt.query_event(g.event) == (0, 0),
+    "acl.rt.query_event_status": lambda g: rt.query_event_status(g.event) == (1, 0),
+    "acl.rt.query_event_wait_status": lambda g: len(rt.query_event_wait_status(g.event)) == 2,
+    "acl.rt.synchronize_event": lambda g: rt.synchronize_event(g.event) == 0,
+    "acl.rt.synchronize_event_with_timeout": lambda g: rt.synchronize_event_with_timeout(g.event, -1) == 0,
+    "acl.rt.event_elapsed_time": lambda g: isinstance(rt.event_elapsed_time(g.event, g.event)[0], float),
+    "acl.rt.event_get_timestamp": lambda g: len(rt.event_get_timestamp(g.event)) == 2,
+    "acl.rt.get_event_id": lambda g: len(rt.get_event_id(g.event)) == 2,
+    "acl.rt.get_event_avail_num": lambda g: value(rt.get_event_avail_num()) > 0,
+    "acl.rt.stream_wait_event": lambda g: rt.stream_wait_event(g.stream, g.event) == 0,
+    "acl.rt.set_op_wait_timeout": lambda g: rt.set_op_wait_timeout(10) == 0,
+    "acl.rt.set_op_execute_timeout": lambda g: rt.set_op_execute_timeout(10) == 0,
+    "acl.rt.peek_at_last_error": lambda g: isinstance(rt.peek_at_last_error(0), int),
+    "acl.rt.get_last_error": lambda g: isinstance(rt.get_last_error(0), int),
+    "acl.rt.malloc": lambda g: value(rt.malloc(64, 0)) % 32 == 0,
+    "acl.rt.malloc_align32": lambda g: value(rt.malloc_align32(64, 0)) % 32 == 0,
+    "acl.rt.malloc_cached": lambda g: value(rt.malloc_cached(64, 0)) != 0,
+    "acl.rt.malloc_with_cfg": lambda g: value(rt.malloc_with_cfg(64, 0, {})) != 0 and value(rt.malloc_with_cfg(
+        64, 0, {"numAttrs": 1, "attrs": [{"attr": 1, "value": {"moduleId": 3}}]})) != 0,
+    "acl.rt.malloc_host_with_cfg": lambda g: value(rt.malloc_host_with_cfg(64, {})) != 0,
+    "acl.rt.free": lambda g: rt.free(value(rt.malloc(64, 0))) == 0,
+    "acl.rt.malloc_host": lambda g: value(rt.malloc_host(64)) != 0,
+    "acl.rt.free_host": lambda g: rt.free_host(value(rt.malloc_host(64))) == 0,
+    "acl.rt.memset": lambda g: rt.memset(g.host, 4096, 65, 3) == 0 and util.ptr_to_bytes(g.host, 3) == b"AAA",
+    "acl.rt.memset_async": lambda g: rt.memset_async(g.ptr, 4096, 0, 64, g.stream) == 0,
+    "acl.rt.memcpy": lambda g: rt.memset(g.ptr, 4096, 66, 4) == 0
+    and rt.memcpy(g.host, 4096, g.ptr, 4, DEVICE_TO_HOST) == 0 and util.ptr_to_bytes(g.host, 4) == b"BBBB",
+    "acl.rt.memcpy_async": lambda g: rt.memcpy_async(g.ptr, 4096, g.host, 4096, HOST_TO_DEVICE, g.stream) == 0,
+    "acl.rt.get_mem_info": lambda g: rt.get_mem_info(1)[2] == 0 and 0 < rt.get_mem_info(1)[0] <= rt.get_mem_info(1)[1],
+    "acl.rt.pointer_get_attributes": lambda g: value(rt.pointer_get_attributes(g.ptr))["location"] == {"id": 0, "type": 1},
+    "acl.rt.host_register": lambda g: len(rt.host_register(g.host, 4096, 0)) == 2,
+    "acl.rt.host_unregister": lambda g: isinstance(rt.host_unregister(g.host), int),
+    "acl.rt.host_register_v2": lambda g: isinstance(rt.host_register_v2(g.host, 4096, 0), int),
+    "acl.rt.host_get_device_pointer": lambda g: len(rt.host_get_device_pointer(g.host, 0)) == 2,
+    "acl.op.set_model_dir": lambda g: isinstance(op.set_model_dir(str(support.ROOT)), int),
+    "acl.op.load": lambda g: isinstance(op.load(g.host, 64), int),
+    "acl.op.execute": lambda g: op.execute(*g.relu(), g.attr, g.stream) == 0,
+    "acl.op.execute_v2": lambda g: op.execute_v2(*g.relu(), g.attr, g.stream) == 0,
+    "acl.op.execute_with_handle": lambda g: op.execute_with_handle(g.handle(), [g.buffer], [g.second], g.stream) == 0,
+    "acl.op.create_handle": lambda g: g.handle() != 0,
+    "acl.op.destroy_handle": lambda g: op.destroy_handle(g.handle()) is None,
+    "acl.op.cast": lambda g: op.cast(g.desc, g.buffer, g.half, g.second, 0, g.stream) == 0,
+    "acl.op.create_handle_for_cast": lambda g: value(op.create_handle_for_cast(g.desc, g.half, 0)) != 0,
+    "acl.op.create_attr": lambda g: op.create_attr() != 0,
+    "acl.op.destroy_attr": lambda g: op.destroy_attr(op.create_attr()) is None,
+    "acl.op.set_attr_bool": lambda g: op.set_attr_bool(g.attr, "a", True) == 0,
+    "acl.op.set_attr_int": lambda g: op.set_attr_int(g.attr, "a", -(1 << 63)) == 0,
+    "acl.op.set_attr_float": lambda g: op.set_attr_float(g.attr, "a", 0.5) == 0,
+    "acl.op.set_attr_string": lambda g: op.set_attr_string(g.attr, "a", "text") == 0,
+    "acl.op.set_attr_list_bool": lambda g: op.set_attr_list_bool(g.attr, "a", [True, False]) == 0,
+    "acl.op.set_attr_list_int": lambda g: op.set_attr_list_int(g.attr, "a", [1, -2]) == 0,
+    "acl.op.set_attr_list_float": lambda g: op.set_attr_list_float(g.attr, "a", [1, 0.5]) == 0,
+    "acl.op.set_attr_list_string": lambda g: op.set_attr_list_string(g.attr, "a", ["x", "y"]) == 0,
+    "acl.op.set_attr_list_list_int": lambda g: op.set_attr_list_list_int(g.attr, "a", [[1], [2, 3], []]) == 0,
+    "acl.op.set_attr_data_type": lambda g: op.set_attr_data_type(g.attr, "a", FLOAT) == (g.attr, 0),
+    "acl.op.set_attr_list_data_type": lambda g: op.set_attr_list_data_type(g.attr, "a", [FLOAT, 1]) == (g.attr, 0),
+    "acl.op.infer_shape": lambda g: op.infer_shape("Relu", [g.desc], [g.buffer], 1, [g.half], g.attr) == 0,
+    "acl.op.set_max_op_queue_num": lambda g: op.set_max_op_queue_num(100) == 0,
+    "acl.util.bytes_to_ptr": lambda g: util.ptr_to_bytes(util.bytes_to_ptr(b"abc"), 3) == b"abc",
+    "acl.util.ptr_to_bytes": lambda g: util.ptr_to_bytes(0, 0) == b"",
+}
+
+# Called by the tests below.
+APART = {
+    "acl.init", "acl.finalize", "acl.finalize_reference", "acl.rt.reset_device", "acl.rt.reset_device_force",
+    "acl.rt.create_context", "acl.rt.destroy_context", "acl.util.numpy_to_ptr", "acl.util.numpy_contiguous_to_ptr",
+    "acl.util.ptr_to_numpy", "acl.util.start_thread", "acl.util.stop_thread",
+}
+
+
+def test_the_table_is_called_whole():
+    names = support.table()
+    assert len(names) == len(set(names)) > 150
+    assert set(CALLS) | APART == set(names)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_function(name, given):
+    module, _, word = name.rpartition(".")
+    assert callable(getattr(importlib.import_module(module), word))
+    assert CALLS[name](given)
+
+
+def test_beginning_and_end():
+    run = support.program(
+        "assert acl.init() == 0\n"
+        "assert acl.rt.set_device(0) == 0\n"
+        "context, ret = acl.rt.create_context(0)\n"
+        "assert context and ret == 0 and acl.rt.destroy_context(context) == 0\n"
+        "assert acl.rt.destroy_context(context) != 0\n"
+        "assert acl.rt.reset_device(0) == 0\n"
+        "assert acl.rt.set_device(0) == 0 and acl.rt.reset_device_force(0) == 0\n"
+        "assert acl.init('') != 99\n"
+        "count, ret = acl.finalize_reference()\n"
+        "assert isinstance(count, int) and isinstance(ret, int)\n"
+        "assert isinstance(acl.finalize(), int)\n"
+        "print('end')\n"
+    )
+    assert run.stdout == "end\n", run.stderr
+
+
+def test_numpy(device):
+    numpy = pytest.importorskip("numpy")
+    array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
+    with pytest.warns(DeprecationWarning):
+        ptr = util.numpy_to_ptr(array)
+    assert ptr == array.ctypes.data
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError, match="numpy_contiguous_to_ptr"):
+        util.numpy_to_ptr(array.T)
+    with pytest.warns(DeprecationWarning):
+        ptr, whole = util.numpy_contiguous_to_ptr(array.T)
+    assert ptr == whole.ctypes.data and (whole == array.T).all()
+    with pytest.warns(DeprecationWarning):
+        view = util.ptr_to_numpy(array.ctypes.data, (3, 2), array.dtype.num)
+    view[0, 0] = 9
+    assert array[0, 0] == 9
+    with pytest.warns(DeprecationWarning), pytest.raises(ValueError):
+        util.ptr_to_numpy(0, (3, 2), array.dtype.num)
+
+
+def test_threads():
+    seen = []
+    made = [util.start_thread(lambda args: seen.append(args[0]), [index]) for index in range(4)]
+    assert all(ret == 0 for _, ret in made)
+    assert [util.stop_thread(thread) for thread, _ in made] == [0] * 4
+    assert sorted(seen) == [0, 1, 2, 3]
+    assert util.stop_thread(made[0][0]) == INVALID_PARAM
+
+
+def test_the_lock_is_let_go_while_waiting(stream):
+    """A stream waits for an event that another Python thread records: with the lock held this would hang."""
+    import threading
+
+    event, other = value(rt.create_event()), value(rt.create_stream())
+    context = default_context()
+    fine(rt.stream_wait_event(stream, event))
+
+    def record():
+        fine(rt.set_context(context))
+        fine(rt.record_event(event, other))
+
+    thread = threading.Thread(target=record)
+    thread.start()
+    fine(rt.synchronize_stream(stream))
+    thread.join()
+    fine(rt.destroy_stream(other))
