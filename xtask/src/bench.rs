@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: our figures beside the peers', in one run; JSON under `target/bench/`.
 
 mod ops;
+mod python;
 
 use std::{
     fs,
@@ -15,7 +16,7 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 3] = ["runtime", "memory", "ops"];
+const BENCHES: [&str; 4] = ["runtime", "memory", "ops", "python"];
 
 /// Runs the named bench, or all.
 pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
@@ -28,11 +29,13 @@ pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
     let out = target_dir(root).join("bench");
     for bench in BENCHES.iter().filter(|b| name.is_none_or(|n| n == **b)) {
         announce(&format!("bench {bench}"));
-        if *bench == "ops" {
-            ops::measure(root, &toolkit, &out)?;
-        } else {
-            let mut command = command(root, bench);
-            step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
+        match *bench {
+            "ops" => ops::measure(root, &toolkit, &out)?,
+            "python" => python::measure(root, &toolkit, &out)?,
+            _ => {
+                let mut command = command(root, bench);
+                step::run(command.env("CAIRN_TOOLKIT", &toolkit).env("CAIRN_BENCH_OUT", &out))?;
+            }
         }
         println!("figures in {}", out.join(format!("{bench}.json")).display());
     }

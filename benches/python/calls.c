@@ -1,0 +1,89 @@
+/* What benches/python/calls.py measures, in C: prints the same names with nanoseconds a call. */
+#include <acl/acl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ROUNDS = 7, MALLOCS = 20000, OPERATORS = 2000, SMALL = 64, SORTED = 4096 };
+
+static char *base;
+static aclrtStream stream;
+static aclTensorDesc *floats[2], *whole;
+static aclDataBuffer *buffers[3], *sorted[3];
+static aclopAttr *attr;
+
+static void must(aclError ret) {
+    if (ret == 0) return;
+    fprintf(stderr, "%d: %s\n", ret, aclGetRecentErrMsg());
+    exit(1);
+}
+
+static void *take(aclrtAllocator object, size_t size) { return size <= 1 << 20 ? object : NULL; }
+static void give(aclrtAllocator object, aclrtAllocatorBlock block) { (void)object, (void)block; }
+static void *address(aclrtAllocatorBlock block) { return (void)block, base; }
+
+static void mallocs(void) {
+    for (int i = 0; i < MALLOCS; ++i) {
+        void *ptr;
+        must(aclrtMalloc(&ptr, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+        must(aclrtFree(ptr));
+    }
+}
+
+static void operators(void) {
+    for (int i = 0; i < OPERATORS; ++i)
+        must(aclopExecuteV2("Relu", 1, floats, buffers, 1, floats, buffers + 1, attr, stream));
+    must(aclrtSynchronizeStream(stream));
+}
+
+static void sorts(void) {
+    aclTensorDesc *out[] = {floats[1], whole};
+    for (int i = 0; i < OPERATORS; ++i)
+        must(aclopExecuteV2("Sort", 1, floats + 1, sorted, 2, out, sorted + 1, attr, stream));
+    must(aclrtSynchronizeStream(stream));
+}
+
+static void measure(const char *name, void (*run)(void), int times) {
+    double best = 1e300;
+    for (int round = 0; round <= ROUNDS; ++round) {
+        struct timespec from, to;
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        run();
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        double took = ((double)(to.tv_sec - from.tv_sec) * 1e9 + (double)(to.tv_nsec - from.tv_nsec)) / times;
+        if (round > 0 && took < best) best = took;
+    }
+    printf("%s %.1f\n", name, best);
+}
+
+int main(void) {
+    const int64_t small[] = {SMALL}, large[] = {SORTED};
+    void *places[3];
+    must(aclInit(NULL));
+    must(aclrtSetDevice(0));
+    must(aclrtCreateStream(&stream));
+    must(aclrtMalloc((void **)&base, 1 << 20, ACL_MEM_MALLOC_HUGE_FIRST));
+    for (int i = 0; i < 3; ++i) must(aclrtMalloc(&places[i], 4 * SORTED, ACL_MEM_MALLOC_HUGE_FIRST));
+    must(aclrtMemset(places[0], 4 * SORTED, 0, 4 * SORTED));
+    floats[0] = aclCreateTensorDesc(ACL_FLOAT, 1, small, ACL_FORMAT_ND);
+    floats[1] = aclCreateTensorDesc(ACL_FLOAT, 1, large, ACL_FORMAT_ND);
+    whole = aclCreateTensorDesc(ACL_INT32, 1, large, ACL_FORMAT_ND);
+    for (int i = 0; i < 3; ++i) {
+        buffers[i] = aclCreateDataBuffer(places[i], 4 * SMALL);
+        sorted[i] = aclCreateDataBuffer(places[i], 4 * SORTED);
+    }
+    attr = aclopCreateAttr();
+    measure("malloc_free", mallocs, MALLOCS);
+    measure("operator", operators, OPERATORS);
+    measure("sort", sorts, OPERATORS);
+    aclrtAllocatorDesc desc = aclrtAllocatorCreateDesc();
+    must(aclrtAllocatorSetObjToDesc(desc, base));
+    must(aclrtAllocatorSetAllocFuncToDesc(desc, take));
+    must(aclrtAllocatorSetFreeFuncToDesc(desc, give));
+    must(aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc, address));
+    must(aclrtAllocatorRegister(stream, desc));
+    measure("sort_with_allocator", sorts, OPERATORS);
+    must(aclrtDestroyStream(stream));
+    must(aclFinalize());
+    return 0;
+}

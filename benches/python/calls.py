@@ -1,0 +1,70 @@
+"""What benches/python/calls.c measures, in Python: prints the same names with nanoseconds a call."""
+
+import time
+
+import acl
+
+ROUNDS, MALLOCS, OPERATORS, SMALL, SORTED = 7, 20000, 2000, 64, 4096
+
+
+def must(ret):
+    if ret != 0:
+        raise SystemExit(f"{ret}: {acl.get_recent_err_msg()}")
+
+
+def mallocs():
+    malloc, free = acl.rt.malloc, acl.rt.free
+    for _ in range(MALLOCS):
+        ptr, ret = malloc(4096, 0)
+        must(ret)
+        must(free(ptr))
+
+
+def operators():
+    execute = acl.op.execute_v2
+    for _ in range(OPERATORS):
+        must(execute("Relu", [small], buffers[:1], [small], buffers[1:2], attr, stream))
+    must(acl.rt.synchronize_stream(stream))
+
+
+def sorts():
+    execute = acl.op.execute_v2
+    for _ in range(OPERATORS):
+        must(execute("Sort", [large], sorted_[:1], [large, whole], sorted_[1:], attr, stream))
+    must(acl.rt.synchronize_stream(stream))
+
+
+def measure(name, run, times):
+    took = []
+    for _ in range(ROUNDS + 1):
+        begin = time.perf_counter_ns()
+        run()
+        took.append((time.perf_counter_ns() - begin) / times)
+    print(f"{name} {min(took[1:]):.1f}")
+
+
+must(acl.init())
+must(acl.rt.set_device(0))
+stream, ret = acl.rt.create_stream()
+must(ret)
+base, ret = acl.rt.malloc(1 << 20, 0)
+must(ret)
+places = [acl.rt.malloc(4 * SORTED, 0)[0] for _ in range(3)]
+must(acl.rt.memset(places[0], 4 * SORTED, 0, 4 * SORTED))
+small, large = acl.create_tensor_desc(0, [SMALL], 2), acl.create_tensor_desc(0, [SORTED], 2)
+whole = acl.create_tensor_desc(3, [SORTED], 2)
+buffers = [acl.create_data_buffer(place, 4 * SMALL) for place in places]
+sorted_ = [acl.create_data_buffer(place, 4 * SORTED) for place in places]
+attr = acl.op.create_attr()
+measure("malloc_free", mallocs, MALLOCS)
+measure("operator", operators, OPERATORS)
+measure("sort", sorts, OPERATORS)
+desc = acl.rt.allocator_create_desc()
+must(acl.rt.allocator_set_obj_to_desc(desc, base))
+must(acl.rt.allocator_set_alloc_func_to_desc(desc, lambda obj, size: obj if size <= 1 << 20 else None))
+must(acl.rt.allocator_set_free_func_to_desc(desc, lambda obj, block: None))
+must(acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, lambda block: base))
+must(acl.rt.allocator_register(stream, desc))
+measure("sort_with_allocator", sorts, OPERATORS)
+must(acl.rt.destroy_stream(stream))
+must(acl.finalize())

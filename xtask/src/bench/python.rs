@@ -1,0 +1,64 @@
+//! `cargo xtask bench python`: calls from Python beside the same calls from C, as ratios.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::json;
+
+use crate::{step, venv};
+
+/// Nanoseconds a call, by what is called.
+type Figures = BTreeMap<String, f64>;
+
+/// Runs both programs, prints nanoseconds and ratios, and writes them to `python.json` in `out`.
+pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
+    fs::create_dir_all(out)?;
+    let folder = root.join("benches/python");
+    let program = out.join("python-calls");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O2", "-o"]).arg(&program).arg(folder.join("calls.c"));
+    compile.arg("-I").arg(toolkit.join("include")).arg("-L").arg(toolkit.join("lib64"));
+    step::run(compile.arg("-lascendcl"))?;
+    let python = venv::ensure(root)?;
+    let in_c = figures(toolkit, &[program.as_path()])?;
+    let in_python = figures(toolkit, &[python.as_path(), &folder.join("calls.py")])?;
+    let mut report = serde_json::Map::new();
+    println!("{:24} {:>12} {:>12} {:>8}", "nanoseconds a call", "C", "Python", "ratio");
+    for (name, c) in &in_c {
+        let python =
+            in_python.get(name).with_context(|| format!("calls.py does not tell {name}"))?;
+        println!("{name:24} {c:12.0} {python:12.0} {:8.2}", python / c);
+        report.insert(name.clone(), json!({"c_ns": c, "python_ns": python, "ratio": python / c}));
+    }
+    let callbacks = |told: &Figures| told["sort_with_allocator"] - told["sort"];
+    println!(
+        "three callbacks take {:.0} ns more in Python",
+        callbacks(&in_python) - callbacks(&in_c)
+    );
+    fs::write(out.join("python.json"), serde_json::to_string_pretty(&report)?)?;
+    Ok(())
+}
+
+fn figures(toolkit: &Path, words: &[&Path]) -> Result<Figures> {
+    let mut command = Command::new(toolkit.join("bin/cairn"));
+    command.args(["run", "--"]).args(words).stderr(Stdio::inherit());
+    let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
+    ensure!(output.status.success(), "{command:?} failed: {}", output.status);
+    let text = String::from_utf8(output.stdout)?;
+    let mut told = Figures::new();
+    for line in text.lines() {
+        let (name, number) =
+            line.split_once(' ').with_context(|| format!("no figure in {line:?}"))?;
+        told.insert(name.into(), number.parse()?);
+    }
+    ensure!(
+        told.contains_key("sort") && told.contains_key("sort_with_allocator"),
+        "{command:?} told too little"
+    );
+    Ok(told)
+}
