@@ -20,7 +20,7 @@ BOUNDS = {"attn": 50, "attn_dynamic": 50, "misc": 4}
 SIZES = {
     "add_dynamic": [(2, 3, 2, 3), (4, 1, 1, 5), (1, 1, 1, 1), (0, 3, 0, 3), (33, 65, 33, 65), (2, 3, 2, 3)],
     "mlp_dynamic": [(4, 6, 6), (1, 1, 1), (17, 29, 29), (0, 6, 6), (128, 64, 64), (4, 6, 6)],
-    "attn_dynamic": [(2, 7), (1, 1), (3, 12), (1, 33), (2, 7)],
+    "attn_dynamic": [(2, 7), (1, 1), (3, 12), (1, 33), (0, 7), (2, 7)],
 }
 # Relative, the second one behind products; for elements near 0 a tenth of it, in relation to the tensor's greatest.
 TOLERANCE, BEHIND_PRODUCTS = 1e-5, 1e-4
