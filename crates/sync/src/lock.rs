@@ -234,19 +234,19 @@ mod held {
     use std::cell::Cell;
 
     thread_local! {
-        static HELD: Cell<u32> = const { Cell::new(0) };
+        static HELD: Cell<u64> = const { Cell::new(0) };
     }
 
     pub fn enter(rank: Rank) {
         HELD.with(|held| {
-            let above = held.get() >> rank as u32;
+            let above = held.get() >> rank as u64;
             assert!(above == 0, "lock of rank {rank:?} taken while holding {:#b}", held.get());
-            held.set(held.get() | 1 << rank as u32);
+            held.set(held.get() | 1 << rank as u64);
         });
     }
 
     pub fn leave(rank: Rank) {
-        HELD.with(|held| held.set(held.get() & !(1 << rank as u32)));
+        HELD.with(|held| held.set(held.get() & !(1 << rank as u64)));
     }
 }
 
