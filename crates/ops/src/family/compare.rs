@@ -92,7 +92,9 @@ const IS_CLOSE: Formula<2> = Formula {
             let f = move |x, y| close::<f32>(x, y, relative, absolute, nan);
             return map2::<f32, f32, bool>(team, out, a, b, f);
         }
-        map2::<f64, f64, bool>(team, out, a, b, move |x, y| close::<f64>(x, y, relative, absolute, nan));
+        map2::<f64, f64, bool>(team, out, a, b, move |x, y| {
+            close::<f64>(x, y, relative, absolute, nan)
+        });
     },
 };
 

@@ -82,7 +82,9 @@ fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
         return Err(Error::invalid("nothing to put together"));
     };
     if first.rank() == 0 {
-        return Err(Error::invalid("tensors without dimensions cannot be put together: stack them"));
+        return Err(Error::invalid(
+            "tensors without dimensions cannot be put together: stack them",
+        ));
     }
     let dim = call.wrap(1, dim, first.rank())?;
     let mut dims = Dims::new(first.dims());
