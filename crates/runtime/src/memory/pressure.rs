@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 /// queues are empty.
 const QUIET: Duration = Duration::from_millis(4);
 /// The same while one does: it may be the one that empties such a queue, and get no core.
-const STARVED: Duration = Duration::from_millis(100);
+const STARVED: Duration = Duration::from_secs(1);
 /// A function of the user has held all work up for this long: waiting does not help.
 const STALLED: Duration = Duration::from_secs(1);
 /// After this long, what waited in a foreign queue at a free has reached us.
