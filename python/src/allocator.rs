@@ -6,7 +6,7 @@
 //! key        -> Allocator   the callables, kept while a stream or a block needs them
 //! ```
 //!
-//! C gets a key in place of the user's object, so that its functions, the same for all, find the callables. Equal
+//! C gets a key in place of the user's object, so that its functions, the same for all, find the callables. The same
 //! object and callables have one key: C serialises calls by it. A key is never used again.
 //!
 //! All of it is touched with the interpreter's lock held. [`State`] has a lock of its own that is never held while
@@ -18,7 +18,7 @@ use crate::{
 };
 use pyo3::prelude::*;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::c_void,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
@@ -64,8 +64,7 @@ impl Allocator {
     }
 
     fn same(&self, other: &Allocator, py: Python<'_>) -> bool {
-        let equal =
-            |one: &Py<PyAny>, two: &Py<PyAny>| one.is(two) || one.bind(py).eq(two).unwrap_or(false);
+        let equal = |one: &Py<PyAny>, two: &Py<PyAny>| one.is(two) || is_same_method(one, two, py);
         let advise = match (&self.advise, &other.advise) {
             (Some(one), Some(two)) => equal(one, two),
             (None, None) => true,
@@ -77,6 +76,15 @@ impl Allocator {
             && equal(&self.free, &other.free)
             && equal(&self.address, &other.address)
     }
+}
+
+/// Whether both are methods bound to the same object: Python makes a new one at each look-up.
+fn is_same_method(one: &Py<PyAny>, two: &Py<PyAny>, py: Python<'_>) -> bool {
+    let part = |callable: &Py<PyAny>, name| callable.getattr(py, name).ok();
+    ["__self__", "__func__"].iter().all(|name| match (part(one, *name), part(two, *name)) {
+        (Some(one), Some(two)) => one.is(&two),
+        _ => false,
+    })
 }
 
 #[derive(Default)]
@@ -95,7 +103,7 @@ impl State {
         if self.executing > 0 {
             return Vec::new();
         }
-        let used: Vec<usize> = self.streams.values().copied().collect();
+        let used: HashSet<usize> = self.streams.values().copied().collect();
         self.allocators
             .extract_if(|key, _| !used.contains(key))
             .map(|(_, allocator)| allocator)

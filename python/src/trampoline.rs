@@ -37,14 +37,11 @@ pub(crate) unsafe extern "C" fn advise(
     size: usize,
     near: *mut c_void,
 ) -> *mut c_void {
-    let callable = |allocator: &Allocator, py: Python<'_>| match &allocator.advise {
-        Some(advise) => advise.clone_ref(py),
-        None => allocator.alloc.clone_ref(py),
-    };
     take(
         key,
-        |py, allocator| {
-            callable(allocator, py).into_bound(py).call1((allocator.object, size, near as usize))
+        |py, allocator| match &allocator.advise {
+            Some(advise) => advise.bind(py).call1((allocator.object, size, near as usize)),
+            None => allocator.alloc.bind(py).call1((allocator.object, size)),
         },
         |allocator| allocator.advise.as_ref().unwrap_or(&allocator.alloc),
     )

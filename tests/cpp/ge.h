@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 /* A pool over aclrtMalloc that counts, by class of memory, and fails or throws when it is told. */
@@ -172,5 +173,22 @@ static inline aclrtStream new_stream()
     CHECK_OK(aclrtCreateStream(&stream));
     return stream;
 }
+
+/* The call fails, and its text has this part; `said` gives and forgets this thread's texts. */
+#define REFUSED(call, part)                                                          \
+    do {                                                                             \
+        (void)said();                                                                \
+        CHECK((call) != ge::SUCCESS);                                                \
+        const std::string text = said();                                             \
+        if (!CHECK(text.find(part) != std::string::npos))                            \
+            printf("  the text is: %s\n", text.c_str());                             \
+    } while (0)
+
+/* The call succeeds; else its text is shown. */
+#define RUNS(call)                                           \
+    do {                                                     \
+        if (!CHECK_EQ(call, ge::SUCCESS))                    \
+            printf("  the text is: %s\n", said().c_str());   \
+    } while (0)
 
 #endif

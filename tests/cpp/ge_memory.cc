@@ -12,12 +12,6 @@ static const ge::Status REPEAT = 1343242306, NOT_BUILT = 1343242295, UNSUPPORTED
 
 static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
 
-#define RUNS(call)                                           \
-    do {                                                     \
-        if (!CHECK_EQ(call, SUCCESS))                        \
-            printf("  the text is: %s\n", said().c_str());   \
-    } while (0)
-
 /* y = x + 3 everywhere: the threes are too many for the model, and are computed once. */
 static ge::Graph filled(int64_t n)
 {
@@ -145,7 +139,10 @@ static void fixed(aclrtStream stream)
     CHECK(holds(mine.data, std::vector<float>(n, 3).data(), n));
     CHECK_EQ(session.AddGraph(2, two_outputs(4)), SUCCESS);
     CHECK_EQ(session.CompileGraph(2), SUCCESS);
+    (void)ge::GEGetWarningMsgV2();
     CHECK_EQ(session.SetGraphFixedFeatureMemoryBase(2, mine.data, 64), SUCCESS); /* it has none: no effect */
+    CHECK(std::string(ge::GEGetWarningMsgV2().GetString()).find("not used") != std::string::npos);
+    CHECK_EQ(session.UpdateGraphFeatureMemoryBase(2, mine.data, mine.bytes), SUCCESS);
 }
 
 static void mixed(aclrtStream stream)

@@ -11,21 +11,6 @@ using ge::SUCCESS;
 
 static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
 
-#define REFUSED(call, part)                                                          \
-    do {                                                                             \
-        (void)said();                                                                \
-        CHECK((call) != SUCCESS);                                                    \
-        const std::string text = said();                                             \
-        if (!CHECK(text.find(part) != std::string::npos))                            \
-            printf("  the text is: %s\n", text.c_str());                             \
-    } while (0)
-
-#define RUNS(call)                                           \
-    do {                                                     \
-        if (!CHECK_EQ(call, SUCCESS))                        \
-            printf("  the text is: %s\n", said().c_str());   \
-    } while (0)
-
 static void registering(aclrtStream stream)
 {
     GROUP("ge_reg_2 ge_unreg_4 null streams and allocators, and an engine that was not started, are refused");

@@ -9,21 +9,6 @@ using ge::SUCCESS;
 
 static std::string said() { return ge::GEGetErrorMsgV3().GetString(); }
 
-#define REFUSED(call, part)                                                          \
-    do {                                                                             \
-        (void)said();                                                                \
-        CHECK((call) != SUCCESS);                                                    \
-        const std::string text = said();                                             \
-        if (!CHECK(text.find(part) != std::string::npos))                            \
-            printf("  the text is: %s\n", text.c_str());                             \
-    } while (0)
-
-#define RUNS(call)                                           \
-    do {                                                     \
-        if (!CHECK_EQ(call, SUCCESS))                        \
-            printf("  the text is: %s\n", said().c_str());   \
-    } while (0)
-
 static std::vector<gert::Tensor> list(const Device &memory)
 {
     std::vector<gert::Tensor> tensors(1);

@@ -251,3 +251,35 @@ def test_callables_of_a_descriptor_go_with_it(device):
     assert kept() is not None
     assert rt.allocator_destroy_desc(desc) == 0
     assert kept() is None
+
+
+def test_acl_reg_4_callables_that_compare_equal_are_still_different_ones(stream):
+    pool = Pool()
+
+    class Alloc:
+        def __init__(self):
+            self.served = 0
+
+        def __call__(self, obj, size):
+            self.served += 1
+            return pool.alloc(obj, size)
+
+        def __eq__(self, other):
+            return isinstance(other, Alloc)
+
+        __hash__ = None
+
+    first, second = Alloc(), Alloc()
+    for callable_ in (first, second):
+        assert rt.allocator_register(stream, describe(1, callable_, pool.free, pool.address)) == 0
+        sort = Sort()
+        assert sort.run(stream) == 0
+        assert rt.synchronize_stream(stream) == 0
+        sort.close()
+    assert (first.served, second.served) == (1, 1)
+    kept = weakref.ref(second)
+    del second, callable_
+    gc.collect()
+    assert kept() is not None
+    assert rt.allocator_unregister(stream) == 0
+    pool.close()

@@ -110,6 +110,10 @@ fn pytest(root: &Path, toolkit: &Path) -> Result<Command> {
     let mut command = Command::new(toolkit.join("bin/cairn"));
     command.args(["run", "--"]).arg(&python).args(["-m", "pytest", "-q"]);
     command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
+    let facts = root.join("../shared/facts");
+    if std::env::var_os("CAIRN_DATA").is_none() && facts.exists() {
+        command.env("CAIRN_DATA", facts.canonicalize()?);
+    }
     Ok(command)
 }
 

@@ -559,3 +559,23 @@ fn odd_shapes_end_in_texts_not_in_panics() {
         world.session.remove(id).unwrap();
     }
 }
+
+/// Nothing to place leaves the tensor as it is.
+#[test]
+fn an_empty_scatter_copies_its_tensor() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("scatter");
+    let (var, updates) = (make.data(&[4]), make.data(&[0]));
+    let places = make.constant(cairn_tensor::DType::Int64, &[0, 1], &[]);
+    let y = make.node("ScatterNdUpdate", &[var, places, updates]);
+    world.add(1, make.outputs(&[y]), &[]);
+    let none = device(world.room(32), &[0]);
+    let inputs = [device(world.floats(&X), &[4]), none];
+    let made = world.run(1, How::Loaded, stream, &inputs, &[]);
+    assert!(made.is_err(), "not loaded");
+    let out = device(world.room(16), &[4]);
+    world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(world.read(out.address, 4), X);
+}

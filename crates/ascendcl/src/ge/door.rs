@@ -72,6 +72,12 @@ pub fn fail(failure: &Failure) {
     keep(&ERRORS, failure.text.clone());
 }
 
+/// Keeps a warning for this thread, and logs it.
+pub fn warn(text: String) {
+    log::warn!("{text}");
+    keep(&WARNINGS, text);
+}
+
 /// Keeps a text that came with a code of its own.
 pub fn fail_with(code: u32, text: String) {
     log::error!("{text} ({code:#x})");

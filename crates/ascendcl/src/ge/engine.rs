@@ -1,7 +1,7 @@
 //! The engine, sessions, and the graphs of a session up to their load.
 
 use super::abi::*;
-use super::door::{engine, fail_with, list, plain, runtime, show, status, take, text};
+use super::door::{engine, fail_with, list, plain, runtime, show, status, take, text, warn};
 use super::graph::graph;
 use super::value::desc;
 use cairn_graph::ir::Desc;
@@ -118,7 +118,9 @@ status! {
             CAIRN_BASE_REFRESHABLE => Base::Refreshable,
             other => return Err(Failure::invalid(format!("{other} is no base"))),
         };
-        entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)
+        let unused = entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)?;
+        unused.into_iter().for_each(warn);
+        Ok(())
     }
 
     /// A picture of a loaded graph.
@@ -152,7 +154,7 @@ plain! {
         Ok(())
     }
 
-    /// Whether a graph has to be added and built again: never, since nothing changes what was compiled.
+    /// Whether a graph has to be built: until it is compiled, and if there is none of the id.
     fn CairnSessionNeedsRebuild(session: u64, id: u32) -> bool, else true, {
         Ok(engine().session(session)?.graph(id)?.compiled().is_err())
     }

@@ -55,10 +55,10 @@ pub struct Made {
 pub struct Plans(Mutex<HashMap<Key, Arc<Trace>>>);
 
 /// What a plan depends on: sizes of the inputs, and the bytes of small ones on the host.
-type Key = Vec<(Layout2, Option<Arc<[u8]>>)>;
+type Key = Vec<(Sizes, Option<Arc<[u8]>>)>;
 
 /// Type and sizes, to compare.
-type Layout2 = (i32, SmallVec<[usize; 8]>);
+type Sizes = (i32, SmallVec<[usize; 8]>);
 
 /// What a run does, for certain sizes.
 pub struct Trace {

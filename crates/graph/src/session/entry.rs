@@ -235,14 +235,15 @@ impl Entry {
         }
     }
 
-    /// Sets memory that the application brings. `type_of` is a `ge::MemoryType`, where the caller named one.
+    /// Sets memory that the application brings; a text if it will not be used. `type_of` is a `ge::MemoryType`,
+    /// where the caller named one.
     pub fn set_base(
         &self,
         base: Base,
         type_of: Option<i32>,
         memory: usize,
         size: u64,
-    ) -> Result<()> {
+    ) -> Result<Option<String>> {
         let busy = self.occupy()?;
         let stage = busy.stage();
         if stage.runs > 0 {
@@ -265,7 +266,10 @@ impl Entry {
         if let Some(loaded) = loaded {
             loaded.rebase(&set);
         }
-        Ok(())
+        let unused = base == Base::Fixed && memory != 0 && set == bases;
+        Ok(unused.then(|| {
+            format!("{} has no such fixed feature memory: what was set is not used", self.label)
+        }))
     }
 
     fn check_base(
@@ -345,7 +349,6 @@ impl Entry {
             return self.fail(Status::Repeat, "has fixed feature memory that was set before");
         }
         if kind == 1 || (compiled.fixed_bytes() == 0 && memory != 0) {
-            log::warn!("{} has no such fixed feature memory: what was set is not used", self.label);
             return Ok(set);
         }
         if is_loaded {

@@ -334,6 +334,9 @@ fn brought(
     call.plan(move |memory| {
         values.prepare(memory);
         ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+            if indices.dims.contains(&0) {
+                return Ok(());
+            }
             let (places, index) = indices.places(memory, tensor.view())?;
             let seen =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");

@@ -257,6 +257,9 @@ pub fn combine(
     let bad = AtomicBool::new(false);
     let dims = Dims::new(offsets.dims());
     assert!(offsets.is_contiguous() && offsets.dtype() == DType::Int64);
+    if offsets.count() == 0 {
+        return Ok(());
+    }
     split(team, offsets.count(), 64, SMALL, |range| {
         let mut position = Dims::filled(dims.len(), 0);
         let mut rest = range.start;
