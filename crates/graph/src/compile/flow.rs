@@ -13,14 +13,25 @@ pub struct Flow {
     pub roots: Vec<ValueId>,
     /// The values whose memory is not needed behind a node.
     pub ends: Vec<Vec<ValueId>>,
-    /// Which output a value's memory is made for.
-    pub made_for: HashMap<ValueId, usize>,
+    /// Where each value comes from, by number; meant for roots.
+    pub origins: Vec<Origin>,
     /// The constants that may be needed on the device, and where they go in const memory.
     pub constants: Vec<(u64, Arc<[u8]>)>,
-    /// Where the constants of each value begin.
-    pub constant_at: HashMap<ValueId, u64>,
     /// Bytes of const memory.
     pub const_bytes: u64,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A node makes it.
+    Made,
+    /// A node makes it, in the memory of this output.
+    MadeFor(usize),
+    /// It comes in at this place.
+    Input(usize),
+    /// It lies in const memory, from this byte on.
+    Constant(u64),
 }
 
 /// Compiles a graph some of whose sizes are unknown.
@@ -35,13 +46,15 @@ pub fn flow(prepared: Prepared) -> Flow {
             last.insert(roots[*value], at);
         }
     }
-    let inputs: Vec<ValueId> = prepared.inputs.iter().map(|input| input.value).collect();
-    let mut made_for = HashMap::new();
+    let mut origins = vec![Origin::Made; prepared.values.len()];
+    for (at, input) in prepared.inputs.iter().enumerate() {
+        origins[input.value] = Origin::Input(at);
+    }
     for (at, output) in prepared.outputs.iter().enumerate() {
         let root = roots[output.value];
         last.remove(&root);
-        if prepared.values[root].bytes.is_none() && !inputs.contains(&root) {
-            made_for.entry(root).or_insert(at);
+        if prepared.values[root].bytes.is_none() && origins[root] == Origin::Made {
+            origins[root] = Origin::MadeFor(at);
         }
     }
     let mut ends = vec![Vec::new(); prepared.works.len()];
@@ -49,7 +62,7 @@ pub fn flow(prepared: Prepared) -> Flow {
         ends[at].push(value);
     }
     ends.iter_mut().for_each(|values| values.sort_unstable());
-    let (mut constants, mut constant_at, mut const_bytes) = (Vec::new(), HashMap::new(), 0);
+    let (mut constants, mut const_bytes) = (Vec::new(), 0);
     let mut known: HashMap<Arc<[u8]>, u64> = HashMap::new();
     let read = prepared.works.iter().flat_map(|work| work.inputs.iter().flatten().copied());
     for value in read.chain(prepared.outputs.iter().map(|output| output.value)) {
@@ -61,7 +74,7 @@ pub fn flow(prepared: Prepared) -> Flow {
             constants.push((start, bytes));
             start
         });
-        constant_at.insert(root, start);
+        origins[root] = Origin::Constant(start);
     }
-    Flow { prepared, roots, ends, made_for, constants, constant_at, const_bytes }
+    Flow { prepared, roots, ends, origins, constants, const_bytes }
 }

@@ -4,7 +4,7 @@
 //! device. A size that depends on what the device computes makes the call wait for that node alone. What was
 //! planned for some sizes is kept and used again.
 
-use crate::compile::flow::Flow;
+use crate::compile::flow::{Flow, Origin};
 use crate::compile::operation::{Operation, Seen};
 use crate::compile::prepare::ValueId;
 use crate::compile::program::is_view;
@@ -99,10 +99,25 @@ pub struct Run<'a> {
     pub wanted: &'a [Wanted],
 }
 
-/// The memory of a run.
+/// The memory of a run, by value: where it is, 0 for nowhere yet, and what was taken for it.
 struct Memory {
-    addresses: HashMap<ValueId, usize>,
-    leases: HashMap<ValueId, Lease>,
+    addresses: Vec<usize>,
+    leases: Vec<Option<Lease>>,
+}
+
+impl Memory {
+    fn new(values: usize) -> Memory {
+        let mut leases = Vec::new();
+        leases.resize_with(values, || None);
+        Memory { addresses: vec![0; values], leases }
+    }
+
+    fn hold(&mut self, value: ValueId, lease: Lease) -> usize {
+        let address = lease.address();
+        self.addresses[value] = address;
+        self.leases[value] = Some(lease);
+        address
+    }
 }
 
 struct Planning {
@@ -123,7 +138,7 @@ impl Run<'_> {
             })
             .collect();
         let kept = plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let mut memory = Memory { addresses: HashMap::new(), leases: HashMap::new() };
+        let mut memory = Memory::new(self.flow.roots.len());
         let trace = match kept {
             Some(trace) => {
                 self.check_outputs(&trace.outputs)?;
@@ -333,20 +348,16 @@ impl Run<'_> {
         hosted: &HashMap<ValueId, Arc<[u8]>>,
         memory: &mut Memory,
     ) -> Result<usize> {
-        if let Some(address) = memory.addresses.get(&root) {
-            return Ok(*address);
+        if memory.addresses[root] != 0 {
+            return Ok(memory.addresses[root]);
         }
-        let flow = self.flow;
-        if let Some(start) = flow.constant_at.get(&root) {
-            return Ok(self.constants + *start as usize);
-        }
-        let input = flow.prepared.inputs.iter().position(|input| input.value == root);
-        let (bytes, class) = match input {
-            Some(at) => match &self.inputs[at].host {
+        let (bytes, class) = match self.flow.origins[root] {
+            Origin::Constant(start) => return Ok(self.constants + start as usize),
+            Origin::Input(at) => match &self.inputs[at].host {
                 None => return Ok(self.inputs[at].address),
                 Some(bytes) => (bytes.clone(), Class::HostInput),
             },
-            None => match hosted.get(&root) {
+            Origin::Made | Origin::MadeFor(_) => match hosted.get(&root) {
                 Some(bytes) => (bytes.clone(), Class::Intermediate),
                 None => {
                     return Err(Failure::failed(format!(
@@ -363,10 +374,7 @@ impl Run<'_> {
         let body = Body::Kernel(Arc::new(Upload(bytes)));
         let writes = [to].into_iter().collect();
         stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
-        memory.addresses.insert(root, lease.address());
-        let address = lease.address();
-        memory.leases.insert(root, lease);
-        Ok(address)
+        Ok(memory.hold(root, lease))
     }
 
     fn launch(
@@ -382,8 +390,8 @@ impl Run<'_> {
                 |failure: Failure| failure.within(format!("{}, node {name} ({kind})", self.label));
             self.launch_one(step, hosted, memory).map_err(within)?;
             for value in &self.flow.ends[step.work] {
-                memory.addresses.remove(value);
-                if let Some(lease) = memory.leases.remove(value) {
+                memory.addresses[*value] = 0;
+                if let Some(lease) = memory.leases[*value].take() {
                     lease.give()?;
                 }
             }
@@ -399,22 +407,22 @@ impl Run<'_> {
     ) -> Result<()> {
         let operator = Some(step.execution.name);
         for (root, bytes) in &step.makes {
-            if memory.addresses.contains_key(root) {
+            if memory.addresses[*root] != 0 {
                 continue;
             }
-            let output = self.flow.made_for.get(root).copied();
+            let output = match self.flow.origins[*root] {
+                Origin::MadeFor(at) => Some(at),
+                _ => None,
+            };
             let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
             let given = given
                 .filter(|(address, have)| have >= bytes && !shares(self.inputs, *address, *bytes));
             match given {
-                Some((address, _)) => {
-                    memory.addresses.insert(*root, address);
-                }
+                Some((address, _)) => memory.addresses[*root] = address,
                 None => {
                     let class = if output.is_some() { Class::Output } else { Class::Intermediate };
                     let lease = self.taking.take(class, operator, room(*bytes))?;
-                    memory.addresses.insert(*root, lease.address());
-                    memory.leases.insert(*root, lease);
+                    memory.hold(*root, lease);
                 }
             }
         }
@@ -444,11 +452,11 @@ impl Run<'_> {
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
             let root = self.flow.roots[output.value];
             let layout = trace.outputs[at];
-            let is_made_here = self.flow.made_for.get(&root) == Some(&at);
+            let is_made_here = self.flow.origins[root] == Origin::MadeFor(at);
             let wanted = self.wanted.get(at).copied().flatten();
             let mut from = self.address(root, &trace.hosted, memory)?;
             if is_made_here && (wanted.is_none() || wanted.is_some_and(|(to, _)| to == from)) {
-                let lease = if wanted.is_none() { memory.leases.remove(&root) } else { None };
+                let lease = if wanted.is_none() { memory.leases[root].take() } else { None };
                 made.push(Made { layout, address: from, lease });
                 continue;
             }
@@ -473,7 +481,7 @@ impl Run<'_> {
         for (from, at) in copies {
             self.copy(&made[at].layout, from, made[at].address)?;
         }
-        for lease in apart.into_iter().chain(memory.leases.drain().map(|(_, lease)| lease)) {
+        for lease in apart.into_iter().chain(memory.leases.iter_mut().filter_map(Option::take)) {
             lease.give()?;
         }
         Ok(made)

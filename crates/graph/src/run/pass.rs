@@ -43,9 +43,38 @@ pub struct Pass {
     label: Arc<str>,
     /// Each region that is touched, and whether it is written.
     regions: Vec<(Region, bool)>,
+    /// What each step touches: as many parts as it has uses, and its workspace.
+    parts: Vec<Bytes>,
 }
 
-/// What the regions of a pass are at run time, by [`Pass::place`].
+/// A part of a region, by the region's place among those of the pass.
+#[derive(Clone, Copy)]
+struct Bytes {
+    region: usize,
+    start: usize,
+    end: usize,
+}
+
+impl Bytes {
+    fn of(slice: &Slice, regions: &[(Region, bool)]) -> Bytes {
+        let place = regions.binary_search_by_key(&slice.region, |(region, _)| *region);
+        match (place, slice.bytes) {
+            (Ok(region), bytes) if bytes > 0 => {
+                Bytes { region, start: slice.start, end: slice.start + bytes }
+            }
+            _ => Bytes { region: 0, start: 0, end: 0 },
+        }
+    }
+
+    fn cells<'a>(&self, regions: &[&'a [Cell<u8>]]) -> &'a [Cell<u8>] {
+        match self.end {
+            0 => &[],
+            end => &regions[self.region][self.start..end],
+        }
+    }
+}
+
+/// What the regions of a pass are at run time.
 type Cells<'a> = SmallVec<[&'a [Cell<u8>]; 16]>;
 
 impl Pass {
@@ -69,7 +98,11 @@ impl Pass {
             touch(&step.workspace, true);
         }
         regions.sort_unstable();
-        Arc::new(Pass { program: program.clone(), part, label, regions })
+        let parts = (steps.iter())
+            .flat_map(|step| step.uses.iter().map(|one| &one.slice).chain([&step.workspace]))
+            .map(|slice| Bytes::of(slice, &regions))
+            .collect();
+        Arc::new(Pass { program: program.clone(), part, label, regions, parts })
     }
 
     /// Whether there is nothing to do.
@@ -107,19 +140,6 @@ impl Pass {
             Region::Output(at) => (ranges.outputs[at], program.outputs[at].bytes()),
         }
     }
-
-    fn place(&self, region: Region) -> usize {
-        self.regions
-            .binary_search_by_key(&region, |(region, _)| *region)
-            .expect("a region of a step")
-    }
-}
-
-fn part<'a>(cells: &Cells<'a>, pass: &Pass, slice: &Slice) -> &'a [Cell<u8>] {
-    match slice.bytes {
-        0 => &[],
-        bytes => &cells[pass.place(slice.region)][slice.start..slice.start + bytes],
-    }
 }
 
 impl Kernel for Pass {
@@ -146,10 +166,11 @@ impl Kernel for Pass {
         }
         let team = Workers(ground.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
+        let mut parts = self.parts.iter();
         for step in self.steps() {
             uses.clear();
-            uses.extend(step.uses.iter().map(|one| part(&cells, self, &one.slice)));
-            let workspace = part(&cells, self, &step.workspace);
+            uses.extend(parts.by_ref().take(step.uses.len()).map(|part| part.cells(&cells)));
+            let workspace = parts.next().map_or(&[][..], |part| part.cells(&cells));
             let done = match &step.action {
                 Action::One(plan) => {
                     plan.run(&Memory { uses: &uses, workspace, team: &team, sized: &|_, _| {} })

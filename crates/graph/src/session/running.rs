@@ -19,6 +19,7 @@ use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Spans, Task};
 use cairn_tensor::{DType, Layout};
+use std::fmt::Arguments;
 use std::sync::Arc;
 
 /// How a run is asked for.
@@ -284,7 +285,7 @@ impl Call<'_> {
         }
         let Some(host) = &input.host else {
             loaded.check_frozen(at, input.address)?;
-            self.check_device(&format!("input {at} ({name})"), input.address, want)?;
+            self.check_device(format_args!("input {at} ({name})"), input.address, want)?;
             return Ok(Given { layout, address: input.address, host: None });
         };
         let may = self.how.is_host()
@@ -300,7 +301,7 @@ impl Call<'_> {
         Ok(Given { layout, address: 0, host: Some(host) })
     }
 
-    fn check_device(&self, what: &str, address: usize, bytes: usize) -> Result<()> {
+    fn check_device(&self, what: Arguments<'_>, address: usize, bytes: usize) -> Result<()> {
         if bytes == 0 {
             return Ok(());
         }
@@ -339,7 +340,7 @@ impl Call<'_> {
             if output.host.is_some() {
                 return self.wrong(format!("output {at} at {:#x} is host memory", output.address));
             }
-            self.check_device(&format!("output {at}"), output.address, output.bytes)?;
+            self.check_device(format_args!("output {at}"), output.address, output.bytes)?;
             wanted.push(Some((output.address, output.bytes)));
         }
         Ok(wanted)
