@@ -3,8 +3,11 @@
 #![allow(missing_docs)]
 
 mod acl;
+#[cfg(feature = "graphs")]
+mod graph;
 mod measure;
 mod memory;
+mod ort;
 
 use acl::Acl;
 use cairn_runtime::Runtime;
@@ -22,7 +25,9 @@ fn main() -> std::io::Result<()> {
     match std::env::args().nth(1).as_deref() {
         None | Some("runtime") => runtime(&out),
         Some("memory") => memory::run(&out),
-        Some(other) => panic!("no bench is named {other}: there are runtime, memory"),
+        #[cfg(feature = "graphs")]
+        Some("graph") => graph::run(&out),
+        Some(other) => panic!("no bench is named {other}: there are runtime, memory, graph"),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::{
     target_dir, toolkit, venv,
 };
 
-const BENCHES: [&str; 4] = ["runtime", "memory", "ops", "python"];
+const BENCHES: [&str; 5] = ["runtime", "memory", "ops", "python", "graph"];
 
 /// Runs the named bench, or all.
 pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
@@ -44,8 +44,10 @@ pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
 
 fn command(root: &Path, bench: &str) -> Command {
     let mut arguments = vec!["run", "--quiet", "--release", "-p", "cairn-benches"];
-    if bench == "memory" {
-        arguments.extend(["--features", "peers"]);
+    match bench {
+        "memory" => arguments.extend(["--features", "peers"]),
+        "graph" => arguments.extend(["--features", "graphs"]),
+        _ => {}
     }
     arguments.extend(["--", bench]);
     let mut command = cargo(root, &arguments);
@@ -56,12 +58,31 @@ fn command(root: &Path, bench: &str) -> Command {
             flags.push(" -DNDEBUG");
             command.env(name, flags);
         }
+    }
+    if bench == "graph" {
+        match tract(root) {
+            Ok(program) => drop(command.env("CAIRN_BENCH_TRACT", program)),
+            Err(error) => println!("without tract: {error:#}"),
+        }
+        match venv::ensure(root) {
+            Ok(python) => drop(command.env("CAIRN_BENCH_PYTHON", python)),
+            Err(error) => println!("without PyTorch: {error:#}"),
+        }
+    }
+    if matches!(bench, "memory" | "graph") {
         match onnxruntime(root) {
             Ok(library) => drop(command.env("CAIRN_ONNXRUNTIME", library)),
             Err(error) => println!("without onnxruntime: {error:#}"),
         }
     }
     command
+}
+
+/// The program that runs chains in tract; built on first use, which takes some minutes.
+fn tract(root: &Path) -> Result<PathBuf> {
+    let build = ["build", "--quiet", "--profile", "peer", "-p", "cairn-benches"];
+    step::run(cargo(root, &build).args(["--features", "tract", "--bin", "tract-chain"]))?;
+    Ok(target_dir(root).join("peer/tract-chain"))
 }
 
 /// The library in the pinned wheel.

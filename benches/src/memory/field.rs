@@ -4,8 +4,8 @@ use super::c_door::{CDoor, Plugin};
 use super::contestant::Visit;
 use super::floor::Floor;
 use super::peers::glibc;
-use super::peers::ort::Ort;
 use super::pool::CairnPool;
+use crate::ort::Ort;
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -1,0 +1,222 @@
+//! `cargo xtask bench graph`: the graph engine beside tract, ONNX Runtime and PyTorch, in one run.
+//!
+//! Every model is described once ([`model`]) and given to all engines; their outputs have to agree before
+//! anything is measured. A run is timed from the call to the finished output. Goals stand beside the
+//! figures and fail nothing.
+
+mod contest;
+mod model;
+mod onnx;
+mod ort;
+mod ours;
+mod process;
+
+use crate::ort::Ort;
+use contest::{Board, Engine, agree, figure, race};
+use model::Model;
+use ours::Ours;
+use process::{Peer, Process, Remote};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+const LENGTH: usize = 1000;
+const WIDTH: usize = 16;
+const SEQUENCE: usize = 128;
+const ROWS: usize = 64;
+const WIDTHS: [usize; 4] = [1024, 2048, 2048, 1024];
+
+/// Nanoseconds of a run of the chain are told for one of its nodes.
+const PER_NODE: (f64, &str) = (LENGTH as f64 * 1e3, "us/op");
+const MILLISECONDS: (f64, &str) = (1e6, "ms");
+
+/// Whom we are compared with, as far as they are here.
+struct Peers {
+    ort: Option<Arc<Ort>>,
+    /// With one thread, and with two.
+    eager: [Option<Peer>; 2],
+    tract: Option<Peer>,
+}
+
+/// Runs all, or the chain alone where the command line says `graph chain`, and writes `graph.json` into `out`.
+pub fn run(out: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(out)?;
+    let mut board = Board::default();
+    let ort = match std::env::var_os("CAIRN_ONNXRUNTIME").filter(|path| !path.is_empty()) {
+        None => Err("CAIRN_ONNXRUNTIME does not name the library".into()),
+        Some(path) => Ort::load(&PathBuf::from(path)),
+    };
+    let ort = ort.map_err(|why| board.absent(&format!("onnxruntime: {why}"))).ok();
+    let eager = [1, 2].map(|threads| {
+        let started = Process::eager(out, threads);
+        started.map_err(|why| board.absent(&format!("PyTorch: {why}"))).ok()
+    });
+    let tract = Process::tract(out).map_err(|why| board.absent(&format!("tract: {why}"))).ok();
+    let peers = Peers { ort, eager, tract };
+    let ours = [Ours::new(1), Ours::new(2)];
+
+    chain(&mut board, &peers, &ours);
+    if std::env::args().nth(2).as_deref() != Some("chain") {
+        let widths: Vec<String> = WIDTHS.iter().map(usize::to_string).collect();
+        let kind = format!("mlp:{ROWS}:{}", widths.join(":"));
+        network(&mut board, &peers, &ours, &Model::perceptron(ROWS, &WIDTHS), &kind, 40);
+        for (layers, rounds) in [(2, 15), (12, 6)] {
+            let kind = format!("bert:{layers}:{SEQUENCE}");
+            let model = Model::encoder(layers, SEQUENCE);
+            network(&mut board, &peers, &ours, &model, &kind, rounds);
+        }
+    }
+    board.write(&out.join("graph.json"))
+}
+
+/// Dispatch: a thousand additions of sixteen numbers each.
+fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
+    const ROUNDS: usize = 1500;
+    let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
+    let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
+    board.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one behind the other"));
+    if let Some(tract) = &peers.tract {
+        let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
+        println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));
+    }
+    let (x, b) = (&closed.fed()[0], &closed.fed()[1]);
+    let summed = |(x, b): (&f32, &f32)| (0..LENGTH).fold(*x, |sum, _| sum + b);
+    let expected: Vec<f32> = x.iter().zip(b).map(summed).collect();
+    for (threads, ours) in [1, 2].into_iter().zip(ours) {
+        for (id, bytes, level) in
+            [(1, &closed_bytes, "O1"), (2, &closed_bytes, "O3"), (3, &open_bytes, "O1")]
+        {
+            ours.load(id, bytes, level);
+        }
+        let mut runners =
+            [1, 2, 3].map(|id| ours.runner(id, if id == 3 { &open } else { &closed }));
+        let mut theirs: Vec<ort::Runner> = Vec::new();
+        for model in [&closed, &open] {
+            let Some(ort) = &peers.ort else { break };
+            let loaded = ort::Loaded::new(ort, &onnx::write(model), threads);
+            theirs.push(loaded.and_then(|one| one.runner(model)).expect("a session"));
+        }
+        for (what, runner) in ["unfused", "fused", "dynamic"].iter().zip(&mut runners) {
+            runner.run();
+            agree(what, &runner.output(), &expected);
+        }
+        let mut tract = peers.tract.as_ref().map(Remote::new);
+        let mut engines: Vec<&mut dyn Engine> = Vec::new();
+        engines.extend(runners.iter_mut().map(|one| one as &mut dyn Engine));
+        engines.extend(theirs.iter_mut().map(|one| one as &mut dyn Engine));
+        engines.extend(tract.iter_mut().map(|one| one as &mut dyn Engine));
+        let figures = race(ROUNDS, &mut engines);
+        for (engine, what) in engines.iter_mut().skip(3).zip(1..) {
+            agree(&format!("peer {what}"), &engine.output(), &expected);
+        }
+        let [unfused, fused, dynamic] = figures[..3] else { unreachable!("three of ours") };
+        let mut beside = |what: &str, ours, peer: &str, theirs: usize, goal| {
+            let Some(theirs) = figures.get(theirs) else { return };
+            let name = format!("{what}, {threads} thread(s)");
+            board.times(&name, ours, (peer, *theirs), PER_NODE, goal);
+        };
+        if peers.tract.is_some() {
+            let tract = figures.len() - 1;
+            beside("unfused", unfused, "tract", tract, Some(1.0));
+            beside("fused", fused, "tract", tract, None);
+            beside("dynamic", dynamic, "tract", tract, None);
+        }
+        if peers.ort.is_some() {
+            beside("unfused", unfused, "onnxruntime", 3, None);
+            beside("fused", fused, "onnxruntime", 3, None);
+            beside("dynamic", dynamic, "onnxruntime", 4, Some(1.0));
+        }
+        for (id, what) in [(1, "unfused"), (2, "fused")] {
+            let (planned, bound) = ours.planned(id);
+            if bound > 0 {
+                board.bytes(&format!("planned bytes, {what}"), planned, bound, 1.02);
+            }
+        }
+        [1, 2, 3].iter().for_each(|id| ours.unload(*id));
+        compiling(board, peers, ours, threads, &closed_bytes, &closed);
+    }
+}
+
+/// A model beside ONNX Runtime and PyTorch.
+fn network(
+    board: &mut Board,
+    peers: &Peers,
+    ours: &[Ours; 2],
+    model: &Model,
+    kind: &str,
+    rounds: usize,
+) {
+    board.heading(&model.name);
+    let (mine, onnx) = (ours::write(model), onnx::write(model));
+    for eager in peers.eager.iter().flatten() {
+        eager.borrow_mut().load(kind, model).expect("PyTorch has the model");
+    }
+    for (threads, ours) in [1, 2].into_iter().zip(ours) {
+        ours.load(1, &mine, "O3");
+        let mut runner = ours.runner(1, model);
+        let mut theirs = peers.ort.as_ref().map(|ort| {
+            let loaded = ort::Loaded::new(ort, &onnx, threads);
+            loaded.and_then(|one| one.runner(model)).expect("a session")
+        });
+        let mut eager = peers.eager[threads - 1].as_ref().map(Remote::new);
+        runner.run();
+        let output = runner.output();
+        if let Some(theirs) = &mut theirs {
+            theirs.run();
+            agree("onnxruntime", &output, &theirs.output());
+        }
+        if let Some(eager) = &mut eager {
+            agree("PyTorch", &output, &eager.output());
+        }
+        let mut names = Vec::new();
+        let mut engines: Vec<&mut dyn Engine> = vec![&mut runner];
+        if let Some(theirs) = &mut theirs {
+            names.push(("onnxruntime", None));
+            engines.push(theirs);
+        }
+        if let Some(eager) = &mut eager {
+            names.push(("PyTorch eager", Some(1.0)));
+            engines.push(eager);
+        }
+        let figures = race(rounds, &mut engines);
+        for ((peer, goal), theirs) in names.into_iter().zip(&figures[1..]) {
+            let name = format!("{}, {threads} thread(s)", model.name);
+            board.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
+        }
+        if threads == 1 {
+            let (planned, bound) = ours.planned(1);
+            board.bytes("planned bytes", planned, bound, 1.02);
+        }
+        ours.unload(1);
+        drop(theirs);
+        compiling(board, peers, ours, threads, &mine, model);
+    }
+}
+
+/// From bytes to a model that can be run.
+fn compiling(
+    board: &mut Board,
+    peers: &Peers,
+    ours: &Ours,
+    threads: usize,
+    bytes: &[u8],
+    model: &Model,
+) {
+    const TIMES: usize = 5;
+    let Some(ort) = &peers.ort else { return };
+    let onnx = onnx::write(model);
+    let (mut mine, mut theirs) = (Vec::new(), Vec::new());
+    for _ in 0..TIMES {
+        let start = Instant::now();
+        ours.load(9, bytes, "O3");
+        mine.push(start.elapsed().as_nanos() as f64);
+        ours.unload(9);
+        let start = Instant::now();
+        let loaded = ort::Loaded::new(ort, &onnx, threads).expect("a session");
+        theirs.push(start.elapsed().as_nanos() as f64);
+        drop(loaded);
+    }
+    let peer = ("onnxruntime", figure(&mut theirs));
+    let name = format!("read, compile and load, {threads} thread(s)");
+    board.times(&name, figure(&mut mine), peer, MILLISECONDS, Some(1.0));
+}

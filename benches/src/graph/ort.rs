@@ -1,0 +1,167 @@
+//! ONNX Runtime: a session of its library, with one input tensor for each input and a fixed output.
+
+use super::contest::Engine;
+use super::model::Model;
+use super::onnx;
+use crate::ort::{Ort, Status};
+use std::ffi::{CString, c_char, c_int, c_void};
+use std::ptr::{null, null_mut};
+use std::sync::Arc;
+
+/// Places in the library's table.
+mod place {
+    pub const CREATE_SESSION_FROM_ARRAY: usize = 8;
+    pub const RUN: usize = 9;
+    pub const CREATE_SESSION_OPTIONS: usize = 10;
+    pub const SET_THREADS: usize = 24;
+    pub const CREATE_TENSOR_WITH_DATA: usize = 49;
+    pub const RELEASE_SESSION: usize = 95;
+    pub const RELEASE_VALUE: usize = 96;
+    pub const RELEASE_SESSION_OPTIONS: usize = 100;
+}
+
+type CreateOptions = unsafe extern "C" fn(*mut *mut c_void) -> Status;
+type SetThreads = unsafe extern "C" fn(*mut c_void, c_int) -> Status;
+type CreateSession = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_void,
+    usize,
+    *const c_void,
+    *mut *mut c_void,
+) -> Status;
+type CreateTensor = unsafe extern "C" fn(
+    *const c_void,
+    *mut c_void,
+    usize,
+    *const i64,
+    usize,
+    c_int,
+    *mut *mut c_void,
+) -> Status;
+type Run = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_void,
+    *const *const c_char,
+    *const *const c_void,
+    usize,
+    *const *const c_char,
+    usize,
+    *mut *mut c_void,
+) -> Status;
+type Release = unsafe extern "C" fn(*mut c_void);
+
+/// The number of `float` among the library's element types.
+const FLOAT: c_int = 1;
+
+/// A session.
+pub struct Loaded {
+    ort: Arc<Ort>,
+    session: *mut c_void,
+}
+
+impl Loaded {
+    /// Creates a session with the library's own choice of optimisations, and so many threads.
+    pub fn new(ort: &Arc<Ort>, bytes: &[u8], threads: usize) -> Result<Loaded, String> {
+        let (mut options, mut session) = (null_mut(), null_mut());
+        // SAFETY: each function has the type that the library's header gives it, and the arguments live
+        // through each call; the options are released once.
+        unsafe {
+            ort.check(ort.function::<CreateOptions>(place::CREATE_SESSION_OPTIONS)(&mut options))?;
+            let threads = c_int::try_from(threads).expect("a few threads");
+            ort.check(ort.function::<SetThreads>(place::SET_THREADS)(options, threads))?;
+            let made = ort.check(ort.function::<CreateSession>(place::CREATE_SESSION_FROM_ARRAY)(
+                ort.environment,
+                bytes.as_ptr().cast(),
+                bytes.len(),
+                options,
+                &mut session,
+            ));
+            ort.function::<Release>(place::RELEASE_SESSION_OPTIONS)(options);
+            made?;
+        }
+        Ok(Loaded { ort: ort.clone(), session })
+    }
+
+    /// With the tensors of a model.
+    pub fn runner(self, model: &Model) -> Result<Runner, String> {
+        let name = |at| CString::new(onnx::name(at)).expect("a name without NUL");
+        let mut data = model.fed();
+        let mut places = model.inputs();
+        places.push(model.output());
+        data.push(vec![0.0; model.tensors[model.output()].1.iter().product()]);
+        let mut values = Vec::new();
+        for (at, data) in places.iter().zip(&mut data) {
+            let dims: Vec<i64> = model.tensors[*at].1.iter().map(|size| *size as i64).collect();
+            let mut value = null_mut();
+            // SAFETY: the numbers stay where they are for as long as the value: the runner keeps both,
+            // and releases the value first.
+            unsafe {
+                self.ort.check(self
+                    .ort
+                    .function::<CreateTensor>(place::CREATE_TENSOR_WITH_DATA)(
+                    self.ort.memory_info,
+                    data.as_mut_ptr().cast(),
+                    data.len() * 4,
+                    dims.as_ptr(),
+                    dims.len(),
+                    FLOAT,
+                    &mut value,
+                ))?;
+            }
+            values.push(value);
+        }
+        let names = places.into_iter().map(name).collect();
+        Ok(Runner { of: self, names, values, data })
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        // SAFETY: made by `new`, released once.
+        unsafe { self.ort.function::<Release>(place::RELEASE_SESSION)(self.session) }
+    }
+}
+
+/// A session with its tensors: the inputs, and behind them the output.
+pub struct Runner {
+    of: Loaded,
+    names: Vec<CString>,
+    values: Vec<*mut c_void>,
+    data: Vec<Vec<f32>>,
+}
+
+impl Engine for Runner {
+    fn run(&mut self) {
+        let names: [*const c_char; 4] =
+            std::array::from_fn(|at| self.names.get(at).map_or(null(), |name| name.as_ptr()));
+        let inputs = self.names.len() - 1;
+        let mut out = self.values[inputs];
+        // SAFETY: names and values live through the call, and there are as many as it is told.
+        let status = unsafe {
+            self.of.ort.function::<Run>(place::RUN)(
+                self.of.session,
+                null(),
+                names.as_ptr(),
+                self.values.as_ptr().cast(),
+                inputs,
+                names.as_ptr().add(inputs),
+                1,
+                &mut out,
+            )
+        };
+        self.of.ort.check(status).expect("onnxruntime runs");
+    }
+
+    fn output(&mut self) -> Vec<f32> {
+        self.data.last().expect("an output").clone()
+    }
+}
+
+impl Drop for Runner {
+    fn drop(&mut self) {
+        for value in &self.values {
+            // SAFETY: made by `runner`, released once, before the numbers below it.
+            unsafe { self.of.ort.function::<Release>(place::RELEASE_VALUE)(*value) }
+        }
+    }
+}

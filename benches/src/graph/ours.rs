@@ -1,0 +1,226 @@
+//! The graph engine: models as graphs of a session, run on a stream.
+
+use super::contest::Engine;
+use super::model::{Model, Origin, Tensor};
+use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
+use cairn_graph::session::{self, How, Kind, Options, RunTensor, Session};
+use cairn_runtime::Runtime;
+use cairn_runtime::config::Config;
+use cairn_runtime::lock::{Mutex, Rank};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::stream::Stream;
+use cairn_tensor::DType;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A runtime of its own with a session of the graph engine.
+pub struct Ours {
+    runtime: &'static Runtime,
+    session: Arc<Session>,
+    stream: Arc<Stream>,
+    handle: usize,
+}
+
+/// Room for the weights of the largest model, and more.
+const DEVICE: u64 = 4 << 30;
+
+impl Ours {
+    /// With so many threads.
+    pub fn new(threads: usize) -> Ours {
+        let mut config = Config::from_env().expect("settings");
+        config.workers = threads;
+        config.device_memory = config.device_memory.min(DEVICE);
+        let runtime: &'static Runtime =
+            Box::leak(Box::new(Runtime::start(config).expect("a runtime")));
+        runtime.set_device(0).expect("device 0");
+        let engine = session::Engine::default();
+        engine.start(Options::default());
+        let id = engine.open(runtime, Options::default()).expect("a session");
+        let session = engine.session(id).expect("the session");
+        let handle = runtime.create_stream(0, 0).expect("a stream");
+        let stream = runtime.handles.get::<Stream>(handle).expect("the stream");
+        Ours { runtime, session, stream, handle }
+    }
+
+    /// Reads, compiles and loads a model from its bytes; ready to run when it returns.
+    pub fn load(&self, id: u32, bytes: &[u8], level: &str) {
+        let graph = cairn_graph::model::read(bytes).expect("a model");
+        let graph = Arc::new(Mutex::new(Rank::Graph, graph));
+        let options = Options::new([("ge.oo.level".to_owned(), level.to_owned())]);
+        self.session.add(id, graph, options.expect("options")).expect("added");
+        let entry = self.session.graph(id).expect("the graph");
+        entry.compile(Vec::new()).expect("compiled");
+        self.session.load(&entry, self.handle, &Options::default(), true).expect("loaded");
+        self.runtime.synchronize(&self.stream, None).expect("the constants are there");
+    }
+
+    /// Gives a graph's memory back.
+    pub fn unload(&self, id: u32) {
+        self.session.remove(id).expect("the graph");
+        self.runtime.synchronize(&self.stream, None).expect("done");
+    }
+
+    /// Bytes of the plan for intermediates, and what no plan can have less of.
+    pub fn planned(&self, id: u32) -> (u64, u64) {
+        let compiled = self.session.graph(id).and_then(|entry| entry.compiled()).expect("compiled");
+        match &compiled.kind {
+            Kind::Static { program, .. } => (program.feature_bytes, program.feature_lower_bound),
+            Kind::Dynamic { .. } => (0, 0),
+        }
+    }
+
+    /// A loaded graph with its inputs and its output in device memory.
+    pub fn runner(&self, id: u32, model: &Model) -> Runner<'_> {
+        let tensor = |dims: &[usize]| {
+            let bytes = dims.iter().product::<usize>() * 4;
+            let ask = Ask::bytes(bytes as u64);
+            let address = self.runtime.shared.memory.allocate(0, ask).expect("device memory");
+            let dims = Some(dims.iter().map(|size| *size as i64).collect());
+            let dtype = Some(DType::Float);
+            RunTensor { address, bytes, dtype, dims, host: None, says_host: false }
+        };
+        let mut inputs = Vec::new();
+        for (at, numbers) in model.inputs().into_iter().zip(model.fed()) {
+            let input = tensor(&model.tensors[at].1);
+            let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
+            let extent = self.runtime.shared.memory.extent(input.address, bytes.len());
+            extent.expect("device memory").write(&bytes);
+            inputs.push(input);
+        }
+        let outputs = [tensor(&model.tensors[model.output()].1)];
+        Runner { of: self, id, inputs, outputs }
+    }
+}
+
+/// A loaded graph with its tensors.
+pub struct Runner<'a> {
+    of: &'a Ours,
+    id: u32,
+    inputs: Vec<RunTensor>,
+    outputs: [RunTensor; 1],
+}
+
+impl Engine for Runner<'_> {
+    fn run(&mut self) {
+        let Ours { runtime, session, stream, handle } = self.of;
+        let out = session.run(self.id, How::Loaded, *handle, &self.inputs, &self.outputs);
+        out.expect("submitted");
+        runtime.synchronize(stream, None).expect("done");
+    }
+
+    fn output(&mut self) -> Vec<f32> {
+        let out = &self.outputs[0];
+        let memory = &self.of.runtime.shared.memory;
+        let bytes = memory.extent(out.address, out.bytes).expect("device memory").read();
+        let number = |one: &[u8]| f32::from_le_bytes(one.try_into().expect("four bytes"));
+        bytes.chunks(4).map(number).collect()
+    }
+}
+
+/// A model as bytes of the graph engine's format.
+pub fn write(model: &Model) -> Vec<u8> {
+    let mut drawing = Drawing { graph: Graph::new(&model.name), places: BTreeMap::new() };
+    for (at, (origin, dims)) in model.tensors.iter().enumerate() {
+        let source = drawing.place(model, origin, dims);
+        drawing.places.insert(at, source);
+    }
+    let out = drawing.places[&model.output()];
+    drawing.graph.set_outputs(vec![out]);
+    cairn_graph::model::write(&drawing.graph)
+}
+
+struct Drawing {
+    graph: Graph,
+    places: BTreeMap<Tensor, Source>,
+}
+
+impl Drawing {
+    fn place(&mut self, model: &Model, origin: &Origin, dims: &[usize]) -> Source {
+        let mut sizes: Vec<i64> = dims.iter().map(|size| *size as i64).collect();
+        match origin {
+            Origin::Input => {
+                if model.is_open {
+                    sizes[0] = -1;
+                }
+                let index = Attr::Int(self.graph.inputs().len() as i64);
+                let desc = Desc::new(DType::Float, &sizes);
+                self.add("Data", &[], desc, &[("index", index)], 1)
+            }
+            Origin::Weight(numbers) => self.floats(&sizes, numbers),
+            Origin::Add(a, b) => self.node("Add", &[*a, *b]),
+            Origin::Linear(x, weight, bias) => self.node("MatMulV2", &[*x, *weight, *bias]),
+            Origin::Product(a, b) => self.node("BatchMatMulV2", &[*a, *b]),
+            Origin::Relu(x) => self.node("Relu", &[*x]),
+            Origin::Gelu(x) => self.node("GeluV2", &[*x]),
+            Origin::Softmax(x) => self.node("SoftmaxV2", &[*x]),
+            Origin::Scaled(x, by) => {
+                let by = self.floats(&[], &[*by]);
+                let x = self.places[x];
+                self.add("Mul", &[x, by], Desc::default(), &[], 1)
+            }
+            Origin::Normalised(x, gain, bias) => {
+                let width = self.ints(&[sizes[sizes.len() - 1]]);
+                let [x, gain, bias] = [x, gain, bias].map(|one| self.places[one]);
+                let epsilon = [("epsilon", Attr::Float(1e-5))];
+                self.add("LayerNormV4", &[x, width, gain, bias], Desc::default(), &epsilon, 3)
+            }
+            Origin::Reshaped(x) => {
+                let (x, sizes) = (self.places[x], self.ints(&sizes));
+                self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
+            }
+            Origin::Turned(x, order) => {
+                let order: Vec<i64> = order.iter().map(|place| *place as i64).collect();
+                let (x, order) = (self.places[x], self.ints(&order));
+                self.add("Transpose", &[x, order], Desc::default(), &[], 1)
+            }
+        }
+    }
+
+    fn node(&mut self, kind: &str, inputs: &[Tensor]) -> Source {
+        let inputs: Vec<Source> = inputs.iter().map(|one| self.places[one]).collect();
+        self.add(kind, &inputs, Desc::default(), &[], 1)
+    }
+
+    fn floats(&mut self, sizes: &[i64], numbers: &[f32]) -> Source {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
+        self.constant(DType::Float, sizes, bytes)
+    }
+
+    fn ints(&mut self, numbers: &[i64]) -> Source {
+        let bytes: Vec<u8> = numbers.iter().flat_map(|one| one.to_le_bytes()).collect();
+        self.constant(DType::Int64, &[numbers.len() as i64], bytes)
+    }
+
+    fn constant(&mut self, dtype: DType, sizes: &[i64], bytes: Vec<u8>) -> Source {
+        let desc = Desc::new(dtype, sizes);
+        let value = Attr::Tensor(Constant { desc: desc.clone(), bytes: bytes.into() });
+        self.add("Const", &[], desc, &[("value", value)], 1)
+    }
+
+    fn add(
+        &mut self,
+        kind: &str,
+        inputs: &[Source],
+        desc: Desc,
+        attrs: &[(&str, Attr)],
+        outputs: usize,
+    ) -> Source {
+        let is_data = kind == "Data";
+        let node = Node {
+            name: format!("{}{}", kind.to_lowercase(), self.graph.len()),
+            kind: kind.into(),
+            inputs: match is_data {
+                true => vec![None],
+                false => inputs.iter().map(|one| Some(*one)).collect(),
+            },
+            input_descs: match is_data {
+                true => vec![desc.clone()],
+                false => vec![Desc::default(); inputs.len()],
+            },
+            output_descs: vec![desc; outputs],
+            attrs: attrs.iter().map(|(name, value)| ((*name).into(), value.clone())).collect(),
+            ..Node::default()
+        };
+        Source { node: self.graph.add(node), output: 0 }
+    }
+}
