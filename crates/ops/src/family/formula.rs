@@ -12,7 +12,7 @@ use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::{Compute, compute_type};
 use cairn_tensor::kernels::peek;
 use cairn_tensor::team::Team;
-use cairn_tensor::{DType, Scalar, View, ViewMut, promote, with_number};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, promote, with_number};
 use smallvec::SmallVec;
 
 /// What a formula computes in.
@@ -74,6 +74,8 @@ pub struct Bound<const N: usize> {
     run: Run<N>,
     dtype: DType,
     inputs: [Input; N],
+    /// The inputs that are tensors, in the output's sizes.
+    wide: [Layout; N],
     parameters: Parameters,
     out: Operand,
 }
@@ -82,21 +84,16 @@ impl<const N: usize> Bound<N> {
     /// Computes.
     pub fn run(&self, memory: &Memory<'_>) {
         self.inputs.iter().for_each(|input| input.prepare(memory));
-        let dims = self.out.dims();
         let constants = self.inputs.map(|input| match input {
             Input::Scalar(scalar) => Some(Constant::new(scalar)),
             _ => None,
         });
         let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
-            (Input::Tensor(operand), _) => {
-                let wide = operand.broadcast_to(dims).expect("sizes were checked");
-                memory.seen(operand, wide)
-            }
+            (Input::Tensor(operand), _) => memory.seen(operand, self.wide[at]),
             (Input::Copied(_, scratch), _) => {
-                let wide = scratch.broadcast_to(dims).expect("sizes were checked");
-                memory.scratch(scratch).view().seen(wide).expect("sizes were checked")
+                memory.scratch(scratch).view().seen(self.wide[at]).expect("sizes were checked")
             }
-            (_, constant) => constant.as_ref().expect("a scalar").view(dims),
+            (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
         let numbers: SmallVec<[Scalar; 4]> =
             self.parameters.iter().map(|one| one.value(memory)).collect();
@@ -162,7 +159,13 @@ impl<const N: usize> Formula<N> {
             }
             *input = call.apart(*input, &out);
         }
-        Ok(Bound { run: self.run, dtype, inputs, parameters, out })
+        let wide = inputs.map(|input| match input {
+            Input::Tensor(operand) => operand.broadcast_to(out.dims()),
+            Input::Copied(_, scratch) => scratch.broadcast_to(out.dims()),
+            Input::Scalar(_) => Some(*out.layout()),
+        });
+        let wide = wide.map(|layout| layout.expect("sizes were checked"));
+        Ok(Bound { run: self.run, dtype, inputs, wide, parameters, out })
     }
 
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
