@@ -99,6 +99,7 @@ impl<'a> Memory<'a> {
     }
 
     /// The memory of a tensor under another layout that stays inside it.
+    #[inline]
     pub fn seen(&self, operand: &Operand, layout: Layout) -> View<'a> {
         let bytes = self.uses[usize::from(operand.slot)];
         View::over(bytes, layout)
@@ -106,6 +107,7 @@ impl<'a> Memory<'a> {
     }
 
     /// A tensor to write.
+    #[inline]
     pub fn out(&self, operand: &Operand) -> ViewMut<'a> {
         let bytes = self.uses[usize::from(operand.slot)];
         let layout = operand.layout;

@@ -336,7 +336,8 @@ impl Stream {
         let memory = &self.shared.memory;
         for (purpose, spans) in [(Use::Read, &task.reads), (Use::Overwrite, &task.writes)] {
             for (place, span) in spans.iter().enumerate() {
-                memory.check(task.name, kernel.argument(purpose, place), span, purpose)?;
+                let argument = || kernel.argument(purpose, place);
+                memory.check(task.name, argument, span, purpose)?;
             }
         }
         // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.

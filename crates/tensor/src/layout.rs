@@ -210,6 +210,7 @@ impl Layout {
 
     /// The elements of the storage between the first and the last that is used; empty without elements.
     /// `None` when that is no range of addresses.
+    #[inline]
     pub fn extent(&self) -> Option<Range<isize>> {
         if self.dims.contains(&0) {
             return Some(self.offset..self.offset);
@@ -226,6 +227,7 @@ impl Layout {
     }
 
     /// The same elements, their storage counted from another place.
+    #[inline]
     pub fn from_offset(self, offset: isize) -> Layout {
         Layout { offset, ..self }
     }

@@ -60,6 +60,7 @@ impl<'a> Shared<'a> {
 impl<'a> View<'a> {
     /// The tensor with this layout, whose offset counts from the first of `bytes`. `None` when an element
     /// would lie outside of them.
+    #[inline]
     pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<View<'a>> {
         let item = layout.dtype.size_in_bytes()?;
         let extent = layout.extent()?;
@@ -127,6 +128,7 @@ impl Deref for View<'_> {
 
 impl<'a> ViewMut<'a> {
     /// As [`View::over`].
+    #[inline]
     pub fn over(bytes: &'a [Cell<u8>], layout: Layout) -> Option<ViewMut<'a>> {
         View::over(bytes, layout).map(ViewMut)
     }

@@ -361,7 +361,13 @@ impl Memory {
 
     /// Checks that a task may touch a range; the error names task, argument, address and what is
     /// there.
-    pub fn check(&self, task: &str, argument: &str, span: &Span, purpose: Use) -> Result<()> {
+    pub fn check<'a>(
+        &self,
+        task: &str,
+        argument: impl Fn() -> &'a str,
+        span: &Span,
+        purpose: Use,
+    ) -> Result<()> {
         if span.bytes == 0 {
             return Ok(());
         }
@@ -402,7 +408,7 @@ impl Memory {
                 let end = inside.start as u64 + inside.bytes;
                 if span.bytes as u64 <= end - span.address as u64 {
                     if !inside.live {
-                        log::debug!("{task}: {argument} {span} was freed before it was used");
+                        log::debug!("{task}: {} {span} was freed before it was used", argument());
                     }
                     return Ok(());
                 }
@@ -410,18 +416,20 @@ impl Memory {
             }
         };
         Err(Error::refused(format!(
-            "{task}: the {argument} range {:#x} of {} bytes cannot be used: {trouble}",
-            span.address, span.bytes
+            "{task}: the {} range {:#x} of {} bytes cannot be used: {trouble}",
+            argument(),
+            span.address,
+            span.bytes
         )))
     }
 
     /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
     pub fn perform(&self, task: &Task) -> Result<()> {
         for span in &task.reads {
-            self.check(task.name, "source", span, Use::Read)?;
+            self.check(task.name, || "source", span, Use::Read)?;
         }
         for span in &task.writes {
-            self.check(task.name, "destination", span, Use::Overwrite)?;
+            self.check(task.name, || "destination", span, Use::Overwrite)?;
         }
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
             && let (Located::Device(a, _), Located::Device(b, _)) =

@@ -70,32 +70,32 @@ pub fn overlap(a: &View<'_>, b: &View<'_>) -> bool {
     !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
 }
 
-/// An input of an elementwise kernel, as one thread reads it.
+/// An input of an elementwise kernel, as one thread reads it. The room lies elsewhere: it is too large to move.
 struct Source<'v, C> {
-    view: View<'v>,
+    view: &'v View<'v>,
     stride: isize,
     borrow: bool,
     single: bool,
-    room: MaybeUninit<[C; STRIP]>,
+    room: &'v mut [C; STRIP],
 }
 
 impl<'v, C: Compute> Source<'v, C> {
     /// `stride` is the innermost one of a walk over `count` positions.
     #[inline(always)]
-    fn new(view: View<'v>, stride: isize, out: &ViewMut<'_>, count: usize) -> Source<'v, C> {
-        let mut source = Source {
-            view,
-            stride,
-            borrow: !overlap(out, &view),
-            single: view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1),
-            room: MaybeUninit::uninit(),
-        };
-        let room = room(&mut source.room);
-        if source.single && count > 0 {
+    fn new(
+        view: &'v View<'v>,
+        stride: isize,
+        out: &ViewMut<'_>,
+        count: usize,
+        place: &'v mut MaybeUninit<[C; STRIP]>,
+    ) -> Source<'v, C> {
+        let room = room(place);
+        let single = view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1);
+        if single && count > 0 {
             // SAFETY: there is an element, and it is the only one.
-            unsafe { strip(&view, 0, 0, count.min(STRIP), false, room) };
+            unsafe { strip(view, 0, 0, count.min(STRIP), false, room) };
         }
-        source
+        Source { view, stride, borrow: !overlap(out, view), single, room }
     }
 
     /// The strip of `length` elements from `offset` on.
@@ -104,20 +104,12 @@ impl<'v, C: Compute> Source<'v, C> {
     /// They belong to the view.
     #[inline(always)]
     unsafe fn strip(&mut self, offset: isize, length: usize) -> &[C] {
-        let room = room_of(&mut self.room);
         if self.single {
-            return &room[..length];
+            return &self.room[..length];
         }
         // SAFETY: as the caller vouches; what overlaps the output is not borrowed.
-        unsafe { strip(&self.view, offset, self.stride, length, self.borrow, room) }
+        unsafe { strip(self.view, offset, self.stride, length, self.borrow, self.room) }
     }
-}
-
-/// Room that was prepared before.
-#[inline(always)]
-fn room_of<C: Compute>(place: &mut MaybeUninit<[C; STRIP]>) -> &mut [C; STRIP] {
-    // SAFETY: elements are loaded before they are read.
-    unsafe { place.assume_init_mut() }
 }
 
 /// Sets every element to the same number.
@@ -164,7 +156,8 @@ pub fn strips1<A: Compute, R: Compute>(
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R>(&mut ro);
-        let mut a = Source::<A>::new(a, sa, &out, range.len());
+        let mut ra = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
         walk.runs(range, STRIP, |[o, a_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
@@ -206,8 +199,10 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R>(&mut ro);
-        let mut a = Source::<A>::new(a, sa, &out, range.len());
-        let mut b = Source::<B>::new(b, sb, &out, range.len());
+        let mut ra = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
+        let mut rb = MaybeUninit::uninit();
+        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
         walk.runs(range, STRIP, |[o, a_at, b_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
@@ -255,9 +250,12 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R>(&mut ro);
-        let mut a = Source::<A>::new(a, sa, &out, range.len());
-        let mut b = Source::<B>::new(b, sb, &out, range.len());
-        let mut c = Source::<C>::new(c, sc, &out, range.len());
+        let mut ra = MaybeUninit::uninit();
+        let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
+        let mut rb = MaybeUninit::uninit();
+        let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
+        let mut rc = MaybeUninit::uninit();
+        let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut rc);
         walk.runs(range, STRIP, |[o, a_at, b_at, c_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
