@@ -579,3 +579,22 @@ fn an_empty_scatter_copies_its_tensor() {
     world.sync(stream).unwrap();
     assert_eq!(world.read(out.address, 4), X);
 }
+
+/// A number that an operator needs before it runs may come in as a tensor: the graph is dynamic then.
+#[test]
+fn values_that_only_a_run_knows_make_a_graph_dynamic() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("sums");
+    let x = make.data(&[4]);
+    let axis = make.data(&[1]);
+    make.0.node_mut(axis.node).unwrap().output_descs[0].dtype = cairn_tensor::DType::Int32;
+    let y = make.node("Cumsum", &[x, axis]);
+    world.add(1, make.outputs(&[y]), &[]);
+    let mut zero = device(world.floats(&[0.0]), &[1]);
+    zero.dtype = Some(cairn_tensor::DType::Int32);
+    let x = device(world.floats(&[1.0, 2.0, 3.0, 4.0]), &[4]);
+    let made = world.run(1, How::Stream, stream, &[x, zero], &[]).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(world.read(made[0].address, 4), [1.0, 3.0, 6.0, 10.0]);
+}

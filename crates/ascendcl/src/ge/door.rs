@@ -46,6 +46,9 @@ static WARNINGS: Texts = Mutex::new(BTreeMap::new());
 /// How many texts are kept for a thread; then the oldest goes.
 const KEPT: usize = 16;
 
+/// For how many threads texts are kept; then those of the oldest go.
+const THREADS: usize = 256;
+
 /// The graph engine of this process.
 pub fn engine() -> &'static Engine {
     static ENGINE: LazyLock<Engine> = LazyLock::new(Engine::default);
@@ -59,6 +62,9 @@ pub fn runtime() -> Result<&'static Runtime> {
 
 fn keep(texts: &Texts, text: String) {
     let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+    if texts.len() > THREADS {
+        texts.pop_first();
+    }
     let mine = texts.entry(HostThread::current().number()).or_default();
     if mine.len() == KEPT {
         mine.remove(0);

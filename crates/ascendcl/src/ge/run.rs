@@ -63,6 +63,34 @@ unsafe fn tensors(
     unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
 }
 
+/// Brings outputs on the host to memory that the caller has for them.
+///
+/// # Safety
+/// The memory of the outputs is the caller's, and has as many bytes as they say.
+unsafe fn bring(made: &mut [Out], outputs: &[RunTensor]) -> Result<()> {
+    for (at, (out, wanted)) in made.iter_mut().zip(outputs).enumerate() {
+        if wanted.is_empty() {
+            continue;
+        }
+        if wanted.bytes < out.bytes {
+            let (have, want) = (wanted.bytes, out.bytes);
+            return Err(Failure::invalid(format!(
+                "output {at} has {want} bytes; its memory has {have}"
+            )));
+        }
+        // SAFETY: as the caller vouches; the engine's copy is another allocation.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                out.address as *const u8,
+                wanted.address as *mut u8,
+                out.bytes,
+            )
+        };
+        (out.address, out.held) = (wanted.address, None);
+    }
+    Ok(())
+}
+
 fn how(number: CairnRun) -> Result<How> {
     Ok(match number {
         CAIRN_RUN_HOST => How::Host,
@@ -98,7 +126,12 @@ status! {
         let (inputs, outputs) = unsafe {
             (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
         };
-        let made = session.run(id, how(way)?, stream as usize, &inputs, &outputs)?;
+        let how = how(way)?;
+        let mut made = session.run(id, how, stream as usize, &inputs, &outputs)?;
+        if how == How::HostV2 {
+            // SAFETY: the caller's memory lives for the call and has as many bytes as it says.
+            unsafe { bring(&mut made, &outputs) }?;
+        }
         if !result.is_null() {
             // SAFETY: the caller passes a place for a handle.
             unsafe { result.write(owned(Outputs(made))) };

@@ -10,9 +10,9 @@ use super::arena::{self, Life};
 use super::fuse::{self, Built, Fused, Group};
 use super::operation::{Operation, Seen};
 use super::prepare::{Prepared, ValueId, Work};
-use crate::failure::{Failure, Result};
+use crate::failure::Failure;
 use crate::ir::Node;
-use cairn_ops::{Plan, Reach};
+use cairn_ops::{Error, Plan, Reach};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
@@ -119,6 +119,22 @@ enum Home {
     /// In feature memory, by number of its life.
     Life(usize),
 }
+
+/// Why a graph has no program.
+pub enum Refused {
+    /// A node needs values that only a run knows: it is dynamic.
+    Values,
+    /// It cannot run at all.
+    Failed(Failure),
+}
+
+impl From<Failure> for Refused {
+    fn from(failure: Failure) -> Refused {
+        Refused::Failed(failure)
+    }
+}
+
+type Result<T> = std::result::Result<T, Refused>;
 
 /// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
 /// they may share memory with inputs.
@@ -307,9 +323,10 @@ impl<'a> Binding<'a> {
             .map(|value| value.and_then(|at| self.prepared.values[at].seen()))
             .collect();
         let layouts: Vec<Layout> = outputs.iter().map(|value| self.layout(*value)).collect();
-        let plan = operation
-            .plan(&seen, &layouts)
-            .map_err(|error| Failure::failed(format!("the node {name}: {}", error.text())))?;
+        let plan = operation.plan(&seen, &layouts).map_err(|error| match error {
+            Error::Values(_) => Refused::Values,
+            error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
+        })?;
         let uses = (plan.uses.iter())
             .map(|one| {
                 let place = one.argument.0 + one.argument.1;

@@ -6,7 +6,7 @@
 
 use crate::compile::flow::{Flow, Origin};
 use crate::compile::operation::{Operation, Seen};
-use crate::compile::prepare::ValueId;
+use crate::compile::prepare::{ValueId, Work};
 use crate::compile::program::is_view;
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking, room, workspace_room};
@@ -213,22 +213,16 @@ impl Run<'_> {
             let (name, kind) = (&operation.name, operation.row.name);
             Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))
         };
-        let mut inputs: Vec<Option<Seen>> = work
-            .inputs
-            .iter()
-            .map(|value| value.and_then(|at| planning.seen[at].clone()))
-            .collect();
+        let mut inputs = seen(work, planning);
         let layouts = match operation.infer(&inputs) {
-            Ok(layouts) => layouts,
             Err(Error::Values(_)) => {
                 self.fetch(at, planning, memory)?;
-                inputs = (work.inputs.iter())
-                    .map(|value| value.and_then(|at| planning.seen[at].clone()))
-                    .collect();
-                operation.infer(&inputs).map_err(|error| told(error.text()))?
+                inputs = seen(work, planning);
+                operation.infer(&inputs)
             }
-            Err(error) => return Err(told(error.text())),
+            inferred => inferred,
         };
+        let layouts = layouts.map_err(|error| told(error.text()))?;
         if layouts.len() < work.outputs.len() {
             return Err(told("fewer outputs come out than the graph says"));
         }
@@ -253,7 +247,15 @@ impl Run<'_> {
             planning.seen[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
             return Ok(());
         }
-        let plan = operation.plan(&inputs, layouts).map_err(|error| told(error.text()))?;
+        let plan = match operation.plan(&inputs, layouts) {
+            Err(Error::Values(_)) => {
+                self.fetch(at, planning, memory)?;
+                inputs = seen(work, planning);
+                operation.plan(&inputs, layouts)
+            }
+            planned => planned,
+        };
+        let plan = plan.map_err(|error| told(error.text()))?;
         let roots = &self.flow.roots;
         let uses = (plan.uses.iter())
             .map(|one| {
@@ -324,10 +326,7 @@ impl Run<'_> {
         self.settle(at, planning, memory, "it needs values that the device computes")?;
         for value in self.flow.prepared.works[at].inputs.iter().flatten() {
             let Some(seen) = &mut planning.seen[*value] else { continue };
-            if seen.bytes.is_some()
-                || seen.layout.bytes() > SMALL
-                || seen.layout.dtype.is_floating()
-            {
+            if seen.bytes.is_some() || seen.layout.bytes() > SMALL {
                 continue;
             }
             let address = self.address(self.flow.roots[*value], &planning.hosted, memory)?;
@@ -504,4 +503,9 @@ pub fn shares(inputs: &[Given], address: usize, bytes: usize) -> bool {
         let (start, end) = (one.address, one.address + one.layout.bytes());
         one.host.is_none() && start < address + bytes && address < end
     })
+}
+
+/// What is known of a node's inputs.
+fn seen(work: &Work, planning: &Planning) -> Vec<Option<Seen>> {
+    work.inputs.iter().map(|value| value.and_then(|at| planning.seen[at].clone())).collect()
 }

@@ -3,7 +3,7 @@
 use super::options::Options;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{Wishes, prepare};
-use crate::compile::program::{Program, program};
+use crate::compile::program::{Program, Refused, program};
 use crate::failure::Result;
 use crate::ir::{Desc, Graph};
 use crate::run::dynamic::Plans;
@@ -67,18 +67,24 @@ impl Compiled {
         let inputs =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let outputs = prepared.outputs.iter().map(|one| one.desc.clone()).collect();
-        let kind = match prepared.is_static {
+        let bound = match prepared.is_static {
             true => {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                let program = Arc::new(
-                    program(&prepared, &apart, options.fuses())
-                        .map_err(|failure| failure.within(&label))?,
-                );
+                match program(&prepared, &apart, options.fuses()) {
+                    Ok(program) => Some(Arc::new(program)),
+                    Err(Refused::Values) => None,
+                    Err(Refused::Failed(failure)) => return Err(failure.within(&label)),
+                }
+            }
+            false => None,
+        };
+        let kind = match bound {
+            Some(program) => {
                 let init = Pass::new(&program, Part::Init, label.clone());
                 let steps = Pass::new(&program, Part::Steps, label.clone());
                 Kind::Static { program, init, steps }
             }
-            false => Kind::Dynamic { flow: Arc::new(flow(prepared)), plans: Plans::default() },
+            None => Kind::Dynamic { flow: Arc::new(flow(prepared)), plans: Plans::default() },
         };
         let (is_refreshable, keeps_fixed_apart) =
             (options.is_refreshable(), options.keeps_fixed_apart());

@@ -108,7 +108,7 @@ impl Session {
         let entry = self.graph(id)?;
         let _running = entry.begin_run()?;
         if how.is_host() {
-            return self.run_on_host(&entry, how, inputs);
+            return self.run_on_host(&entry, how, inputs, outputs);
         }
         let stream = self.stream(handle)?;
         if how == How::Loaded {
@@ -128,11 +128,18 @@ impl Session {
         call.run(&loaded, inputs, outputs)
     }
 
-    fn run_on_host(&self, entry: &Entry, how: How, inputs: &[RunTensor]) -> Result<Vec<Out>> {
+    fn run_on_host(
+        &self,
+        entry: &Entry,
+        how: How,
+        inputs: &[RunTensor],
+        outputs: &[RunTensor],
+    ) -> Result<Vec<Out>> {
         let compiled = entry.compile(Vec::new())?;
         let stream = self.own_stream()?;
         let call = Call { session: self, entry, how, stream: &stream, external: None };
-        call.check_counts(&compiled, inputs, &[])?;
+        let given = if how == How::HostV2 { outputs } else { &[] };
+        call.check_counts(&compiled, inputs, given)?;
         entry.claim(Mode::Host)?;
         let loaded = self.load(entry, 0, &Options::default(), false)?;
         let outs = call.run(&loaded, inputs, &[])?;
