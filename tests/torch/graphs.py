@@ -155,7 +155,7 @@ class Graph:
     def run_on(self, device, tensors, outputs=(), written=None):
         """The same by RunGraphWithStreamAsync, with the tensors copied to the device and, of outputs given as
         (dtype, sizes), memory of exactly their bytes; without them the engine takes it from the pool. Inputs stay as
-        they are, but for those in `written`: they are the output at that place in the end, or anything for None."""
+        they are, but for those in `written`: they are the output at that place in the end."""
         addresses = [device.put(one) for one in tensors]
         inputs = [(one.dtype, one.shape, address, one.nbytes, False) for one, address in zip(tensors, addresses)]
         sizes = [torch.empty(shape, dtype=dtype, device="meta").nbytes for dtype, shape in outputs]
@@ -166,10 +166,10 @@ class Graph:
         finally:
             self.engine.check("UnregisterExternalAllocator", self.engine.door.door_unregister(device.stream) == 0)
         left = dict(enumerate(tensors))
-        left |= {at: None if place is None else found[place] for at, place in (written or {}).items()}
+        left |= {at: found[place] for at, place in (written or {}).items()}
         for at, (one, address) in enumerate(zip(tensors, addresses)):
             after = fetched(address.value, one.dtype, one.shape)
-            assert left[at] is None or torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
+            assert torch.equal(raw(left[at]), raw(after)), f"input {at} is {after} after the run"
         return found
 
     def outputs(self, what, stream, inputs, outputs, synchronize):

@@ -4,11 +4,11 @@ use super::abi::{CairnSeeText, CairnText};
 use cairn_graph::session::Engine;
 use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
-use cairn_runtime::host::HostThread;
-use std::collections::BTreeMap;
+use std::cell::RefCell;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::LazyLock;
+use std::thread::LocalKey;
 
 /// Defines functions that return a status. The body gives `Result<()>`.
 macro_rules! status {
@@ -37,17 +37,16 @@ macro_rules! plain {
 
 pub(crate) use {plain, status};
 
-/// Texts of failures or warnings by thread, until they are read.
-type Texts = Mutex<BTreeMap<u64, Vec<String>>>;
+/// Texts of failures or warnings of a thread, until they are read.
+type Texts = RefCell<Vec<String>>;
 
-static ERRORS: Texts = Mutex::new(BTreeMap::new());
-static WARNINGS: Texts = Mutex::new(BTreeMap::new());
+thread_local! {
+    static ERRORS: Texts = const { RefCell::new(Vec::new()) };
+    static WARNINGS: Texts = const { RefCell::new(Vec::new()) };
+}
 
 /// How many texts are kept for a thread; then the oldest goes.
 const KEPT: usize = 16;
-
-/// For how many threads texts are kept; then those of the oldest go.
-const THREADS: usize = 256;
 
 /// The graph engine of this process.
 pub fn engine() -> &'static Engine {
@@ -60,16 +59,15 @@ pub fn runtime() -> Result<&'static Runtime> {
     Ok(crate::process::runtime()?)
 }
 
-fn keep(texts: &Texts, text: String) {
-    let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
-    if texts.len() > THREADS {
-        texts.pop_first();
-    }
-    let mine = texts.entry(HostThread::current().number()).or_default();
-    if mine.len() == KEPT {
-        mine.remove(0);
-    }
-    mine.push(text);
+/// A thread that ends keeps nothing any more.
+fn keep(texts: &'static LocalKey<Texts>, text: String) {
+    let _ = texts.try_with(|texts| {
+        let mut texts = texts.borrow_mut();
+        if texts.len() == KEPT {
+            texts.remove(0);
+        }
+        texts.push(text);
+    });
 }
 
 /// Keeps the text of a failure for this thread, and logs it.
@@ -93,8 +91,7 @@ pub fn fail_with(code: u32, text: String) {
 /// This thread's texts, joined; they are forgotten.
 pub fn take(warnings: bool) -> String {
     let texts = if warnings { &WARNINGS } else { &ERRORS };
-    let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
-    texts.remove(&HostThread::current().number()).unwrap_or_default().join("\n")
+    texts.try_with(RefCell::take).unwrap_or_default().join("\n")
 }
 
 /// Runs a body; a panic or a fork is a failure.

@@ -1,7 +1,7 @@
 //! A dynamic graph: what runs in which order, and how long each value is needed. Sizes come at run time.
 
 use super::prepare::{Prepared, ValueId};
-use super::program::{ALIGN, is_view};
+use super::program::{ALIGN, is_view, written};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use std::sync::Arc;
 pub struct Flow {
     /// The graph.
     pub prepared: Prepared,
-    /// The value whose memory a value is: itself, but for views.
+    /// The value whose memory a value is: itself, but for views and for what is written in place.
     pub roots: Vec<ValueId>,
     /// The values whose memory is not needed behind a node.
     pub ends: Vec<Vec<ValueId>>,
@@ -37,8 +37,11 @@ pub enum Origin {
 /// Compiles a graph some of whose sizes are unknown.
 pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
-    for work in prepared.works.iter().filter(|work| is_view(work, &prepared)) {
-        roots[work.outputs[0]] = roots[work.inputs[0].expect("a view's input")];
+    for work in &prepared.works {
+        let seen = work.inputs.first().copied().flatten().filter(|_| is_view(work, &prepared));
+        if let Some(input) = seen.or_else(|| written(work)) {
+            roots[work.outputs[0]] = roots[input];
+        }
     }
     let mut last: HashMap<ValueId, usize> = HashMap::new();
     for (at, work) in prepared.works.iter().enumerate() {

@@ -104,8 +104,14 @@ pub struct Program {
 /// Operators whose output is their input, seen with other sizes.
 const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "FlattenV2"];
 
-/// Operators that write their first input in place; their first output is that input.
+/// Operators that write their first input in place.
 const WRITES_FIRST: [&str; 1] = ["Assign"];
+
+/// The input that a node writes in place: its first output is that input.
+pub fn written(work: &Work) -> Option<ValueId> {
+    let first = work.inputs.first().copied().flatten();
+    first.filter(|_| WRITES_FIRST.contains(&work.operation.row.name))
+}
 
 /// Where a value's bytes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -197,10 +203,8 @@ impl<'a> Binding<'a> {
             self.homes[work.outputs[0]] = Home::Same(work.inputs[0].expect("a view's input"));
         }
         for work in &prepared.works {
-            if let (true, Some(Some(first))) =
-                (WRITES_FIRST.contains(&work.operation.row.name), work.inputs.first())
-            {
-                self.homes[work.outputs[0]] = Home::Same(*first);
+            if let Some(first) = written(work) {
+                self.homes[work.outputs[0]] = Home::Same(first);
             }
         }
         let (constants, const_bytes) = self.constants();

@@ -7,7 +7,7 @@
 use crate::compile::flow::{Flow, Origin};
 use crate::compile::operation::{Operation, Seen};
 use crate::compile::prepare::{ValueId, Work};
-use crate::compile::program::is_view;
+use crate::compile::program::{is_view, written};
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking, room, workspace_room};
 use cairn_exec::{Execution, Upload};
@@ -128,6 +128,16 @@ struct Planning {
     repeats: bool,
 }
 
+impl Planning {
+    /// What was known of the bytes that a value shares is not true any more.
+    fn forget(&mut self, roots: &[ValueId], value: ValueId) {
+        let shared = roots.iter().zip(&mut self.seen).filter(|(root, _)| **root == roots[value]);
+        for seen in shared.filter_map(|(_, seen)| seen.as_mut()) {
+            seen.bytes = None;
+        }
+    }
+}
+
 impl Run<'_> {
     /// Runs: everything is submitted when it returns. Outputs come in order.
     pub fn run(&self, plans: &Plans) -> Result<Vec<Made>> {
@@ -228,7 +238,8 @@ impl Run<'_> {
         }
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
-        if bytes <= SMALL && !operation.row.sized_by_values && self.is_hosted(operation, &inputs) {
+        let stays = operation.row.sized_by_values || written(work).is_some();
+        if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
@@ -241,6 +252,9 @@ impl Run<'_> {
         }
         for (value, layout) in work.outputs.iter().zip(layouts) {
             planning.seen[*value] = Some(Seen { layout: *layout, bytes: None });
+        }
+        if let Some(input) = written(work) {
+            planning.forget(&self.flow.roots, input);
         }
         if is_view(work, prepared) {
             let bytes = inputs[0].as_ref().and_then(|seen| seen.bytes.clone());
@@ -268,6 +282,7 @@ impl Run<'_> {
             })
             .collect();
         let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
+            .skip(usize::from(written(work).is_some()))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
