@@ -1,14 +1,23 @@
-//! Makes the wrappers of `functions.txt`.
+//! Makes the wrappers of `functions.txt`, and compiles the C++ side.
 
 mod table;
 mod wrappers;
 
 fn main() {
-    for file in ["functions.txt", "table.rs", "wrappers.rs", "build.rs"] {
+    for file in ["functions.txt", "table.rs", "wrappers.rs", "build.rs", "src/trampoline.cpp"] {
         println!("cargo::rerun-if-changed={file}");
     }
     let functions = table::parse(&std::fs::read_to_string("functions.txt").expect("functions.txt"));
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     std::fs::write(format!("{out}/wrappers.rs"), wrappers::source(&functions))
         .expect("a writable OUT_DIR");
+    cc::Build::new()
+        .cpp(true)
+        .debug(false)
+        .std("c++17")
+        .file("src/trampoline.cpp")
+        .flag_if_supported("-fvisibility=hidden")
+        .flag_if_supported("-ftemplate-depth=2048")
+        .warnings_into_errors(true)
+        .compile("cairn_acl_trampoline");
 }

@@ -237,14 +237,6 @@ impl<'py> FromPyObject<'_, 'py> for Callable {
     }
 }
 
-/// What a callback returned, as a pointer of C: an int, or 0 for None.
-pub(crate) fn pointer(value: &Bound<'_, PyAny>, what: &str) -> PyResult<usize> {
-    match value.is_none() {
-        true => Ok(0),
-        false => whole(value, what),
-    }
-}
-
 /// A text of C that stays until the library's next call, or none for null.
 pub(crate) fn text(text: *const c_char) -> Option<String> {
     // SAFETY: the library gives null or a text with a NUL at its end.

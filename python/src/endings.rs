@@ -1,11 +1,6 @@
 //! Calls that end streams, and with them what is registered there.
 
-use crate::{
-    allocator::{forget, sweep},
-    arguments::Number,
-    interpreter::waiting,
-    twin,
-};
+use crate::{allocator::sweep, arguments::Number, interpreter::waiting, seats::forget, twin};
 use pyo3::prelude::*;
 
 /// Calls aclFinalize.

@@ -1,49 +1,55 @@
 //! The interpreter's lock around calls that may wait, and its end.
 
-use pyo3::prelude::*;
+use pyo3::{ffi, prelude::*};
 use std::{
-    ffi::CStr,
-    panic::{AssertUnwindSafe, catch_unwind},
+    ffi::{CStr, c_void},
     sync::OnceLock,
 };
 
-/// Whether the interpreter is on its way out. The stable ABI of old versions does not tell; their library does.
-pub(crate) fn finalizing() -> bool {
+unsafe extern "C" {
+    fn cairn_acl_resume(thread: *mut c_void);
+}
+
+/// Whether Python may be called. The stable ABI of old versions does not tell when the interpreter is on its way out;
+/// their library does.
+pub(crate) fn lives() -> bool {
     type Ask = unsafe extern "C" fn() -> i32;
     static ASK: OnceLock<Option<Ask>> = OnceLock::new();
     let find = |name: &CStr| {
         // SAFETY: the name ends with a NUL.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         // SAFETY: both names are functions without parameters that return an int.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut libc::c_void, Ask>(found) })
+        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Ask>(found) })
     };
     let ask = ASK.get_or_init(|| find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing")));
-    // SAFETY: may be called at any time, by any thread.
-    ask.is_some_and(|ask| unsafe { ask() } != 0)
+    // SAFETY: both may be called at any time, by any thread.
+    unsafe { ffi::Py_IsInitialized() != 0 && ask.is_none_or(|ask| ask() == 0) }
 }
 
-/// Runs `call` while other Python threads may run.
+/// Lets the interpreter's lock go until it is dropped.
 ///
-/// A thread that comes back when the interpreter ends stays here: taking its lock would end the thread in the middle
-/// of Rust. The thread that ends the interpreter keeps the lock.
-pub(crate) fn waiting<R: Send>(py: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
-    if finalizing() {
-        return call();
-    }
-    py.detach(|| {
-        let result = call();
-        while finalizing() {
+/// A thread that comes back when the interpreter ends stays here: Python would end it in the middle of Rust.
+struct Away(*mut ffi::PyThreadState);
+
+impl Drop for Away {
+    fn drop(&mut self) {
+        while !lives() {
             std::thread::park();
         }
-        result
-    })
+        // SAFETY: this thread let the lock go. If Python ends the thread instead, it stays there.
+        unsafe { cairn_acl_resume(self.0.cast()) };
+    }
 }
 
-/// Runs `call` with the interpreter's lock on a thread that came through C; none when there is no interpreter any
-/// more, or `call` gave up.
-pub(crate) fn inside<R>(call: impl FnOnce(Python<'_>) -> Option<R>) -> Option<R> {
-    if finalizing() {
-        return None;
+/// Runs `call`, which knows nothing of Python, while other Python threads may run. The thread that ends the
+/// interpreter keeps the lock.
+///
+/// pyo3 is not told that the lock is away: it would take it back itself.
+pub(crate) fn waiting<R: Send>(_: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
+    if !lives() {
+        return call();
     }
-    catch_unwind(AssertUnwindSafe(|| Python::try_attach(call).flatten())).ok().flatten()
+    // SAFETY: this thread has the lock.
+    let _away = Away(unsafe { ffi::PyEval_SaveThread() });
+    call()
 }

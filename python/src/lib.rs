@@ -2,13 +2,14 @@
 //!
 //! It holds no state of the runtime and computes nothing: a function reads its arguments (`arguments.rs`), calls its
 //! C twin, and returns its results with the code last. `functions.txt` is the table of them. Callables of the user
-//! are kept in `allocator.rs` and called from `trampoline.rs`.
+//! are kept in `seats.rs` and called from `trampoline.cpp`.
 
 mod allocator;
 mod arguments;
 mod endings;
 mod interpreter;
 mod library;
+mod seats;
 mod structs;
 mod trampoline;
 mod util;

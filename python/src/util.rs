@@ -2,17 +2,17 @@
 
 use crate::{
     arguments::{Callable, Number},
-    interpreter::{inside, waiting},
+    interpreter::waiting,
 };
 use pyo3::{
     exceptions::{PyDeprecationWarning, PyTypeError, PyValueError},
-    ffi::c_str,
+    ffi::{self, c_str},
     prelude::*,
     types::{PyBytes, PyList, PyTuple},
 };
 use std::{
     collections::HashSet,
-    ffi::{CStr, c_void},
+    ffi::CStr,
     ptr::null_mut,
     sync::{Mutex, PoisonError},
 };
@@ -143,12 +143,6 @@ pub(crate) fn util_ptr_to_numpy<'py>(
     numpy.call_method1("frombuffer", (memory, dtype))?.call_method1("reshape", (shape,))
 }
 
-/// What a new thread runs.
-struct Start {
-    func: Py<PyAny>,
-    args: Py<PyList>,
-}
-
 /// The threads that nobody has stopped.
 static THREADS: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
 
@@ -156,46 +150,36 @@ fn threads<R>(change: impl FnOnce(&mut HashSet<usize>) -> R) -> R {
     change(THREADS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-extern "C" fn run(start: *mut c_void) -> *mut c_void {
-    inside(|py| {
-        // SAFETY: `util_start_thread` made it for this thread alone.
-        let start = unsafe { Box::from_raw(start.cast::<Start>()) };
-        if let Err(error) = start.func.bind(py).call1((start.args.bind(py),)) {
-            error.write_unraisable(py, Some(start.func.bind(py)));
-        }
-        Some(())
-    });
-    null_mut()
+unsafe extern "C" {
+    fn cairn_acl_start(
+        func: *mut ffi::PyObject,
+        args: *mut ffi::PyObject,
+        thread: *mut libc::pthread_t,
+    ) -> i32;
 }
 
 /// Starts a thread that calls `func(args)`.
 #[pyfunction(name = "start_thread")]
-pub(crate) fn util_start_thread(
-    py: Python<'_>,
-    func: Callable,
-    args: Bound<'_, PyList>,
-) -> (usize, i32) {
-    let start = Box::into_raw(Box::new(Start { func: func.0, args: args.unbind() })) as usize;
+pub(crate) fn util_start_thread(func: Callable, args: Bound<'_, PyList>) -> (usize, i32) {
     let mut thread: libc::pthread_t = 0;
-    // SAFETY: the place is there for the call, and the thread owns what it gets.
-    let ret = waiting(py, || unsafe {
-        libc::pthread_create(&mut thread, std::ptr::null(), run, start as *mut c_void)
-    });
-    if ret == 0 {
-        threads(|threads| threads.insert(thread as usize));
-    } else {
-        // SAFETY: no thread took it.
-        drop(unsafe { Box::from_raw(start as *mut Start) });
+    // SAFETY: the interpreter's lock is held, and the place is there for the call.
+    let ret = unsafe { cairn_acl_start(func.0.as_ptr(), args.as_ptr(), &mut thread) };
+    if ret != 0 {
+        return (0, ret);
     }
-    (if ret == 0 { thread as usize } else { 0 }, ret)
+    threads(|threads| threads.insert(thread as usize));
+    (thread as usize, 0)
 }
 
-/// Waits until a thread of `start_thread` is done.
+/// Waits until a thread of `start_thread` is done. A thread cannot wait for itself.
 #[pyfunction(name = "stop_thread")]
 pub(crate) fn util_stop_thread(py: Python<'_>, thread_id: Number<usize>) -> i32 {
-    if !threads(|threads| threads.remove(&thread_id.0)) {
+    let thread = thread_id.0 as libc::pthread_t;
+    // SAFETY: takes nothing.
+    let own = unsafe { libc::pthread_self() } == thread;
+    if own || !threads(|threads| threads.remove(&thread_id.0)) {
         return INVALID_PARAM;
     }
     // SAFETY: the thread was started here and nobody else joins it.
-    waiting(py, || unsafe { libc::pthread_join(thread_id.0 as libc::pthread_t, null_mut()) })
+    waiting(py, || unsafe { libc::pthread_join(thread, null_mut()) })
 }

@@ -110,6 +110,24 @@ def test_a_bad_block_is_an_allocation_failure_shown_once(case, stream, shown):
     sort.close()
 
 
+def test_each_callable_shows_one_error_whatever_its_text(stream, shown):
+    asked = []
+
+    def alloc(obj, size):
+        asked.append(size)
+        raise RuntimeError(f"no room for request {len(asked)}")
+
+    for registration in (1, 2):
+        assert rt.allocator_register(stream, describe(1, alloc, raising, raising)) == 0
+        sort = Sort()
+        for _ in range(3):
+            assert sort.run(stream) == STORAGE
+        sort.close()
+        assert len(shown) == registration
+        assert rt.allocator_unregister(stream) == 0
+    assert [str(error) for error, _ in shown] == ["no room for request 1", "no room for request 4"]
+
+
 @pytest.mark.parametrize("address", [raising, lambda b: None, lambda b: 1.5, lambda b: -1, lambda b: 1 << 70,
                                      lambda b: 4096])
 def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(address, stream, shown):
@@ -166,6 +184,75 @@ def test_a_callback_may_unregister_and_call_acl(stream):
     assert pool.allocs == pool.frees == 1
     assert rt.synchronize_stream(stream) == 0 and sort.right()
     sort.close()
+
+
+def test_a_callable_that_unregisters_itself_lives_until_its_block_is_back(stream):
+    import weakref
+
+    class Alloc:
+        def __call__(self, obj, size):
+            assert rt.allocator_unregister(stream) == 0
+            return pool.alloc(obj, size)
+
+    pool, alloc, sort = Pool(), Alloc(), Sort()
+    kept, alive = weakref.ref(alloc), []
+
+    def free(obj, block):
+        alive.append(kept() is not None)
+        pool.free(obj, block)
+
+    assert rt.allocator_register(stream, describe(1, alloc, free, pool.address)) == 0
+    assert rt.allocator_destroy_desc(rt.allocator_get_by_stream(stream)[0]) == 0
+    del alloc
+    assert sort.run(stream) == 0
+    assert alive == [True] and kept() is None
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
+    pool.close()
+
+
+@pytest.fixture
+def in_c():
+    """The library as C sees it; descriptors are addresses there."""
+    import ctypes
+
+    library = ctypes.CDLL("libascendcl.so")
+    library.aclrtAllocatorCreateDesc.restype = ctypes.c_void_p
+    return library
+
+
+def test_callables_in_a_descriptor_that_c_registers_are_refused_when_called(stream, in_c, shown):
+    import ctypes
+
+    pool, sort = Pool(), Sort()
+    desc = describe(1, pool.alloc, pool.free, pool.address)
+    assert in_c.aclrtAllocatorRegister(ctypes.c_void_p(stream), ctypes.c_void_p(desc)) == 0
+    assert sort.run(stream) == STORAGE
+    assert pool.allocs == 0 and "acl.rt.allocator_register" in str(shown[0][0])
+    assert rt.allocator_register(stream, desc) == 0 and sort.run(stream) == 0
+    assert in_c.aclrtAllocatorUnregister(ctypes.c_void_p(stream)) == 0
+    assert sort.run(stream) == 0 and pool.allocs == 1
+    sort.close()
+
+
+def test_a_descriptor_with_functions_of_c_and_of_python_is_refused(stream, in_c):
+    import ctypes
+
+    pool = Pool()
+    give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda obj, block: None)
+    made_in_c = in_c.aclrtAllocatorCreateDesc()
+    for desc in (rt.allocator_create_desc(), made_in_c):
+        assert rt.allocator_set_obj_to_desc(desc, 1) == 0
+        assert rt.allocator_set_alloc_func_to_desc(desc, pool.alloc) == 0
+        assert rt.allocator_set_get_addr_from_block_func_to_desc(desc, pool.address) == 0
+        assert in_c.aclrtAllocatorSetFreeFuncToDesc(ctypes.c_void_p(desc), give) == 0
+        assert rt.allocator_register(stream, desc) == support.INVALID_PARAM
+        assert "its free function" in acl.get_recent_err_msg()
+        assert rt.allocator_set_free_func_to_desc(desc, pool.free) == 0
+        assert rt.allocator_register(stream, desc) == 0
+        assert rt.allocator_unregister(stream) == 0
+        assert rt.allocator_destroy_desc(desc) == 0
+    pool.close()
 
 
 class Fresh(Pool):

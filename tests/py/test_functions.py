@@ -1,6 +1,7 @@
 """Every function of the table is called, and what it gives has the form that the table says."""
 
 import importlib
+import threading
 
 import pytest
 
@@ -315,10 +316,24 @@ def test_threads():
     assert util.stop_thread(made[0][0]) == INVALID_PARAM
 
 
+def test_a_thread_does_not_wait_for_itself():
+    told, answers = threading.Event(), []
+
+    def work(args):
+        told.wait()
+        answers.append(util.stop_thread(args[0]))
+
+    args = []
+    thread, ret = util.start_thread(work, args)
+    assert ret == 0
+    args.append(thread)
+    told.set()
+    assert util.stop_thread(thread) == 0
+    assert answers == [INVALID_PARAM]
+
+
 def test_the_lock_is_let_go_while_waiting(stream):
     """A stream waits for an event that another Python thread records: with the lock held this would hang."""
-    import threading
-
     event, other = value(rt.create_event()), value(rt.create_stream())
     context = default_context()
     fine(rt.stream_wait_event(stream, event))

@@ -1,0 +1,220 @@
+// Calls from C into Python. Python ends a thread that wants its lock when the interpreter ends, by unwinding it;
+// that must not pass through Rust. So whatever runs Python on the way of a callback or of a thread stands here,
+// without anything to clean up, and Rust, which keeps the books, is called only for a look at them.
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include <cxxabi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+struct _object;
+using PyObject = _object;
+using Word = unsigned long long;
+
+extern "C" {
+
+// Python's stable ABI.
+extern PyObject *PyExc_KeyboardInterrupt, *PyExc_RuntimeError, *PyExc_TypeError;
+extern char _Py_NoneStruct;
+int PyGILState_Ensure();
+void PyGILState_Release(int state);
+void PyEval_RestoreThread(void *thread);
+PyObject *PyObject_CallFunction(PyObject *callable, const char *format, ...);
+PyObject *PyObject_GetAttrString(PyObject *object, const char *name);
+PyObject *PyObject_Type(PyObject *object);
+int PyIndex_Check(PyObject *object);
+PyObject *PyNumber_Index(PyObject *object);
+Word PyLong_AsUnsignedLongLong(PyObject *whole);
+PyObject *PyErr_Occurred();
+int PyErr_ExceptionMatches(PyObject *kind);
+void PyErr_Clear();
+PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
+void PyErr_SetInterrupt();
+void PyErr_WriteUnraisable(PyObject *where);
+void Py_IncRef(PyObject *object);
+void Py_DecRef(PyObject *object);
+
+// Rust's side, in trampoline.rs and interpreter.rs.
+bool cairn_acl_lives();
+PyObject *cairn_acl_callable(size_t seat, size_t which);
+bool cairn_acl_first(size_t seat, size_t which);
+void cairn_acl_taken(size_t seat, size_t block);
+void cairn_acl_given(size_t seat, size_t block);
+
+}  // extern "C"
+
+namespace {
+
+constexpr size_t SEATS = 1024;
+enum Which { ALLOC, FREE, ADVISE, ADDRESS };
+
+// What a callable returned, as a pointer: an int, or 0 for None. False with an error set if it is neither.
+bool read(PyObject *given, const char *what, Word *word) {
+    *word = 0;
+    if (given == nullptr) return false;
+    if (reinterpret_cast<char *>(given) == &_Py_NoneStruct) return true;
+    if (!PyIndex_Check(given)) {
+        PyObject *kind = PyObject_Type(given);
+        PyObject *name = PyObject_GetAttrString(kind, "__name__");
+        if (name != nullptr) PyErr_Format(PyExc_TypeError, "%s must be an int, not %S", what, name);
+        if (name != nullptr) Py_DecRef(name);
+        Py_DecRef(kind);
+        return false;
+    }
+    PyObject *whole = PyNumber_Index(given);
+    if (whole == nullptr) return false;
+    *word = PyLong_AsUnsignedLongLong(whole);
+    bool fits = PyErr_Occurred() == nullptr;
+    if (!fits) {
+        PyErr_Clear();
+        *word = 0;
+        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not %S", what, ~Word{0}, whole);
+    }
+    Py_DecRef(whole);
+    return fits;
+}
+
+// Shows the error that is set, unless one of this callable was shown. An interrupt is for the main thread, which
+// gets it after the call.
+void show(size_t seat, Which which, PyObject *callable) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        PyErr_Clear();
+        PyErr_SetInterrupt();
+    } else if (cairn_acl_first(seat, which)) {
+        PyErr_WriteUnraisable(callable);
+    } else {
+        PyErr_Clear();
+    }
+}
+
+// Calls the callable of a seat; 0 if it has nothing to give, or Python has ended. `what` names its result, if any.
+template <typename Call>
+Word ask(size_t seat, Which which, const char *what, Call call, Word back = 0) {
+    if (!cairn_acl_lives()) return 0;
+    int state = PyGILState_Ensure();
+    Word word = 0;
+    PyObject *callable = cairn_acl_callable(seat, which);
+    if (callable != nullptr) {
+        PyObject *given = call(callable);
+        bool fine = what == nullptr ? given != nullptr : read(given, what, &word);
+        if (!fine) show(seat, which, callable);
+        if (given != nullptr) Py_DecRef(given);
+        Py_DecRef(callable);
+    } else if (seat == SEATS) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "the functions of this allocator were set in Python, and C registered it: "
+                     "call acl.rt.allocator_register");
+        PyErr_WriteUnraisable(nullptr);
+    }
+    if (word != 0 && (which == ALLOC || which == ADVISE)) cairn_acl_taken(seat, word);
+    if (back != 0) cairn_acl_given(seat, back);
+    PyGILState_Release(state);
+    return word;
+}
+
+void *pointer(Word word) { return reinterpret_cast<void *>(word); }
+
+Word word(const void *pointer) { return reinterpret_cast<Word>(pointer); }
+
+constexpr char BLOCK[] = "the block that alloc returns";
+
+template <size_t SEAT>
+void *alloc(void *object, size_t size) {
+    return pointer(ask(SEAT, ALLOC, BLOCK, [=](PyObject *callable) {
+        return PyObject_CallFunction(callable, "(KK)", word(object), Word{size});
+    }));
+}
+
+template <size_t SEAT>
+void *advise(void *object, size_t size, void *near) {
+    return pointer(ask(SEAT, ADVISE, BLOCK, [=](PyObject *callable) {
+        return PyObject_CallFunction(callable, "(KKK)", word(object), Word{size}, word(near));
+    }));
+}
+
+template <size_t SEAT>
+void *address(void *block) {
+    return pointer(ask(SEAT, ADDRESS, "the address of a block", [=](PyObject *callable) {
+        return PyObject_CallFunction(callable, "(K)", word(block));
+    }));
+}
+
+template <size_t SEAT>
+void give(void *object, void *block) {
+    auto call = [=](PyObject *callable) {
+        return PyObject_CallFunction(callable, "(KK)", word(object), word(block));
+    };
+    ask(SEAT, FREE, nullptr, call, word(block));
+}
+
+struct Functions {
+    void *(*alloc)(void *, size_t);
+    void (*free)(void *, void *);
+    void *(*advise)(void *, size_t, void *);
+    void *(*address)(void *);
+};
+
+template <size_t... SEAT>
+constexpr std::array<Functions, sizeof...(SEAT)> functions(std::index_sequence<SEAT...>) {
+    return {{{alloc<SEAT>, give<SEAT>, advise<SEAT>, address<SEAT>}...}};
+}
+
+// One set for each seat, and one that nobody sits on.
+constexpr auto TABLE = functions(std::make_index_sequence<SEATS + 1>());
+
+struct Start {
+    PyObject *func, *args;
+};
+
+void *run(void *given) {
+    Start start = *static_cast<Start *>(given);
+    delete static_cast<Start *>(given);
+    if (!cairn_acl_lives()) return nullptr;
+    int state = PyGILState_Ensure();
+    PyObject *result = PyObject_CallFunction(start.func, "(O)", start.args);
+    if (result == nullptr) {
+        PyErr_WriteUnraisable(start.func);
+    } else {
+        Py_DecRef(result);
+    }
+    Py_DecRef(start.func);
+    Py_DecRef(start.args);
+    PyGILState_Release(state);
+    return nullptr;
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t cairn_acl_seats() { return SEATS; }
+
+const Functions *cairn_acl_functions(size_t seat) { return &TABLE[seat]; }
+
+// Takes the lock again after PyEval_SaveThread. A thread that Python ends here stays for good.
+void cairn_acl_resume(void *thread) {
+    try {
+        PyEval_RestoreThread(thread);
+    } catch (abi::__forced_unwind &) {
+        for (;;) pause();
+    }
+}
+
+// Starts a thread that calls func(args); 0, or the error.
+int cairn_acl_start(PyObject *func, PyObject *args, pthread_t *thread) {
+    Start *start = new Start{func, args};
+    Py_IncRef(func);
+    Py_IncRef(args);
+    int error = pthread_create(thread, nullptr, run, start);
+    if (error != 0) {
+        Py_DecRef(func);
+        Py_DecRef(args);
+        delete start;
+    }
+    return error;
+}
+
+}  // extern "C"
