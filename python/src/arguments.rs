@@ -5,7 +5,7 @@ use pyo3::{
     Borrowed,
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyFloat, PyInt, PyList, PyString, PyTuple},
+    types::{PyByteArray, PyBytes, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
 use std::{
     ffi::{CStr, CString, c_char},
@@ -31,16 +31,33 @@ fn wrong(what: impl Display) -> PyErr {
     PyTypeError::new_err(what.to_string())
 }
 
-/// Reads an int; `what` names it in the text of the error.
-fn whole<T: Whole>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
-    if !value.is_instance_of::<PyInt>() {
-        return Err(wrong(format!("{what} must be an int, not {}", value.get_type().name()?)));
-    }
+/// Reads an int, or what can stand for one (`__index__`); `what` names it in the text of the error.
+pub(crate) fn whole<T: Whole>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+    let number = match value.is_instance_of::<PyInt>() {
+        true => value.clone(),
+        false if value.get_type().hasattr("__index__")? => value.call_method0("__index__")?,
+        false => {
+            return Err(wrong(format!("{what} must be an int, not {}", value.get_type().name()?)));
+        }
+    };
     let (low, high) = T::RANGE;
-    let number =
-        value.extract::<u64>().map(i128::from).or_else(|_| value.extract::<i64>().map(i128::from));
-    let fitting = number.ok().and_then(|number| T::try_from(number).ok());
-    fitting.ok_or_else(|| wrong(format!("{what} must be an int from {low} to {high}, not {value}")))
+    let wide = number
+        .extract::<u64>()
+        .map(i128::from)
+        .or_else(|_| number.extract::<i64>().map(i128::from));
+    let fitting = wide.ok().and_then(|wide| T::try_from(wide).ok());
+    fitting.ok_or_else(|| {
+        wrong(format!("{what} must be an int from {low} to {high}, not {}", shown(&number)))
+    })
+}
+
+/// An int as a text says it: Python writes no very long ones.
+fn shown(number: &Bound<'_, PyAny>) -> String {
+    let bits = number.call_method0("bit_length").and_then(|bits| bits.extract::<usize>());
+    match bits {
+        Ok(bits) if bits > 128 => format!("one of {bits} bits"),
+        _ => number.to_string(),
+    }
 }
 
 /// An int.
@@ -66,10 +83,15 @@ impl<'py> FromPyObject<'_, 'py> for Real {
 }
 
 fn real(value: &Bound<'_, PyAny>, what: &str) -> PyResult<f32> {
-    match value.is_instance_of::<PyFloat>() || value.is_instance_of::<PyInt>() {
-        true => Ok(value.extract::<f64>()? as f32),
-        false => Err(wrong(format!("{what} must be a float, not {}", value.get_type().name()?))),
+    let is_number = value.is_instance_of::<PyFloat>()
+        || value.get_type().hasattr("__float__")?
+        || value.get_type().hasattr("__index__")?;
+    if !is_number {
+        return Err(wrong(format!("{what} must be a float, not {}", value.get_type().name()?)));
     }
+    let read = value.extract::<f64>();
+    read.map(|number| number as f32)
+        .map_err(|error| wrong(format!("{what} must be a float: {}", error.value(value.py()))))
 }
 
 /// A str without a NUL.
@@ -91,19 +113,38 @@ fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
         .map_err(|_| wrong(format!("{what} must not hold a NUL")))
 }
 
-/// Reads every item of a list or tuple; C counts them in an int.
-fn items<T>(
+/// Whether its items stand in a row: a list, a tuple, an array, but no text and no dict.
+fn is_row(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return Ok(true);
+    }
+    let text = value.is_instance_of::<PyString>()
+        || value.is_instance_of::<PyBytes>()
+        || value.is_instance_of::<PyByteArray>();
+    let kind = value.get_type();
+    Ok(!text
+        && kind.hasattr("__len__")?
+        && kind.hasattr("__getitem__")?
+        && !kind.hasattr("keys")?)
+}
+
+/// Reads every item of a list; C counts them in an int.
+pub(crate) fn items<T>(
     value: &Bound<'_, PyAny>,
+    what: &str,
     read: impl Fn(&Bound<'_, PyAny>, &str) -> PyResult<T>,
 ) -> PyResult<Vec<T>> {
-    if !value.is_instance_of::<PyList>() && !value.is_instance_of::<PyTuple>() {
-        return Err(wrong(format!("it must be a list, not {}", value.get_type().name()?)));
+    if !is_row(value)? {
+        return Err(wrong(format!("{what} must be a list, not {}", value.get_type().name()?)));
     }
     if value.len()? > i32::MAX as usize {
-        return Err(wrong(format!("it must have at most {} items", i32::MAX)));
+        return Err(wrong(format!("{what} must have at most {} items", i32::MAX)));
     }
-    let read_one =
-        |(index, item): (usize, PyResult<Bound<'_, PyAny>>)| read(&item?, &format!("item {index}"));
+    let place = |index: usize| match what {
+        "it" => format!("item {index}"),
+        outer => format!("{outer}, item {index}"),
+    };
+    let read_one = |(index, item): (usize, PyResult<Bound<'_, PyAny>>)| read(&item?, &place(index));
     value.try_iter()?.enumerate().map(read_one).collect()
 }
 
@@ -133,7 +174,7 @@ impl<'py, T: Whole> FromPyObject<'_, 'py> for Numbers<T> {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        items(&value, whole).map(Numbers)
+        items(&value, "it", whole).map(Numbers)
     }
 }
 
@@ -151,7 +192,7 @@ impl<'py> FromPyObject<'_, 'py> for Reals {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        items(&value, real).map(Reals)
+        items(&value, "it", real).map(Reals)
     }
 }
 
@@ -163,10 +204,10 @@ impl<'py> FromPyObject<'_, 'py> for Pairs {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let pair = |item: &Bound<'_, PyAny>, what: &str| {
-            let numbers: Vec<i64> = items(item, whole)?;
+            let numbers: Vec<i64> = items(item, what, whole)?;
             numbers.try_into().map_err(|_| wrong(format!("{what} must be a list of two ints")))
         };
-        items(&value, pair).map(Pairs)
+        items(&value, "it", pair).map(Pairs)
     }
 }
 
@@ -190,7 +231,7 @@ impl<'py> FromPyObject<'_, 'py> for Lists {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let rows: Vec<Vec<i64>> = items(&value, |item, _| items(item, whole))?;
+        let rows: Vec<Vec<i64>> = items(&value, "it", |item, what| items(item, what, whole))?;
         let counts = rows.iter().map(|row| row.len() as i32).collect();
         let places = rows.iter().map(|row| row.as_ptr()).collect();
         Ok(Lists { _rows: rows, counts, places })
@@ -215,7 +256,7 @@ impl<'py> FromPyObject<'_, 'py> for Texts {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let texts = items(&value, string)?;
+        let texts = items(&value, "it", string)?;
         let places = texts.iter().map(|text| text.as_ptr()).collect();
         Ok(Texts { _texts: texts, places })
     }

@@ -1,14 +1,14 @@
 //! Functions whose structs are dicts in Python. After an error the dict is empty.
 
 use crate::{
-    arguments::{Number, Numbers, Text, text},
+    arguments::{Number, Numbers, Text, items, text, whole},
     interpreter::waiting,
     twin,
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
     prelude::*,
-    types::{PyDict, PyList},
+    types::PyDict,
 };
 use std::ffi::{CString, c_char};
 
@@ -126,18 +126,12 @@ pub(crate) fn rt_set_stream_attribute(
 ) -> PyResult<i32> {
     let mut given = [0u64; 2];
     if let Some((name, width)) = attribute(attr.0) {
-        let most = if width == 8 { u64::MAX } else { u64::from(u32::MAX) };
-        let item = field(&value, "value", name)?;
-        given[0] = item
-            .extract::<Number<u64>>()
-            .ok()
-            .map(|number| number.0)
-            .filter(|number| *number <= most)
-            .ok_or_else(|| {
-                PyTypeError::new_err(format!(
-                    "argument 'value': '{name}' must be an int from 0 to {most}, not {item}"
-                ))
-            })?;
+        only(&value, "argument 'value': the dict", &[name])?;
+        let (item, place) = (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
+        given[0] = match width {
+            8 => whole(&item, &place)?,
+            _ => u64::from(whole::<u32>(&item, &place)?),
+        };
     }
     let set = twin!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
@@ -181,7 +175,7 @@ fn field<'py>(
 #[repr(C)]
 struct MallocAttribute {
     attr: i32,
-    value: [u32; 2],
+    value: [u8; 8],
 }
 
 /// A configuration, as the header lays it out.
@@ -191,35 +185,65 @@ struct MallocConfig {
     count: usize,
 }
 
+/// What each attribute of an allocation is called, by number.
+const MALLOC_VALUES: [&str; 4] = ["rsv", "moduleId", "deviceId", "vaFlag"];
+
+/// Fails if a dict has other keys than these.
+fn only(dict: &Bound<'_, PyDict>, place: &str, names: &[&str]) -> PyResult<()> {
+    for key in dict.keys() {
+        if !key.extract::<String>().is_ok_and(|key| names.contains(&key.as_str())) {
+            let names = names.join("', '");
+            return Err(PyTypeError::new_err(format!(
+                "{place} has the key {}, and may have '{names}'",
+                key.repr()?
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Reads `{'numAttrs': n, 'attrs': [{'attr': kind, 'value': {'moduleId' or 'deviceId' or 'vaFlag' or 'rsv': int}}]}`.
 fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
+    let place = "argument 'cfg':";
+    only(cfg, "argument 'cfg': the dict", &["numAttrs", "attrs"])?;
     if cfg.is_empty() {
         return Ok(Vec::new());
     }
-    let wrong = |what: String| PyTypeError::new_err(format!("argument 'cfg': {what}"));
     let list = field(cfg, "cfg", "attrs")?;
-    let list = list.cast::<PyList>().map_err(|_| wrong("'attrs' must be a list".into()))?;
-    let count = field(cfg, "cfg", "numAttrs")?.extract::<Number<usize>>()?.0;
-    if count != list.len() {
-        return Err(wrong(format!("'numAttrs' is {count} and 'attrs' has {} items", list.len())));
+    let count: usize = whole(&field(cfg, "cfg", "numAttrs")?, &format!("{place} 'numAttrs'"))?;
+    let list = items(&list, &format!("{place} 'attrs'"), malloc_attribute)?;
+    match count == list.len() {
+        true => Ok(list),
+        false => Err(PyTypeError::new_err(format!(
+            "{place} 'numAttrs' is {count} and 'attrs' has {} items",
+            list.len()
+        ))),
     }
-    list.iter()
-        .map(|item| {
-            let item =
-                item.cast::<PyDict>().map_err(|_| wrong("'attrs' must hold dicts".into()))?;
-            let attr = field(item, "cfg", "attr")?.extract::<Number<i32>>()?.0;
-            let value = field(item, "cfg", "value")?;
-            let value =
-                value.cast::<PyDict>().map_err(|_| wrong("'value' must be a dict".into()))?;
-            let mut number = 0;
-            for name in ["moduleId", "deviceId", "vaFlag", "rsv"] {
-                if let Some(given) = value.get_item(name)? {
-                    number = given.extract::<Number<u32>>()?.0;
-                }
-            }
-            Ok(MallocAttribute { attr, value: [number, 0] })
-        })
-        .collect()
+}
+
+fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyDict>> {
+    let wrong = |_| PyTypeError::new_err(format!("{what} must be a dict"));
+    value.cast::<PyDict>().cloned().map_err(wrong)
+}
+
+fn malloc_attribute(item: &Bound<'_, PyAny>, place: &str) -> PyResult<MallocAttribute> {
+    let item = dict(item, place)?;
+    only(&item, place, &["attr", "value"])?;
+    let attr: i32 = whole(&field(&item, "cfg", "attr")?, &format!("{place}, 'attr'"))?;
+    let place = format!("{place}, 'value'");
+    let value = dict(&field(&item, "cfg", "value")?, &place)?;
+    let own = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
+    let mut bytes = [0; 8];
+    if let Some(name) = own {
+        only(&value, &place, &[name])?;
+        let (value, place) = (field(&value, "cfg", name)?, format!("{place}, '{name}'"));
+        match name {
+            "moduleId" => bytes[..2].copy_from_slice(&whole::<u16>(&value, &place)?.to_ne_bytes()),
+            "rsv" => bytes = whole::<u64>(&value, &place)?.to_ne_bytes(),
+            _ => bytes[..4].copy_from_slice(&whole::<u32>(&value, &place)?.to_ne_bytes()),
+        }
+    }
+    Ok(MallocAttribute { attr, value: bytes })
 }
 
 /// Calls aclrtMallocWithCfg; an empty dict is no configuration.

@@ -1,14 +1,14 @@
 //! `acl.util`: memory of Python as addresses and back, and threads.
 
 use crate::{
-    arguments::{Callable, Number},
+    arguments::{Callable, Number, Numbers},
     interpreter::waiting,
 };
 use pyo3::{
     exceptions::{PyDeprecationWarning, PyTypeError, PyValueError},
     ffi::{self, c_str},
     prelude::*,
-    types::{PyBytes, PyList, PyTuple},
+    types::{PyBytes, PyList},
 };
 use std::{
     collections::HashSet,
@@ -105,7 +105,7 @@ pub(crate) fn util_numpy_contiguous_to_ptr<'py>(
 pub(crate) fn util_ptr_to_numpy<'py>(
     py: Python<'py>,
     ptr: Number<usize>,
-    shape: Bound<'py, PyTuple>,
+    shape: Numbers<usize>,
     npy_type: Number<i32>,
 ) -> PyResult<Bound<'py, PyAny>> {
     deprecated(
@@ -129,9 +129,8 @@ pub(crate) fn util_ptr_to_numpy<'py>(
     let dtype = dtype
         .ok_or_else(|| PyValueError::new_err(format!("numpy has no type number {}", npy_type.0)))?;
     let mut size: usize = dtype.getattr("itemsize")?.extract()?;
-    for extent in shape.iter() {
-        let extent = extent.extract::<Number<usize>>()?.0;
-        size = size.saturating_mul(extent);
+    for extent in &shape.0 {
+        size = size.saturating_mul(*extent);
     }
     readable(ptr.0, size)?;
     let ctypes = py.import("ctypes")?;
@@ -140,7 +139,7 @@ pub(crate) fn util_ptr_to_numpy<'py>(
         0 => bytes.call0()?,
         _ => bytes.call_method1("from_address", (ptr.0,))?,
     };
-    numpy.call_method1("frombuffer", (memory, dtype))?.call_method1("reshape", (shape,))
+    numpy.call_method1("frombuffer", (memory, dtype))?.call_method1("reshape", (shape.0,))
 }
 
 /// The threads that nobody has stopped.

@@ -12,6 +12,10 @@ from support import STORAGE, Pool, Sort, describe
 rt = acl.rt
 
 
+def attribute(attr, value):
+    return rt.malloc_with_cfg(64, 0, {"numAttrs": 1, "attrs": [{"attr": attr, "value": value}]})
+
+
 @pytest.mark.parametrize(
     "call, parameter",
     [
@@ -34,7 +38,33 @@ rt = acl.rt
         (lambda: rt.allocator_set_alloc_func_to_desc(1, 5), "func"),
         (lambda: rt.set_stream_attribute(1, 1, []), "value"),
         (lambda: rt.set_stream_attribute(1, 1, {}), "failureMode"),
-        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 2, "attrs": []}), "numAttrs"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 2, "attrs": []}), "cfg.*numAttrs.* is 2"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": "1", "attrs": []}), "cfg.*numAttrs.*int, not str"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 1, "attrs": 5}), "cfg.*attrs.*list, not int"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 1, "attrs": [5]}), "cfg.*attrs.*item 0 must be a dict"),
+        (lambda: rt.malloc_with_cfg(1, 0, {"numAttrs": 0, "attrs": [], "rest": 1}), "cfg.*'rest'"),
+        (lambda: attribute(1.0, {"moduleId": 1}), "cfg.*item 0, 'attr'.*not float"),
+        (lambda: attribute(1, 3), "cfg.*item 0, 'value' must be a dict"),
+        (lambda: attribute(1, {}), "cfg.*moduleId"),
+        (lambda: attribute(1, {"moduleId": 1 << 16}), "cfg.*moduleId.* from 0 to 65535, not 65536"),
+        (lambda: attribute(2, {"deviceId": 1 << 32}), "cfg.*deviceId.*not 4294967296"),
+        (lambda: attribute(1, {"deviceId": 1}), "cfg.*the key 'deviceId', and may have 'moduleId'"),
+        (lambda: attribute(1, {"moduleId": 1, "colour": 2}), "cfg.*'colour'"),
+        (lambda: rt.malloc_host_with_cfg(1, {"attrs": []}), "cfg.*numAttrs"),
+        (lambda: rt.set_stream_attribute(1, 1, {"failureMode": "a"}), "value.*failureMode.*not str"),
+        (lambda: rt.set_stream_attribute(1, 2, {"overflowSwitch": 1 << 32}), "value.*overflowSwitch.*not 4294967296"),
+        (lambda: rt.set_stream_attribute(1, 2, {"overflowSwitch": 1, "more": 1}), "value.*'more'"),
+        (lambda: acl.set_tensor_shape_range(1, [[1, 2], [3, "4"]]), "dims_range.*item 1, item 1.*not str"),
+        (lambda: acl.set_tensor_shape_range(1, [[1, 2], 3]), "dims_range.*item 1 must be a list, not int"),
+        (lambda: acl.op.set_attr_list_list_int(1, "a", [[1], [2, None]]), "values.*item 1, item 1.*not NoneType"),
+        (lambda: acl.op.set_attr_list_list_int(1, "a", [[1], "23"]), "values.*item 1 must be a list, not str"),
+        (lambda: acl.create_tensor_desc(0, {1: 2}, 2), "shape.*list, not dict"),
+        (lambda: acl.create_tensor_desc(0, b"12", 2), "shape.*list, not bytes"),
+        (lambda: rt.malloc(10 ** 5000, 0), "size.*one of 16610 bits"),
+        (lambda: rt.malloc(-(1 << 70), 0), "size.*not -1180591620717411303424"),
+        (lambda: acl.op.set_attr_float(1, "a", 10 ** 400), "value.*too large"),
+        (lambda: acl.op.set_attr_float(1, "a", "1.5"), "value.*float, not str"),
+        (lambda: acl.op.set_attr_list_float(1, "a", [1, 10 ** 400]), "values.*item 1.*too large"),
         (lambda: acl.util.bytes_to_ptr("text"), "data"),
         (lambda: acl.util.start_thread(1, []), "func"),
     ],
@@ -42,6 +72,60 @@ rt = acl.rt
 def test_wrong_types_name_the_parameter(call, parameter):
     with pytest.raises(TypeError, match=parameter):
         call()
+
+
+class Index:
+    """Something that stands for an int."""
+
+    def __init__(self, number):
+        self.number = number
+
+    def __index__(self):
+        return self.number
+
+
+def test_whatever_stands_for_an_int_is_one(device):
+    numpy = pytest.importorskip("numpy")
+    for size in (numpy.int64(64), numpy.uint8(64), Index(64)):
+        ptr, ret = rt.malloc(size, numpy.int32(0))
+        assert ret == 0 and rt.free(numpy.uint64(ptr)) == 0
+    for shape in (numpy.array([2, 3]), (numpy.int32(2), Index(3)), range(2, 4)):
+        desc = acl.create_tensor_desc(0, shape, 2)
+        assert acl.get_tensor_desc_num_dims(desc) == 2 and acl.get_tensor_desc_element_count(desc) == 6
+        assert acl.set_tensor_shape_range(desc, numpy.array([[1, 2], [3, 4]])) == 0
+        assert acl.get_tensor_desc_dim_range(desc, 1, 2) == ([3, 4], 0)
+        acl.destroy_tensor_desc(desc)
+    attr = acl.op.create_attr()
+    assert acl.op.set_attr_float(attr, "a", numpy.float32(0.5)) == 0
+    assert acl.op.set_attr_list_float(attr, "a", numpy.array([0.5, 1], dtype=numpy.float16)) == 0
+    acl.op.destroy_attr(attr)
+    for wrong in (numpy.float64(1), numpy.array([1, 2]), Index("1")):
+        with pytest.raises(TypeError, match="size"):
+            rt.malloc(wrong, 0)
+    with pytest.raises(TypeError, match="shape.*item 0"):
+        acl.create_tensor_desc(0, numpy.array([1.5]), 2)
+
+
+def test_a_shape_names_what_is_wrong(device):
+    numpy = pytest.importorskip("numpy")
+    kind = numpy.dtype("float32").num
+    with pytest.raises(TypeError, match="shape.*item 1.*not str"):
+        acl.util.ptr_to_numpy(64, (2, "3"), kind)
+    with pytest.raises(TypeError, match="shape.*list, not int"):
+        acl.util.ptr_to_numpy(64, 2, kind)
+
+
+def test_a_block_may_be_a_number_of_numpy(stream):
+    numpy = pytest.importorskip("numpy")
+    pool, sort = Pool(), Sort()
+    desc = describe(
+        numpy.uint64(7), lambda o, s: numpy.uint64(pool.alloc(o, s)), pool.free, lambda b: Index(pool.address(b)))
+    assert rt.allocator_register(stream, desc) == 0
+    assert sort.run(stream) == 0 and rt.synchronize_stream(stream) == 0
+    assert sort.right() and pool.allocs == pool.frees == 1 and set(pool.objects) == {7}
+    assert rt.allocator_unregister(stream) == 0
+    sort.close()
+    pool.close()
 
 
 def test_wrong_counts():
