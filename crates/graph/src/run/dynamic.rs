@@ -76,6 +76,8 @@ struct Step {
     uses: SmallVec<[(ValueId, isize); 4]>,
     /// What memory it makes: root, bytes.
     makes: SmallVec<[(ValueId, usize); 2]>,
+    /// The values whose memory is not needed behind it.
+    ends: SmallVec<[ValueId; 3]>,
 }
 
 /// An output by its place, and the sizes that its values decided.
@@ -295,7 +297,8 @@ impl Run<'_> {
             hear
         });
         let execution = Execution::new(operation.row.name, plan, sized);
-        planning.steps.push(Step { work: at, execution, uses, makes });
+        let ends = self.flow.ends[at].iter().copied().collect();
+        planning.steps.push(Step { work: at, execution, uses, makes, ends });
         if operation.row.sized_by_values {
             self.settle(at, planning, memory, "its sizes depend on values")?;
             let decided = decided.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,12 +401,12 @@ impl Run<'_> {
         memory: &mut Memory,
     ) -> Result<()> {
         for step in steps {
-            let work = &self.flow.prepared.works[step.work];
-            let (name, kind) = (&work.operation.name, work.operation.row.name);
-            let within =
-                |failure: Failure| failure.within(format!("{}, node {name} ({kind})", self.label));
-            self.launch_one(step, hosted, memory).map_err(within)?;
-            for value in &self.flow.ends[step.work] {
+            self.launch_one(step, hosted, memory).map_err(|failure| {
+                let operation = &self.flow.prepared.works[step.work].operation;
+                let (name, kind) = (&operation.name, operation.row.name);
+                failure.within(format!("{}, node {name} ({kind})", self.label))
+            })?;
+            for value in &step.ends {
                 memory.addresses[*value] = 0;
                 if let Some(lease) = memory.leases[*value].take() {
                     lease.give()?;

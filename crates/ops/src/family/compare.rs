@@ -8,7 +8,7 @@ use crate::plan::Plan;
 use crate::table::Pick::{A, O};
 use crate::table::{Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::compare::equal;
-use cairn_tensor::kernels::map::{fill, map2};
+use cairn_tensor::kernels::map::fill;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, with_number};
@@ -26,9 +26,7 @@ macro_rules! logic {
         Formula::<2> {
             kind: Kind::AsOutput,
             defaults: &[],
-            run: |_, team, out, [a, b], _| {
-                map2::<bool, bool, bool>(team, out, a, b, |$x, $y| $body)
-            },
+            run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
         }
     };
 }
@@ -43,7 +41,7 @@ macro_rules! bits {
         Formula::<2> {
             kind: Kind::Test,
             defaults: &[],
-            run: |_, team, out, [a, b], _| map2::<i64, i64, i64>(team, out, a, b, |$x, $y| $body),
+            run: |_, over, _| over.map::<i64, i64, i64>(|$x, $y| $body),
         }
     };
 }
@@ -79,7 +77,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
 const IS_CLOSE: Formula<2> = Formula {
     kind: Kind::Test,
     defaults: &[1e-5, 1e-8, 0.0],
-    run: |dtype, team, out, [a, b], numbers| {
+    run: |dtype, over, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
             let apart = x.sub(y).abs();
             let near = apart.is_finite() & (apart <= absolute.add(relative.mul(y).abs()));
@@ -90,11 +88,9 @@ const IS_CLOSE: Formula<2> = Formula {
         if dtype.is_floating() && dtype != DType::Double {
             let (relative, absolute) = (relative as f32, absolute as f32);
             let f = move |x, y| close::<f32>(x, y, relative, absolute, nan);
-            return map2::<f32, f32, bool>(team, out, a, b, f);
+            return over.map::<f32, f32, bool>(f);
         }
-        map2::<f64, f64, bool>(team, out, a, b, move |x, y| {
-            close::<f64>(x, y, relative, absolute, nan)
-        });
+        over.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
 };
 

@@ -7,7 +7,6 @@ use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, O};
 use crate::table::{Node, Pick, Row, aclnn, node};
-use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, with_number};
@@ -19,14 +18,12 @@ pub const DIV: Formula<2> = real!(|x, y| x.div(y));
 const DIV_TRUNC: Formula<2> = Formula {
     kind: Kind::Number,
     defaults: &[],
-    run: |dtype, team, out, [a, b], _| match dtype {
-        DType::Bf16 => {
-            map2::<f32, f32, f32>(team, out, a, b, |x, y| bf16::from_f32(x.div(y)).to_f32().trunc())
-        }
+    run: |dtype, over, _| match dtype {
+        DType::Bf16 => over.map::<f32, f32, f32>(|x, y| bf16::from_f32(x.div(y)).to_f32().trunc()),
         DType::Float16 => {
-            map2::<f32, f32, f32>(team, out, a, b, |x, y| f16::from_f32(x.div(y)).to_f32().trunc())
+            over.map::<f32, f32, f32>(|x, y| f16::from_f32(x.div(y)).to_f32().trunc())
         }
-        _ => with_number!(dtype, C => map2::<C, C, C>(team, out, a, b, |x, y| x.div_trunc(y))),
+        _ => with_number!(dtype, C => over.map::<C, C, C>(|x, y| x.div_trunc(y))),
     },
 };
 const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));

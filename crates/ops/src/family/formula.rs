@@ -10,9 +10,9 @@ use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::{Compute, compute_type};
+use cairn_tensor::kernels::over::{Over, Packed};
 use cairn_tensor::kernels::peek;
-use cairn_tensor::team::Team;
-use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, promote, with_number};
+use cairn_tensor::{DType, Layout, Scalar, promote, with_number};
 use smallvec::SmallVec;
 
 /// What a formula computes in.
@@ -28,8 +28,8 @@ pub enum Kind {
     AsOutput,
 }
 
-/// What a formula runs: computes in a type, from inputs of the output's sizes and numbers.
-pub type Run<const N: usize> = fn(DType, &dyn Team, ViewMut<'_>, [View<'_>; N], &[Scalar]);
+/// What a formula runs: computes in a type, over inputs of the output's sizes, with numbers.
+pub type Run<const N: usize> = fn(DType, &Over<'_, N>, &[Scalar]);
 
 /// A function of `N` inputs and some numbers, at each position.
 ///
@@ -76,6 +76,8 @@ pub struct Bound<const N: usize> {
     inputs: [Input; N],
     /// The inputs that are tensors, in the output's sizes.
     wide: [Layout; N],
+    /// The slots and types of the inputs, where all elements lie packed and are no more than a strip.
+    packed: Option<[(u16, DType); N]>,
     parameters: Parameters,
     out: Operand,
 }
@@ -83,9 +85,23 @@ pub struct Bound<const N: usize> {
 impl<const N: usize> Bound<N> {
     /// Computes.
     pub fn run(&self, memory: &Memory<'_>) {
+        let numbers: SmallVec<[Scalar; 4]> =
+            self.parameters.iter().map(|one| one.value(memory)).collect();
+        match &self.packed {
+            Some(slots) => {
+                let inputs = slots.map(|(slot, dtype)| (memory.uses[usize::from(slot)], dtype));
+                let out = (memory.uses[usize::from(self.out.slot)], self.out.dtype);
+                let count = self.out.count();
+                (self.run)(self.dtype, &Over::Strip(Packed { count, out, inputs }), &numbers);
+            }
+            None => self.run_over_tensors(memory, &numbers),
+        }
+    }
+
+    fn run_over_tensors(&self, memory: &Memory<'_>, numbers: &[Scalar]) {
         self.inputs.iter().for_each(|input| input.prepare(memory));
-        let constants = self.inputs.map(|input| match input {
-            Input::Scalar(scalar) => Some(Constant::new(scalar)),
+        let constants = self.inputs.each_ref().map(|input| match input {
+            Input::Scalar(scalar) => Some(Constant::new(*scalar)),
             _ => None,
         });
         let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
@@ -95,9 +111,8 @@ impl<const N: usize> Bound<N> {
             }
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
-        let numbers: SmallVec<[Scalar; 4]> =
-            self.parameters.iter().map(|one| one.value(memory)).collect();
-        (self.run)(self.dtype, memory.team, memory.out(&self.out), views, &numbers);
+        let over = Over::Tensors(memory.team, memory.out(&self.out), views);
+        (self.run)(self.dtype, &over, numbers);
     }
 }
 
@@ -165,7 +180,8 @@ impl<const N: usize> Formula<N> {
             Input::Scalar(_) => Some(*out.layout()),
         });
         let wide = wide.map(|layout| layout.expect("sizes were checked"));
-        Ok(Bound { run: self.run, dtype, inputs, wide, parameters, out })
+        let packed = packed(&inputs, &wide, &out);
+        Ok(Bound { run: self.run, dtype, inputs, wide, packed, parameters, out })
     }
 
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
@@ -200,6 +216,25 @@ impl<const N: usize> Formula<N> {
             }
         }
     }
+}
+
+/// Where inputs lie whose elements stand in memory as those of the output do, one behind the other.
+fn packed<const N: usize>(
+    inputs: &[Input; N],
+    wide: &[Layout; N],
+    out: &Operand,
+) -> Option<[(u16, DType); N]> {
+    let is_packed = |layout: &Layout| layout.offset == 0 && layout.is_contiguous();
+    let few = (1..=Packed::<N>::LONGEST).contains(&out.count());
+    if !few || !is_packed(out.layout()) || !wide.iter().all(is_packed) {
+        return None;
+    }
+    let mut slots = [(0, DType::Float); N];
+    for (slot, input) in slots.iter_mut().zip(inputs) {
+        let Input::Tensor(operand) = input else { return None };
+        *slot = (operand.slot, operand.dtype);
+    }
+    Some(slots)
 }
 
 impl Call<'_> {
@@ -269,14 +304,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<1> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, team, out, [a], _numbers| {
+            run: |dtype, over, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map1::<C, $result>(team, out, a, move |x| f::<C>(x, p))
+                    over.map::<C, $result>(move |x| f::<C>(x, p))
                 })
             },
         }
@@ -285,14 +320,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<2> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, team, out, [a, b], _numbers| {
+            run: |dtype, over, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map2::<C, C, $result>(team, out, a, b, move |x, y| f::<C>(x, y, p))
+                    over.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
                 })
             },
         }
@@ -301,14 +336,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<3> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, team, out, [a, b, c], _numbers| {
+            run: |dtype, over, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, $z: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    cairn_tensor::kernels::map::map3::<C, C, C, $result>(team, out, a, b, c, move |x, y, z| f::<C>(x, y, z, p))
+                    over.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
                 })
             },
         }
@@ -336,7 +371,5 @@ pub(crate) use {formula, number, real, test};
 pub const SAME: Formula<1> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, team, out, [a], _| {
-        with_number!(dtype, C => cairn_tensor::kernels::map::map1::<C, C>(team, out, a, |x| x));
-    },
+    run: |dtype, over, _| with_number!(dtype, C => over.map::<C, C>(|x| x)),
 };

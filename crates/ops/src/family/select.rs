@@ -6,16 +6,15 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::table::Pick::{A, O};
 use crate::table::{Node, Row, aclnn, node};
-use cairn_tensor::kernels::map::map3;
 use cairn_tensor::{Layout, broadcast, promote, with_number};
 
 /// `x` where the condition is other than zero, else `y`. Inputs: condition, x, y.
 pub const WHERE: Formula<3> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, team, out, [condition, a, b], _| {
+    run: |dtype, over, _| {
         with_number!(dtype, C => {
-            map3::<bool, C, C, C>(team, out, condition, a, b, |condition, x, y| if condition { x } else { y })
+            over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
         });
     },
 };

@@ -8,7 +8,6 @@ use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::element::compute_type;
-use cairn_tensor::kernels::map::{map1, strips1};
 use cairn_tensor::kernels::math::{Real, TURNS};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::strip::vectorised;
@@ -20,7 +19,7 @@ macro_rules! wave {
         Formula::<1> {
             kind: Kind::Real,
             defaults: &[],
-            run: |dtype, team, out, [a], _| {
+            run: |dtype, over, _| {
                 fn run<C: Real>(x: &[C], to: &mut [C]) {
                     let limit = C::of(f64::from(TURNS));
                     vectorised(|| {
@@ -32,7 +31,7 @@ macro_rules! wave {
                         }
                     });
                 }
-                with_real!(dtype, C => strips1::<C, C>(team, out, a, &run::<C>))
+                with_real!(dtype, C => over.strips::<C, C>(&run::<C>))
             },
         }
     };
@@ -146,9 +145,9 @@ const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO);
 const BITWISE_NOT: Formula<1> = Formula {
     kind: Kind::Test,
     defaults: &[],
-    run: |dtype, team, out, [a], _| match dtype {
-        DType::Bool => map1::<bool, bool>(team, out, a, |x| !x),
-        _ => map1::<i64, i64>(team, out, a, |x| !x),
+    run: |dtype, over, _| match dtype {
+        DType::Bool => over.map::<bool, bool>(|x| !x),
+        _ => over.map::<i64, i64>(|x| !x),
     },
 };
 

@@ -4,7 +4,8 @@
 //! strip is its own.
 
 use super::element::Compute;
-use super::strip::{STRIP, store, strip, vectorised};
+use super::over::Over;
+use super::strip::{STRIP, store, strip};
 use super::walk::Walk;
 use crate::team::{Team, split};
 use crate::{DType, Scalar, View, ViewMut};
@@ -126,21 +127,14 @@ pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
     });
 }
 
-/// `out = f(a)`. Sizes are equal; `a` is `out` itself or apart from it. What `f` needs it holds by value: a number
-/// behind a reference is read anew for each element, and keeps the loop from becoming vectors.
+/// `out = f(a)`: [`Over::map`] over tensors.
 pub fn map1<A: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     a: View<'_>,
     f: impl Fn(A) -> R + Copy + Sync,
 ) {
-    #[inline(always)]
-    fn each<A: Copy, R>(f: impl Fn(A) -> R, x: &[A], to: &mut [R]) {
-        for (place, x) in to.iter_mut().zip(x) {
-            *place = f(*x);
-        }
-    }
-    strips1::<A, R>(team, out, a, &move |x, to| vectorised(move || each(f, x, to)));
+    Over::Tensors(team, out, [a]).map(f);
 }
 
 /// As [`map1`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
@@ -168,7 +162,7 @@ pub fn strips1<A: Compute, R: Compute>(
     });
 }
 
-/// `out = f(a, b)`. Sizes are equal (broadcast before); an input is `out` itself or apart from it.
+/// `out = f(a, b)`.
 pub fn map2<A: Compute, B: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
@@ -176,13 +170,7 @@ pub fn map2<A: Compute, B: Compute, R: Compute>(
     b: View<'_>,
     f: impl Fn(A, B) -> R + Copy + Sync,
 ) {
-    #[inline(always)]
-    fn each<A: Copy, B: Copy, R>(f: impl Fn(A, B) -> R, x: &[A], y: &[B], to: &mut [R]) {
-        for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
-            *place = f(*x, *y);
-        }
-    }
-    strips2::<A, B, R>(team, out, a, b, &move |x, y, to| vectorised(move || each(f, x, y, to)));
+    Over::Tensors(team, out, [a, b]).map(f);
 }
 
 /// As [`map2`], with a function of strips.
@@ -213,7 +201,7 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     });
 }
 
-/// `out = f(a, b, c)`. As [`map2`].
+/// `out = f(a, b, c)`.
 pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
@@ -222,19 +210,7 @@ pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     c: View<'_>,
     f: impl Fn(A, B, C) -> R + Copy + Sync,
 ) {
-    #[inline(always)]
-    fn each<A: Copy, B: Copy, C: Copy, R>(
-        f: impl Fn(A, B, C) -> R,
-        (x, y, z): (&[A], &[B], &[C]),
-        to: &mut [R],
-    ) {
-        for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
-            *place = f(*x, *y, *z);
-        }
-    }
-    strips3::<A, B, C, R>(team, out, [a, b, c], &move |x, y, z, to| {
-        vectorised(move || each(f, (x, y, z), to));
-    });
+    Over::Tensors(team, out, [a, b, c]).map(f);
 }
 
 /// As [`map3`], with a function of strips.

@@ -20,6 +20,7 @@ pub mod multinomial;
 pub mod norm;
 pub mod number;
 pub mod order;
+pub mod over;
 pub mod peek;
 pub mod philox;
 pub mod place;

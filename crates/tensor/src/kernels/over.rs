@@ -1,0 +1,158 @@
+//! What an elementwise function runs over: tensors of any strides, or a few elements that lie packed.
+
+use super::element::Compute;
+use super::map::{OfOne, OfThree, OfTwo, strips1, strips2, strips3};
+use super::strip::{STRIP, vectorised};
+use crate::team::Team;
+use crate::{DType, Layout, View, ViewMut};
+use std::cell::Cell;
+
+/// Where an elementwise function finds its inputs and puts its results. An input is the output itself or apart
+/// from it; sizes are equal (broadcast before).
+pub enum Over<'a, const N: usize> {
+    /// Tensors, spread over a team.
+    Tensors(&'a dyn Team, ViewMut<'a>, [View<'a>; N]),
+    /// A strip of packed elements.
+    Strip(Packed<'a, N>),
+}
+
+/// Elements one behind the other, from the first byte of each slice on: no more than a strip.
+pub struct Packed<'a, const N: usize> {
+    /// How many.
+    pub count: usize,
+    /// The results, and their type.
+    pub out: (&'a [Cell<u8>], DType),
+    /// The inputs, and their types.
+    pub inputs: [(&'a [Cell<u8>], DType); N],
+}
+
+impl<'a, const N: usize> Packed<'a, N> {
+    /// The longest there are.
+    pub const LONGEST: usize = STRIP;
+
+    fn start<C: Compute>(&self, (bytes, dtype): (&'a [Cell<u8>], DType)) -> Option<*mut C> {
+        let first = bytes.as_ptr().cast_mut().cast::<C>();
+        let fits = self.count <= STRIP && bytes.len() >= self.count * size_of::<C>();
+        (dtype == C::DTYPE && fits && first.is_aligned()).then_some(first)
+    }
+
+    /// An input as it lies, if it has this type and shares no byte with the results.
+    fn input<C: Compute>(&self, at: usize) -> Option<&'a [C]> {
+        let first = self.start::<C>(self.inputs[at]).filter(|_| C::DTYPE != DType::Bool)?;
+        let [bytes, out] = [self.inputs[at].0, self.out.0].map(<[_]>::as_ptr_range);
+        let apart = bytes.end <= out.start || out.end <= bytes.start;
+        // SAFETY: aligned, of this type and long enough, as `start` saw; the results lie elsewhere, and a kernel's
+        // memory is written by nobody else.
+        apart.then(|| unsafe { std::slice::from_raw_parts(first, self.count) })
+    }
+
+    /// The results as they lie, if they have this type.
+    #[allow(clippy::mut_from_ref)]
+    fn results<R: Compute>(&self) -> Option<&'a mut [R]> {
+        let first = self.start::<R>(self.out)?;
+        // SAFETY: as in `input`; each caller asks once, beside inputs that lie apart.
+        Some(unsafe { std::slice::from_raw_parts_mut(first, self.count) })
+    }
+
+    fn tensors(&self) -> (ViewMut<'a>, [View<'a>; N]) {
+        let whole = "packed elements fill their bytes";
+        let layout = |dtype| Layout::contiguous(dtype, &[self.count]);
+        let out = ViewMut::over(self.out.0, layout(self.out.1)).expect(whole);
+        (out, self.inputs.map(|(bytes, dtype)| View::over(bytes, layout(dtype)).expect(whole)))
+    }
+}
+
+impl<'a, const N: usize> Over<'a, N> {
+    fn with_tensors(&self, run: impl FnOnce(&dyn Team, ViewMut<'a>, [View<'a>; N])) {
+        match self {
+            Over::Tensors(team, out, inputs) => run(*team, *out, *inputs),
+            Over::Strip(packed) => {
+                let (out, inputs) = packed.tensors();
+                run(&crate::team::Alone, out, inputs);
+            }
+        }
+    }
+}
+
+impl Over<'_, 1> {
+    /// `out = f(a)` at each position. What `f` needs it holds by value: a number behind a reference is read
+    /// anew for each element, and keeps the loop from becoming vectors.
+    pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
+        #[inline(always)]
+        fn each<A: Copy, R>(f: impl Fn(A) -> R, x: &[A], to: &mut [R]) {
+            for (place, x) in to.iter_mut().zip(x) {
+                *place = f(*x);
+            }
+        }
+        self.strips::<A, R>(&move |x, to| vectorised(move || each(f, x, to)));
+    }
+
+    /// As [`Over::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
+    pub fn strips<A: Compute, R: Compute>(&self, f: &OfOne<'_, A, R>) {
+        if let Over::Strip(packed) = self
+            && let Some(x) = packed.input(0)
+            && let Some(to) = packed.results()
+        {
+            return f(x, to);
+        }
+        self.with_tensors(|team, out, [a]| strips1::<A, R>(team, out, a, f));
+    }
+}
+
+impl Over<'_, 2> {
+    /// `out = f(a, b)` at each position.
+    pub fn map<A: Compute, B: Compute, R: Compute>(&self, f: impl Fn(A, B) -> R + Copy + Sync) {
+        #[inline(always)]
+        fn each<A: Copy, B: Copy, R>(f: impl Fn(A, B) -> R, x: &[A], y: &[B], to: &mut [R]) {
+            for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
+                *place = f(*x, *y);
+            }
+        }
+        self.strips::<A, B, R>(&move |x, y, to| vectorised(move || each(f, x, y, to)));
+    }
+
+    /// As [`Over::map`], with a function of strips.
+    pub fn strips<A: Compute, B: Compute, R: Compute>(&self, f: &OfTwo<'_, A, B, R>) {
+        if let Over::Strip(packed) = self
+            && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
+            && let Some(to) = packed.results()
+        {
+            return f(x, y, to);
+        }
+        self.with_tensors(|team, out, [a, b]| strips2::<A, B, R>(team, out, a, b, f));
+    }
+}
+
+impl Over<'_, 3> {
+    /// `out = f(a, b, c)` at each position.
+    pub fn map<A: Compute, B: Compute, C: Compute, R: Compute>(
+        &self,
+        f: impl Fn(A, B, C) -> R + Copy + Sync,
+    ) {
+        #[inline(always)]
+        fn each<A: Copy, B: Copy, C: Copy, R>(
+            f: impl Fn(A, B, C) -> R,
+            (x, y, z): (&[A], &[B], &[C]),
+            to: &mut [R],
+        ) {
+            for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
+                *place = f(*x, *y, *z);
+            }
+        }
+        self.strips::<A, B, C, R>(&move |x, y, z, to| vectorised(move || each(f, (x, y, z), to)));
+    }
+
+    /// As [`Over::map`], with a function of strips.
+    pub fn strips<A: Compute, B: Compute, C: Compute, R: Compute>(
+        &self,
+        f: &OfThree<'_, A, B, C, R>,
+    ) {
+        if let Over::Strip(packed) = self
+            && let (Some(x), Some(y), Some(z)) = (packed.input(0), packed.input(1), packed.input(2))
+            && let Some(to) = packed.results()
+        {
+            return f(x, y, z, to);
+        }
+        self.with_tensors(|team, out, inputs| strips3::<A, B, C, R>(team, out, inputs, f));
+    }
+}
