@@ -14,6 +14,9 @@ use std::mem::MaybeUninit;
 /// Below this many elements a kernel stays on its thread.
 pub const SMALL: usize = 32 * 1024;
 
+/// The most elements that a function gets at once where they lie as it needs them.
+pub const LONG: usize = 4 * STRIP;
+
 /// A function of a strip of one input: writes as many results as there are elements.
 pub type OfOne<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
 
@@ -47,9 +50,15 @@ unsafe fn results<R: Compute>(
     unsafe { store(out.dtype(), to, stride, &room[..length]) };
 }
 
+/// Whether results go straight to memory.
+#[inline(always)]
+fn takes<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
+    stride == 1 && out.dtype() == R::DTYPE && out.first_mut().cast::<R>().is_aligned()
+}
+
 /// Room for a strip, not cleared.
 #[inline(always)]
-fn room<C: Compute>(place: &mut MaybeUninit<[C; STRIP]>) -> &mut [C; STRIP] {
+fn room<C: Compute, const L: usize>(place: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
     // SAFETY: numbers and truth values are loaded before they are read; all bytes zero are valid for each.
     unsafe {
         if C::DTYPE == DType::Bool {
@@ -77,7 +86,7 @@ struct Source<'v, C> {
     stride: isize,
     borrow: bool,
     single: bool,
-    room: &'v mut [C; STRIP],
+    room: &'v mut [C; LONG],
 }
 
 impl<'v, C: Compute> Source<'v, C> {
@@ -88,15 +97,23 @@ impl<'v, C: Compute> Source<'v, C> {
         stride: isize,
         out: &ViewMut<'_>,
         count: usize,
-        place: &'v mut MaybeUninit<[C; STRIP]>,
+        place: &'v mut MaybeUninit<[C; LONG]>,
     ) -> Source<'v, C> {
         let room = room(place);
         let single = view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1);
         if single && count > 0 {
             // SAFETY: there is an element, and it is the only one.
-            unsafe { strip(view, 0, 0, count.min(STRIP), false, room) };
+            unsafe { strip(view, 0, 0, count.min(LONG), false, room) };
         }
         Source { view, stride, borrow: !overlap(out, view), single, room }
+    }
+
+    /// Whether strips come without being loaded.
+    #[inline(always)]
+    fn is_here(&self) -> bool {
+        let lies = self.borrow && self.stride == 1 && self.view.dtype() == C::DTYPE;
+        let aligned = self.view.first().cast::<C>().is_aligned();
+        self.single || (lies && aligned && C::DTYPE != DType::Bool)
     }
 
     /// The strip of `length` elements from `offset` on.
@@ -119,7 +136,7 @@ pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
     let [stride] = walk.inner_strides();
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut space = MaybeUninit::uninit();
-        let space = room::<R>(&mut space);
+        let space = room::<R, STRIP>(&mut space);
         walk.runs(range, STRIP, |[offset], length| {
             // SAFETY: walks stay inside their layouts.
             unsafe { results(&out, offset, stride, length, space, |to| to.fill(value)) };
@@ -137,22 +154,25 @@ pub fn map1<A: Compute, R: Compute>(
     Over::Tensors(team, out, [a]).map(f);
 }
 
-/// As [`map1`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
+/// As [`map1`], with a function of strips: it gets at most `longest` elements ([`LONG`] or less) and writes as many.
 #[inline(never)]
 pub fn strips1<A: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     a: View<'_>,
+    longest: usize,
     f: &OfOne<'_, A, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
-        let ro = room::<R>(&mut ro);
+        let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
         let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
-        walk.runs(range, STRIP, |[o, a_at], length| {
+        let is_here = a.is_here() && takes::<R>(&out, so);
+        let longest = if is_here { longest } else { longest.min(STRIP) };
+        walk.runs(range, longest, |[o, a_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
                 let x = a.strip(a_at, length);
@@ -180,18 +200,21 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
+    longest: usize,
     f: &OfTwo<'_, A, B, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
-        let ro = room::<R>(&mut ro);
+        let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
         let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
         let mut rb = MaybeUninit::uninit();
         let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
-        walk.runs(range, STRIP, |[o, a_at, b_at], length| {
+        let is_here = a.is_here() && b.is_here() && takes::<R>(&out, so);
+        let longest = if is_here { longest } else { longest.min(STRIP) };
+        walk.runs(range, longest, |[o, a_at, b_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
                 let (x, y) = (a.strip(a_at, length), b.strip(b_at, length));
@@ -219,20 +242,23 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     team: &dyn Team,
     out: ViewMut<'_>,
     [a, b, c]: [View<'_>; 3],
+    longest: usize,
     f: &OfThree<'_, A, B, C, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();
     split(team, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
-        let ro = room::<R>(&mut ro);
+        let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
         let mut a = Source::<A>::new(&a, sa, &out, range.len(), &mut ra);
         let mut rb = MaybeUninit::uninit();
         let mut b = Source::<B>::new(&b, sb, &out, range.len(), &mut rb);
         let mut rc = MaybeUninit::uninit();
         let mut c = Source::<C>::new(&c, sc, &out, range.len(), &mut rc);
-        walk.runs(range, STRIP, |[o, a_at, b_at, c_at], length| {
+        let is_here = a.is_here() && b.is_here() && c.is_here() && takes::<R>(&out, so);
+        let longest = if is_here { longest } else { longest.min(STRIP) };
+        walk.runs(range, longest, |[o, a_at, b_at, c_at], length| {
             // SAFETY: walks stay inside their layouts; what overlaps is not borrowed.
             unsafe {
                 let (x, y, z) =

@@ -1,7 +1,7 @@
 //! What an elementwise function runs over: tensors of any strides, or a few elements that lie packed.
 
 use super::element::Compute;
-use super::map::{OfOne, OfThree, OfTwo, strips1, strips2, strips3};
+use super::map::{LONG, OfOne, OfThree, OfTwo, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
 use crate::team::Team;
 use crate::{DType, Layout, View, ViewMut};
@@ -84,18 +84,22 @@ impl Over<'_, 1> {
                 *place = f(*x);
             }
         }
-        self.strips::<A, R>(&move |x, to| vectorised(move || each(f, x, to)));
+        self.runs::<A, R>(LONG, &move |x, to| vectorised(move || each(f, x, to)));
     }
 
     /// As [`Over::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
     pub fn strips<A: Compute, R: Compute>(&self, f: &OfOne<'_, A, R>) {
+        self.runs(STRIP, f);
+    }
+
+    fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &OfOne<'_, A, R>) {
         if let Over::Strip(packed) = self
             && let Some(x) = packed.input(0)
             && let Some(to) = packed.results()
         {
             return f(x, to);
         }
-        self.with_tensors(|team, out, [a]| strips1::<A, R>(team, out, a, f));
+        self.with_tensors(|team, out, [a]| strips1::<A, R>(team, out, a, longest, f));
     }
 }
 
@@ -108,18 +112,17 @@ impl Over<'_, 2> {
                 *place = f(*x, *y);
             }
         }
-        self.strips::<A, B, R>(&move |x, y, to| vectorised(move || each(f, x, y, to)));
+        self.runs::<A, B, R>(LONG, &move |x, y, to| vectorised(move || each(f, x, y, to)));
     }
 
-    /// As [`Over::map`], with a function of strips.
-    pub fn strips<A: Compute, B: Compute, R: Compute>(&self, f: &OfTwo<'_, A, B, R>) {
+    fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &OfTwo<'_, A, B, R>) {
         if let Over::Strip(packed) = self
             && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
             && let Some(to) = packed.results()
         {
             return f(x, y, to);
         }
-        self.with_tensors(|team, out, [a, b]| strips2::<A, B, R>(team, out, a, b, f));
+        self.with_tensors(|team, out, [a, b]| strips2::<A, B, R>(team, out, a, b, longest, f));
     }
 }
 
@@ -139,12 +142,14 @@ impl Over<'_, 3> {
                 *place = f(*x, *y, *z);
             }
         }
-        self.strips::<A, B, C, R>(&move |x, y, z, to| vectorised(move || each(f, (x, y, z), to)));
+        self.runs::<A, B, C, R>(LONG, &move |x, y, z, to| {
+            vectorised(move || each(f, (x, y, z), to))
+        });
     }
 
-    /// As [`Over::map`], with a function of strips.
-    pub fn strips<A: Compute, B: Compute, C: Compute, R: Compute>(
+    fn runs<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
+        longest: usize,
         f: &OfThree<'_, A, B, C, R>,
     ) {
         if let Over::Strip(packed) = self
@@ -153,6 +158,6 @@ impl Over<'_, 3> {
         {
             return f(x, y, z, to);
         }
-        self.with_tensors(|team, out, inputs| strips3::<A, B, C, R>(team, out, inputs, f));
+        self.with_tensors(|team, out, inputs| strips3::<A, B, C, R>(team, out, inputs, longest, f));
     }
 }

@@ -251,7 +251,7 @@ pub unsafe fn strip<'s, C: Compute>(
     stride: isize,
     length: usize,
     borrow: bool,
-    room: &'s mut [C; STRIP],
+    room: &'s mut [C],
 ) -> &'s [C] {
     let item = view.item() as isize;
     // SAFETY: as the caller vouches.
