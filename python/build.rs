@@ -17,7 +17,6 @@ fn main() {
         .std("c++17")
         .file("src/trampoline.cpp")
         .flag_if_supported("-fvisibility=hidden")
-        .flag_if_supported("-ftemplate-depth=2048")
         .warnings_into_errors(true)
         .compile("cairn_acl_trampoline");
 }

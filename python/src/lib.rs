@@ -9,6 +9,7 @@ mod arguments;
 mod endings;
 mod interpreter;
 mod library;
+mod physical;
 mod seats;
 mod structs;
 mod trampoline;

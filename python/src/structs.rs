@@ -1,7 +1,7 @@
 //! Functions whose structs are dicts in Python. After an error the dict is empty.
 
 use crate::{
-    arguments::{Number, Numbers, Text, items, text, whole},
+    arguments::{Callable, Number, Numbers, Text, items, text, whole},
     interpreter::waiting,
     twin,
 };
@@ -11,6 +11,19 @@ use pyo3::{
     types::PyDict,
 };
 use std::ffi::{CString, c_char};
+
+/// A device, or the host, as the header lays it out.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct Location {
+    /// Which one.
+    pub id: u32,
+    /// Which of both.
+    pub kind: i32,
+}
+
+/// The code for what there is not.
+const FEATURE_NOT_SUPPORTED: i32 = 207000;
 
 /// Room for the text of a version.
 const VERSION: usize = 128;
@@ -161,7 +174,8 @@ pub(crate) fn rt_get_stream_attribute(
     Ok((dict, ret))
 }
 
-fn field<'py>(
+/// The item of a dict, which is there.
+pub(crate) fn field<'py>(
     dict: &Bound<'py, PyDict>,
     argument: &str,
     name: &str,
@@ -189,7 +203,7 @@ struct MallocConfig {
 const MALLOC_VALUES: [&str; 4] = ["rsv", "moduleId", "deviceId", "vaFlag"];
 
 /// Fails if a dict has other keys than these.
-fn only(dict: &Bound<'_, PyDict>, place: &str, names: &[&str]) -> PyResult<()> {
+pub(crate) fn only(dict: &Bound<'_, PyDict>, place: &str, names: &[&str]) -> PyResult<()> {
     for key in dict.keys() {
         if !key.extract::<String>().is_ok_and(|key| names.contains(&key.as_str())) {
             let names = names.join("', '");
@@ -221,7 +235,8 @@ fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
     }
 }
 
-fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyDict>> {
+/// Reads a dict.
+pub(crate) fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound<'py, PyDict>> {
     let wrong = |_| PyTypeError::new_err(format!("{what} must be a dict"));
     value.cast::<PyDict>().cloned().map_err(wrong)
 }
@@ -294,8 +309,7 @@ pub(crate) fn rt_pointer_get_attributes(
     #[repr(C)]
     #[derive(Default)]
     struct Attributes {
-        id: u32,
-        kind: i32,
+        location: Location,
         page_size: u32,
         rsv: [u32; 4],
     }
@@ -307,8 +321,8 @@ pub(crate) fn rt_pointer_get_attributes(
     let dict = PyDict::new(py);
     if ret == 0 {
         let location = PyDict::new(py);
-        location.set_item("id", found.id)?;
-        location.set_item("type", found.kind)?;
+        location.set_item("id", found.location.id)?;
+        location.set_item("type", found.location.kind)?;
         dict.set_item("location", location)?;
         dict.set_item("page_size", found.page_size)?;
         dict.set_item("rsv", found.rsv.to_vec())?;
@@ -354,4 +368,17 @@ pub(crate) fn op_infer_shape(
             infer(op_type.0.as_ptr(), in_desc.count(), inputs, buffers, num_out.0, outputs, attr.0)
         }
     }))
+}
+
+/// Calls aclopRegisterCompileFunc. There is no function of C behind a callable here: the one that C gets refuses.
+#[pyfunction(name = "register_compile_func")]
+pub(crate) fn op_register_compile_func(op_type: Text, func: Callable) -> i32 {
+    extern "C" fn refuse() -> i32 {
+        FEATURE_NOT_SUPPORTED
+    }
+    let _ = func;
+    let register =
+        twin!(aclopRegisterCompileFunc: fn(*const c_char, extern "C" fn() -> i32) -> i32);
+    // SAFETY: the name ends with a NUL, and the function looks at no argument.
+    unsafe { register(op_type.0.as_ptr(), refuse) }
 }

@@ -121,34 +121,39 @@ Word word(const void *pointer) { return reinterpret_cast<Word>(pointer); }
 
 constexpr char BLOCK[] = "the block that alloc returns";
 
-template <size_t SEAT>
-void *alloc(void *object, size_t size) {
-    return pointer(ask(SEAT, ALLOC, BLOCK, [=](PyObject *callable) {
+[[gnu::noinline]] void *take(size_t seat, void *object, size_t size) {
+    return pointer(ask(seat, ALLOC, BLOCK, [=](PyObject *callable) {
         return PyObject_CallFunction(callable, "(KK)", word(object), Word{size});
     }));
 }
 
-template <size_t SEAT>
-void *advise(void *object, size_t size, void *near) {
-    return pointer(ask(SEAT, ADVISE, BLOCK, [=](PyObject *callable) {
+[[gnu::noinline]] void *take_near(size_t seat, void *object, size_t size, void *near) {
+    return pointer(ask(seat, ADVISE, BLOCK, [=](PyObject *callable) {
         return PyObject_CallFunction(callable, "(KKK)", word(object), Word{size}, word(near));
     }));
 }
 
-template <size_t SEAT>
-void *address(void *block) {
-    return pointer(ask(SEAT, ADDRESS, "the address of a block", [=](PyObject *callable) {
+[[gnu::noinline]] void *locate(size_t seat, void *block) {
+    return pointer(ask(seat, ADDRESS, "the address of a block", [=](PyObject *callable) {
         return PyObject_CallFunction(callable, "(K)", word(block));
     }));
 }
 
-template <size_t SEAT>
-void give(void *object, void *block) {
+[[gnu::noinline]] void give(size_t seat, void *object, void *block) {
     auto call = [=](PyObject *callable) {
         return PyObject_CallFunction(callable, "(KK)", word(object), word(block));
     };
-    ask(SEAT, FREE, nullptr, call, word(block));
+    ask(seat, FREE, nullptr, call, word(block));
 }
+
+// What C gets for a seat.
+template <size_t SEAT>
+struct Seat {
+    static void *alloc(void *object, size_t size) { return take(SEAT, object, size); }
+    static void free(void *object, void *block) { give(SEAT, object, block); }
+    static void *advise(void *object, size_t size, void *near) { return take_near(SEAT, object, size, near); }
+    static void *address(void *block) { return locate(SEAT, block); }
+};
 
 struct Functions {
     void *(*alloc)(void *, size_t);
@@ -159,7 +164,7 @@ struct Functions {
 
 template <size_t... SEAT>
 constexpr std::array<Functions, sizeof...(SEAT)> functions(std::index_sequence<SEAT...>) {
-    return {{{alloc<SEAT>, give<SEAT>, advise<SEAT>, address<SEAT>}...}};
+    return {{{Seat<SEAT>::alloc, Seat<SEAT>::free, Seat<SEAT>::advise, Seat<SEAT>::address}...}};
 }
 
 // One set for each seat, and one that nobody sits on.

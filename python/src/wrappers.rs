@@ -9,6 +9,7 @@ use crate::{
     endings::*,
     interpreter::waiting,
     library::{Library, twins},
+    physical::*,
     seats::executing,
     structs::*,
     util::*,

@@ -37,28 +37,38 @@ def test_acl_reg_1_a_described_allocator_is_registered_and_used(stream, pool, so
     assert set(pool.objects) == {pool.obj}
 
 
-def test_acl_reg_2_what_is_missing_is_refused(stream, pool):
-    full = describe(pool.obj, pool.alloc, pool.free, pool.address)
+def test_acl_reg_2_what_is_missing_is_refused_and_nothing_changes(stream, pool, sort):
+    register(stream, pool)
+    before = rt.allocator_get_by_stream(stream)
+    other = Pool()
+    full = describe(other.obj, other.alloc, other.free, other.address)
     assert rt.allocator_register(0, full) == INVALID_PARAM
     assert rt.allocator_register(stream, 0) == INVALID_PARAM
     assert rt.allocator_register(stream + 1, full) == INVALID_HANDLE
     assert rt.allocator_set_obj_to_desc(full, 0) == INVALID_PARAM
-    setters = [
-        lambda desc: rt.allocator_set_obj_to_desc(desc, 1),
-        lambda desc: rt.allocator_set_alloc_func_to_desc(desc, pool.alloc),
-        lambda desc: rt.allocator_set_free_func_to_desc(desc, pool.free),
-        lambda desc: rt.allocator_set_get_addr_from_block_func_to_desc(desc, pool.address),
-    ]
+    setters = {
+        "its object": lambda desc: rt.allocator_set_obj_to_desc(desc, 1),
+        "its alloc function": lambda desc: rt.allocator_set_alloc_func_to_desc(desc, other.alloc),
+        "its free function": lambda desc: rt.allocator_set_free_func_to_desc(desc, other.free),
+        "its get-address function":
+            lambda desc: rt.allocator_set_get_addr_from_block_func_to_desc(desc, other.address),
+    }
     for missing in setters:
         desc = rt.allocator_create_desc()
-        assert all(setter(desc) == 0 for setter in setters if setter is not missing)
+        assert all(setter(desc) == 0 for what, setter in setters.items() if what != missing)
         assert rt.allocator_register(stream, desc) == INVALID_PARAM
+        assert missing in acl.get_recent_err_msg()
         assert rt.allocator_destroy_desc(desc) == 0
-    assert rt.allocator_get_by_stream(stream)[-1] == INVALID_PARAM
+    assert rt.allocator_get_by_stream(stream) == before
+    assert sort.run(stream) == 0
+    assert pool.allocs == pool.frees == 1 and other.allocs == 0
     assert rt.allocator_unregister(stream) == 0
+    assert rt.allocator_get_by_stream(stream)[-1] == INVALID_PARAM
     assert rt.allocator_unregister(stream) == 0
     assert rt.allocator_unregister(0) == INVALID_PARAM
     assert rt.allocator_destroy_desc(full) == 0
+    assert rt.synchronize_stream(stream) == 0
+    other.close()
 
 
 def test_acl_reg_2_a_destroyed_descriptor_is_no_descriptor(stream, pool):
@@ -192,6 +202,31 @@ def test_get_by_stream_tells_what_was_set(stream, pool):
     assert rt.allocator_get_by_stream(stream) == (
         desc, pool.obj, pool.alloc, pool.free, print, pool.address, 0)
     assert rt.allocator_destroy_desc(desc) == 0
+
+
+def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
+    """Single operators give no advice, so the function that C has is called as C would."""
+    import ctypes
+
+    asked = []
+
+    def advise(obj, size, near):
+        asked.append((obj, size, near))
+        return pool.alloc(obj, size)
+
+    desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=advise)
+    assert rt.allocator_register(stream, desc) == 0
+    assert rt.allocator_destroy_desc(desc) == 0
+    places = [ctypes.c_void_p() for _ in range(6)]
+    by_stream = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
+    assert by_stream(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
+    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(places[3].value)
+    block = kind(places[4].value)(pool.obj, 1 << 19, pool.base)
+    assert asked == [(pool.obj, 1 << 19, pool.base)]
+    assert pool.allocs == 1 and block == pool.SLOTS
+    free(pool.obj, block)
+    assert pool.frees == 1 and set(pool.objects) == {pool.obj}
 
 
 class Callback:

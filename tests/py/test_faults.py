@@ -348,47 +348,86 @@ class Fresh(Pool):
         self.frees += 1
 
 
-def test_threads_share_an_allocator_one_at_a_time(device):
+def in_threads(*bodies):
+    """Runs each in a thread of its own, in the context of this one."""
     import threading
-
-    pool, inside, most = Fresh(), [0], [0]
-
-    def alloc(obj, size):
-        inside[0] += 1
-        most[0] = max(most[0], inside[0])
-        assert rt.get_device()[1] == 0
-        block = pool.alloc(obj, size)
-        inside[0] -= 1
-        return block
 
     context, ret = rt.get_context()
     assert ret == 0
     failures = []
 
-    def work():
+    def run(body):
         try:
             assert rt.set_context(context) == 0
-            stream, ret = rt.create_stream()
-            assert ret == 0
-            assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
-            sort = Sort()
-            for _ in range(20):
-                assert sort.run(stream) == 0
-                assert rt.synchronize_stream(stream) == 0
-            assert sort.right()
-            sort.close()
-            assert rt.destroy_stream(stream) == 0
+            body()
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=run, args=(body,)) for body in bodies]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert failures == []
-    assert most == [1]
-    assert pool.allocs == pool.frees >= 80
+
+
+def test_an_allocator_is_entered_by_one_thread_at_a_time(device):
+    """The first thread is inside when the second comes, and lets it run as often as it likes."""
+    import threading
+    import time
+
+    pool, seen = Fresh(), []
+    entered, coming = threading.Event(), threading.Event()
+
+    def alloc(obj, size):
+        who = threading.get_ident()
+        seen.append(who)
+        if len(seen) == 1:
+            entered.set()
+            coming.wait()
+            for _ in range(2000):
+                time.sleep(0)
+            assert seen == [who]
+        return pool.alloc(obj, size)
+
+    streams, sorts = [rt.create_stream()[0] for _ in range(2)], [Sort(), Sort()]
+    for stream in streams:
+        assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
+
+    def first():
+        assert sorts[0].run(streams[0]) == 0
+
+    def second():
+        entered.wait()
+        coming.set()
+        assert sorts[1].run(streams[1]) == 0
+
+    in_threads(first, second)
+    assert len(set(seen)) == len(seen) == 2
+    for stream, sort in zip(streams, sorts):
+        assert rt.synchronize_stream(stream) == 0 and sort.right()
+        assert rt.destroy_stream(stream) == 0
+        sort.close()
+    pool.close()
+
+
+def test_threads_share_an_allocator(device):
+    pool = Fresh()
+
+    def work():
+        stream, ret = rt.create_stream()
+        assert ret == 0
+        assert rt.allocator_register(stream, describe(1, pool.alloc, pool.free, pool.address)) == 0
+        sort = Sort()
+        for _ in range(20):
+            assert sort.run(stream) == 0
+            assert rt.synchronize_stream(stream) == 0
+        assert sort.right()
+        sort.close()
+        assert rt.destroy_stream(stream) == 0
+
+    in_threads(*[work] * 4)
+    assert pool.allocs == pool.frees == pool.addresses == 80
     pool.close()
 
 
@@ -412,23 +451,6 @@ def test_the_traceback_names_the_line():
     assert run.stdout == "end\n", run.stderr
     assert run.stderr.count("Traceback") == 1
     assert "in alloc" in run.stderr and "ValueError: nothing left" in run.stderr
-
-
-def test_nothing_is_called_after_the_interpreter():
-    """Leaves everything registered, a daemon thread waiting, and an object whose end calls ACL."""
-    run = support.program(
-        HEAD + "import threading\n"
-        "event = acl.rt.create_event()[0]\n"
-        "other = acl.rt.create_stream()[0]\n"
-        "assert acl.rt.stream_wait_event(other, event) == 0\n"
-        "threading.Thread(target=acl.rt.synchronize_stream, args=(other,), daemon=True).start()\n"
-        "class Last:\n"
-        "    def __del__(self, sort=sort, stream=stream): sort.run(stream)\n"
-        "last = Last()\n"
-        "print('end')\n"
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "end\n"
 
 
 def test_a_child_gets_codes():

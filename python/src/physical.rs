@@ -1,0 +1,65 @@
+//! Physical memory, and who may share it.
+
+use crate::{
+    arguments::{Number, Numbers, whole},
+    structs::{Location, dict, field, only},
+    twin,
+};
+use pyo3::{prelude::*, types::PyDict};
+
+/// What is to be allocated, as the header lays it out.
+#[repr(C)]
+struct Properties {
+    handle: i32,
+    allocation: i32,
+    attr: i32,
+    location: Location,
+    reserve: u64,
+}
+
+/// Reads `{'handleType', 'allocationType', 'memAttr', 'location': {'id', 'type'}, 'reserve'}`, all ints.
+fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
+    let names = ["handleType", "allocationType", "memAttr", "location", "reserve"];
+    let place = "argument 'prop':";
+    only(prop, "argument 'prop': the dict", &names)?;
+    let number = |name: &str| whole(&field(prop, "prop", name)?, &format!("{place} '{name}'"));
+    let reserve = whole(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
+    let location = dict(&field(prop, "prop", "location")?, "argument 'prop': 'location'")?;
+    only(&location, "argument 'prop': 'location'", &["id", "type"])?;
+    let location = Location {
+        id: whole(&field(&location, "prop", "id")?, "argument 'prop': 'location', 'id'")?,
+        kind: whole(&field(&location, "prop", "type")?, "argument 'prop': 'location', 'type'")?,
+    };
+    Ok(Properties {
+        handle: number("handleType")?,
+        allocation: number("allocationType")?,
+        attr: number("memAttr")?,
+        location,
+        reserve,
+    })
+}
+
+/// Calls aclrtMallocPhysical.
+#[pyfunction(name = "malloc_physical")]
+pub(crate) fn rt_malloc_physical(
+    size: Number<usize>,
+    prop: Bound<'_, PyDict>,
+    flags: Number<u64>,
+) -> PyResult<(usize, i32)> {
+    let (prop, mut handle) = (properties(&prop)?, 0);
+    let malloc = twin!(aclrtMallocPhysical: fn(*mut usize, usize, *const Properties, u64) -> i32);
+    // SAFETY: the places are there for the call and laid out as in the header.
+    let ret = unsafe { malloc(&mut handle, size.0, &prop, flags.0) };
+    Ok((handle, ret))
+}
+
+/// Calls aclrtMemSetPidToShareableHandle.
+#[pyfunction(name = "mem_set_pid_to_shareable_handle")]
+pub(crate) fn rt_mem_set_pid_to_shareable_handle(
+    shareable: Number<u64>,
+    mut pids: Numbers<i32>,
+) -> i32 {
+    let set = twin!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
+    // SAFETY: the list is as long as the library is told.
+    unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) }
+}
