@@ -17,7 +17,7 @@ use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::{Ground, Use};
 use crate::shared::Shared;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, now_ns};
 use crate::task::{Body, Kernel, Task, Wait};
 use std::collections::VecDeque;
@@ -55,7 +55,8 @@ pub struct Stream {
     mode: AtomicU8,
     failed: AtomicBool,
     failure: Mutex<Option<Error>>,
-    sleepers: AtomicUsize,
+    /// The first task that somebody sleeps for; no number when nobody does.
+    awaited: AtomicU64,
     done_lock: Mutex<()>,
     done: Condvar,
 }
@@ -104,7 +105,7 @@ impl Stream {
             mode: AtomicU8::new(MODE_UNSET),
             failed: AtomicBool::new(false),
             failure: Mutex::new(Rank::Failure, None),
-            sleepers: AtomicUsize::new(0),
+            awaited: AtomicU64::new(u64::MAX),
             done_lock: Mutex::new(Rank::Done, ()),
             done: Condvar::new(),
         });
@@ -413,8 +414,10 @@ impl Stream {
             trace.line(start, self.spec.device, self.index, seq, name, task);
         }
         self.shared.progress.set_finished(self.index, seq);
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
-            drop(self.done_lock.lock());
+        if seq >= self.awaited.load(Ordering::SeqCst) {
+            let guard = self.done_lock.lock();
+            self.awaited.store(u64::MAX, Ordering::SeqCst);
+            drop(guard);
             self.done.notify_all();
         }
     }

@@ -69,26 +69,23 @@ impl Stream {
             {
                 continue;
             }
-            self.sleepers.fetch_add(1, Ordering::SeqCst);
             let mut guard = self.done_lock.lock();
-            let in_time = loop {
+            loop {
+                self.awaited.fetch_min(seq, Ordering::SeqCst);
                 if finished() {
-                    break true;
+                    return true;
                 }
                 match deadline {
                     None => self.done.wait(&mut guard),
                     Some(deadline) => {
                         let left = deadline.saturating_duration_since(Instant::now());
                         if left.is_zero() || !sync::REAL_TIME {
-                            break false;
+                            return false;
                         }
                         self.done.wait_for(&mut guard, left);
                     }
                 }
-            };
-            drop(guard);
-            self.sleepers.fetch_sub(1, Ordering::SeqCst);
-            return in_time;
+            }
         }
     }
 }
