@@ -10,6 +10,16 @@ use crate::{
     venv,
 };
 
+/// What one process measures.
+enum What {
+    /// Calls on both sides.
+    Rows,
+    /// A tiny addition.
+    Tiny,
+    /// The same, with operators that do nothing.
+    Idle,
+}
+
 /// Measures with one and two threads and writes `ops.json` below `out`.
 pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let python = venv::ensure(root)?;
@@ -26,12 +36,16 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-shared", "-fPIC", "-o"]).arg(custom.join("libcust_opapi.so"));
     run(gcc.arg(folder.join("idle.c")))?;
-    let figures_of = |threads: usize, idle: bool| -> Result<Value> {
+    let figures_of = |threads: usize, what: &What| -> Result<Value> {
         let mut command = Command::new(toolkit.join("bin/cairn"));
         command.args(["run", "--"]).arg(&python).arg(folder.join("ops.py"));
         command.env("CAIRN_WORKERS", threads.to_string()).env("CAIRN_BENCH_DOOR", &door);
-        if idle {
-            command.arg("--idle").env("ASCEND_CUSTOM_OPP_PATH", made.join("idle"));
+        match what {
+            What::Rows => drop(command.env("TASK_QUEUE_ENABLE", "0")),
+            What::Tiny => drop(command.arg("--tiny")),
+            What::Idle => {
+                command.arg("--tiny").env("ASCEND_CUSTOM_OPP_PATH", made.join("idle"));
+            }
         }
         let output = command.output().context("cannot start python")?;
         let text = String::from_utf8_lossy(&output.stdout);
@@ -43,8 +57,9 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let mut results = Vec::new();
     for threads in [1, 2] {
         announce(&format!("operators, {threads} thread(s)"));
-        let mut figures = figures_of(threads, false)?;
-        let idle = figures_of(threads, true)?;
+        let mut figures = figures_of(threads, &What::Rows)?;
+        let tiny = figures_of(threads, &What::Tiny)?;
+        let idle = figures_of(threads, &What::Idle)?;
         for row in figures["rows"].as_array().into_iter().flatten() {
             let (ratio, goal) = (row["ratio"].as_f64().unwrap_or(f64::NAN), row["goal"].as_f64());
             let verdict = match goal {
@@ -60,12 +75,13 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
             );
         }
         let ns = |value: &Value| value["tiny_ns"].as_f64().unwrap_or(f64::NAN);
-        let share = ns(&figures) - ns(&idle);
+        let share = ns(&tiny) - ns(&idle);
         println!(
             "tiny x+y: {:.0} ns, {:.0} ns with operators that do nothing; our share {share:.0} ns (goal 1000)",
-            ns(&figures),
+            ns(&tiny),
             ns(&idle)
         );
+        figures["tiny_ns"] = tiny["tiny_ns"].clone();
         figures["idle_ns"] = idle["tiny_ns"].clone();
         figures["share_ns"] = json!(share);
         results.push(figures);
