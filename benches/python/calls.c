@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { ROUNDS = 7, MALLOCS = 20000, OPERATORS = 2000, SMALL = 64, SORTED = 4096 };
+enum { ROUNDS = 7, MALLOCS = 20000, OPERATORS = 2000, SMALL = 64, SORTED = 64 };
 
 static char *base;
 static aclrtStream stream;

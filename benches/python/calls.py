@@ -4,7 +4,7 @@ import time
 
 import acl
 
-ROUNDS, MALLOCS, OPERATORS, SMALL, SORTED = 7, 20000, 2000, 64, 4096
+ROUNDS, MALLOCS, OPERATORS, SMALL, SORTED = 7, 20000, 2000, 64, 64
 
 
 def must(ret):
