@@ -57,7 +57,6 @@ fn python(kind: &str) -> String {
         "none" => "None",
         "dict" => "dict[str, Any]",
         "list" => "list[Any]",
-        "tuple" => "tuple[int, ...]",
         "array" => "Any",
         "callable" => "Callable[..., Any]",
         "strs" => "Sequence[str]",

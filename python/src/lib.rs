@@ -45,11 +45,11 @@ fn acl(module: &Bound<'_, PyModule>) -> PyResult<()> {
         ("op", wrappers::add_op),
         ("util", wrappers::add_util),
     ] {
-        let inner = PyModule::new(module.py(), name)?;
+        let full = format!("acl.{name}");
+        let inner = PyModule::new(module.py(), &full)?;
         add(&inner)?;
-        inner.setattr("__name__", format!("acl.{name}"))?;
         module.add(name, &inner)?;
-        modules.set_item(format!("acl.{name}"), &inner)?;
+        modules.set_item(full, &inner)?;
     }
     Ok(())
 }

@@ -229,6 +229,28 @@ def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     assert pool.frees == 1 and set(pool.objects) == {pool.obj}
 
 
+def test_there_is_room_for_many_allocators_and_an_error_for_one_more():
+    run = support.program(
+        "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
+        "made = [acl.rt.create_stream()[0] for _ in range(2)]\n"
+        "def allocator(number):\n"
+        "    return describe(number, lambda o, s: None, lambda o, b: None, lambda b: None)\n"
+        "for round in range(3000):\n"
+        "    assert acl.rt.allocator_register(made[round % 2], allocator(1)) == 0\n"
+        "streams = [acl.rt.create_stream()[0] for _ in range(1022)]\n"
+        "assert all(acl.rt.allocator_register(stream, allocator(2)) == 0 for stream in streams)\n"
+        "last, desc = acl.rt.create_stream()[0], allocator(3)\n"
+        "try:\n"
+        "    acl.rt.allocator_register(last, desc)\n"
+        "except RuntimeError as error:\n"
+        "    print(error)\n"
+        "assert acl.rt.destroy_stream(streams[0]) == 0\n"
+        "print(acl.rt.allocator_register(last, desc))\n"
+    )
+    assert run.stdout.splitlines() == [
+        "1024 allocators are registered, and there is room for no more: unregister some", "0"], run.stderr
+
+
 class Callback:
     def __call__(self, *given):
         return None

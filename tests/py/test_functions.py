@@ -364,7 +364,8 @@ def test_program(name):
 @pytest.mark.parametrize("name", CALLS)
 def test_function(name, given):
     module, _, word = name.rpartition(".")
-    assert callable(getattr(importlib.import_module(module), word))
+    function = getattr(importlib.import_module(module), word)
+    assert (function.__module__, function.__name__) == (module, word)
     assert CALLS[name](given)
 
 
