@@ -31,6 +31,9 @@ pub fn run(root: &Path) -> Result<()> {
             &["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"],
         )),
     );
+    let benches = ["clippy", "-p", "cairn-benches", "--features", "graphs,peers,tract"];
+    let strict = ["--all-targets", "--", "-D", "warnings"];
+    check("clippy of the benches", step::run(cargo(root, &benches).args(strict)));
     announce("dependencies");
     check("deny", deny(root));
     announce("shell");

@@ -145,11 +145,11 @@ impl Model {
     /// Numbers to feed, for each input.
     pub fn fed(&self) -> Vec<Vec<f32>> {
         let mut seed = 77;
-        let mut numbers = |at: Tensor| {
+        let numbers = |at: Tensor| {
             let count = self.tensors[at].1.iter().product();
             (0..count).map(|_| random(&mut seed)).collect()
         };
-        self.inputs().into_iter().map(|at| numbers(at)).collect()
+        self.inputs().into_iter().map(numbers).collect()
     }
 
     /// All numbers of the inputs and the weights, in their order: what eager PyTorch gets.
