@@ -2,7 +2,7 @@
 
 use crate::measure::Figure;
 use serde_json::{Value, json};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Something that has a model loaded and runs it.
 pub trait Engine {
@@ -20,8 +20,9 @@ pub trait Engine {
     }
 }
 
-/// Runs every engine once a round, and before that twice. Figures come in the order of the engines.
-pub fn race(rounds: usize, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
+/// Runs every engine once a round, each time after a pause, and before that twice. Figures come in the order of the
+/// engines.
+pub fn race(rounds: usize, pause: Duration, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
     for engine in engines.iter_mut() {
         engine.run();
         engine.run();
@@ -29,6 +30,7 @@ pub fn race(rounds: usize, engines: &mut [&mut dyn Engine]) -> Vec<Figure> {
     let mut times = vec![Vec::with_capacity(rounds); engines.len()];
     for _ in 0..rounds {
         for (engine, times) in engines.iter_mut().zip(&mut times) {
+            std::thread::sleep(pause);
             times.push(engine.timed());
         }
     }

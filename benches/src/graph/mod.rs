@@ -18,13 +18,16 @@ use ours::Ours;
 use process::{Peer, Process, Remote};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const LENGTH: usize = 1000;
 const WIDTH: usize = 16;
 const SEQUENCE: usize = 128;
 const ROWS: usize = 64;
 const WIDTHS: [usize; 4] = [1024, 2048, 2048, 1024];
+
+/// Until threads of an engine that ran before have stopped spinning.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// Nanoseconds of a run of the chain are told for one of its nodes.
 const PER_NODE: (f64, &str) = (LENGTH as f64 * 1e3, "us/op");
@@ -105,7 +108,7 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
         engines.extend(runners.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(theirs.iter_mut().map(|one| one as &mut dyn Engine));
         engines.extend(tract.iter_mut().map(|one| one as &mut dyn Engine));
-        let figures = race(ROUNDS, &mut engines);
+        let figures = race(ROUNDS, Duration::ZERO, &mut engines);
         for (engine, what) in engines.iter_mut().skip(3).zip(1..) {
             agree(&format!("peer {what}"), &engine.output(), &expected);
         }
@@ -178,7 +181,7 @@ fn network(
             names.push(("PyTorch eager", Some(1.0)));
             engines.push(eager);
         }
-        let figures = race(rounds, &mut engines);
+        let figures = race(rounds, PAUSE, &mut engines);
         for ((peer, goal), theirs) in names.into_iter().zip(&figures[1..]) {
             let name = format!("{}, {threads} thread(s)", model.name);
             board.times(&name, figures[0], (peer, *theirs), MILLISECONDS, goal);
