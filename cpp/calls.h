@@ -83,13 +83,21 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
 {
     using Callback = std::function<void(ge::Status, std::vector<T> &)>;
     const std::unique_ptr<Callback> callback(static_cast<Callback *>(context));
-    (void)guarded(nullptr, [&] {
+    char said[256] = "";
+    CairnGuard guard = {};
+    guard.left = [](const void *) { CairnSessionRunLeft(); };
+    guard.said = said;
+    guard.room = sizeof said;
+    const bool is_back = guarded(&guard, [&] {
         std::vector<T> outputs;
         if (result != nullptr) {
             take_outputs(result, outputs);
         }
         (*callback)(flat(status), outputs);
     });
+    if (!is_back) {
+        (void)fail(std::string("RunGraphAsync: the callback threw an exception: ") + said);
+    }
 }
 
 template <typename T>

@@ -16,10 +16,14 @@ pub enum Rank {
     Session,
     /// One graph's stage: added, compiled, loaded.
     Stage,
+    /// What a program named for a graph.
+    Named,
     /// A graph while it is built or read.
     Graph,
     /// The order of one loaded graph's runs.
     Runs,
+    /// What a dynamic graph planned so far.
+    Plans,
     /// Opening and closing devices.
     Process,
     /// Lists of state callbacks.
@@ -72,6 +76,12 @@ pub enum Rank {
     Failure,
     /// Sleepers that wait for a stream.
     Done,
+    /// Graphs that wait for the engine's own thread.
+    Queue,
+    /// Sizes that a task found out.
+    Decided,
+    /// Allocators that the end of the process leaves as they are.
+    Left,
     /// The task trace file.
     Trace,
     /// The log file.

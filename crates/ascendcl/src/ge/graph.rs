@@ -10,13 +10,13 @@ use cairn_graph::session::SharedGraph;
 use cairn_graph::{Failure, Result, model};
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
 use std::ffi::c_void;
-use std::sync::{Arc, Mutex as Plain, PoisonError};
+use std::sync::Arc;
 
 /// What a handle of a graph names.
 pub struct GraphObject {
     name: String,
     graph: SharedGraph,
-    plan: Plain<Planned>,
+    plan: Mutex<Planned>,
 }
 
 /// Operators that were named for the graph; nodes are made of them when they are needed.
@@ -35,18 +35,19 @@ impl GraphObject {
     pub fn over(graph: Graph) -> Arc<GraphObject> {
         let name = graph.name.clone();
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
-        Arc::new(GraphObject { name, graph, plan: Plain::default() })
+        let plan = Mutex::new(Rank::Named, Planned::default());
+        Arc::new(GraphObject { name, graph, plan })
     }
 
     fn change(&self, change: impl FnOnce(&mut Plan)) {
-        let mut planned = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planned = self.plan.lock();
         change(&mut planned.plan);
         planned.is_new = true;
     }
 
     /// The graph, with nodes of all operators that were named.
     pub fn shared(&self) -> &SharedGraph {
-        let mut planned = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planned = self.plan.lock();
         if std::mem::take(&mut planned.is_new) {
             let built = planned.plan.build(&self.name);
             *self.graph.lock() = built;
@@ -65,7 +66,7 @@ impl GraphObject {
     }
 
     fn replace(&self, graph: Graph) {
-        let mut planned = self.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut planned = self.plan.lock();
         *planned = Planned::default();
         *self.graph.lock() = graph;
     }
@@ -124,7 +125,7 @@ plain! {
     fn CairnGraphFindOp(handle: *const CairnGraph, name: CairnText) -> *mut CairnOperator, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (graph, name) = unsafe { (graph(handle)?, text(name)) };
-        let planned = graph.plan.lock().unwrap_or_else(PoisonError::into_inner);
+        let planned = graph.plan.lock();
         let found = planned.plan.find(&name);
         Ok(found.map_or(std::ptr::null_mut(), owned))
     }

@@ -1,29 +1,73 @@
 //! The thread that runs graphs which were asked for without a stream, one behind the other.
 
 use cairn_graph::{Failure, Result};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use cairn_runtime::lock::{Condvar, Mutex, Rank};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One run.
 pub type Work = Box<dyn FnOnce() + Send>;
 
-static QUEUE: Mutex<Option<Sender<Work>>> = Mutex::new(None);
+struct Queue {
+    state: Mutex<State>,
+    grown: Condvar,
+}
+
+struct State {
+    waiting: VecDeque<Work>,
+    is_served: bool,
+}
+
+static QUEUE: Queue = Queue {
+    state: Mutex::new(Rank::Queue, State { waiting: VecDeque::new(), is_served: false }),
+    grown: Condvar::new(),
+};
 
 /// Puts a run behind those that wait. The thread is started at the first one.
 pub fn push(work: Work) -> Result<()> {
-    let mut queue = QUEUE.lock().unwrap_or_else(PoisonError::into_inner);
-    if queue.is_none() {
-        let (sender, receiver) = channel::<Work>();
-        let run = move || receiver.into_iter().for_each(|work| work());
-        let started = std::thread::Builder::new().name("cairn-graphs".into()).spawn(run);
-        started.map_err(|error| {
-            Failure::failed(format!("cannot start a thread for graphs: {error}"))
-        })?;
-        *queue = Some(sender);
+    let mut state = QUEUE.state.lock();
+    if !state.is_served {
+        start()?;
+        state.is_served = true;
     }
-    let sent = queue.as_ref().map(|sender| sender.send(work));
-    match sent {
-        Some(Ok(())) => Ok(()),
-        _ => Err(Failure::failed("the thread for graphs has ended")),
+    state.waiting.push_back(work);
+    drop(state);
+    QUEUE.grown.notify_one();
+    Ok(())
+}
+
+/// The thread that calls this, the one of the queue, is lost: a callback ended it. Another one goes on.
+pub fn replace() {
+    log::error!(
+        "the callback of RunGraphAsync ended its thread; another one runs the graphs behind it"
+    );
+    let started = start();
+    QUEUE.state.lock().is_served = started.is_ok();
+    if let Err(failure) = started {
+        log::error!("{}; graphs that wait go on at the next RunGraphAsync", failure.text);
+    }
+}
+
+fn start() -> Result<()> {
+    let started = std::thread::Builder::new().name("cairn-graphs".into()).spawn(serve);
+    started.map(drop).map_err(|error| {
+        Failure::failed(format!(
+            "cannot start a thread for graphs: {error}; is `ulimit -u` reached?"
+        ))
+    })
+}
+
+fn serve() {
+    loop {
+        let work = {
+            let mut state = QUEUE.state.lock();
+            loop {
+                match state.waiting.pop_front() {
+                    Some(work) => break work,
+                    None => QUEUE.grown.wait(&mut state),
+                }
+            }
+        };
+        let _ = catch_unwind(AssertUnwindSafe(work));
     }
 }

@@ -177,6 +177,12 @@ status! {
 }
 
 plain! {
+    /// The thread of a callback is lost.
+    fn CairnSessionRunLeft() {
+        super::queue::replace();
+        Ok(())
+    }
+
     /// The number of outputs.
     fn CairnOutputsCount(outputs: *const CairnOutputs) -> usize, else 0, {
         // SAFETY: the caller's handle is live.

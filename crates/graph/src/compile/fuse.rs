@@ -10,7 +10,7 @@ use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::OnceLock;
 
 /// Operators each element of whose output depends on the elements at its place alone.
 const ELEMENTWISE: [&str; 46] = [
@@ -302,14 +302,14 @@ impl Fused {
         if lanes == 1 {
             return self.lane(&uses, scratch, 0, 0..self.count);
         }
-        let failed: Mutex<Option<Fault>> = Mutex::new(None);
+        let failed: OnceLock<Fault> = OnceLock::new();
         team.run(lanes, &|lane| {
             let range = share(self.count, piece, lanes, lane);
             if let Err(fault) = self.lane(&uses, scratch, lane, range) {
-                failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(fault);
+                let _ = failed.set(fault);
             }
         });
-        failed.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
+        failed.into_inner().map_or(Ok(()), Err)
     }
 
     fn lane(

@@ -13,12 +13,13 @@ use crate::run::memory::{Class, Taking, room, workspace_room};
 use cairn_exec::{Execution, Upload};
 use cairn_ops::Error;
 use cairn_runtime::Runtime;
+use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::task::{Body, Place, Span, Spans, Task};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Values up to this size are computed and kept on the host where they can be.
 const SMALL: usize = 8 << 10;
@@ -51,8 +52,13 @@ pub struct Made {
 }
 
 /// Plans by what they were made for.
-#[derive(Default)]
 pub struct Plans(Mutex<HashMap<Key, Arc<Trace>>>);
+
+impl Default for Plans {
+    fn default() -> Plans {
+        Plans(Mutex::new(Rank::Plans, HashMap::new()))
+    }
+}
 
 /// What a plan depends on: sizes of the inputs, and the bytes of small ones on the host.
 type Key = Vec<(Sizes, Option<Arc<[u8]>>)>;
@@ -149,7 +155,7 @@ impl Run<'_> {
                 (sizes, given.host.clone().filter(|bytes| bytes.len() <= SMALL))
             })
             .collect();
-        let kept = plans.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let kept = plans.0.lock().get(&key).cloned();
         let mut memory = Memory::new(self.flow.roots.len());
         let trace = match kept {
             Some(trace) => {
@@ -161,7 +167,7 @@ impl Run<'_> {
                 let (trace, repeats) = self.plan(&mut memory)?;
                 let trace = Arc::new(trace);
                 if repeats {
-                    let mut plans = plans.0.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut plans = plans.0.lock();
                     if plans.len() >= PLANS {
                         plans.clear();
                     }
@@ -287,12 +293,11 @@ impl Run<'_> {
             .skip(usize::from(written(work).is_some()))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
-        let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
+        let decided: Arc<Mutex<Vec<Decided>>> = Arc::new(Mutex::new(Rank::Decided, Vec::new()));
         let sized: Option<cairn_exec::Sized> = operation.row.sized_by_values.then(|| {
             let (heard, inputs) = (decided.clone(), inputs.len());
             let hear: cairn_exec::Sized = Box::new(move |(place, inner), dims: &[usize]| {
-                let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-                heard.push(((place + inner).saturating_sub(inputs), dims.to_vec()));
+                heard.lock().push(((place + inner).saturating_sub(inputs), dims.to_vec()));
             });
             hear
         });
@@ -301,8 +306,7 @@ impl Run<'_> {
         planning.steps.push(Step { work: at, execution, uses, makes, ends });
         if operation.row.sized_by_values {
             self.settle(at, planning, memory, "its sizes depend on values")?;
-            let decided = decided.lock().unwrap_or_else(PoisonError::into_inner);
-            for (output, dims) in decided.iter() {
+            for (output, dims) in decided.lock().iter() {
                 if let Some(value) = work.outputs.get(*output) {
                     let seen = planning.seen[*value].as_mut().expect("just set");
                     seen.layout = Layout::contiguous(seen.layout.dtype, dims);
