@@ -7,6 +7,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::error::Result;
 use cairn_runtime::logs;
+use std::ffi::{c_int, c_void};
 use std::fmt::Write;
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -16,6 +17,7 @@ static RUNTIME: OnceLock<Result<Runtime>> = OnceLock::new();
 /// Set before the runtime starts: a fork from then on leaves a child that cannot use it.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static FORKED: AtomicBool = AtomicBool::new(false);
+static MAIN_ENDED: AtomicBool = AtomicBool::new(false);
 
 /// The runtime, started on first use. Settings that cannot be used fail every call with their text.
 pub fn runtime() -> Result<&'static Runtime> {
@@ -26,6 +28,9 @@ pub fn runtime() -> Result<&'static Runtime> {
         let runtime = Config::from_env().and_then(Runtime::start)?;
         // SAFETY: the handler is a plain function of a library that is never unloaded.
         unsafe { libc::atexit(at_exit) };
+        if MAIN_ENDED.load(Ordering::SeqCst) {
+            hush(&runtime);
+        }
         Ok(runtime)
     });
     started.as_ref().map_err(Clone::clone)
@@ -42,15 +47,61 @@ extern "C" fn in_child() {
     }
 }
 
+/// Whether the process ends: nothing of the user is called any more.
+pub fn ends() -> bool {
+    matches!(RUNTIME.get(), Some(Ok(runtime)) if runtime.shared.exiting())
+}
+
+/// `main` has returned, or called `exit`; static objects are still there.
+extern "C" fn main_ends(_: *mut c_void) {
+    MAIN_ENDED.store(true, Ordering::SeqCst);
+    if let Some(Ok(runtime)) = RUNTIME.get()
+        && !forked()
+    {
+        hush(runtime);
+    }
+}
+
+/// From now on nothing of the user is called.
+fn hush(runtime: &Runtime) {
+    let is_known = runtime.shared.exiting();
+    runtime.shared.set_exiting();
+    runtime.stream_callbacks.silence();
+    runtime.device_callbacks.silence();
+    if !is_known {
+        runtime.allocators.process_ends();
+    }
+}
+
+/// Lets [`main_ends`] run before the first static object is destroyed, one of which may be the user's pool:
+/// what a thread has of its own goes before those, and handlers of `atexit` that came earlier go behind them.
+/// A thread other than that of `main` may call `exit`, too: then it is [`at_exit`] that ends calls.
+fn watch_main() {
+    unsafe extern "C" {
+        static __dso_handle: u8;
+        fn __cxa_thread_atexit_impl(
+            destructor: extern "C" fn(*mut c_void),
+            object: *mut c_void,
+            library: *const c_void,
+        ) -> c_int;
+    }
+    // SAFETY: asks for two numbers.
+    let is_main = unsafe { libc::gettid() == libc::getpid() };
+    if is_main {
+        // SAFETY: the handler is a plain function of a library that is never unloaded, and takes no object.
+        unsafe {
+            let library = (&raw const __dso_handle).cast();
+            __cxa_thread_atexit_impl(main_ends, std::ptr::null_mut(), library);
+        }
+    }
+}
+
 extern "C" fn at_exit() {
     if forked() {
         return;
     }
     if let Some(Ok(runtime)) = RUNTIME.get() {
-        runtime.shared.set_exiting();
-        runtime.stream_callbacks.silence();
-        runtime.device_callbacks.silence();
-        runtime.allocators.process_ends();
+        hush(runtime);
         runtime.shared.memory.leave();
         let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }
@@ -63,6 +114,7 @@ extern "C" fn at_exit() {
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
         crate::app_log::connect();
+        watch_main();
         // SAFETY: the handler only touches atomics, which is allowed in a forked child.
         unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         if std::env::var_os("CAIRN_COVERAGE").is_some() {

@@ -2,6 +2,7 @@
 
 use super::abi::*;
 use super::door::{engine, status};
+use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
 use std::ffi::{CStr, c_char, c_void};
 
@@ -14,13 +15,21 @@ unsafe impl Send for GeAllocator {}
 unsafe impl Sync for GeAllocator {}
 
 impl Drop for GeAllocator {
+    /// At the end of the process the object stays: its destructor is the user's, and what it needs may be gone.
     fn drop(&mut self) {
+        if crate::process::ends() {
+            LEFT.lock().push(self.0.owner as usize);
+            return;
+        }
         if let Some(drop) = self.0.drop {
             // SAFETY: the owner is released once, here.
             unsafe { drop(self.0.owner) };
         }
     }
 }
+
+/// Owners that nobody releases any more; kept, so that no leak is seen in them.
+static LEFT: Mutex<Vec<usize>> = Mutex::new(Rank::Left, Vec::new());
 
 impl UserAllocator for GeAllocator {
     fn identity(&self) -> Identity {
