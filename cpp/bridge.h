@@ -201,8 +201,9 @@ bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, Cair
 
 void CairnNodeRelease(CairnNode *node);
 bool CairnNodeSame(const CairnNode *a, const CairnNode *b);
-void CairnNodeName(const CairnNode *node, void *context, CairnSeeText see);
-void CairnNodeType(const CairnNode *node, void *context, CairnSeeText see);
+// These two are false for a node that was taken out of its graph; what else is asked of it fails, too.
+bool CairnNodeName(const CairnNode *node, void *context, CairnSeeText see);
+bool CairnNodeType(const CairnNode *node, void *context, CairnSeeText see);
 size_t CairnNodeInputs(const CairnNode *node);
 size_t CairnNodeOutputs(const CairnNode *node);
 int64_t CairnNodePlace(const CairnNode *node, CairnText name, bool is_output);

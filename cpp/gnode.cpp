@@ -40,8 +40,7 @@ graphStatus GNode::GetType(AscendString &type) const
     if (impl_ == nullptr) {
         return no_node("GetType");
     }
-    CairnNodeType(impl_->handle, &type, cairn::see_one);
-    return GRAPH_SUCCESS;
+    return CairnNodeType(impl_->handle, &type, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 graphStatus GNode::GetName(AscendString &name) const
@@ -49,8 +48,7 @@ graphStatus GNode::GetName(AscendString &name) const
     if (impl_ == nullptr) {
         return no_node("GetName");
     }
-    CairnNodeName(impl_->handle, &name, cairn::see_one);
-    return GRAPH_SUCCESS;
+    return CairnNodeName(impl_->handle, &name, cairn::see_one) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 std::pair<GNodePtr, int32_t> GNode::GetInDataNodesAndPortIndexs(const int32_t index) const
@@ -253,7 +251,8 @@ graphStatus GNode::GetSubgraph(uint32_t index, GraphPtr &graph) const
 graphStatus GNode::GetALLSubgraphs(std::vector<GraphPtr> &graph_list) const
 {
     graph_list.clear();
-    return impl_ == nullptr ? no_node("GetALLSubgraphs") : GRAPH_SUCCESS;
+    AscendString name;
+    return impl_ == nullptr ? no_node("GetALLSubgraphs") : GetName(name);
 }
 
 }  // namespace ge

@@ -496,7 +496,7 @@ pub mod signature {
         node: *const CairnNode,
         context: *mut core::ffi::c_void,
         see: CairnSeeText,
-    );
+    ) -> bool;
     pub type CairnNodeOutputs = unsafe extern "C" fn(node: *const CairnNode) -> usize;
     pub type CairnNodePlace =
         unsafe extern "C" fn(node: *const CairnNode, name: CairnText, is_output: bool) -> i64;
@@ -528,7 +528,7 @@ pub mod signature {
         node: *const CairnNode,
         context: *mut core::ffi::c_void,
         see: CairnSeeText,
-    );
+    ) -> bool;
     pub type CairnOperatorAddAttr = unsafe extern "C" fn(
         op: *mut CairnOperator,
         name: CairnText,

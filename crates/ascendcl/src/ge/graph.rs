@@ -2,7 +2,7 @@
 
 use super::abi::*;
 use super::door::{list, object, owned, plain, release, show, status, text};
-use super::node::{NodeObject, node};
+use super::node::{NodeObject, gone, node};
 use super::operator::operator;
 use super::value::{attr, show_attr};
 use cairn_graph::ir::{Graph, Operator, Plan, Source};
@@ -256,8 +256,8 @@ status! {
     fn CairnGraphRemoveNode(handle: *mut CairnGraph, of: *const CairnNode) {
         // SAFETY: the caller's handles are live.
         let (graph, of) = unsafe { (graph(handle)?, node(of)?) };
-        let gone = graph.lock().remove(of.in_graph(graph)?);
-        gone.map(drop).ok_or_else(|| Failure::failed("the node is not in the graph any more"))
+        let taken = graph.lock().remove(of.in_graph(graph)?);
+        taken.map(drop).ok_or_else(gone)
     }
 
     /// Feeds an input.
@@ -290,7 +290,7 @@ status! {
         let (from, to) = (from.in_graph(graph)?, to.in_graph(graph)?);
         let mut graph = graph.lock();
         let target = graph.node_mut(to);
-        let Some(target) = target else { return Err(Failure::failed("the node is gone")) };
+        let Some(target) = target else { return Err(gone()) };
         if output < 0 && input < 0 {
             target.controls.retain(|one| *one != from);
             return Ok(());
@@ -312,7 +312,10 @@ status! {
         let (graph, from, to) = unsafe { (graph(handle)?, node(from)?, node(to)?) };
         let (from, to) = (from.in_graph(graph)?, to.in_graph(graph)?);
         let mut graph = graph.lock();
-        let target = graph.node_mut(to).ok_or_else(|| Failure::failed("the node is gone"))?;
+        if graph.node(from).is_none() {
+            return Err(gone());
+        }
+        let target = graph.node_mut(to).ok_or_else(gone)?;
         if !target.controls.contains(&from) {
             target.controls.push(from);
         }

@@ -44,7 +44,8 @@ impl NodeObject {
     }
 }
 
-fn gone() -> Failure {
+/// The failure of whatever is asked of a node that is not there any more.
+pub fn gone() -> Failure {
     Failure::failed("the node was taken out of its graph")
 }
 
@@ -80,21 +81,21 @@ plain! {
     }
 
     /// The name.
-    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) {
+    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let name = unsafe { node(handle) }?.with(|node| node.name.clone())?;
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, name.as_bytes()) };
-        Ok(())
+        Ok(true)
     }
 
     /// The IR's name of the operator.
-    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) {
+    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let kind = unsafe { node(handle) }?.with(|node| node.kind.clone())?;
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, kind.as_bytes()) };
-        Ok(())
+        Ok(true)
     }
 
     /// The number of inputs.
