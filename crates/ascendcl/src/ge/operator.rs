@@ -4,7 +4,7 @@ use super::abi::*;
 use super::declared;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
-use cairn_graph::ir::{Attr, Desc, Operator, Presence};
+use cairn_graph::ir::{Attr, Desc, Operator, Presence, Unlinked};
 use cairn_graph::{Failure, Result, infer_operator};
 use cairn_tensor::DType;
 use std::ffi::c_void;
@@ -21,6 +21,15 @@ fn no_place(operator: &Operator, place: usize, is_output: bool) -> Failure {
     let what = if is_output { "output" } else { "input" };
     let (name, kind) = (&operator.name, &operator.kind);
     Failure::failed(format!("the operator {name} ({kind}) has no {what} {place}"))
+}
+
+fn unlinked(what: String, why: Unlinked) -> Failure {
+    Failure::failed(match why {
+        Unlinked::NoPlace => format!("{what}: there is no such place"),
+        Unlinked::Cycle(names) => {
+            format!("{what}: that would close the cycle {}", names.join(" -> "))
+        }
+    })
 }
 
 fn fill(operator: &Operator) -> bool {
@@ -327,21 +336,26 @@ status! {
     fn CairnOperatorLink(op: *mut CairnOperator, input: usize, from: *mut CairnOperator, output: usize) {
         // SAFETY: the caller's handles are live.
         let (op, from) = unsafe { (operator(op)?, operator(from)?) };
-        match op.link(input, from, output) {
-            true => Ok(()),
-            false => Err(Failure::failed(format!(
-                "output {output} of {} ({}) cannot feed input {input} of {} ({}): there is no such place, or they are one operator",
+        op.link(input, from, output).map_err(|why| {
+            let text = format!(
+                "output {output} of {} ({}) cannot feed input {input} of {} ({})",
                 from.name, from.kind, op.name, op.kind
-            ))),
-        }
+            );
+            unlinked(text, why)
+        })
     }
 
     /// Runs one behind the other.
     fn CairnOperatorFollow(op: *mut CairnOperator, before: *mut CairnOperator) {
         // SAFETY: the caller's handles are live.
         let (op, before) = unsafe { (operator(op)?, operator(before)?) };
-        op.follow(before);
-        Ok(())
+        op.follow(before).map_err(|why| {
+            let text = format!(
+                "{} ({}) cannot run behind {} ({})",
+                op.name, op.kind, before.name, before.kind
+            );
+            unlinked(text, why)
+        })
     }
 
     /// Changes a description; the name stays.

@@ -58,9 +58,26 @@ pub struct Parts {
     /// Attributes that were set.
     pub attrs: Attrs,
     before: Vec<Arc<Operator>>,
+    /// Whether something reads it or runs behind it, or did.
+    is_used: bool,
+}
+
+/// Why an operator cannot come behind another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unlinked {
+    /// There is no such output, or no such input.
+    NoPlace,
+    /// The names from the one round to the other, which comes behind it already.
+    Cycle(Vec<String>),
 }
 
 impl Parts {
+    /// What feeds it, and what runs before it.
+    fn sources(&self) -> Vec<Arc<Operator>> {
+        let fed = self.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone()));
+        fed.chain(self.before.iter().cloned()).collect()
+    }
+
     fn grown(&self, is_output: bool) -> &BTreeMap<String, usize> {
         if is_output { &self.dynamic_outputs } else { &self.dynamic_inputs }
     }
@@ -146,20 +163,61 @@ impl Operator {
         grown.insert(name.into(), have + count);
     }
 
-    /// Feeds an input. False if one of the places is not there, or an operator would feed itself.
-    pub fn link(self: &Arc<Operator>, input: usize, from: &Arc<Operator>, output: usize) -> bool {
-        if Arc::ptr_eq(self, from) {
-            return false;
-        }
+    /// Feeds an input, unless that would close a cycle: operators keep each other, and would never go.
+    pub fn link(
+        self: &Arc<Operator>,
+        input: usize,
+        from: &Arc<Operator>,
+        output: usize,
+    ) -> Result<(), Unlinked> {
+        self.check_cycle(from)?;
         let desc = from.parts().outputs.get(output).map(|port| port.desc.clone());
         let mut parts = self.parts();
-        let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else { return false };
+        let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else {
+            return Err(Unlinked::NoPlace);
+        };
         let name = std::mem::take(&mut port.desc.name);
         port.desc = Desc { name, ..desc };
         let before = port.source.replace((from.clone(), output));
         drop(parts);
         drop(before);
-        true
+        from.parts().is_used = true;
+        Ok(())
+    }
+
+    /// Fails if `from` comes behind this operator. Operators are mostly linked before they are used, and
+    /// then there is nothing to look at.
+    fn check_cycle(self: &Arc<Operator>, from: &Arc<Operator>) -> Result<(), Unlinked> {
+        if Arc::ptr_eq(self, from) {
+            return Err(Unlinked::Cycle(vec![self.name.clone(), self.name.clone()]));
+        }
+        if !self.parts().is_used {
+            return Ok(());
+        }
+        let mut behind: HashMap<*const Operator, Arc<Operator>> = HashMap::new();
+        let mut next = vec![from.clone()];
+        while let Some(operator) = next.pop() {
+            if Arc::ptr_eq(&operator, self) {
+                let mut names = vec![self.name.clone()];
+                let mut at = operator;
+                while let Some(reader) = behind.get(&Arc::as_ptr(&at)) {
+                    names.push(reader.name.clone());
+                    at = reader.clone();
+                }
+                names.push(self.name.clone());
+                return Err(Unlinked::Cycle(names));
+            }
+            let sources = operator.parts().sources();
+            for source in sources {
+                if !Arc::ptr_eq(&source, from)
+                    && let Entry::Vacant(free) = behind.entry(Arc::as_ptr(&source))
+                {
+                    free.insert(operator.clone());
+                    next.push(source);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// What feeds an input.
@@ -167,9 +225,12 @@ impl Operator {
         self.parts().inputs.get(input)?.source.clone()
     }
 
-    /// Runs it behind another.
-    pub fn follow(&self, before: &Arc<Operator>) {
+    /// Runs it behind another, unless that would close a cycle.
+    pub fn follow(self: &Arc<Operator>, before: &Arc<Operator>) -> Result<(), Unlinked> {
+        self.check_cycle(before)?;
         self.parts().before.push(before.clone());
+        before.parts().is_used = true;
+        Ok(())
     }
 
     /// The value that was set, else the IR's default.
@@ -273,12 +334,7 @@ impl Plan {
                 {
                     continue;
                 }
-                let parts = operator.parts();
-                let sources: Vec<Arc<Operator>> = (parts.inputs.iter())
-                    .filter_map(|port| Some(port.source.as_ref()?.0.clone()))
-                    .chain(parts.before.iter().cloned())
-                    .collect();
-                drop(parts);
+                let sources = operator.parts().sources();
                 next.push((operator, true));
                 next.extend(sources.into_iter().rev().map(|one| (one, false)));
             }
@@ -361,8 +417,9 @@ mod tests {
             data.parts().attrs.insert("index".into(), Attr::Int(0));
         }
         let add = operator("add", "Add", &["x1", "x2"]);
-        assert!(add.link(0, &b, 0) && add.link(1, &a, 0));
-        assert!(!add.link(2, &a, 0) && !add.link(0, &a, 1) && !add.link(0, &add, 0));
+        assert_eq!((add.link(0, &b, 0), add.link(1, &a, 0)), (Ok(()), Ok(())));
+        assert_eq!(add.link(2, &a, 0), Err(Unlinked::NoPlace));
+        assert_eq!(add.link(0, &a, 1), Err(Unlinked::NoPlace));
         let plan = Plan { inputs: vec![a, b], outputs: vec![(add, None)], ..Plan::default() };
         let graph = plan.build("g");
         let names: Vec<&str> =
@@ -376,11 +433,26 @@ mod tests {
     }
 
     #[test]
+    fn a_link_that_would_close_a_cycle_is_refused_and_keeps_nothing() {
+        let cycle = |names: &[&str]| {
+            Err(Unlinked::Cycle(names.iter().map(|name| (*name).to_owned()).collect()))
+        };
+        let [a, b, c] = ["a", "b", "c"].map(|name| operator(name, "Relu", &["x"]));
+        assert_eq!(a.link(0, &a, 0), cycle(&["a", "a"]));
+        assert_eq!((b.link(0, &a, 0), c.follow(&b)), (Ok(()), Ok(())));
+        assert_eq!(a.link(0, &c, 0), cycle(&["a", "b", "c", "a"]));
+        assert_eq!(a.follow(&b), cycle(&["a", "b", "a"]));
+        let gone = [&a, &b, &c].map(Arc::downgrade);
+        drop((a, b, c));
+        assert!(gone.iter().all(|one| one.upgrade().is_none()));
+    }
+
+    #[test]
     fn long_chains_are_built_and_dropped() {
         let mut last = operator("x", "Data", &[]);
         for at in 0..100_000 {
             let next = operator(&format!("n{at}"), "Relu", &["x"]);
-            next.link(0, &last, 0);
+            assert_eq!(next.link(0, &last, 0), Ok(()));
             last = next;
         }
         let plan = Plan { outputs: vec![(last, Some(0))], ..Plan::default() };
