@@ -219,7 +219,7 @@ static void running(aclrtStream stream)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK(holds(out0.data, Y));
     CHECK_EQ(session.AddGraph(4, two_outputs(4), option("ge.exec.hostInputIndexes", "3")), SUCCESS);
-    REFUSED(session.RunGraphWithStreamAsync(4, stream, {host}, outputs), "names 3");
+    REFUSED(session.RunGraphWithStreamAsync(4, stream, {host}, outputs), "graph 4 (two): ge.exec.hostInputIndexes=3: there is no input 3");
 
     GROUP("ge_run_5 ge_run_6 without a pool a dynamic graph brings its outputs, a static one is refused");
     std::vector<ge::Tensor> made;

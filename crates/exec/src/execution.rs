@@ -33,12 +33,23 @@ pub struct Execution {
     pub name: &'static str,
     plan: Plan,
     sized: Option<Sized>,
+    within: Option<Box<str>>,
 }
 
 impl Execution {
     /// A call that was planned. `sized` hears of outputs whose sizes depend on values.
     pub fn new(name: &'static str, plan: Plan, sized: Option<Sized>) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, sized })
+        Arc::new(Execution { name, plan, sized, within: None })
+    }
+
+    /// The same as a part of something that failures name: a node of a graph.
+    pub fn part_of(
+        within: String,
+        name: &'static str,
+        plan: Plan,
+        sized: Option<Sized>,
+    ) -> Arc<Execution> {
+        Arc::new(Execution { name, plan, sized, within: Some(within.into()) })
     }
 
     /// Bytes of workspace it wants.
@@ -155,6 +166,10 @@ impl Execution {
 }
 
 impl Kernel for Execution {
+    fn within(&self) -> Option<&str> {
+        self.within.as_deref()
+    }
+
     fn argument(&self, purpose: Use, place: usize) -> &str {
         let wanted = |one: &&cairn_ops::Use| match purpose {
             Use::Read => one.reach.reads,

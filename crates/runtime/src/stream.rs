@@ -353,7 +353,7 @@ impl Stream {
             Body::Kernel(kernel) => self.compute(task, &**kernel),
             _ => self.shared.memory.perform(task),
         };
-        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
             let what = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
                 .or_else(|| panic.downcast_ref::<String>().cloned())
                 .unwrap_or_default();
@@ -364,6 +364,13 @@ impl Stream {
                     task.name
                 ),
             ))
+        });
+        done.map_err(|error| match &task.body {
+            Body::Kernel(kernel) => match kernel.within() {
+                Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
+                None => error,
+            },
+            _ => error,
         })
     }
 

@@ -88,6 +88,11 @@ pub trait Kernel: Send + Sync {
 
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
     fn run(&self, ground: &Ground<'_>) -> Result<()>;
+
+    /// What it is a part of, in the user's words; stands before the text of every failure of the task.
+    fn within(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// The wait of a stream for an event.

@@ -29,6 +29,13 @@ unsafe fn descs(from: *const CairnDesc, count: usize) -> Result<Vec<Desc>> {
     unsafe { list(from, count).iter().map(|one| desc(one)).collect() }
 }
 
+fn show_forked(context: *mut c_void, see: CairnSeeText) {
+    if crate::process::forked() {
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, crate::door::FORKED.to_bytes()) };
+    }
+}
+
 status! {
     /// Starts the engine.
     fn CairnEngineStart(texts: *const CairnText, count: usize) {
@@ -140,8 +147,8 @@ plain! {
         Ok(code)
     }
 
-    /// Shows this thread's failures.
-    fn CairnEngineErrors(context: *mut c_void, see: CairnSeeText) {
+    /// Shows this thread's failures. In a child of a process that used devices: why nothing works.
+    fn CairnEngineErrors(context: *mut c_void, see: CairnSeeText) -> (), else show_forked(context, see), {
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, take(false).as_bytes()) };
         Ok(())

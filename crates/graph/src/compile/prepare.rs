@@ -23,6 +23,8 @@ pub struct Input {
 
 /// A tensor that goes out.
 pub struct Output {
+    /// The name of the node that makes it.
+    pub name: String,
     /// What is known of it.
     pub desc: Desc,
     /// The value it is.
@@ -351,7 +353,9 @@ impl Making<'_> {
             {
                 desc.dims = given.dims.clone();
             }
-            self.prepared.outputs.push(Output { desc, value });
+            let name =
+                self.graph.node(source.node).map_or_else(String::new, |one| one.name.clone());
+            self.prepared.outputs.push(Output { name, desc, value });
         }
         Ok(self.prepared)
     }

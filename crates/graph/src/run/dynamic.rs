@@ -10,12 +10,13 @@ use crate::compile::prepare::{ValueId, Work};
 use crate::compile::program::{is_view, written};
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking, room, workspace_room};
+use crate::run::named::{Named, copying};
 use cairn_exec::{Execution, Upload};
 use cairn_ops::Error;
 use cairn_runtime::Runtime;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::supply::Lease;
-use cairn_runtime::task::{Body, Place, Span, Spans, Task};
+use cairn_runtime::task::{Place, Span, Spans, Task};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
 use std::collections::HashMap;
@@ -301,7 +302,8 @@ impl Run<'_> {
             });
             hear
         });
-        let execution = Execution::new(operation.row.name, plan, sized);
+        let node = format!("{}, node {}", self.label, operation.name);
+        let execution = Execution::part_of(node, operation.row.name, plan, sized);
         let ends = self.flow.ends[at].iter().copied().collect();
         planning.steps.push(Step { work: at, execution, uses, makes, ends });
         if operation.row.sized_by_values {
@@ -372,14 +374,17 @@ impl Run<'_> {
         if memory.addresses[root] != 0 {
             return Ok(memory.addresses[root]);
         }
-        let (bytes, class) = match self.flow.origins[root] {
+        let (bytes, class, what) = match self.flow.origins[root] {
             Origin::Constant(start) => return Ok(self.constants + start as usize),
             Origin::Input(at) => match &self.inputs[at].host {
                 None => return Ok(self.inputs[at].address),
-                Some(bytes) => (bytes.clone(), Class::HostInput),
+                Some(bytes) => {
+                    let name = &self.flow.prepared.inputs[at].name;
+                    (bytes.clone(), Class::HostInput, format!("input {at} (node {name})"))
+                }
             },
             Origin::Made | Origin::MadeFor(_) => match hosted.get(&root) {
-                Some(bytes) => (bytes.clone(), Class::Intermediate),
+                Some(bytes) => (bytes.clone(), Class::Intermediate, format!("value {root}")),
                 None => {
                     return Err(Failure::failed(format!(
                         "{}: value {root} has no memory",
@@ -392,7 +397,7 @@ impl Run<'_> {
         let stream = self.taking.stream;
         let place = Place::Device(stream.spec.device);
         let to = Span { address: lease.address(), bytes: bytes.len(), place };
-        let body = Body::Kernel(Arc::new(Upload(bytes)));
+        let body = Named::body(Upload(bytes), self.label, &what);
         let writes = [to].into_iter().collect();
         stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
         Ok(memory.hold(root, lease))
@@ -487,7 +492,7 @@ impl Run<'_> {
             });
             if is_overwritten {
                 let lease = self.taking.take(Class::Intermediate, None, room(layout.bytes()))?;
-                self.copy(&layout, from, lease.address())?;
+                self.copy(at, &layout, from, lease.address())?;
                 from = lease.address();
                 apart.push(lease);
             }
@@ -500,7 +505,7 @@ impl Run<'_> {
             made.push(Made { layout, address: to, lease });
         }
         for (from, at) in copies {
-            self.copy(&made[at].layout, from, made[at].address)?;
+            self.copy(at, &made[at].layout, from, made[at].address)?;
         }
         for lease in apart.into_iter().chain(memory.leases.iter_mut().filter_map(Option::take)) {
             lease.give()?;
@@ -508,13 +513,15 @@ impl Run<'_> {
         Ok(made)
     }
 
-    fn copy(&self, layout: &Layout, from: usize, to: usize) -> Result<()> {
+    /// Copies for an output.
+    fn copy(&self, output: usize, layout: &Layout, from: usize, to: usize) -> Result<()> {
         if layout.bytes() == 0 || from == to {
             return Ok(());
         }
         let place = Place::Device(self.taking.stream.spec.device);
         let span = |address| Span { address, bytes: layout.bytes(), place };
-        self.taking.stream.submit(Task::copy("graph output", span(from), span(to)))?;
+        let what = format!("output {output} (node {})", self.flow.prepared.outputs[output].name);
+        self.taking.stream.submit(copying(span(from), span(to), self.label, &what))?;
         Ok(())
     }
 }

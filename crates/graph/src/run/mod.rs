@@ -2,4 +2,5 @@
 
 pub mod dynamic;
 pub mod memory;
+pub mod named;
 pub mod pass;

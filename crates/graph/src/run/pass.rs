@@ -43,6 +43,8 @@ pub struct Pass {
     label: Arc<str>,
     /// Each region that is touched, and whether it is written.
     regions: Vec<(Region, bool)>,
+    /// What the user calls each of them.
+    names: Vec<String>,
     /// What each step touches: as many parts as it has uses, and its workspace.
     parts: Vec<Bytes>,
 }
@@ -78,8 +80,13 @@ impl Bytes {
 type Cells<'a> = SmallVec<[&'a [Cell<u8>]; 16]>;
 
 impl Pass {
-    /// The steps of one part.
-    pub fn new(program: &Arc<Program>, part: Part, label: Arc<str>) -> Arc<Pass> {
+    /// The steps of one part. `nodes` has the nodes of the inputs, by place, and those that make the outputs.
+    pub fn new(
+        program: &Arc<Program>,
+        part: Part,
+        label: Arc<str>,
+        nodes: (&[String], &[String]),
+    ) -> Arc<Pass> {
         let mut regions: Vec<(Region, bool)> = Vec::new();
         let steps = if part == Part::Init { &program.init } else { &program.steps };
         let mut touch = |slice: &Slice, writes: bool| {
@@ -102,7 +109,8 @@ impl Pass {
             .flat_map(|step| step.uses.iter().map(|one| &one.slice).chain([&step.workspace]))
             .map(|slice| Bytes::of(slice, &regions))
             .collect();
-        Arc::new(Pass { program: program.clone(), part, label, regions, parts })
+        let names = regions.iter().map(|(region, _)| title(*region, nodes)).collect();
+        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts })
     }
 
     /// Whether there is nothing to do.
@@ -142,18 +150,28 @@ impl Pass {
     }
 }
 
+/// The user's word for a region.
+fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
+    let node = |names: &[String], at: usize| names.get(at).cloned().unwrap_or_default();
+    match region {
+        Region::Const => "const memory".into(),
+        Region::Fixed => "fixed feature memory".into(),
+        Region::Feature => "feature memory".into(),
+        Region::Input(at) => format!("input {at} (node {})", node(inputs, at)),
+        Region::Output(at) => format!("output {at} (node {})", node(outputs, at)),
+    }
+}
+
 impl Kernel for Pass {
     fn argument(&self, purpose: Use, place: usize) -> &str {
         let wanted = purpose == Use::Overwrite;
-        let mut of_kind = self.regions.iter().filter(|(_, is_written)| *is_written == wanted);
-        match of_kind.nth(place) {
-            Some((Region::Const, _)) => "const memory",
-            Some((Region::Fixed, _)) => "fixed feature memory",
-            Some((Region::Feature, _)) => "feature memory",
-            Some((Region::Input(_), _)) => "input",
-            Some((Region::Output(_), _)) => "output",
-            None => "memory",
-        }
+        let named = self.regions.iter().zip(&self.names);
+        let mut of_kind = named.filter(|((_, is_written), _)| *is_written == wanted);
+        of_kind.nth(place).map_or("memory", |(_, name)| name)
+    }
+
+    fn within(&self) -> Option<&str> {
+        Some(&self.label)
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {
@@ -178,8 +196,7 @@ impl Kernel for Pass {
                 Action::Fused(fused) => fused.run(&uses, workspace, &team),
             };
             done.map_err(|Fault(text)| {
-                let (label, name) = (&self.label, &step.name);
-                Error::new(Code::OperatorException, format!("{label}, node {name}: {text}"))
+                Error::new(Code::OperatorException, format!("node {}: {text}", step.name))
             })?;
         }
         Ok(())

@@ -19,6 +19,8 @@ pub struct Compiled {
     pub inputs: Vec<(String, Desc)>,
     /// What goes out.
     pub outputs: Vec<Desc>,
+    /// The name of the node that makes each of these.
+    pub makers: Vec<String>,
     /// How it runs.
     pub kind: Kind,
     /// Whether feature memory may change from run to run.
@@ -62,11 +64,14 @@ impl Compiled {
     ) -> Result<Compiled> {
         let prepared = prepare(graph, &Wishes { inputs, folds: options.folds() })
             .map_err(|failure| failure.within(&label))?;
-        let reuse = options.reuse(prepared.inputs.len(), prepared.outputs.len())?;
-        options.host_inputs(prepared.inputs.len())?;
+        let (ins, outs) = (prepared.inputs.len(), prepared.outputs.len());
+        let reuse = options.reuse(ins, outs).map_err(|failure| failure.within(&label))?;
+        options.host_inputs(ins).map_err(|failure| failure.within(&label))?;
         let inputs =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let outputs = prepared.outputs.iter().map(|one| one.desc.clone()).collect();
+        let names: Vec<String> = prepared.inputs.iter().map(|one| one.name.clone()).collect();
+        let makers: Vec<String> = prepared.outputs.iter().map(|one| one.name.clone()).collect();
         let bound = match prepared.is_static {
             true => {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
@@ -80,15 +85,24 @@ impl Compiled {
         };
         let kind = match bound {
             Some(program) => {
-                let init = Pass::new(&program, Part::Init, label.clone());
-                let steps = Pass::new(&program, Part::Steps, label.clone());
+                let pass = |part| Pass::new(&program, part, label.clone(), (&names, &makers));
+                let (init, steps) = (pass(Part::Init), pass(Part::Steps));
                 Kind::Static { program, init, steps }
             }
             None => Kind::Dynamic { flow: Arc::new(flow(prepared)), plans: Plans::default() },
         };
         let (is_refreshable, keeps_fixed_apart) =
             (options.is_refreshable(), options.keeps_fixed_apart());
-        Ok(Compiled { label, inputs, outputs, kind, is_refreshable, keeps_fixed_apart, reuse })
+        Ok(Compiled {
+            label,
+            inputs,
+            outputs,
+            makers,
+            kind,
+            is_refreshable,
+            keeps_fixed_apart,
+            reuse,
+        })
     }
 
     /// The nodes that run, in order, as events for `chrome://tracing`. Times are places, not measurements.

@@ -5,6 +5,7 @@ use super::entry::{Bases, Entry};
 use super::options::Options;
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking};
+use crate::run::named::Named;
 use crate::run::pass::{Constants, Ranges};
 use cairn_exec::Upload;
 use cairn_runtime::event::{Event, Kind as EventKind};
@@ -12,7 +13,7 @@ use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
 use cairn_runtime::memory::pool::Pooled;
 use cairn_runtime::memory::supply::{Lease, Supply};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Spans, Task};
+use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,8 +96,9 @@ impl Loaded {
     ) -> Result<Loaded> {
         let options = entry.options.over(how.options);
         let count = compiled.inputs.len();
-        let host_inputs = options.host_inputs(count)?;
-        let frozen = options.frozen_inputs(count)?;
+        let of_graph = |failure: Failure| failure.within(&entry.label);
+        let host_inputs = options.host_inputs(count).map_err(of_graph)?;
+        let frozen = options.frozen_inputs(count).map_err(of_graph)?;
         if let Some(both) = frozen.keys().find(|at| host_inputs.contains(*at)) {
             return Err(Failure::invalid(format!(
                 "input {both} of {} is both frozen and on the host: it can be one of them",
@@ -252,14 +254,16 @@ impl Runs {
             let bytes = compiled.const_bytes() as usize;
             let writes: Spans = [Span { address, bytes, place }].into_iter().collect();
             let body = match &compiled.kind {
-                Kind::Static { program, .. } => Body::Kernel(Arc::new(Constants(program.clone()))),
+                Kind::Static { program, .. } => {
+                    Named::body(Constants(program.clone()), &compiled.label, "constants")
+                }
                 Kind::Dynamic { flow, .. } => {
                     let mut all = vec![0; bytes];
                     for (start, bytes) in &flow.constants {
                         let start = *start as usize;
                         all[start..start + bytes.len()].copy_from_slice(bytes);
                     }
-                    Body::Kernel(Arc::new(Upload(all.into())))
+                    Named::body(Upload(all.into()), &compiled.label, "constants")
                 }
             };
             stream.submit(Task { name: "graph constants", reads: Spans::new(), writes, body })?;

@@ -40,12 +40,16 @@ impl Options {
         self.0.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
     }
 
+    fn option<'a>(&'a self, key: &'a str) -> Given<'a> {
+        Given { key, value: self.text(key).unwrap_or("") }
+    }
+
     /// The device that is asked for.
     pub fn device(&self) -> Result<Option<u32>> {
         for key in DEVICE {
             match self.text(key) {
                 None | Some("-1") => {}
-                Some(text) => return number(key, text).map(Some),
+                Some(text) => return self.option(key).number(text).map(Some),
             }
         }
         Ok(None)
@@ -53,31 +57,26 @@ impl Options {
 
     /// Inputs that may lie on the host.
     pub fn host_inputs(&self, inputs: usize) -> Result<BTreeSet<usize>> {
-        let mut found = BTreeSet::new();
-        for text in self.text(HOST_INPUTS).unwrap_or("").split(';').filter(|text| !text.is_empty())
-        {
-            found.insert(place(HOST_INPUTS, text, inputs)?);
-        }
-        Ok(found)
+        let option = self.option(HOST_INPUTS);
+        option.parts(';').map(|text| option.place(text, "input", inputs)).collect()
     }
 
     /// Inputs that stay where they are, with the address where it is given.
     pub fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
+        let option = self.option(FROZEN_INPUTS);
         let mut found = BTreeMap::new();
-        for text in
-            self.text(FROZEN_INPUTS).unwrap_or("").split(';').filter(|text| !text.is_empty())
-        {
+        for text in option.parts(';') {
             let parts: Vec<&str> = text.split(',').map(str::trim).collect();
             let (at, address) = match parts[..] {
                 [at] => (at, None),
-                [at, address, _length] => (at, Some(number(FROZEN_INPUTS, address)?)),
+                [at, address, _length] => (at, Some(option.number(address)?)),
                 _ => {
-                    return Err(Failure::invalid(format!(
-                        "{FROZEN_INPUTS}={text}: it takes places, or place,address,length, between semicolons"
-                    )));
+                    return option.wrong(format!(
+                        "'{text}' is neither a place nor place,address,length; semicolons are between them"
+                    ));
                 }
             };
-            found.insert(place(FROZEN_INPUTS, at, inputs)?, address);
+            found.insert(option.place(at, "input", inputs)?, address);
         }
         Ok(found)
     }
@@ -94,14 +93,15 @@ impl Options {
 
     /// Pairs of an input and an output that are one memory.
     pub fn reuse(&self, inputs: usize, outputs: usize) -> Result<Vec<(usize, usize)>> {
+        let option = self.option(REUSE);
         let mut found = Vec::new();
-        for text in self.text(REUSE).unwrap_or("").split('|').filter(|text| !text.is_empty()) {
+        for text in option.parts('|') {
             let Some((input, output)) = text.split_once(',') else {
-                return Err(Failure::invalid(format!(
-                    "{REUSE}={text}: it takes input,output between bars"
-                )));
+                return option
+                    .wrong(format!("'{text}' is not input,output; bars are between them"));
             };
-            found.push((place(REUSE, input, inputs)?, place(REUSE, output, outputs)?));
+            let input = option.place(input, "input", inputs)?;
+            found.push((input, option.place(output, "output", outputs)?));
         }
         Ok(found)
     }
@@ -117,17 +117,32 @@ impl Options {
     }
 }
 
-fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T> {
-    let text = text.trim();
-    text.parse().map_err(|_| Failure::invalid(format!("{key}={text}: that is no number it takes")))
+/// One option as it was given; its failures show it.
+struct Given<'a> {
+    key: &'a str,
+    value: &'a str,
 }
 
-fn place(key: &str, text: &str, count: usize) -> Result<usize> {
-    let at: usize = number(key, text)?;
-    match at < count {
-        true => Ok(at),
-        false => {
-            Err(Failure::invalid(format!("{key} names {at}; there are {count}, counted from 0")))
+impl<'a> Given<'a> {
+    fn wrong<T>(&self, text: String) -> Result<T> {
+        Err(Failure::invalid(format!("{}={}: {text}", self.key, self.value)))
+    }
+
+    fn parts(&self, between: char) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.value.split(between).filter(|text| !text.is_empty())
+    }
+
+    fn number<T: std::str::FromStr>(&self, text: &str) -> Result<T> {
+        let text = text.trim();
+        text.parse().or_else(|_| self.wrong(format!("'{text}' is no number that it takes")))
+    }
+
+    fn place(&self, text: &str, what: &str, count: usize) -> Result<usize> {
+        let at: usize = self.number(text)?;
+        match at < count {
+            true => Ok(at),
+            false => self
+                .wrong(format!("there is no {what} {at}; the graph has {count}, counted from 0")),
         }
     }
 }
@@ -143,8 +158,12 @@ mod tests {
     #[test]
     fn indexes_are_read_and_checked() {
         assert_eq!(one(HOST_INPUTS, "0;2").host_inputs(3).unwrap(), BTreeSet::from([0, 2]));
-        assert!(one(HOST_INPUTS, "3").host_inputs(3).unwrap_err().text.contains("names 3"));
-        assert!(one(HOST_INPUTS, "x").host_inputs(3).unwrap_err().text.contains("=x"));
+        let told = |value: &str| one(HOST_INPUTS, value).host_inputs(3).unwrap_err().text;
+        assert_eq!(
+            told("0;3"),
+            "ge.exec.hostInputIndexes=0;3: there is no input 3; the graph has 3, counted from 0"
+        );
+        assert_eq!(told("x"), "ge.exec.hostInputIndexes=x: 'x' is no number that it takes");
         let frozen = one(FROZEN_INPUTS, "0;1,4096,16").frozen_inputs(2).unwrap();
         assert_eq!(frozen, BTreeMap::from([(0, None), (1, Some(4096))]));
         assert!(one(FROZEN_INPUTS, "1,2").frozen_inputs(2).is_err());

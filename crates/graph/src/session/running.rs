@@ -10,6 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::ir::Desc;
 use crate::run::dynamic::{Given, Made, Run, Wanted, shares};
 use crate::run::memory::{Class, Taking, room};
+use crate::run::named::{Named, copying};
 use crate::run::pass::Ranges;
 use cairn_exec::Upload;
 use cairn_runtime::memory::pool::Pooled;
@@ -17,8 +18,8 @@ use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::supply::{Lease, Supply};
 use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Spans, Task};
-use cairn_tensor::{DType, Layout};
+use cairn_runtime::task::{Place, Span, Spans, Task};
+use cairn_tensor::DType;
 use std::fmt::Arguments;
 use std::sync::Arc;
 
@@ -375,20 +376,20 @@ impl Call<'_> {
             }
         }
         let mut ranges = Ranges::default();
-        let mut uploads: Vec<(Lease, Arc<[u8]>)> = Vec::new();
-        for one in given {
+        let mut uploads: Vec<(usize, Lease, Arc<[u8]>)> = Vec::new();
+        for (at, one) in given.iter().enumerate() {
             ranges.inputs.push(match &one.host {
                 None => one.address,
                 Some(bytes) => {
                     let lease = taking.take(Class::HostInput, None, room(bytes.len()))?;
                     let address = lease.address();
-                    uploads.push((lease, bytes.clone()));
+                    uploads.push((at, lease, bytes.clone()));
                     address
                 }
             });
         }
         let mut made: Vec<Made> = Vec::new();
-        let mut apart: Vec<(Lease, usize, Layout)> = Vec::new();
+        let mut apart: Vec<(usize, Lease, usize)> = Vec::new();
         for (at, (layout, wanted)) in program.outputs.iter().zip(wanted).enumerate() {
             let declared = compiled.reuse.iter().any(|(_, output)| *output == at);
             match wanted {
@@ -404,7 +405,7 @@ impl Call<'_> {
                 Some((address, _)) if !declared && shares(given, *address, layout.bytes()) => {
                     let lease = taking.take(Class::Output, None, room(layout.bytes()))?;
                     ranges.outputs.push(lease.address());
-                    apart.push((lease, *address, *layout));
+                    apart.push((at, lease, *address));
                     made.push(Made { layout: *layout, address: *address, lease: None });
                 }
                 Some((address, _)) => {
@@ -427,9 +428,10 @@ impl Call<'_> {
             if ground.fixed.is_none() {
                 runs.forget_fixed();
             }
-            for (lease, bytes) in &uploads {
+            for (at, lease, bytes) in &uploads {
                 let to = Span { address: lease.address(), bytes: bytes.len(), place };
-                let body = Body::Kernel(Arc::new(Upload(bytes.clone())));
+                let what = format!("input {at} (node {})", compiled.inputs[*at].0);
+                let body = Named::body(Upload(bytes.clone()), &compiled.label, &what);
                 let writes: Spans = [to].into_iter().collect();
                 self.stream.submit(Task {
                     name: "graph input",
@@ -440,14 +442,16 @@ impl Call<'_> {
             }
             runs.initialise(compiled, self.stream, ranges.fixed)?;
             steps.submit(self.stream, &ranges)?;
-            for (lease, to, layout) in &apart {
-                let span = |address| Span { address, bytes: layout.bytes(), place };
-                let copy = Task::copy("graph output", span(lease.address()), span(*to));
+            for (at, lease, to) in &apart {
+                let bytes = program.outputs[*at].bytes();
+                let span = |address| Span { address, bytes, place };
+                let what = format!("output {at} (node {})", compiled.makers[*at]);
+                let copy = copying(span(lease.address()), span(*to), &compiled.label, &what);
                 self.stream.submit(copy)?;
             }
         }
-        let leases = feature.into_iter().chain(uploads.into_iter().map(|(lease, _)| lease));
-        for lease in leases.chain(apart.into_iter().map(|(lease, ..)| lease)) {
+        let leases = feature.into_iter().chain(uploads.into_iter().map(|(_, lease, _)| lease));
+        for lease in leases.chain(apart.into_iter().map(|(_, lease, _)| lease)) {
             lease.give()?;
         }
         Ok(made.into_iter().map(out).collect())

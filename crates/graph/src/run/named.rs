@@ -1,0 +1,56 @@
+//! Tasks beside those of nodes: what a run brings to the device, and what it hands out.
+
+use cairn_runtime::error::Result;
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::task::{Body, Kernel, Span, Task};
+use std::sync::Arc;
+
+/// A kernel as a part of a graph: its failures say of which, and of what there.
+pub struct Named<K> {
+    kernel: K,
+    within: String,
+}
+
+impl<K: Kernel + 'static> Named<K> {
+    /// The body of a task. `label` is the graph's, `what` a part of it.
+    pub fn body(kernel: K, label: &str, what: &str) -> Body {
+        Body::Kernel(Arc::new(Named { kernel, within: format!("{label}, {what}") }))
+    }
+}
+
+impl<K: Kernel> Kernel for Named<K> {
+    fn argument(&self, purpose: Use, place: usize) -> &str {
+        self.kernel.argument(purpose, place)
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        self.kernel.run(ground)
+    }
+
+    fn within(&self) -> Option<&str> {
+        Some(&self.within)
+    }
+}
+
+/// A copy of one range to another that is as long, as a part of a graph.
+pub fn copying(from: Span, to: Span, label: &str, what: &str) -> Task {
+    Task { body: Named::body(Copying, label, what), ..Task::copy("graph output", from, to) }
+}
+
+struct Copying;
+
+impl Kernel for Copying {
+    fn argument(&self, purpose: Use, _place: usize) -> &str {
+        match purpose {
+            Use::Read => "source",
+            Use::Overwrite => "output",
+        }
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+        for (to, from) in ground.write(0).iter().zip(ground.read(0)) {
+            to.set(from.get());
+        }
+        Ok(())
+    }
+}
