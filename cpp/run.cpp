@@ -2,10 +2,12 @@
 
 #include "run.h"
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "description.h"
+#include "tensor.h"
 
 namespace cairn {
 
@@ -147,8 +149,35 @@ static void write_run_tensor(const CairnOutput &output, gert::Tensor &tensor)
     }
 }
 
+// Outputs that are copies of one tensor become tensors of their own: each has its own result, over the memory that
+// the caller gave for it.
+static void part(std::vector<ge::Tensor> &outputs)
+{
+    std::vector<const void *> bodies;
+    for (const ge::Tensor &output : outputs) {
+        bodies.push_back(body_of(output));
+    }
+    std::vector<const void *> sorted = bodies;
+    std::sort(sorted.begin(), sorted.end());
+    if (std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end()) {
+        return;
+    }
+    for (size_t at = 1; at < outputs.size(); ++at) {
+        if (std::find(bodies.begin(), bodies.begin() + at, bodies[at]) == bodies.begin() + at) {
+            continue;
+        }
+        ge::Tensor shared = outputs[at];
+        ge::Tensor own(shared.GetTensorDesc());
+        if (shared.GetData() != nullptr) {
+            (void)own.SetData(shared.GetData(), shared.GetSize(), [shared](uint8_t *) {});
+        }
+        outputs[at] = own;
+    }
+}
+
 void take_outputs(CairnOutputs *result, std::vector<ge::Tensor> &outputs)
 {
+    part(outputs);
     each_output(result, outputs, write_graph_tensor);
 }
 

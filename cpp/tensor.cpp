@@ -6,12 +6,15 @@
 #include <new>
 #include <utility>
 
+#include "tensor.h"
 #include "text.h"
 
 namespace ge {
 
 class TensorBody {
 public:
+    static const void *Of(const Tensor &tensor) { return tensor.impl.get(); }
+
     TensorDesc desc;
     uint8_t *data = nullptr;
     size_t size = 0;
@@ -322,3 +325,12 @@ Tensor Tensor::Clone() const
 }
 
 }  // namespace ge
+
+namespace cairn {
+
+const void *body_of(const ge::Tensor &tensor)
+{
+    return ge::TensorBody::Of(tensor);
+}
+
+}  // namespace cairn

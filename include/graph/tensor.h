@@ -171,6 +171,7 @@ public:
     Tensor Clone() const;
 
 private:
+    friend class TensorBody;
     std::shared_ptr<TensorBody> impl;
 };
 

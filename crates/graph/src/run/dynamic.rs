@@ -441,8 +441,11 @@ impl Run<'_> {
                 _ => None,
             };
             let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
-            let given = given
-                .filter(|(address, have)| have >= bytes && !shares(self.inputs, *address, *bytes));
+            let given = given.filter(|(address, have)| {
+                have >= bytes
+                    && !shares(self.inputs, *address, *bytes)
+                    && !output.is_some_and(|at| self.meets(at, *address, *bytes))
+            });
             match given {
                 Some((address, _)) => memory.addresses[*root] = address,
                 None => {
@@ -511,6 +514,13 @@ impl Run<'_> {
             lease.give()?;
         }
         Ok(made)
+    }
+
+    /// Whether memory of an output shares bytes with that of another.
+    fn meets(&self, output: usize, address: usize, bytes: usize) -> bool {
+        let others = self.wanted.iter().enumerate().filter(|(at, _)| *at != output);
+        let mut others = others.filter_map(|(_, wanted)| *wanted);
+        others.any(|(other, have)| address < other + have && other < address + bytes)
     }
 
     /// Copies for an output.

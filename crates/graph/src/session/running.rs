@@ -402,7 +402,10 @@ impl Call<'_> {
                         lease: Some(lease),
                     });
                 }
-                Some((address, _)) if !declared && shares(given, *address, layout.bytes()) => {
+                Some((address, _))
+                    if (!declared && shares(given, *address, layout.bytes()))
+                        || meets(&made, *address, layout.bytes()) =>
+                {
                     let lease = taking.take(Class::Output, None, room(layout.bytes()))?;
                     ranges.outputs.push(lease.address());
                     apart.push((at, lease, *address));
@@ -479,6 +482,13 @@ impl Call<'_> {
         loaded.runs().last_feature = Some((maker, lease.address()));
         Ok(Some(lease))
     }
+}
+
+/// Whether memory shares bytes with an output that comes before it.
+fn meets(before: &[Made], address: usize, bytes: usize) -> bool {
+    before
+        .iter()
+        .any(|one| address < one.address + one.layout.bytes() && one.address < address + bytes)
 }
 
 fn out(made: Made) -> Out {

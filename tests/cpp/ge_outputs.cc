@@ -1,0 +1,142 @@
+// links: -lge_runner
+/* Two outputs of one call that are one: copies of one tensor, one address, one value. */
+#include "ge/ge_api.h"
+#include "ge/ge_api_v2.h"
+#include "ge.h"
+
+static std::string said() { return ge::GEGetErrorMsgV2().GetString(); }
+
+/* y = relu(x), twice. */
+static ge::Graph twice(int64_t n)
+{
+    auto x = ge::op::Data("x").set_attr_index(0);
+    x.update_input_desc_x(floats({n}));
+    x.update_output_desc_y(floats({n}));
+    auto y = ge::op::Relu("y").set_input_x(x);
+    ge::Graph graph("twice");
+    graph.SetInputs({x}).SetOutputs(std::vector<std::pair<ge::Operator, std::vector<size_t>>>{{y, {0}}, {y, {0}}});
+    return graph;
+}
+
+static const float R[4] = {0.0f, 0.5f, 2.0f, 0.0f};
+
+static Options refreshable(bool is) { return option("ge.featureBaseRefreshable", is ? "1" : "0"); }
+
+static ge::Tensor given(const Device &memory, ge::Tensor *) { return on_device(memory); }
+static gert::Tensor given(const Device &memory, gert::Tensor *) { return gert_on(memory.data, memory.bytes); }
+
+static const void *data(const ge::Tensor &tensor) { return tensor.GetData(); }
+static const void *data(const gert::Tensor &tensor) { return tensor.GetAddr(); }
+
+/* One or two tensors over device memory; no memory, no tensors. */
+template <typename T>
+static std::vector<T> list(const Device *first, const Device *second = nullptr)
+{
+    std::vector<T> tensors(first == nullptr ? 0 : second == nullptr ? 1 : 2);
+    if (first != nullptr)
+        tensors[0] = given(*first, static_cast<T *>(nullptr));
+    if (second != nullptr)
+        tensors[1] = given(*second, static_cast<T *>(nullptr));
+    return tensors;
+}
+
+struct World {
+    aclrtStream stream = new_stream();
+    std::shared_ptr<Pool> pool = std::make_shared<Pool>();
+    Device x{16, X}, both{16}, apart{16};
+};
+
+/* What a session with one kind of tensors makes of shared outputs. */
+template <typename T, typename Session>
+static void shared(World &world, Session &session, uint32_t id, int64_t n, bool moves)
+{
+    const std::vector<T> inputs = list<T>(&world.x);
+    RUNS(session.AddGraph(id, twice(n), refreshable(moves)));
+    RUNS(session.AddGraph(id + 1, two_outputs(n), refreshable(moves)));
+    for (int run = 0; run < 2; run++) {
+        std::vector<T> made;
+        RUNS(session.RunGraphWithStreamAsync(id, world.stream, inputs, made));
+        CHECK_OK(aclrtSynchronizeStream(world.stream));
+        CHECK(made.size() == 2 && holds(data(made[0]), R) && holds(data(made[1]), R));
+        CHECK(made.size() == 2 && data(made[0]) != data(made[1]));
+        CHECK(world.pool->Holds(data(made[0])) && world.pool->Holds(data(made[1])));
+    }
+    std::vector<T> one_memory = list<T>(&world.both, &world.both);
+    RUNS(session.RunGraphWithStreamAsync(id, world.stream, inputs, one_memory));
+    CHECK_OK(aclrtSynchronizeStream(world.stream));
+    CHECK(holds(world.both.data, R));
+
+    /* The last one is what the memory holds; the first does not spoil what it is computed from. */
+    one_memory = list<T>(&world.both, &world.both);
+    RUNS(session.RunGraphWithStreamAsync(id + 1, world.stream, inputs, one_memory));
+    CHECK_OK(aclrtSynchronizeStream(world.stream));
+    CHECK(holds(world.both.data, Z) && data(one_memory[0]) == world.both.data);
+
+    std::vector<T> apart = list<T>(&world.both, &world.apart);
+    RUNS(session.RunGraphWithStreamAsync(id + 1, world.stream, inputs, apart));
+    CHECK_OK(aclrtSynchronizeStream(world.stream));
+    CHECK(holds(world.both.data, Y) && holds(world.apart.data, Z));
+}
+
+/* Copies of one ge::Tensor. */
+static void copies(World &world, ge::Session &session, uint32_t id)
+{
+    for (int run = 0; run < 2; run++) {
+        std::vector<ge::Tensor> outputs(2, ge::Tensor());
+        RUNS(session.RunGraphWithStreamAsync(id, world.stream, {on_device(world.x)}, outputs));
+        CHECK_OK(aclrtSynchronizeStream(world.stream));
+        CHECK(holds(outputs[0].GetData(), Y) && holds(outputs[1].GetData(), Z));
+        CHECK(world.pool->Holds(outputs[0].GetData()) && world.pool->Holds(outputs[1].GetData()));
+        const int frees = world.pool->frees;
+        outputs.clear();
+        CHECK_EQ(world.pool->frees, frees + 2);
+    }
+    int freed = 0;
+    {
+        ge::Tensor tensor(floats({4}));
+        tensor.SetData(static_cast<uint8_t *>(world.both.data), 16, [&freed](uint8_t *) { freed++; });
+        std::vector<ge::Tensor> outputs(2, tensor);
+        RUNS(session.RunGraphWithStreamAsync(id, world.stream, {on_device(world.x)}, outputs));
+        CHECK_OK(aclrtSynchronizeStream(world.stream));
+        CHECK(holds(outputs[0].GetData(), Z) && outputs[1].GetData() == outputs[0].GetData());
+        tensor = ge::Tensor();
+        outputs.erase(outputs.begin());
+        CHECK_EQ(freed, 0);
+    }
+    CHECK_EQ(freed, 1);
+}
+
+int main(void)
+{
+    begin();
+    World world;
+    RUNS(ge::GEInitialize(Options{}));
+    {
+        GROUP("ge_run_4 ge_run_11 Session: outputs that share a value, an address, a tensor");
+        ge::Session session(Options{});
+        RUNS(session.RegisterExternalAllocator(world.stream, world.pool));
+        for (int kind = 0; kind < 3; kind++) {
+            shared<ge::Tensor>(world, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
+            copies(world, session, 10 * kind + 1);
+        }
+        std::vector<ge::Tensor> on_host;
+        RUNS(session.AddGraph(90, twice(4)));
+        const ge::Tensor x(floats({4}), reinterpret_cast<const uint8_t *>(X), 16);
+        RUNS(session.RunGraph(90, {x}, on_host));
+        CHECK(on_host.size() == 2 && memcmp(on_host[0].GetData(), R, 16) == 0);
+        CHECK(on_host.size() == 2 && memcmp(on_host[1].GetData(), R, 16) == 0);
+    }
+    CHECK(world.pool->mallocs > 0 && world.pool->live.empty());
+    CHECK_EQ(world.pool->mallocs, world.pool->frees);
+    {
+        GROUP("ge_run_4 ge_run_11 GeSession: the same");
+        ge::GeSession session({});
+        RUNS(session.RegisterExternalAllocator(world.stream, world.pool));
+        for (int kind = 0; kind < 3; kind++)
+            shared<gert::Tensor>(world, session, 10 * kind, kind == 2 ? -1 : 4, kind == 1);
+    }
+    CHECK(world.pool->live.empty());
+    CHECK_EQ(world.pool->mallocs, world.pool->frees);
+    RUNS(ge::GEFinalize());
+    return END();
+}
