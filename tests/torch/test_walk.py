@@ -253,7 +253,7 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"Assign"}
+WRITE_FIRST = {"Assign", "AssignAdd", "AssignSub"}
 
 
 class AsGraph:

@@ -1,7 +1,8 @@
 //! A dynamic graph: what runs in which order, and how long each value is needed. Sizes come at run time.
 
 use super::prepare::{Prepared, ValueId};
-use super::program::{ALIGN, is_view, written};
+use super::program::ALIGN;
+use super::sharing::written;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub enum Origin {
 pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.works {
-        let seen = work.inputs.first().copied().flatten().filter(|_| is_view(work, &prepared));
+        let seen = work.inputs.first().copied().flatten().filter(|_| work.is_view);
         if let Some(input) = seen.or_else(|| written(work)) {
             roots[work.outputs[0]] = roots[input];
         }

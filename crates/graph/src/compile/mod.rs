@@ -1,12 +1,15 @@
 //! From a graph to steps with a plan of their memory.
 
 pub mod arena;
+pub mod described;
 pub mod flow;
 pub mod fuse;
 pub mod operation;
 pub mod prepare;
 pub mod program;
 pub mod shapes;
+pub mod sharing;
+pub mod variable;
 
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Node};

@@ -2,8 +2,9 @@
 
 use crate::ir::{Attr, Desc, Node};
 use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes};
-use cairn_tensor::Layout;
 use cairn_tensor::team::Alone;
+use cairn_tensor::{DType, Layout};
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -74,17 +75,36 @@ impl Operation {
 
     /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
     pub fn plan(&self, inputs: &[Option<Seen>], outputs: &[Layout]) -> Result<Plan, Error> {
+        let apart: SmallVec<[usize; 8]> = (0..inputs.len() + outputs.len()).collect();
+        self.plan_over(inputs, outputs, &apart)
+    }
+
+    /// The same where inputs and outputs may be one memory: `memory` has a number for each input, then for each
+    /// output, and equal numbers are one memory.
+    pub fn plan_over(
+        &self,
+        inputs: &[Option<Seen>],
+        outputs: &[Layout],
+        memory: &[usize],
+    ) -> Result<Plan, Error> {
         let mut next = ALIGN;
+        let mut places: SmallVec<[usize; 8]> = SmallVec::new();
         let mut place = |layout: &Layout| {
-            let address = next;
-            next = (next + layout.bytes()).next_multiple_of(ALIGN) + ALIGN;
+            let number = memory[places.len()];
+            let known = memory[..places.len()].iter().position(|one| *one == number);
+            let address = known.map_or(next, |at| places[at]);
+            next = next.max((address + layout.bytes()).next_multiple_of(ALIGN) + ALIGN);
+            places.push(address);
             address
         };
         let mut given = Vec::new();
         for input in inputs {
+            let layout =
+                input.as_ref().map_or(Layout::contiguous(DType::Float, &[0]), |seen| seen.layout);
+            let address = place(&layout);
             given.push(input.as_ref().map(|seen| Tensor {
-                layout: seen.layout,
-                address: place(&seen.layout),
+                layout,
+                address,
                 constant: seen.bytes.clone(),
             }));
         }

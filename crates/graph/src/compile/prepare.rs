@@ -2,6 +2,8 @@
 
 use super::operation::{Operation, Seen};
 use super::shapes::{Declared, Fact, Inferred, infer};
+use super::sharing::mark_views;
+use super::variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source, UNKNOWN_RANK};
 use cairn_tensor::{DType, Format, Layout, MAX_DIMS};
@@ -41,20 +43,26 @@ pub struct Work {
     pub outputs: Vec<ValueId>,
     /// Whether all it needs is known when the graph is loaded.
     pub is_constant: bool,
+    /// Whether it only shows its first input with other sizes.
+    pub is_view: bool,
 }
 
 /// A graph that is ready to be planned.
 pub struct Prepared {
     /// The graph's name.
     pub name: String,
-    /// What comes in, by index.
+    /// What comes in, by index; behind that the variables of the session.
     pub inputs: Vec<Input>,
+    /// How many of the inputs, the last ones, are variables.
+    pub variables: usize,
     /// What goes out, in order.
     pub outputs: Vec<Output>,
     /// The nodes that run, in an order in which they can.
     pub works: Vec<Work>,
     /// What is known of each value.
     pub values: Vec<Fact>,
+    /// The value that each output of a node is.
+    pub made: BTreeMap<Source, ValueId>,
     /// Whether every size is known.
     pub is_static: bool,
 }
@@ -102,13 +110,14 @@ pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
     let mut making = Making {
         graph,
         wishes,
-        made: BTreeMap::new(),
         prepared: Prepared {
             name: graph.name.clone(),
             inputs: Vec::new(),
+            variables: 0,
             outputs: Vec::new(),
             works: Vec::new(),
             values: Vec::new(),
+            made: BTreeMap::new(),
             is_static: true,
         },
     };
@@ -122,7 +131,7 @@ pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
 }
 
 /// The nodes that outputs and targets need.
-fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
+pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let outputs = graph.outputs();
     if outputs.is_empty() && graph.targets.is_empty() {
         return Err(Failure::failed(format!(
@@ -146,7 +155,6 @@ fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
 struct Making<'a> {
     graph: &'a Graph,
     wishes: &'a Wishes,
-    made: BTreeMap<Source, ValueId>,
     prepared: Prepared,
 }
 
@@ -187,7 +195,7 @@ impl Making<'_> {
             check(&desc, || format!("the input {at} ({})", node.name))?;
             let value = self.value(desc.clone(), None);
             self.prepared.is_static &= desc.is_known();
-            self.made.insert(Source { node: id, output: 0 }, value);
+            self.prepared.made.insert(Source { node: id, output: 0 }, value);
             self.prepared.inputs.push(Input { name: node.name.clone(), desc, value });
         }
         Ok(())
@@ -200,6 +208,9 @@ impl Making<'_> {
         }
         if CONST.contains(&kind) {
             return self.constant(id, node);
+        }
+        if variable::is_variable(node) {
+            return self.variable(id, node);
         }
         let Some(operation) = Operation::of(node) else {
             return Err(Failure::failed(format!(
@@ -242,7 +253,7 @@ impl Making<'_> {
             if let Some(results) = computed {
                 for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
                     let value = self.value(desc, Some(bytes));
-                    self.made.insert(Source { node: id, output }, value);
+                    self.prepared.made.insert(Source { node: id, output }, value);
                 }
                 return Ok(());
             }
@@ -262,10 +273,10 @@ impl Making<'_> {
         let mut outputs = Vec::new();
         for (output, desc) in descs.into_iter().enumerate() {
             let value = self.value(desc, None);
-            self.made.insert(Source { node: id, output }, value);
+            self.prepared.made.insert(Source { node: id, output }, value);
             outputs.push(value);
         }
-        self.prepared.works.push(Work { operation, inputs, outputs, is_constant });
+        self.prepared.works.push(Work { operation, inputs, outputs, is_constant, is_view: false });
         Ok(())
     }
 
@@ -296,7 +307,32 @@ impl Making<'_> {
         let bytes =
             if have == want { constant.bytes.clone() } else { constant.bytes[..want].into() };
         let value = self.value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
-        self.made.insert(Source { node: id, output: 0 }, value);
+        self.prepared.made.insert(Source { node: id, output: 0 }, value);
+        Ok(())
+    }
+
+    /// A variable of the session; nodes that name the same one are one value.
+    fn variable(&mut self, id: NodeId, node: &Node) -> Result<()> {
+        let (name, desc) = (variable::name(node), variable::described(node)?);
+        check(&desc, || format!("the variable {name}"))?;
+        let first = self.prepared.inputs.len() - self.prepared.variables;
+        let known = self.prepared.inputs[first..].iter().find(|input| input.name == name);
+        let value = match known.map(|input| (input.value, &input.desc)) {
+            Some((value, known)) if (known.dtype, &known.dims) == (desc.dtype, &desc.dims) => value,
+            Some((_, known)) => {
+                return Err(Failure::failed(format!(
+                    "the node {} names the variable {name}, which is {known}, and says that it is {desc}",
+                    node.name
+                )));
+            }
+            None => {
+                let value = self.value(desc.clone(), None);
+                self.prepared.inputs.push(Input { name, desc, value });
+                self.prepared.variables += 1;
+                value
+            }
+        };
+        self.prepared.made.insert(Source { node: id, output: 0 }, value);
         Ok(())
     }
 
@@ -307,7 +343,7 @@ impl Making<'_> {
             let source = place.and_then(|place| node.inputs.get(place).copied().flatten());
             inputs.push(match source {
                 None => None,
-                Some(source) => Some(*self.made.get(&source).ok_or_else(|| {
+                Some(source) => Some(*self.prepared.made.get(&source).ok_or_else(|| {
                     let from =
                         self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
                     Failure::failed(format!(
@@ -337,7 +373,7 @@ impl Making<'_> {
     fn outputs(mut self) -> Result<Prepared> {
         let declared = self.graph.output_descs();
         for (at, source) in self.graph.outputs().into_iter().enumerate() {
-            let Some(&value) = self.made.get(&source) else {
+            let Some(&value) = self.prepared.made.get(&source) else {
                 let name =
                     self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
                 return Err(Failure::failed(format!(
@@ -357,6 +393,7 @@ impl Making<'_> {
                 self.graph.node(source.node).map_or_else(String::new, |one| one.name.clone());
             self.prepared.outputs.push(Output { name, desc, value });
         }
+        mark_views(&mut self.prepared);
         Ok(self.prepared)
     }
 }

@@ -10,6 +10,7 @@ use super::arena::{self, Life};
 use super::fuse::{self, Built, Fused, Group};
 use super::operation::{Operation, Seen};
 use super::prepare::{Prepared, ValueId, Work};
+use super::sharing::written;
 use crate::failure::Failure;
 use crate::ir::Node;
 use cairn_ops::{Error, Plan, Reach};
@@ -101,18 +102,6 @@ pub struct Program {
     pub outputs: Vec<Layout>,
 }
 
-/// Operators whose output is their input, seen with other sizes.
-const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "FlattenV2"];
-
-/// Operators that write their first input in place.
-const WRITES_FIRST: [&str; 1] = ["Assign"];
-
-/// The input that a node writes in place: its first output is that input.
-pub fn written(work: &Work) -> Option<ValueId> {
-    let first = work.inputs.first().copied().flatten();
-    first.filter(|_| WRITES_FIRST.contains(&work.operation.row.name))
-}
-
 /// Where a value's bytes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Home {
@@ -198,7 +187,7 @@ impl<'a> Binding<'a> {
         for (at, input) in prepared.inputs.iter().enumerate() {
             self.homes[input.value] = Home::At(Region::Input(at), 0);
         }
-        let views = prepared.works.iter().filter(|work| is_view(work, prepared));
+        let views = prepared.works.iter().filter(|work| work.is_view);
         for work in views {
             self.homes[work.outputs[0]] = Home::Same(work.inputs[0].expect("a view's input"));
         }
@@ -209,8 +198,7 @@ impl<'a> Binding<'a> {
         }
         let (constants, const_bytes) = self.constants();
         let outputs = self.outputs(apart);
-        let works: Vec<&Work> =
-            (prepared.works.iter()).filter(|work| !is_view(work, prepared)).collect();
+        let works: Vec<&Work> = (prepared.works.iter()).filter(|work| !work.is_view).collect();
         let (mut init, mut steps) = (Vec::new(), Vec::new());
         let (constant, others): (Vec<&Work>, Vec<&Work>) =
             works.into_iter().partition(|work| work.is_constant);
@@ -327,7 +315,14 @@ impl<'a> Binding<'a> {
             .map(|value| value.and_then(|at| self.prepared.values[at].seen()))
             .collect();
         let layouts: Vec<Layout> = outputs.iter().map(|value| self.layout(*value)).collect();
-        let plan = operation.plan(&seen, &layouts).map_err(|error| match error {
+        let fed = inputs.iter().map(|value| value.map_or(usize::MAX, |value| self.root(value)));
+        let made =
+            outputs.iter().enumerate().map(|(at, value)| match inputs.contains(&Some(*value)) {
+                true => usize::MAX - 1 - at,
+                false => self.root(*value),
+            });
+        let memory: SmallVec<[usize; 8]> = fed.chain(made).collect();
+        let plan = operation.plan_over(&seen, &layouts, &memory).map_err(|error| match error {
             Error::Values(_) => Refused::Values,
             error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
         })?;
@@ -447,11 +442,4 @@ impl<'a> Binding<'a> {
         };
         Step { name: bound.name, action: bound.action, uses, workspace }
     }
-}
-
-/// Whether a node only shows its first input with other sizes.
-pub fn is_view(work: &Work, prepared: &Prepared) -> bool {
-    let Some(Some(input)) = work.inputs.first() else { return false };
-    let (from, to) = (&prepared.values[*input].desc, &prepared.values[work.outputs[0]].desc);
-    VIEWS.contains(&work.operation.row.name) && from.dtype == to.dtype
 }

@@ -7,7 +7,7 @@
 use crate::compile::flow::{Flow, Origin};
 use crate::compile::operation::{Operation, Seen};
 use crate::compile::prepare::{ValueId, Work};
-use crate::compile::program::{is_view, written};
+use crate::compile::sharing::written;
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking, room, workspace_room};
 use crate::run::named::{Named, copying};
@@ -265,21 +265,24 @@ impl Run<'_> {
         if let Some(input) = written(work) {
             planning.forget(&self.flow.roots, input);
         }
-        if is_view(work, prepared) {
+        if work.is_view {
             let bytes = inputs[0].as_ref().and_then(|seen| seen.bytes.clone());
             planning.seen[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
             return Ok(());
         }
-        let plan = match operation.plan(&inputs, layouts) {
+        let roots = &self.flow.roots;
+        let fed = work.inputs.iter().map(|value| value.map_or(usize::MAX, |value| roots[value]));
+        let shared: SmallVec<[usize; 8]> =
+            fed.chain(work.outputs.iter().map(|value| roots[*value])).collect();
+        let plan = match operation.plan_over(&inputs, layouts, &shared) {
             Err(Error::Values(_)) => {
                 self.fetch(at, planning, memory)?;
                 inputs = seen(work, planning);
-                operation.plan(&inputs, layouts)
+                operation.plan_over(&inputs, layouts, &shared)
             }
             planned => planned,
         };
         let plan = plan.map_err(|error| told(error.text()))?;
-        let roots = &self.flow.roots;
         let uses = (plan.uses.iter())
             .map(|one| {
                 let place = one.argument.0 + one.argument.1;

@@ -1,11 +1,13 @@
 //! A graph that is compiled: a program or a flow, and what the user may know about it.
 
 use super::options::Options;
+use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{Wishes, prepare};
 use crate::compile::program::{Program, Refused, program};
 use crate::failure::Result;
 use crate::ir::{Desc, Graph};
+use crate::model;
 use crate::run::dynamic::Plans;
 use crate::run::pass::{Part, Pass};
 use std::collections::BTreeSet;
@@ -17,6 +19,8 @@ pub struct Compiled {
     pub label: Arc<str>,
     /// What comes in: name, description.
     pub inputs: Vec<(String, Desc)>,
+    /// The variables of the session that come in behind that: name, description.
+    pub variables: Vec<(String, Desc)>,
     /// What goes out.
     pub outputs: Vec<Desc>,
     /// The name of the node that makes each of these.
@@ -29,6 +33,8 @@ pub struct Compiled {
     pub keeps_fixed_apart: bool,
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
+    /// What was compiled, and how.
+    source: (Graph, Wishes),
 }
 
 /// How a graph runs.
@@ -57,18 +63,19 @@ const LEAST: u64 = 512;
 impl Compiled {
     /// Compiles a graph. `inputs` replaces the descriptions of its inputs, unless it is empty.
     pub fn new(
-        graph: &Graph,
+        graph: Graph,
         label: Arc<str>,
         options: &Options,
         inputs: Vec<Desc>,
     ) -> Result<Compiled> {
-        let prepared = prepare(graph, &Wishes { inputs, folds: options.folds() })
-            .map_err(|failure| failure.within(&label))?;
-        let (ins, outs) = (prepared.inputs.len(), prepared.outputs.len());
+        let wishes = Wishes { inputs, folds: options.folds() };
+        let prepared = prepare(&graph, &wishes).map_err(|failure| failure.within(&label))?;
+        let mut inputs: Vec<(String, Desc)> =
+            prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
+        let variables = inputs.split_off(inputs.len() - prepared.variables);
+        let (ins, outs) = (inputs.len(), prepared.outputs.len());
         let reuse = options.reuse(ins, outs).map_err(|failure| failure.within(&label))?;
         options.host_inputs(ins).map_err(|failure| failure.within(&label))?;
-        let inputs =
-            prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let outputs = prepared.outputs.iter().map(|one| one.desc.clone()).collect();
         let names: Vec<String> = prepared.inputs.iter().map(|one| one.name.clone()).collect();
         let makers: Vec<String> = prepared.outputs.iter().map(|one| one.name.clone()).collect();
@@ -96,13 +103,22 @@ impl Compiled {
         Ok(Compiled {
             label,
             inputs,
+            variables,
             outputs,
             makers,
             kind,
             is_refreshable,
             keeps_fixed_apart,
             reuse,
+            source: (graph, wishes),
         })
+    }
+
+    /// The bytes of a model of the graph: as it was when it was compiled, with what was inferred.
+    pub fn model(&self) -> Result<Vec<u8>> {
+        let (graph, wishes) = &self.source;
+        let described = prepare(graph, wishes).and_then(|ready| described(graph, &ready));
+        Ok(model::write(&described.map_err(|failure| failure.within(&self.label))?))
     }
 
     /// The nodes that run, in order, as events for `chrome://tracing`. Times are places, not measurements.

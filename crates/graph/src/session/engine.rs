@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, SharedGraph};
 use super::options::Options;
+use super::variables::Variables;
 use crate::failure::{Failure, Result, Status};
 use cairn_runtime::Runtime;
 use cairn_runtime::host;
@@ -75,7 +76,8 @@ impl Engine {
         state.next += 1;
         let graphs = Mutex::new(Rank::Session, BTreeMap::new());
         let own_stream = Mutex::new(Rank::Session, 0);
-        let session = Session { id, device, runtime, options, graphs, own_stream };
+        let variables = Variables::default();
+        let session = Session { id, device, runtime, options, graphs, own_stream, variables };
         state.sessions.insert(id, Arc::new(session));
         Ok(id)
     }
@@ -150,6 +152,7 @@ pub struct Session {
     graphs: Mutex<BTreeMap<u32, Arc<Entry>>>,
     /// The handle of the stream for runs without one of the user; 0 before the first.
     pub(super) own_stream: Mutex<usize>,
+    pub(super) variables: Variables,
 }
 
 impl Session {
@@ -196,6 +199,7 @@ impl Session {
     fn end(&self) {
         let graphs = std::mem::take(&mut *self.graphs.lock());
         graphs.values().for_each(|entry| entry.unload());
+        self.variables.end();
         let own = std::mem::take(&mut *self.own_stream.lock());
         if own != 0 {
             // Gone already if the device was reset.

@@ -3,6 +3,7 @@
 use super::compiled::Compiled;
 use super::loaded::{Loaded, Loading};
 use super::options::Options;
+use crate::compile::variable::first_of;
 use crate::failure::{Failure, Result, Status};
 use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
@@ -152,9 +153,22 @@ impl Entry {
                 .fail(Status::Unsupported, "is loaded and cannot be compiled for other inputs");
         }
         let graph = self.graph.lock().clone();
-        let compiled = Arc::new(Compiled::new(&graph, self.label.clone(), &self.options, inputs)?);
+        let compiled = Arc::new(Compiled::new(graph, self.label.clone(), &self.options, inputs)?);
         busy.stage().compiled = Some(compiled.clone());
         Ok(compiled)
+    }
+
+    /// Fails for a graph that names variables of the session.
+    pub fn has_no_variables(&self) -> Result<()> {
+        match first_of(&self.graph.lock()) {
+            None => Ok(()),
+            Some(name) => self.fail(
+                Status::Failed,
+                &format!(
+                    "names the variable {name}: Session::CompileGraph takes no variables. Run it with RunGraph, RunGraphAsync or RunGraphWithStreamAsync, or compile it with GeSession::CompileGraph"
+                ),
+            ),
+        }
     }
 
     /// Whether it is loaded.

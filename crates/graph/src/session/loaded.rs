@@ -3,6 +3,7 @@
 use super::compiled::{Compiled, Kind};
 use super::entry::{Bases, Entry};
 use super::options::Options;
+use super::variables::{Variable, Variables};
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking};
 use crate::run::named::Named;
@@ -24,6 +25,8 @@ pub struct Loading<'a> {
     pub stream: &'a Arc<Stream>,
     /// What the user registered there.
     pub external: Option<Arc<dyn Supply>>,
+    /// The variables of the session.
+    pub variables: &'a Variables,
     /// Options of the call; those of the graph come before them.
     pub options: &'a Options,
 }
@@ -34,6 +37,8 @@ pub struct Loaded {
     pub compiled: Arc<Compiled>,
     /// Inputs that may lie on the host.
     pub host_inputs: BTreeSet<usize>,
+    /// The variables it names.
+    pub variables: Vec<Arc<Variable>>,
     frozen: Mutex<BTreeMap<usize, Option<usize>>>,
     /// The event behind the load.
     ready: Event,
@@ -114,6 +119,9 @@ impl Loaded {
                 )));
             }
         }
+        let variables = (how.variables)
+            .hold(entry.runtime, how.stream, &compiled.variables)
+            .map_err(|failure| failure.within(&entry.label))?;
         let built_in = || Pooled::built_in(&entry.runtime.shared, entry.device);
         let supply = how.external.clone().unwrap_or_else(built_in);
         let taking = Taking { supply: &supply, stream: how.stream, graph: entry.id };
@@ -125,6 +133,7 @@ impl Loaded {
         Ok(Loaded {
             compiled: compiled.clone(),
             host_inputs,
+            variables,
             frozen: Mutex::new(Rank::Runs, frozen),
             ready,
             loaded_on: how.stream.index,

@@ -7,6 +7,7 @@ mod loaded;
 mod options;
 mod running;
 mod tensor;
+mod variables;
 
 pub use compiled::{Compiled, Kind};
 pub use engine::{Engine, Session};
@@ -14,3 +15,4 @@ pub use entry::{Base, Entry, SharedGraph};
 pub use options::Options;
 pub use running::How;
 pub use tensor::{Held, Out, RunTensor};
+pub use variables::Asked;

@@ -83,7 +83,8 @@ impl Session {
             0 => None,
             handle => self.runtime.allocators.allocator_for(Domain::Ge, handle),
         };
-        entry.load(&Loading { stream: &stream, external, options }, anew)
+        let variables = &self.variables;
+        entry.load(&Loading { stream: &stream, external, variables, options }, anew)
     }
 
     /// A stream of the session's own: for what has no stream of the user.
@@ -126,6 +127,9 @@ impl Session {
             How::Loaded => entry.loaded()?,
             _ => self.load(&entry, handle, &Options::default(), false)?,
         };
+        if !compiled.variables.is_empty() {
+            self.variables.used_on(handle);
+        }
         call.run(&loaded, inputs, outputs)
     }
 
@@ -222,6 +226,11 @@ impl Call<'_> {
         for (at, input) in inputs.iter().enumerate() {
             given.push(self.input(loaded, at, input)?);
         }
+        given.extend(loaded.variables.iter().map(|variable| Given {
+            layout: variable.layout,
+            address: variable.address,
+            host: None,
+        }));
         let built_in = || Pooled::built_in(&self.session.runtime.shared, self.session.device);
         let supply = self.external.clone().unwrap_or_else(built_in);
         let taking = Taking { supply: &supply, stream: self.stream, graph: self.entry.id };

@@ -52,5 +52,7 @@ fn sub(call: &mut Call<'_>) -> Result<Plan> {
 pub const NODES: &[Node] = &[
     node("Add", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), add, BINARY),
     node("Sub", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), sub, BINARY),
+    node("AssignAdd", &["ref", "value"], &["ref"], Infer::Like(0), add, BINARY),
+    node("AssignSub", &["var", "value"], &["var"], Infer::Like(0), sub, BINARY),
     node("Mul", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| MUL.plan(c), BINARY),
 ];

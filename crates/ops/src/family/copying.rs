@@ -74,7 +74,7 @@ pub const ROWS: &[Row] = &[
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
     node("Identity", &["x"], &["y"], Infer::Like(0), copied, &[A(0), O(0)]),
-    node("Assign", &["ref", "value"], &["ref"], Infer::Like(0), copied, &[A(1), O(0)]),
+    node("Assign", &["ref", "value"], &["ref"], Infer::Like(2), copied, &[A(1), O(0), A(0)]),
     node(
         "Cast",
         &["x"],

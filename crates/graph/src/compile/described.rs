@@ -1,0 +1,48 @@
+//! A graph with what its compilation found out about every tensor.
+
+use super::prepare::{Prepared, live};
+use crate::failure::Result;
+use crate::ir::{DATA, Desc, Graph, NET_OUTPUT, NodeId};
+
+/// The graph that was made ready: its inputs and the nodes that its outputs and targets need, with the types and
+/// sizes that were inferred.
+pub fn described(graph: &Graph, prepared: &Prepared) -> Result<Graph> {
+    let live = live(graph)?;
+    let is_input = |kind: &str| DATA.contains(&kind);
+    let dead: Vec<NodeId> = (graph.nodes())
+        .filter(|(id, node)| !live.contains(id) && !is_input(&node.kind) && node.kind != NET_OUTPUT)
+        .map(|(id, _)| id)
+        .collect();
+    let mut described = graph.clone();
+    dead.into_iter().for_each(|id| drop(described.remove(id)));
+    for (source, value) in &prepared.made {
+        let Some(node) = described.node_mut(source.node) else { continue };
+        if node.output_descs.len() <= source.output {
+            node.output_descs.resize_with(source.output + 1, Desc::default);
+        }
+        inferred(&mut node.output_descs[source.output], &prepared.values[*value].desc);
+    }
+    let places: Vec<NodeId> = described.nodes().map(|(id, _)| id).collect();
+    for id in places {
+        let node = described.node_mut(id).expect("a place of a node");
+        if is_input(&node.kind) {
+            let desc = node.output_descs.first().cloned().unwrap_or_default();
+            node.input_descs.iter_mut().for_each(|input| inferred(input, &desc));
+        }
+        for (at, (source, desc)) in node.inputs.iter().zip(&mut node.input_descs).enumerate() {
+            let value = source.as_ref().and_then(|source| prepared.made.get(source));
+            let Some(value) = value else { continue };
+            match prepared.outputs.get(at).filter(|_| node.kind == NET_OUTPUT) {
+                Some(output) => inferred(desc, &output.desc),
+                None => inferred(desc, &prepared.values[*value].desc),
+            }
+        }
+    }
+    Ok(described)
+}
+
+fn inferred(desc: &mut Desc, from: &Desc) {
+    desc.dtype = from.dtype;
+    desc.dims.clone_from(&from.dims);
+    desc.origin_dims.clone_from(&from.dims);
+}

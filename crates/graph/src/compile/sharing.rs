@@ -1,0 +1,56 @@
+//! Which values are the memory of others: what only shows its input, and what is written in place.
+
+use super::prepare::{Prepared, ValueId, Work};
+use std::collections::{BTreeSet, HashMap};
+
+/// Operators whose output is their input, seen with other sizes.
+const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "FlattenV2"];
+
+/// Operators that write their first input in place.
+const WRITES_FIRST: [&str; 3] = ["Assign", "AssignAdd", "AssignSub"];
+
+fn first(work: &Work) -> Option<ValueId> {
+    work.inputs.first().copied().flatten()
+}
+
+/// The input that a node writes in place: its first output is that input.
+pub fn written(work: &Work) -> Option<ValueId> {
+    first(work).filter(|_| WRITES_FIRST.contains(&work.operation.row.name))
+}
+
+/// The input that a node only shows with other sizes, where nothing stands against it.
+fn shown(work: &Work, prepared: &Prepared) -> Option<ValueId> {
+    let input = first(work).filter(|_| VIEWS.contains(&work.operation.row.name))?;
+    let (from, to) = (&prepared.values[input].desc, &prepared.values[work.outputs[0]].desc);
+    (from.dtype == to.dtype).then_some(input)
+}
+
+/// Marks the nodes that are views. What the graph writes in place is copied instead, so that who looked at it
+/// before keeps what was there; but a view through which it is written stays one.
+pub fn mark_views(prepared: &mut Prepared) {
+    let shown: Vec<Option<ValueId>> =
+        prepared.works.iter().map(|work| shown(work, prepared)).collect();
+    let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
+    let mut makers: HashMap<ValueId, usize> = HashMap::new();
+    for (at, work) in prepared.works.iter().enumerate() {
+        if shown[at].is_some() {
+            makers.insert(work.outputs[0], at);
+        }
+        if let Some(input) = shown[at].or_else(|| written(work)) {
+            roots[work.outputs[0]] = roots[input];
+        }
+    }
+    let targets: Vec<ValueId> = prepared.works.iter().filter_map(written).collect();
+    let changed: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
+    let mut through: BTreeSet<usize> = BTreeSet::new();
+    for mut value in targets {
+        while let Some(at) = makers.get(&value) {
+            through.insert(*at);
+            value = shown[*at].expect("a view's input");
+        }
+    }
+    for (at, work) in prepared.works.iter_mut().enumerate() {
+        let stays = through.contains(&at) || !changed.contains(&roots[work.outputs[0]]);
+        work.is_view = shown[at].is_some() && stays;
+    }
+}

@@ -1,0 +1,220 @@
+//! The variables of a session: tensors by name that outlive runs and graphs.
+
+use super::engine::Session;
+use super::tensor::{Held, Out};
+use crate::failure::{Failure, Result};
+use crate::ir::Desc;
+use cairn_runtime::Runtime;
+use cairn_runtime::lock::{Condvar, Mutex, Rank};
+use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::stream::Stream;
+use cairn_tensor::Layout;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A variable with its memory, which is the device's own and goes back with the last who holds it.
+pub struct Variable {
+    /// Its elements, one after the other.
+    pub layout: Layout,
+    /// Where it is.
+    pub address: usize,
+    runtime: &'static Runtime,
+    device: u32,
+    /// The default context of the device when the memory was taken: a reset ends both.
+    context: u64,
+}
+
+impl Variable {
+    /// Takes memory, and fills it with zeros.
+    fn new(runtime: &'static Runtime, device: u32, context: u64, layout: Layout) -> Result<Self> {
+        let memory = &runtime.shared.memory;
+        let bytes = layout.bytes().max(1);
+        let address = memory.allocate(device, Ask::bytes(bytes as u64))?;
+        let variable = Variable { layout, address, runtime, device, context };
+        match memory.extent(address, bytes) {
+            Some(extent) => extent.fill(0),
+            None => return Err(Failure::failed(format!("no device memory at {address:#x}"))),
+        }
+        Ok(variable)
+    }
+
+    /// Its bytes now.
+    fn read(&self) -> Result<Vec<u8>> {
+        let extent = self.runtime.shared.memory.extent(self.address, self.layout.bytes());
+        let extent = extent
+            .ok_or_else(|| Failure::failed(format!("no device memory at {:#x}", self.address)))?;
+        Ok(extent.read())
+    }
+
+    fn is_there(&self) -> bool {
+        default_context(self.runtime, self.device) == Some(self.context)
+    }
+}
+
+impl Drop for Variable {
+    fn drop(&mut self) {
+        if self.is_there()
+            && let Err(error) = self.runtime.shared.memory.free(self.address)
+        {
+            log::error!("a variable at {:#x}: {}", self.address, error.text);
+        }
+    }
+}
+
+fn default_context(runtime: &Runtime, device: u32) -> Option<u64> {
+    let device = runtime.device(i64::from(device)).ok()?;
+    device.primary().map(|primary| primary.handle() as u64)
+}
+
+/// The variables of a session, and who may be writing them.
+pub struct Variables {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    named: BTreeMap<String, Arc<Variable>>,
+    /// Streams of the user on which runs were submitted that know variables.
+    streams: BTreeSet<usize>,
+    /// Runs that were asked for and are yet to be submitted by another thread.
+    asked: usize,
+}
+
+impl Default for Variables {
+    fn default() -> Variables {
+        Variables { state: Mutex::new(Rank::Session, State::default()), changed: Condvar::new() }
+    }
+}
+
+impl Variables {
+    /// The variables that a graph names, made where there are none yet.
+    pub fn hold(
+        &self,
+        runtime: &'static Runtime,
+        stream: &Stream,
+        wanted: &[(String, Desc)],
+    ) -> Result<Vec<Arc<Variable>>> {
+        wanted.iter().map(|(name, desc)| self.hold_one(runtime, stream, name, desc)).collect()
+    }
+
+    fn hold_one(
+        &self,
+        runtime: &'static Runtime,
+        stream: &Stream,
+        name: &str,
+        desc: &Desc,
+    ) -> Result<Arc<Variable>> {
+        let layout = desc.layout().expect("a variable's sizes are known");
+        if let Some(known) = self.find(name, &layout)? {
+            return Ok(known);
+        }
+        let (device, context) = (stream.spec.device, stream.spec.context);
+        let fresh = Arc::new(Variable::new(runtime, device, context, layout)?);
+        self.state.lock().named.entry(name.to_owned()).or_insert_with(|| fresh.clone());
+        Ok(self.find(name, &layout)?.unwrap_or(fresh))
+    }
+
+    /// A variable that is there; fails if it is another than the one that is wanted.
+    fn find(&self, name: &str, layout: &Layout) -> Result<Option<Arc<Variable>>> {
+        let known = self.state.lock().named.get(name).cloned();
+        let Some(known) = known else { return Ok(None) };
+        if !known.is_there() {
+            log::warn!("the variable {name} was lost with the reset of its device: it begins anew");
+            self.state.lock().named.remove(name);
+            return Ok(None);
+        }
+        match known.layout == *layout {
+            true => Ok(Some(known)),
+            false => Err(Failure::failed(format!(
+                "the variable {name} is {} in this session since it was first used, and is {layout} here",
+                known.layout
+            ))),
+        }
+    }
+
+    /// A run that knows variables was submitted to a stream of the user.
+    pub fn used_on(&self, stream: usize) {
+        self.state.lock().streams.insert(stream);
+    }
+
+    /// Lets all go.
+    pub fn end(&self) {
+        let named = std::mem::take(&mut self.state.lock().named);
+        drop(named);
+    }
+}
+
+/// A run that was asked for and is yet to be submitted by another thread; ends when it is dropped.
+pub struct Asked(Arc<Session>);
+
+impl Asked {
+    /// One more run of this session.
+    pub fn new(session: &Arc<Session>) -> Asked {
+        session.variables.state.lock().asked += 1;
+        Asked(session.clone())
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.0.variables.state.lock().asked -= 1;
+        self.0.variables.changed.notify_all();
+    }
+}
+
+impl Session {
+    /// The values of variables, on the host, when all that this session submitted before is done; without names
+    /// all of them, in the order of their names. Also gives the names. `waits_for_asked`: runs that another
+    /// thread is yet to submit count as submitted.
+    pub fn values(
+        &self,
+        names: &[String],
+        waits_for_asked: bool,
+    ) -> Result<(Vec<String>, Vec<Out>)> {
+        let (found, streams) = {
+            let mut state = self.variables.state.lock();
+            while waits_for_asked && state.asked > 0 {
+                self.variables.changed.wait(&mut state);
+            }
+            let names = match names.is_empty() {
+                true => state.named.keys().cloned().collect(),
+                false => names.to_vec(),
+            };
+            let found: Vec<(String, Option<Arc<Variable>>)> = (names.into_iter())
+                .map(|name| {
+                    let variable = state.named.get(&name).cloned();
+                    (name, variable)
+                })
+                .collect();
+            state.streams.retain(|handle| self.runtime.handles.get::<Stream>(*handle).is_ok());
+            (found, state.streams.clone())
+        };
+        for handle in streams {
+            if let Ok(stream) = self.runtime.handles.get::<Stream>(handle)
+                && !stream.synchronize(None)?
+            {
+                return Err(Failure::failed(format!("stream {} was not done", stream.index)));
+            }
+        }
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        for (name, variable) in found {
+            let Some(variable) = variable.filter(|one| one.is_there()) else {
+                return Err(Failure::failed(format!(
+                    "session {} has no variable {name}: one is made when a graph that names it is loaded or first run",
+                    self.id
+                )));
+            };
+            let held = Held::Host(variable.read()?.into_boxed_slice());
+            values.push(Out {
+                address: held.address(),
+                bytes: held.bytes(),
+                dtype: variable.layout.dtype,
+                dims: variable.layout.dims().iter().map(|dim| *dim as i64).collect(),
+                held: Some(held),
+            });
+            names.push(name);
+        }
+        Ok((names, values))
+    }
+}

@@ -1,0 +1,125 @@
+//! Operators that write their first input in place.
+
+mod support;
+
+use cairn_graph::session::How;
+use support::*;
+
+const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
+
+/// What was read before a write stays as it was, also through operators that elsewhere only show their input.
+#[test]
+fn who_looked_before_a_write_keeps_what_was_there() {
+    for (id, dims) in [(1, [4]), (2, [-1])] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("before");
+        let (to, by) = (make.data(&dims), make.data(&dims));
+        let before = make.node("Identity", &[to]);
+        let after = make.node("AssignAdd", &[to, by]);
+        make.0.node_mut(after.node).unwrap().controls.push(before.node);
+        let seen = make.node("Identity", &[after]);
+        let reduced = make.node("AssignSub", &[after, by]);
+        make.0.node_mut(reduced.node).unwrap().controls.push(seen.node);
+        let zero = make.ints(&[0]);
+        let last = make.node("ExpandDims", &[reduced, zero]);
+        world.add(id, make.outputs(&[before, seen, last]), &[]);
+        let (to, by) = (world.floats(&X), world.floats(&[1.0, 2.0, 3.0, 4.0]));
+        let inputs = [device(to, &[4]), device(by, &[4])];
+        let outputs = [4, 4, 4].map(|count| device(world.room(16), &[count]));
+        world.run(id, How::Stream, stream, &inputs, &outputs).unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(world.read(outputs[0].address, 4), X, "of {dims:?}");
+        assert_eq!(world.read(outputs[1].address, 4), [-2.0, 2.5, 5.0, 3.0], "of {dims:?}");
+        assert_eq!(world.read(outputs[2].address, 4), X, "of {dims:?}");
+        assert_eq!(world.read(to, 4), X, "of {dims:?}");
+    }
+}
+
+/// A write through an operator that only shows its input reaches that input.
+#[test]
+fn a_write_through_a_view_reaches_its_input() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("through");
+    let (to, by) = (make.data(&[4]), make.data(&[2, 2]));
+    let sizes = make.ints(&[2, 2]);
+    let square = make.node("Reshape", &[to, sizes]);
+    let after = make.node("AssignAdd", &[square, by]);
+    world.add(1, make.outputs(&[after]), &[]);
+    let (to, by) = (world.floats(&X), world.floats(&[1.0; 4]));
+    let inputs = [device(to, &[4]), device(by, &[2, 2])];
+    let out = device(world.room(16), &[2, 2]);
+    world.run(1, How::Stream, stream, &inputs, &[out]).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(world.read(to, 4), X.map(|x| x + 1.0));
+}
+
+/// The value may be what is written.
+#[test]
+fn a_tensor_may_be_added_to_itself() {
+    for (id, dims) in [(1, [4]), (2, [-1])] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("itself");
+        let to = make.data(&dims);
+        let twice = make.node("AssignAdd", &[to, to]);
+        let same = make.node("Assign", &[twice, to]);
+        let four = make.node("AssignAdd", &[same, twice]);
+        world.add(id, make.outputs(&[four]), &[]);
+        let to = world.floats(&X);
+        let out = device(world.room(16), &[4]);
+        world.run(id, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(world.read(to, 4), X.map(|x| 4.0 * x), "of {dims:?}");
+    }
+}
+
+/// Many elements, so that the kernel works in strips and on several threads.
+#[test]
+fn large_tensors_are_written_in_place() {
+    const COUNT: usize = 100_003;
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("large");
+    let (to, by) = (make.data(&[COUNT as i64]), make.data(&[1]));
+    let after = make.node("AssignSub", &[to, by]);
+    world.add(1, make.outputs(&[after]), &[]);
+    let values: Vec<f32> = (0..COUNT).map(|at| at as f32).collect();
+    let (to, by) = (world.floats(&values), world.floats(&[2.0]));
+    let inputs = [device(to, &[COUNT as i64]), device(by, &[1])];
+    let out = device(world.room(COUNT * 4), &[COUNT as i64]);
+    world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+    world.sync(stream).unwrap();
+    let expected: Vec<f32> = values.iter().map(|x| x - 2.0).collect();
+    assert!(world.read(to, COUNT) == expected && world.read(out.address, COUNT) == expected);
+}
+
+#[test]
+fn one_value_is_written_to_all_elements() {
+    let world = World::new();
+    let stream = world.stream();
+    let mut make = Maker::new("one");
+    let (to, one) = (make.data(&[4]), make.floats(&[1], &[5.0]));
+    let set = make.node("Assign", &[to, one]);
+    world.add(1, make.outputs(&[set]), &[]);
+    let to = world.floats(&X);
+    let out = device(world.room(16), &[4]);
+    world.run(1, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(world.read(to, 4), [5.0; 4]);
+}
+
+#[test]
+fn sizes_that_do_not_fit_are_refused() {
+    for kind in ["Assign", "AssignAdd"] {
+        let world = World::new();
+        let mut make = Maker::new("sizes");
+        let (to, by) = (make.data(&[1]), make.data(&[4]));
+        let after = make.node(kind, &[to, by]);
+        world.add(1, make.outputs(&[after]), &[]);
+        let failed = world.session.graph(1).unwrap().compile(Vec::new()).err();
+        let text = failed.map_or(String::new(), |failed| failed.text);
+        assert!(text.contains(kind), "{kind}: {text}");
+    }
+}

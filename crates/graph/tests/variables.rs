@@ -1,0 +1,240 @@
+//! Variables of a session: tensors by name that outlive runs and graphs.
+
+mod support;
+
+use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
+use cairn_graph::model;
+use cairn_graph::session::{Asked, Held, How, Out};
+use cairn_tensor::DType;
+use support::*;
+
+const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
+
+fn variable(make: &mut Maker, name: &str, dims: &[i64]) -> Source {
+    let desc = Desc::new(DType::Float, dims);
+    let node = Node {
+        name: name.into(),
+        kind: "Variable".into(),
+        inputs: vec![None],
+        input_descs: vec![Desc::default()],
+        output_descs: vec![desc],
+        ..Node::default()
+    };
+    Source { node: make.0.add(node), output: 0 }
+}
+
+/// name = X
+fn init(name: &str) -> Graph {
+    let mut make = Maker::new("init");
+    let (to, from) = (variable(&mut make, name, &[4]), make.floats(&[4], &X));
+    let set = make.node("Assign", &[to, from]);
+    make.outputs(&[set])
+}
+
+/// name += 1; y = name * x, over an x of 4 elements, or of 1 or 4 where it is unknown.
+fn step(name: &str, n: i64) -> Graph {
+    let mut make = Maker::new("step");
+    let x = make.data(&[n]);
+    let (to, one) = (variable(&mut make, name, &[4]), make.floats(&[1], &[1.0]));
+    let more = make.node("AssignAdd", &[to, one]);
+    let y = make.node("Mul", &[more, x]);
+    make.outputs(&[y])
+}
+
+fn floats(out: &Out) -> Vec<f32> {
+    let Some(Held::Host(bytes)) = &out.held else { panic!("an output on the host") };
+    bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
+}
+
+fn value(world: &World, name: &str) -> Vec<f32> {
+    let (names, values) = world.session.values(&[name.to_owned()], true).unwrap();
+    assert_eq!((names, values[0].dims.clone()), (vec![name.to_owned()], vec![4]));
+    floats(&values[0])
+}
+
+#[test]
+fn a_variable_goes_from_graph_to_graph() {
+    let world = World::new();
+    let stream = world.stream();
+    world.add(1, init("w"), &[]);
+    world.add(2, step("w", 4), &[]);
+    world.add(3, step("w", -1), &[]);
+    world.add(4, step("w", 4), &[]);
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    assert_eq!(value(&world, "w"), X);
+    let x = device(world.floats(&[2.0; 4]), &[4]);
+    let out = device(world.room(16), &[4]);
+    let inputs = std::slice::from_ref(&x);
+    for _ in 0..50 {
+        world.run(2, How::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
+        world.run(3, How::StreamV2, stream, inputs, std::slice::from_ref(&out)).unwrap();
+    }
+    assert_eq!(value(&world, "w"), X.map(|x| x + 100.0), "after what was submitted");
+    assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * (x + 100.0)));
+    let made = world.run(4, How::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
+    assert_eq!(floats(&made[0]), X.map(|x| (x + 101.0) / 2.0));
+    assert_eq!(value(&world, "w"), X.map(|x| x + 101.0));
+    for id in 1..=4 {
+        world.session.remove(id).unwrap();
+    }
+    assert_eq!(value(&world, "w"), X.map(|x| x + 101.0), "it outlives its graphs");
+}
+
+#[test]
+fn a_variable_begins_with_zeros_and_belongs_to_its_session() {
+    let world = World::new();
+    let dirty = world.floats(&[9.0; 4]);
+    world.runtime.shared.memory.free(dirty).unwrap();
+    let other = world.engine.open(world.runtime, options(&[])).unwrap();
+    let other = world.engine.session(other).unwrap();
+    world.add(1, init("w"), &[]);
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, step("w", 4));
+    other.add(1, std::sync::Arc::new(graph), options(&[])).unwrap();
+    let made = other.run(1, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+    assert_eq!(floats(&made[0]), [1.0; 4]);
+    assert_eq!(value(&world, "w"), X);
+}
+
+#[test]
+fn the_memory_of_variables_is_the_devices_and_goes_back_with_the_session() {
+    let world = World::new();
+    let stream = world.stream();
+    let pool = Pool::new(&world);
+    world.register(stream, &pool);
+    let x = device(world.floats(&[1.0; 4]), &[4]);
+    let out = device(world.room(16), &[4]);
+    let live = || world.runtime.shared.memory.usage(0).live;
+    let before = live();
+    world.add(1, step("w", 4), &[]);
+    world.run(1, How::Stream, stream, &[x], &[out]).unwrap();
+    world.sync(stream).unwrap();
+    assert_eq!(pool.mallocs(), 2, "const and feature memory alone");
+    world.session.remove(1).unwrap();
+    assert_eq!(pool.live(), 0);
+    assert!(live() > before, "the variable stays");
+    world.engine.close(world.id).unwrap();
+    assert_eq!(live(), before);
+}
+
+#[test]
+fn a_name_stands_for_one_type_and_one_list_of_sizes() {
+    let world = World::new();
+    world.add(1, init("w"), &[]);
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    let mut make = Maker::new("other");
+    let (to, from) = (variable(&mut make, "w", &[2, 2]), make.floats(&[2, 2], &X));
+    let set = make.node("Assign", &[to, from]);
+    world.add(2, make.outputs(&[set]), &[]);
+    let failed = world.run(2, How::Host, 0, &[], &[]).err().unwrap();
+    for part in ["graph 2", "w", "[4]", "[2, 2]"] {
+        assert!(failed.text.contains(part), "{part}: {}", failed.text);
+    }
+    let mut make = Maker::new("twice");
+    let (one, two) = (variable(&mut make, "v", &[4]), variable(&mut make, "v", &[2]));
+    world.add(3, make.outputs(&[one, two]), &[]);
+    let failed = world.run(3, How::Host, 0, &[], &[]).err().unwrap();
+    assert!(failed.text.contains("[4]") && failed.text.contains("[2]"), "{}", failed.text);
+    let mut make = Maker::new("unknown");
+    let one = variable(&mut make, "u", &[-1]);
+    world.add(4, make.outputs(&[one]), &[]);
+    let failed = world.run(4, How::Host, 0, &[], &[]).err().unwrap();
+    assert!(failed.text.contains("the variable u"), "{}", failed.text);
+    assert_eq!(value(&world, "w"), X);
+}
+
+#[test]
+fn a_shared_name_comes_before_the_name_of_the_node() {
+    let world = World::new();
+    world.add(1, init("w"), &[]);
+    let mut make = Maker::new("shared");
+    let one = variable(&mut make, "mine", &[4]);
+    let two = variable(&mut make, "w", &[4]);
+    let shared = Attr::Text(b"w".to_vec());
+    make.0.node_mut(one.node).unwrap().attrs.insert("shared_name".into(), shared);
+    let sum = make.node("Add", &[one, two]);
+    world.add(2, make.outputs(&[sum]), &[]);
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    let made = world.run(2, How::Host, 0, &[], &[]).unwrap();
+    assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x));
+}
+
+#[test]
+fn values_are_found_by_name() {
+    let world = World::new();
+    assert!(world.session.values(&[], true).unwrap().0.is_empty());
+    let unknown = |name: &str| world.session.values(&[name.to_owned()], true).err().unwrap();
+    assert!(unknown("w").text.contains("no variable w"));
+    world.add(1, init("w"), &[]);
+    world.add(2, init("a"), &[]);
+    world.session.graph(2).unwrap().compile(Vec::new()).unwrap();
+    assert!(unknown("a").text.contains("no variable a"), "compiled is not loaded");
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    world.run(2, How::Host, 0, &[], &[]).unwrap();
+    let (names, values) = world.session.values(&[], true).unwrap();
+    assert_eq!((names, values.len()), (vec!["a".to_owned(), "w".to_owned()], 2));
+    assert!(unknown("b").text.contains("no variable b"));
+}
+
+/// A run that another thread is yet to submit counts as submitted.
+#[test]
+fn values_wait_for_runs_that_were_asked_for() {
+    let world = World::new();
+    world.add(1, init("w"), &[]);
+    world.add(2, step("w", 4), &[]);
+    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    let asked = Asked::new(&world.session);
+    assert_eq!(world.session.values(&[], false).map(|(names, _)| names).unwrap(), ["w"]);
+    let session = world.session.clone();
+    let other = std::thread::spawn(move || {
+        session.run(2, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+        drop(asked);
+    });
+    assert_eq!(value(&world, "w"), X.map(|x| x + 1.0));
+    other.join().unwrap();
+}
+
+#[test]
+fn the_first_interface_compiles_no_variables() {
+    let world = World::new();
+    world.add(1, init("w"), &[]);
+    let failed = world.session.graph(1).unwrap().has_no_variables().unwrap_err();
+    assert!(failed.text.contains("variable w"), "{}", failed.text);
+    world.add(2, two_nodes(), &[]);
+    world.session.graph(2).unwrap().has_no_variables().unwrap();
+}
+
+fn two_nodes() -> Graph {
+    let mut make = Maker::new("two nodes");
+    let x = make.data(&[-1]);
+    let y = make.node("Add", &[x, x]);
+    let _nobody_needs_it = make.node("Mul", &[x, x]);
+    make.outputs(&[y])
+}
+
+/// A compiled graph as a model: with what was inferred, and it runs as before.
+#[test]
+fn a_compiled_graph_is_written_and_read_back() {
+    let world = World::new();
+    world.add(1, two_nodes(), &[]);
+    let entry = world.session.graph(1).unwrap();
+    assert!(entry.compiled().is_err());
+    entry.compile(vec![Desc::new(DType::Float, &[4])]).unwrap();
+    let read = model::read(&entry.compiled().unwrap().model().unwrap()).unwrap();
+    let add = read.nodes().find(|(_, node)| node.kind == "Add").unwrap().1;
+    assert_eq!((&add.output_descs[0].dims, add.output_descs[0].dtype), (&vec![4], DType::Float));
+    assert!(add.input_descs.iter().all(|desc| desc.dims == [4]));
+    assert!(read.nodes().all(|(_, node)| node.kind != "Mul"));
+    world.add(2, read, &[]);
+    world.add(3, step("w", 4), &[]);
+    let stepped = world.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
+    world.add(4, model::read(&stepped).unwrap(), &[]);
+    for id in [1, 2] {
+        let made = world.run(id, How::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x), "graph {id}");
+    }
+    for (id, count) in [(3, 1.0), (4, 2.0)] {
+        let made = world.run(id, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+        assert_eq!(floats(&made[0]), [count; 4], "graph {id}");
+    }
+}
