@@ -146,6 +146,9 @@ bool CairnOperatorDesc(const CairnOperator *op, size_t place, bool is_output, vo
 CairnStatus CairnOperatorSetAttr(CairnOperator *op, CairnText name, const CairnValue *value);
 // The value that was set, else the default. False if there is neither.
 bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnSeeValue see);
+// The same of an input or output.
+CairnStatus CairnOperatorSetPlaceAttr(CairnOperator *op, size_t place, bool is_output, CairnText name, const CairnValue *value);
+bool CairnOperatorPlaceAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnSeeValue see);
 // Names and types, in pairs of calls: name, type.
 void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnSeeText see);
 // The same, of what the IR registers only.

@@ -190,6 +190,34 @@ public:
     graphStatus GetAttr(const std::string &name, std::vector<std::string> &attr_value) const;
     graphStatus GetAttr(const char_t *name, std::vector<AscendString> &attr_values) const;
 
+    /* Attributes of one input or output, by its place or its name. */
+#define CAIRN_TENSOR_ATTRIBUTE(SET, GET)                                                               \
+    Operator &SetInputAttr(const int32_t index, const char_t *name, SET attr_value);                   \
+    Operator &SetInputAttr(const char_t *dst_name, const char_t *name, SET attr_value);                \
+    Operator &SetOutputAttr(const int32_t index, const char_t *name, SET attr_value);                  \
+    Operator &SetOutputAttr(const char_t *dst_name, const char_t *name, SET attr_value);               \
+    graphStatus GetInputAttr(const int32_t index, const char_t *name, GET attr_value) const;           \
+    graphStatus GetInputAttr(const char_t *dst_name, const char_t *name, GET attr_value) const;        \
+    graphStatus GetOutputAttr(const int32_t index, const char_t *name, GET attr_value) const;          \
+    graphStatus GetOutputAttr(const char_t *dst_name, const char_t *name, GET attr_value) const;
+    CAIRN_TENSOR_ATTRIBUTE(const AscendString &, AscendString &)
+    CAIRN_TENSOR_ATTRIBUTE(int64_t, int64_t &)
+    CAIRN_TENSOR_ATTRIBUTE(int32_t, int32_t &)
+    CAIRN_TENSOR_ATTRIBUTE(uint32_t, uint32_t &)
+    CAIRN_TENSOR_ATTRIBUTE(bool, bool &)
+    CAIRN_TENSOR_ATTRIBUTE(float32_t, float32_t &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<AscendString> &, std::vector<AscendString> &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<int64_t> &, std::vector<int64_t> &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<int32_t> &, std::vector<int32_t> &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<uint32_t> &, std::vector<uint32_t> &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<bool> &, std::vector<bool> &)
+    CAIRN_TENSOR_ATTRIBUTE(const std::vector<float32_t> &, std::vector<float32_t> &)
+#undef CAIRN_TENSOR_ATTRIBUTE
+    Operator &SetInputAttr(const int32_t index, const char_t *name, const char_t *attr_value);
+    Operator &SetInputAttr(const char_t *dst_name, const char_t *name, const char_t *attr_value);
+    Operator &SetOutputAttr(const int32_t index, const char_t *name, const char_t *attr_value);
+    Operator &SetOutputAttr(const char_t *dst_name, const char_t *name, const char_t *attr_value);
+
     /** Does nothing: operators free each other by themselves here. */
     void BreakConnect() const;
 

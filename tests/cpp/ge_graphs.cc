@@ -124,6 +124,58 @@ static void attributes()
     CHECK_EQ(op.GetAttr("none", i), GRAPH_FAILED);
 }
 
+static void tensor_attributes()
+{
+    GROUP("ge graphs: attributes of an input or output, by place and by name");
+    op::Add add("add");
+    add.SetInputAttr(0, "n", int64_t(5)).SetInputAttr("x2", "n", int32_t(6)).SetOutputAttr(0, "f", 0.5f);
+    add.SetOutputAttr("y", "s", "text").SetInputAttr(1, "u", uint32_t(7)).SetInputAttr(1, "b", true);
+    add.SetOutputAttr(0, "t", AscendString("more")).SetOutputAttr(0, "lf", std::vector<float>{1, 2});
+    add.SetInputAttr(0, "li", std::vector<int64_t>{1, 2}).SetInputAttr(0, "lj", std::vector<int32_t>{3});
+    add.SetInputAttr("x1", "lu", std::vector<uint32_t>{4}).SetInputAttr("x1", "lb", std::vector<bool>{true});
+    add.SetInputAttr("x1", "ls", std::vector<AscendString>{"a", "b"});
+    add.update_input_desc_x1(floats({4}));
+    op::Data x = input("x", 0, {4});
+    add.set_input_x1(x);
+    int64_t n = 0;
+    int32_t j = 0;
+    uint32_t u = 0;
+    bool b = false;
+    float f = 0;
+    AscendString s, t;
+    std::vector<float> lf;
+    std::vector<int64_t> li;
+    std::vector<int32_t> lj;
+    std::vector<uint32_t> lu;
+    std::vector<bool> lb;
+    std::vector<AscendString> ls;
+    OK(add.GetInputAttr("x1", "n", n));
+    OK(add.GetInputAttr(1, "n", j));
+    OK(add.GetInputAttr("x2", "u", u));
+    OK(add.GetInputAttr("x2", "b", b));
+    OK(add.GetOutputAttr("y", "f", f));
+    OK(add.GetOutputAttr(0, "s", s));
+    OK(add.GetOutputAttr("y", "t", t));
+    OK(add.GetOutputAttr("y", "lf", lf));
+    OK(add.GetInputAttr("x1", "li", li));
+    OK(add.GetInputAttr("x1", "lj", lj));
+    OK(add.GetInputAttr(0, "lu", lu));
+    OK(add.GetInputAttr(0, "lb", lb));
+    OK(add.GetInputAttr(0, "ls", ls));
+    CHECK(n == 5 && j == 6 && u == 7 && b && f == 0.5f && s == "text" && t == "more" && lf[1] == 2);
+    CHECK(li[1] == 2 && lj[0] == 3 && lu[0] == 4 && lb[0] && ls[1] == "b");
+    CHECK_EQ(add.GetInputAttr(0, "f", f), GRAPH_FAILED);
+    CHECK_EQ(add.GetInputAttr(2, "n", n), GRAPH_FAILED);
+    CHECK_EQ(add.GetInputAttr(-1, "n", n), GRAPH_FAILED);
+    CHECK_EQ(add.GetInputAttr(0, "n", f), GRAPH_FAILED);
+    CHECK_EQ(Operator().GetOutputAttr("y", "s", s), GRAPH_FAILED);
+    (void)GEGetErrorMsgV2();
+    add.SetInputAttr(5, "n", int64_t(1));
+    check_said(__FILE__, __LINE__, "has no input 5");
+    add.SetOutputAttr("z", "n", int64_t(1));
+    check_said(__FILE__, __LINE__, "no such place");
+}
+
 static void factory()
 {
     GROUP("ge graphs: the factory knows the engine's types and the program's");
@@ -263,6 +315,7 @@ int main()
 {
     op_class();
     attributes();
+    tensor_attributes();
     factory();
     graphs();
     empty_ones();

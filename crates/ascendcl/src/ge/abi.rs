@@ -601,6 +601,14 @@ pub mod signature {
     pub type CairnOperatorOutputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
     pub type CairnOperatorPlace =
         unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
+    pub type CairnOperatorPlaceAttr = unsafe extern "C" fn(
+        op: *const CairnOperator,
+        place: usize,
+        is_output: bool,
+        name: CairnText,
+        context: *mut core::ffi::c_void,
+        see: CairnSeeValue,
+    ) -> bool;
     pub type CairnOperatorPlaceName = unsafe extern "C" fn(
         op: *const CairnOperator,
         place: usize,
@@ -619,6 +627,13 @@ pub mod signature {
         place: usize,
         is_output: bool,
         desc: *const CairnDesc,
+    ) -> CairnStatus;
+    pub type CairnOperatorSetPlaceAttr = unsafe extern "C" fn(
+        op: *mut CairnOperator,
+        place: usize,
+        is_output: bool,
+        name: CairnText,
+        value: *const CairnValue,
     ) -> CairnStatus;
     pub type CairnOperatorSource = unsafe extern "C" fn(
         op: *const CairnOperator,

@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::graph::GraphObject;
 use super::value::{attr, desc, show_attr, show_desc};
-use cairn_graph::ir::{Desc, Node, NodeId, Source};
+use cairn_graph::ir::{Node, NodeId, Source};
 use cairn_graph::{Failure, Result};
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -194,10 +194,7 @@ status! {
         let new = unsafe { desc(from) }?;
         let done = handle.change(|node| {
             let descs = if is_output { &mut node.output_descs } else { &mut node.input_descs };
-            descs.get_mut(place).map(|desc| {
-                let name = std::mem::take(&mut desc.name);
-                *desc = Desc { name, ..new };
-            })
+            descs.get_mut(place).map(|desc| desc.adopt(new))
         })?;
         done.ok_or_else(|| Failure::failed(format!("the node has no place {place}")))
     }

@@ -258,6 +258,21 @@ plain! {
         Ok(true)
     }
 
+    /// Shows an attribute of an input or output.
+    fn CairnOperatorPlaceAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+        // SAFETY: the caller's handle is live, and its text lives for the call.
+        let (op, name) = unsafe { (operator(op)?, text(name)) };
+        let found = {
+            let parts = op.parts();
+            let ports = if is_output { &parts.outputs } else { &parts.inputs };
+            ports.get(place).and_then(|port| port.desc.attrs.get(&name).cloned())
+        };
+        let Some(value) = found else { return Ok(false) };
+        // SAFETY: the caller's function takes the context.
+        unsafe { show_attr(see, context, &value) };
+        Ok(true)
+    }
+
     /// Names and types of all attributes.
     fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
         // SAFETY: the caller's handle is live.
@@ -369,8 +384,7 @@ status! {
         let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
         match ports.get_mut(place) {
             Some(port) => {
-                let name = std::mem::take(&mut port.desc.name);
-                port.desc = Desc { name, ..new };
+                port.desc.adopt(new);
                 Ok(())
             }
             None => {
@@ -390,11 +404,24 @@ status! {
         if let (true, Attr::Tensor(constant)) = (name == "value", &value)
             && let Some(port) = op.parts().outputs.first_mut()
         {
-            let named = std::mem::take(&mut port.desc.name);
-            port.desc = Desc { name: named, ..constant.desc.clone() };
+            port.desc.adopt(constant.desc.clone());
         }
         op.parts().attrs.insert(name, value);
         Ok(())
+    }
+
+    /// Sets an attribute of an input or output.
+    fn CairnOperatorSetPlaceAttr(op: *mut CairnOperator, place: usize, is_output: bool, name: CairnText, value: *const CairnValue) {
+        // SAFETY: the caller's handle is live, and what it passes lives for the call.
+        let (op, name, value) = unsafe { (operator(op)?, text(name), value.as_ref()) };
+        let value = value.ok_or_else(|| Failure::invalid(format!("the value of {name} is null")))?;
+        // SAFETY: as above.
+        let value = unsafe { attr(value) }?;
+        let mut parts = op.parts();
+        let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
+        let set = ports.get_mut(place).map(|port| port.desc.attrs.insert(name, value));
+        drop(parts);
+        set.map(drop).ok_or_else(|| no_place(op, place, is_output))
     }
 
     /// Infers descriptions of outputs from those of inputs.
@@ -404,9 +431,8 @@ status! {
         let descs = infer_operator(&op.node())?;
         let mut parts = op.parts();
         for (port, desc) in parts.outputs.iter_mut().zip(descs) {
-            let name = std::mem::take(&mut port.desc.name);
             let dtype = if desc.dtype == DType::Undefined { port.desc.dtype } else { desc.dtype };
-            port.desc = Desc { name, dtype, ..desc };
+            port.desc.adopt(Desc { dtype, ..desc });
         }
         Ok(())
     }

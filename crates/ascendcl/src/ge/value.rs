@@ -41,6 +41,7 @@ pub unsafe fn desc(from: &CairnDesc) -> Result<Desc> {
             placement: from.placement,
             dims: list(from.dims, from.rank).to_vec(),
             origin_dims: list(from.origin_dims, from.origin_rank).to_vec(),
+            attrs: Attrs::new(),
         })
     }
 }

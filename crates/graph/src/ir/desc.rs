@@ -1,5 +1,6 @@
 //! What a graph says about a tensor: type, format, sizes that may be unknown.
 
+use super::Attrs;
 use cairn_tensor::{DType, Format, Layout, MAX_DIMS};
 use std::fmt;
 
@@ -10,7 +11,7 @@ pub const UNKNOWN: i64 = -1;
 pub const UNKNOWN_RANK: i64 = -2;
 
 /// A description of a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Desc {
     /// The IR's name of the input or output; empty where nobody gave one.
     pub name: String,
@@ -26,6 +27,8 @@ pub struct Desc {
     pub dims: Vec<i64>,
     /// The sizes in the framework.
     pub origin_dims: Vec<i64>,
+    /// Attributes of the tensor itself.
+    pub attrs: Attrs,
 }
 
 impl Default for Desc {
@@ -38,11 +41,18 @@ impl Default for Desc {
             placement: 0,
             dims: Vec::new(),
             origin_dims: Vec::new(),
+            attrs: Attrs::new(),
         }
     }
 }
 
 impl Desc {
+    /// Becomes like another; its name and its attributes stay.
+    pub fn adopt(&mut self, other: Desc) {
+        let (name, attrs) = (std::mem::take(&mut self.name), std::mem::take(&mut self.attrs));
+        *self = Desc { name, attrs, ..other };
+    }
+
     /// A tensor of these sizes.
     pub fn new(dtype: DType, dims: &[i64]) -> Desc {
         Desc { dtype, dims: dims.to_vec(), origin_dims: dims.to_vec(), ..Desc::default() }

@@ -176,8 +176,7 @@ impl Operator {
         let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else {
             return Err(Unlinked::NoPlace);
         };
-        let name = std::mem::take(&mut port.desc.name);
-        port.desc = Desc { name, ..desc };
+        port.desc.adopt(desc);
         let before = port.source.replace((from.clone(), output));
         drop(parts);
         drop(before);

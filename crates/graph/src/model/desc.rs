@@ -1,7 +1,7 @@
 //! Descriptions of tensors, and tensors with their bytes.
 
-use super::number;
-use super::wire::{AttrDef, ListValue, ShapeDef, TensorDef, TensorDescriptor, Value};
+use super::wire::{AttrDef, AttrMap, ListValue, ShapeDef, TensorDef, TensorDescriptor, Value};
+use super::{attr, number};
 use crate::ir::{Constant, Desc, UNKNOWN_RANK};
 use cairn_tensor::{DType, Format};
 
@@ -26,7 +26,7 @@ pub enum Unsaid {
     Unknown,
 }
 
-/// Reads a description. Attributes other than those of origin and placement are dropped.
+/// Reads a description. An attribute that cannot be read is dropped.
 pub fn read(def: TensorDescriptor, unsaid: Unsaid) -> Result<Desc, String> {
     let dtype = number::dtype(def.dtype).ok_or_else(|| {
         format!("the type of elements {} of the model format is not supported", def.dtype)
@@ -36,8 +36,8 @@ pub fn read(def: TensorDescriptor, unsaid: Unsaid) -> Result<Desc, String> {
         (None, Unsaid::Scalar) => Vec::new(),
         (None, Unsaid::Unknown) => vec![UNKNOWN_RANK],
     };
-    let mut attr = def.attr;
-    let mut take = |name: &str| attr.remove(name).and_then(|attr| attr.value);
+    let mut said = def.attr;
+    let mut take = |name: &str| said.remove(name).and_then(|one| one.value);
     let format = match take(FORMAT_NUMBER) {
         Some(Value::I(number)) => numbered(number)?,
         _ => named(&def.layout)?,
@@ -57,7 +57,10 @@ pub fn read(def: TensorDescriptor, unsaid: Unsaid) -> Result<Desc, String> {
         }
         _ => i32::from(def.device_type == ON_DEVICE),
     };
-    Ok(Desc { name: def.name, dtype, format, origin_format, placement, dims, origin_dims })
+    said.retain(|name, _| name != HAS_ORIGIN_SHAPE && name != UNFED);
+    let each = said.into_iter().filter_map(|one| attr::read_all(AttrMap::from([one])).ok());
+    let attrs = each.flatten().collect();
+    Ok(Desc { name: def.name, dtype, format, origin_format, placement, dims, origin_dims, attrs })
 }
 
 fn numbered(number: i64) -> Result<Format, String> {
@@ -75,6 +78,7 @@ pub fn write(desc: &Desc) -> TensorDescriptor {
         dtype: number::dtype_number(desc.dtype),
         shape: Some(ShapeDef { dim: desc.dims.clone() }),
         layout: desc.format.name().unwrap_or("RESERVED").to_owned(),
+        attr: attr::write_all(&desc.attrs),
         ..TensorDescriptor::default()
     };
     let mut say = |name: &str, value| {

@@ -16,8 +16,10 @@ fn any_desc() -> impl Strategy<Value = Desc> {
     };
     let dims = || prop::collection::vec(-2i64..1000, 0..4);
     let dtype = prop::sample::select(DType::ALL);
-    ("[a-z]{0,3}", dtype, format(), format(), -1i32..4, dims(), prop::option::of(dims())).prop_map(
-        |(name, dtype, format, origin_format, placement, dims, origin)| Desc {
+    let attrs = prop::collection::btree_map("t_[a-z]{1,2}", any::<i64>().prop_map(Attr::Int), 0..2);
+    let shape = (dims(), prop::option::of(dims()), attrs);
+    ("[a-z]{0,3}", dtype, format(), format(), -1i32..4, shape).prop_map(
+        |(name, dtype, format, origin_format, placement, (dims, origin, attrs))| Desc {
             name,
             dtype,
             format,
@@ -25,6 +27,7 @@ fn any_desc() -> impl Strategy<Value = Desc> {
             placement,
             origin_dims: origin.unwrap_or_else(|| dims.clone()),
             dims,
+            attrs,
         },
     )
 }

@@ -1,0 +1,95 @@
+// ge::Operator: attributes of its inputs and outputs.
+
+#include <string>
+
+#include "attribute.h"
+#include "operator.h"
+#include "text.h"
+
+namespace ge {
+
+using cairn::fail;
+using cairn::text;
+
+// An input or output as a program names it.
+struct Side {
+    const Operator &op;
+    bool is_output;
+    int64_t place;
+
+    Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), place(index) {}
+    Side(const Operator &of, bool output, const char_t *name)
+        : op(of), is_output(output),
+          place(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPlace(OperatorBody::Of(of), text(name), output))
+    {
+    }
+    bool IsThere(const char_t *attribute) const { return !op.IsEmpty() && place >= 0 && attribute != nullptr; }
+};
+
+static void set(const Side &side, const char_t *name, cairn::Attribute value)
+{
+    if (!side.IsThere(name)) {
+        fail(std::string(side.is_output ? "Operator::SetOutputAttr" : "Operator::SetInputAttr") +
+             (side.op.IsEmpty() ? ": the operator is empty"
+              : name == nullptr ? ": the name of the attribute is null"
+                                : ": the operator has no such place"));
+        return;
+    }
+    (void)CairnOperatorSetPlaceAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place), side.is_output,
+                                    text(name), &value.lent());
+}
+
+template <typename T>
+static graphStatus get(const Side &side, const char_t *name, T &value)
+{
+    cairn::Attribute found;
+    const bool there = side.IsThere(name) &&
+                       CairnOperatorPlaceAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place),
+                                              side.is_output, text(name), &found, cairn::see_attribute);
+    return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
+}
+
+#define CAIRN_SET(WHERE, SET)                                                                     \
+    Operator &Operator::SetInputAttr(WHERE, const char_t *name, SET attr_value)                   \
+    {                                                                                             \
+        set(Side(*this, false, place), name, cairn::Attribute(attr_value));                       \
+        return *this;                                                                             \
+    }                                                                                             \
+    Operator &Operator::SetOutputAttr(WHERE, const char_t *name, SET attr_value)                  \
+    {                                                                                             \
+        set(Side(*this, true, place), name, cairn::Attribute(attr_value));                        \
+        return *this;                                                                             \
+    }
+
+#define CAIRN_GET(WHERE, GET)                                                                     \
+    graphStatus Operator::GetInputAttr(WHERE, const char_t *name, GET attr_value) const           \
+    {                                                                                             \
+        return get(Side(*this, false, place), name, attr_value);                                  \
+    }                                                                                             \
+    graphStatus Operator::GetOutputAttr(WHERE, const char_t *name, GET attr_value) const          \
+    {                                                                                             \
+        return get(Side(*this, true, place), name, attr_value);                                   \
+    }
+
+#define CAIRN_TENSOR_ATTRIBUTE(SET, GET)  \
+    CAIRN_SET(const int32_t place, SET)   \
+    CAIRN_SET(const char_t *place, SET)   \
+    CAIRN_GET(const int32_t place, GET)   \
+    CAIRN_GET(const char_t *place, GET)
+
+CAIRN_SET(const int32_t place, const char_t *)
+CAIRN_SET(const char_t *place, const char_t *)
+CAIRN_TENSOR_ATTRIBUTE(const AscendString &, AscendString &)
+CAIRN_TENSOR_ATTRIBUTE(int64_t, int64_t &)
+CAIRN_TENSOR_ATTRIBUTE(int32_t, int32_t &)
+CAIRN_TENSOR_ATTRIBUTE(uint32_t, uint32_t &)
+CAIRN_TENSOR_ATTRIBUTE(bool, bool &)
+CAIRN_TENSOR_ATTRIBUTE(float32_t, float32_t &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<AscendString> &, std::vector<AscendString> &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<int64_t> &, std::vector<int64_t> &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<int32_t> &, std::vector<int32_t> &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<uint32_t> &, std::vector<uint32_t> &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<bool> &, std::vector<bool> &)
+CAIRN_TENSOR_ATTRIBUTE(const std::vector<float32_t> &, std::vector<float32_t> &)
+
+}  // namespace ge
