@@ -1,0 +1,193 @@
+//! The blocks of a [`Tlsf`] and the lists of its holes.
+
+use super::{Block, EDGE, LIVE, NONE, SPARE, SPLIT, Tlsf, class, class_above};
+
+impl Tlsf {
+    #[inline]
+    pub(super) fn within(&self, id: u32, need: u64, align: u64) -> Option<(u32, u64)> {
+        let hole = &self.blocks[id as usize];
+        let start = (hole.start + align - 1) & !(align - 1);
+        (start + need <= hole.start + hole.size).then_some((id, start))
+    }
+
+    pub(super) fn fit(&self, need: u64, align: u64) -> Option<(u32, u64)> {
+        let within = |id: u32| self.within(id, need, align);
+        let own = class(need);
+        let newest = self.heads[own];
+        if newest != NONE
+            && let Some(found) = within(newest)
+        {
+            return Some(found);
+        }
+        if let Some(found) = self.holes_from(class_above(need)).and_then(|c| within(self.heads[c]))
+        {
+            return Some(found);
+        }
+        if align > 1
+            && let Some(roomy) = self.holes_from(class_above(need + align - 1))
+        {
+            return within(self.heads[roomy]);
+        }
+        let classes = std::iter::successors(self.holes_from(own), |c| self.holes_from(c + 1));
+        classes
+            .take_while(|&c| c <= class(need + align - 1))
+            .flat_map(|c| self.list(c))
+            .find_map(within)
+    }
+
+    /// The smallest class from `class` on that has a hole.
+    #[inline]
+    pub(super) fn holes_from(&self, class: usize) -> Option<usize> {
+        let (first, second) = (class >> SPLIT, class & 31);
+        let seconds = self.seconds[first] & (!0 << second);
+        if seconds != 0 {
+            return Some((first << SPLIT) + seconds.trailing_zeros() as usize);
+        }
+        let firsts = self.firsts & (!1 << first);
+        if firsts == 0 {
+            return None;
+        }
+        let first = firsts.trailing_zeros() as usize;
+        Some((first << SPLIT) + self.seconds[first].trailing_zeros() as usize)
+    }
+
+    pub(super) fn list(&self, class: usize) -> impl Iterator<Item = u32> {
+        let some = |id: u32| (id != NONE).then_some(id);
+        std::iter::successors(some(self.heads[class]), move |&id| {
+            some(self.blocks[id as usize].next)
+        })
+    }
+
+    #[inline]
+    pub(super) fn hole_size(&self, id: u32) -> Option<u64> {
+        let block = &self.blocks[id as usize];
+        (block.prev < SPARE || block.prev == NONE).then_some(block.size)
+    }
+
+    #[inline]
+    pub(super) fn raise(&mut self, id: u32, stamp: u64) {
+        let note = &mut self.blocks[id as usize].note;
+        *note = stamp.max(*note);
+    }
+
+    #[inline]
+    pub(super) fn link(&mut self, id: u32) {
+        let class = class(self.blocks[id as usize].size);
+        let next = std::mem::replace(&mut self.heads[class], id);
+        let block = &mut self.blocks[id as usize];
+        (block.prev, block.next) = (NONE, next);
+        if next != NONE {
+            self.blocks[next as usize].prev = id;
+        } else {
+            self.seconds[class >> SPLIT] |= 1 << (class & 31);
+            self.firsts |= 1 << (class >> SPLIT);
+        }
+    }
+
+    #[inline]
+    pub(super) fn unlink(&mut self, id: u32) {
+        let Block { size, prev, next, .. } = self.blocks[id as usize];
+        if next != NONE {
+            self.blocks[next as usize].prev = prev;
+        }
+        if prev != NONE {
+            self.blocks[prev as usize].next = next;
+            return;
+        }
+        let class = class(size);
+        self.heads[class] = next;
+        if next == NONE {
+            let seconds = &mut self.seconds[class >> SPLIT];
+            *seconds &= !(1 << (class & 31));
+            if *seconds == 0 {
+                self.firsts &= !(1 << (class >> SPLIT));
+            }
+        }
+    }
+
+    /// Makes `need` granules from `start` in `hole` a block of their own, and what is left holes.
+    #[inline]
+    pub(super) fn carve(&mut self, hole: u32, start: u64, need: u64) -> u32 {
+        let Block { start: from, size, left, right, note, .. } = self.blocks[hole as usize];
+        let (front, end) = (start - from, start + need);
+        let rest = from + size - end;
+        if front == 0 && rest == 0 {
+            self.unlink(hole);
+            let block = &mut self.blocks[hole as usize];
+            (block.prev, block.note) = (LIVE, 0);
+            return hole;
+        }
+        if front == 0 {
+            self.resize(hole, end, rest);
+            return self.add_between(left, hole, start, need);
+        }
+        self.resize(hole, from, front);
+        let id = self.add_between(hole, right, start, need);
+        if rest > 0 {
+            let rest = self.add_between(id, right, end, rest);
+            self.blocks[rest as usize].note = note;
+            self.link(rest);
+        }
+        id
+    }
+
+    /// Moves the ends of a hole; it changes lists only if it changes class.
+    #[inline]
+    pub(super) fn resize(&mut self, id: u32, start: u64, size: u64) {
+        let moves = class(self.blocks[id as usize].size) != class(size);
+        if moves {
+            self.unlink(id);
+        }
+        let block = &mut self.blocks[id as usize];
+        (block.start, block.size) = (start, size);
+        if moves {
+            self.link(id);
+        }
+    }
+
+    /// A new live block between two neighbours.
+    #[inline]
+    pub(super) fn add_between(&mut self, left: u32, right: u32, start: u64, size: u64) -> u32 {
+        let id =
+            self.new_block(Block { start, size, left, right, prev: LIVE, next: NONE, note: 0 });
+        self.join(left, id);
+        self.join(id, right);
+        id
+    }
+
+    /// A new edge without neighbours.
+    pub(super) fn new_edge(&mut self, at: u64) -> u32 {
+        let (left, right) = (NONE, NONE);
+        self.new_block(Block { start: at, size: 0, left, right, prev: EDGE, next: NONE, note: 0 })
+    }
+
+    #[inline]
+    pub(super) fn new_block(&mut self, block: Block) -> u32 {
+        let id = self.spare;
+        if id != NONE {
+            self.spare = std::mem::replace(&mut self.blocks[id as usize], block).next;
+            return id;
+        }
+        self.blocks.push(block);
+        (self.blocks.len() - 1) as u32
+    }
+
+    #[inline]
+    pub(super) fn drop_between(&mut self, left: u32, id: u32, right: u32) {
+        self.join(left, right);
+        self.drop_block(id);
+    }
+
+    #[inline]
+    pub(super) fn drop_block(&mut self, id: u32) {
+        let block = &mut self.blocks[id as usize];
+        block.prev = SPARE;
+        block.next = std::mem::replace(&mut self.spare, id);
+    }
+
+    #[inline]
+    pub(super) fn join(&mut self, left: u32, right: u32) {
+        self.blocks[left as usize].right = right;
+        self.blocks[right as usize].left = left;
+    }
+}
