@@ -18,7 +18,7 @@ pub fn files(functions: &[Function]) -> Vec<(String, String)> {
             let rows = functions.iter().filter(|function| function.module == **module);
             let body: String = rows.map(stub).collect();
             let mut head =
-                String::from("from typing import Any, Callable, Optional, Sequence, Tuple\n\n");
+                String::from("from typing import Any, Callable, Optional, Sequence, Tuple, Union\n\n");
             if *module == "acl" {
                 let names: Vec<_> = inner.iter().map(|name| format!("{name} as {name}")).collect();
                 writeln!(head, "from . import {}\n", names.join(", ")).expect("text");
@@ -59,6 +59,7 @@ fn python(kind: &str) -> String {
         "list" => "list[Any]",
         "array" => "Any",
         "callable" => "Callable[..., Any]",
+        "function" => "Union[Callable[..., Any], int]",
         "strs" => "Sequence[str]",
         "f32s" => "Sequence[float]",
         "pairs" | "lists" => "Sequence[Sequence[int]]",

@@ -8,9 +8,7 @@ pub struct Function {
     pub name: String,
     /// The C function; none for functions that Python alone has.
     pub twin: Option<String>,
-    /// Whether other Python threads run during the call.
-    pub wait: bool,
-    /// Whether callables of the user may be called meanwhile; these wait, too.
+    /// Whether callables of the user may be called meanwhile.
     pub calls: bool,
     /// Whether it is written by hand; then `parameters` and `results` are those of Python alone.
     pub hand: bool,
@@ -64,7 +62,6 @@ fn function(row: &str) -> Option<Function> {
         module: module.into(),
         name: name.into(),
         twin: (twin != "-").then(|| twin.into()),
-        wait: flags.contains(&"wait") || flags.contains(&"calls"),
         calls: flags.contains(&"calls"),
         hand: flags.contains(&"hand"),
         parameters: parameters.split_whitespace().map(parameter).collect::<Option<_>>()?,

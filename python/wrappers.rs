@@ -113,19 +113,17 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let passed: Vec<_> = function.parameters.iter().flat_map(passes).collect();
     let call = format!("(twins().{twin})({})", passed.join(", "));
     let safe = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
-    let call = match function.wait {
-        true => format!(
-            "{}(py, || {{\n        {safe}\n        unsafe {{ {call} }}\n    }})",
-            if function.calls { "executing" } else { "waiting" }
-        ),
-        false => format!("{{\n        {safe}\n        unsafe {{ {call} }}\n    }}"),
-    };
+    let lets_go = if function.calls { "executing" } else { "waiting" };
     let (_, returned) = returned(function);
-    let unused = if function.wait { "" } else { "    let _ = py;\n" };
-    writeln!(body, "{unused}    let ret = {call};").expect("text");
+    let call = match returned {
+        Returned::Text => format!("text(unsafe {{ {call} }})"),
+        _ => format!("unsafe {{ {call} }}"),
+    };
+    writeln!(body, "    let ret = {lets_go}(py, || {{\n        {safe}\n        {call}\n    }});")
+        .expect("text");
     let (kinds, values): (Vec<_>, Vec<_>) = match returned {
         Returned::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
-        Returned::Text => (vec!["Option<String>".into()], vec!["text(ret)".into()]),
+        Returned::Text => (vec!["Option<String>".into()], vec!["ret".into()]),
         Returned::Number => (vec![rust(function.result_kind(0)).into()], vec!["ret".into()]),
         Returned::Code => function
             .results

@@ -5,8 +5,11 @@
 
 use crate::{
     arguments::{Callable, Number},
-    seats::{self, ADVISE, Allocator, CALLBACKS, Callables, forget},
-    trampoline, twin,
+    interpreter::waiting,
+    seats::{self, ADVISE, Allocator, CALLBACKS, Callables, Registration, forget},
+    trampoline,
+    turn::Turn,
+    twin,
 };
 use pyo3::prelude::*;
 use std::{
@@ -29,17 +32,30 @@ impl Draft {
         Draft { object: self.object, callables: self.callables.each_ref().map(copy) }
     }
 
+    fn set(&self) -> Told {
+        Told { object: self.object, set: self.callables.each_ref().map(Option::is_some) }
+    }
+
     fn is_complete(&self) -> bool {
         let there = |(index, callable): (usize, &Option<_>)| callable.is_some() || index == ADVISE;
         self.object != 0 && self.callables.iter().enumerate().all(there)
     }
+}
 
+/// What C is told of a draft.
+#[derive(Clone, Copy)]
+struct Told {
+    object: usize,
+    set: [bool; CALLBACKS],
+}
+
+impl Told {
     /// Sets in C what is set here; the first code that is not 0.
     fn tell(&self, desc: usize, functions: [usize; CALLBACKS]) -> i32 {
         let object = if self.object == 0 { 0 } else { set_object(desc, self.object) };
-        let set = |index| match self.callables[index] {
-            Some(_) => set_function(desc, index, functions[index]),
-            None => 0,
+        let set = |index| match self.set[index] {
+            true => set_function(desc, index, functions[index]),
+            false => 0,
         };
         std::iter::once(object).chain((0..CALLBACKS).map(set)).find(|ret| *ret != 0).unwrap_or(0)
     }
@@ -77,19 +93,22 @@ fn sits(known: &Registered, seat: usize) -> bool {
 }
 
 /// Notes which streams have ended without our doing. Asks on a thread of its own, because asking about a stream that
-/// has ended is an error, and errors leave their text with the thread.
-pub(crate) fn sweep() {
+/// has ended is an error, and errors leave their text with the thread. Without a thread the next one sweeps.
+pub(crate) fn sweep(py: Python<'_>) {
     let noted = seats::streams();
     if noted.is_empty() {
         return;
     }
-    let ask = move || -> Vec<usize> {
-        let ended = noted.iter().filter(|(stream, seat)| !sits(&registered(*stream), *seat));
-        ended.map(|(stream, _)| *stream).collect()
+    let ask = move || -> Vec<_> {
+        let ended =
+            |(stream, known): &(usize, Registration)| !sits(&registered(*stream), known.seat);
+        noted.into_iter().filter(ended).collect()
     };
-    if let Ok(ended) = std::thread::spawn(ask).join() {
-        forget(&ended);
-    }
+    let ended = waiting(py, || {
+        let asking = std::thread::Builder::new().spawn(ask).ok();
+        asking.and_then(|asking| asking.join().ok())
+    });
+    forget(&ended.unwrap_or_default());
 }
 
 fn create_desc() -> usize {
@@ -118,8 +137,10 @@ fn set_function(desc: usize, index: usize, function: usize) -> i32 {
     unsafe { set[index](desc, function as *const c_void) }
 }
 
-fn set_callable(desc: usize, index: usize, callable: Callable) -> i32 {
-    let ret = set_function(desc, index, trampoline::functions(None)[index]);
+fn set_callable(py: Python<'_>, desc: usize, index: usize, callable: Callable) -> i32 {
+    let turn = Turn::take(py);
+    let ret = waiting(py, || set_function(desc, index, trampoline::functions(None)[index]));
+    drop(turn);
     if ret == 0 {
         drop(drafts(|drafts| drafts.entry(desc).or_default().callables[index].replace(callable.0)));
     }
@@ -133,8 +154,8 @@ fn register_in_c(stream: usize, desc: usize) -> i32 {
 
 /// A new descriptor with nothing in it; 0 when there can be none.
 #[pyfunction(name = "allocator_create_desc")]
-pub(crate) fn rt_allocator_create_desc() -> usize {
-    let desc = create_desc();
+pub(crate) fn rt_allocator_create_desc(py: Python<'_>) -> usize {
+    let desc = waiting(py, create_desc);
     if desc != 0 {
         drop(drafts(|drafts| drafts.insert(desc, Draft::default())));
     }
@@ -143,18 +164,23 @@ pub(crate) fn rt_allocator_create_desc() -> usize {
 
 /// Ends a descriptor; what was registered with it stays.
 #[pyfunction(name = "allocator_destroy_desc")]
-pub(crate) fn rt_allocator_destroy_desc(desc: Number<usize>) -> i32 {
-    let ret = destroy_desc(desc.0);
-    if ret == 0 {
-        drop(drafts(|drafts| drafts.remove(&desc.0)));
+pub(crate) fn rt_allocator_destroy_desc(py: Python<'_>, desc: Number<usize>) -> i32 {
+    let draft = drafts(|drafts| drafts.remove(&desc.0));
+    let ret = waiting(py, || destroy_desc(desc.0));
+    if let Some(draft) = draft.filter(|_| ret != 0) {
+        drafts(|drafts| drafts.entry(desc.0).or_insert(draft).object);
     }
     ret
 }
 
 /// Sets what the callables get first.
 #[pyfunction(name = "allocator_set_obj_to_desc")]
-pub(crate) fn rt_allocator_set_obj_to_desc(desc: Number<usize>, allocator: Number<usize>) -> i32 {
-    let ret = set_object(desc.0, allocator.0);
+pub(crate) fn rt_allocator_set_obj_to_desc(
+    py: Python<'_>,
+    desc: Number<usize>,
+    allocator: Number<usize>,
+) -> i32 {
+    let ret = waiting(py, || set_object(desc.0, allocator.0));
     if ret == 0 {
         drafts(|drafts| drafts.entry(desc.0).or_default().object = allocator.0);
     }
@@ -163,32 +189,42 @@ pub(crate) fn rt_allocator_set_obj_to_desc(desc: Number<usize>, allocator: Numbe
 
 /// Sets `func(allocator, size)`, which returns a block, or None or 0 when it has none.
 #[pyfunction(name = "allocator_set_alloc_func_to_desc")]
-pub(crate) fn rt_allocator_set_alloc_func_to_desc(desc: Number<usize>, func: Callable) -> i32 {
-    set_callable(desc.0, 0, func)
+pub(crate) fn rt_allocator_set_alloc_func_to_desc(
+    py: Python<'_>,
+    desc: Number<usize>,
+    func: Callable,
+) -> i32 {
+    set_callable(py, desc.0, 0, func)
 }
 
 /// Sets `func(allocator, block)`, which takes a block back.
 #[pyfunction(name = "allocator_set_free_func_to_desc")]
-pub(crate) fn rt_allocator_set_free_func_to_desc(desc: Number<usize>, func: Callable) -> i32 {
-    set_callable(desc.0, 1, func)
+pub(crate) fn rt_allocator_set_free_func_to_desc(
+    py: Python<'_>,
+    desc: Number<usize>,
+    func: Callable,
+) -> i32 {
+    set_callable(py, desc.0, 1, func)
 }
 
 /// Sets `func(allocator, size, addr)`, which returns a block, near `addr` if it can.
 #[pyfunction(name = "allocator_set_alloc_advise_func_to_desc")]
 pub(crate) fn rt_allocator_set_alloc_advise_func_to_desc(
+    py: Python<'_>,
     desc: Number<usize>,
     func: Callable,
 ) -> i32 {
-    set_callable(desc.0, ADVISE, func)
+    set_callable(py, desc.0, ADVISE, func)
 }
 
 /// Sets `func(block)`, which returns the address of a block.
 #[pyfunction(name = "allocator_set_get_addr_from_block_func_to_desc")]
 pub(crate) fn rt_allocator_set_get_addr_from_block_func_to_desc(
+    py: Python<'_>,
     desc: Number<usize>,
     func: Callable,
 ) -> i32 {
-    set_callable(desc.0, 3, func)
+    set_callable(py, desc.0, 3, func)
 }
 
 /// Registers what the descriptor says now on a stream. A descriptor with callables of Python is taken as Python knows
@@ -202,50 +238,64 @@ pub(crate) fn rt_allocator_register(
     let (stream, desc) = (stream.0, desc.0);
     let draft = drafts(|drafts| drafts.get(&desc).map(|draft| draft.copy(py)));
     let draft = draft.filter(|draft| draft.callables.iter().any(Option::is_some));
+    let turn = Turn::take(py);
     let Some(draft) = draft else {
-        let ret = register_in_c(stream, desc);
-        if ret == 0 {
-            forget(&[stream]);
-        }
-        return Ok(ret);
+        let known = seats::on_stream(stream);
+        let ret = waiting(py, || register_in_c(stream, desc));
+        drop(turn);
+        return Ok(ended(stream, known, ret));
     };
+    let told = draft.set();
     if !draft.is_complete() {
-        return Ok(refuse(stream, desc, &draft));
+        return Ok(waiting(py, || refuse(stream, desc, told)));
     }
-    let whole = draft.copy(py);
-    seats::register(py, stream, Allocator::new(whole.object, whole.callables), |seat| {
-        let ret = match draft.tell(desc, trampoline::functions(Some(seat))) {
-            0 => register_in_c(stream, desc),
-            ret => ret,
+    let allocator = Allocator::new(draft.object, draft.callables);
+    seats::register(py, stream, allocator, |seat| {
+        let tell = || {
+            let ret = match told.tell(desc, trampoline::functions(Some(seat))) {
+                0 => register_in_c(stream, desc),
+                ret => ret,
+            };
+            told.tell(desc, trampoline::functions(None));
+            ret
         };
-        draft.tell(desc, trampoline::functions(None));
-        ret
+        waiting(py, tell)
     })
 }
 
 /// What C answers to a descriptor that has only what the draft has.
-fn refuse(stream: usize, desc: usize, draft: &Draft) -> i32 {
+fn refuse(stream: usize, desc: usize, told: Told) -> i32 {
     let functions = trampoline::functions(None);
-    let ret = draft.tell(desc, functions);
+    let ret = told.tell(desc, functions);
     if ret != 0 {
         return ret;
     }
     let like = create_desc();
-    draft.tell(like, functions);
+    told.tell(like, functions);
     let ret = register_in_c(stream, like);
     destroy_desc(like);
     ret
 }
 
-/// Ends what is registered on a stream, if anything is.
-#[pyfunction(name = "allocator_unregister")]
-pub(crate) fn rt_allocator_unregister(stream: Number<usize>) -> i32 {
-    // SAFETY: the library checks the handle.
-    let ret = unsafe { twin!(aclrtAllocatorUnregister: fn(usize) -> i32)(stream.0) };
-    if ret == 0 {
-        forget(&[stream.0]);
+/// Notes that a registration has ended, if the code says so, and passes the code on.
+pub(crate) fn ended(stream: usize, known: Option<Registration>, ret: i32) -> i32 {
+    if let Some(known) = known.filter(|_| ret == 0) {
+        forget(&[(stream, known)]);
     }
     ret
+}
+
+/// Ends what is registered on a stream, if anything is.
+#[pyfunction(name = "allocator_unregister")]
+pub(crate) fn rt_allocator_unregister(py: Python<'_>, stream: Number<usize>) -> i32 {
+    let turn = Turn::take(py);
+    let known = seats::on_stream(stream.0);
+    let ret = waiting(py, || {
+        // SAFETY: the library checks the handle.
+        unsafe { twin!(aclrtAllocatorUnregister: fn(usize) -> i32)(stream.0) }
+    });
+    drop(turn);
+    ended(stream.0, known, ret)
 }
 
 type Func<'py> = Option<Bound<'py, PyAny>>;
@@ -256,7 +306,7 @@ pub(crate) fn rt_allocator_get_by_stream<'py>(
     py: Python<'py>,
     stream: Number<usize>,
 ) -> PyResult<(usize, usize, Func<'py>, Func<'py>, Func<'py>, Func<'py>, i32)> {
-    let known = registered(stream.0);
+    let known = waiting(py, || registered(stream.0));
     let own = seats::of_stream(stream.0).filter(|(seat, _)| sits(&known, *seat));
     let mut functions: [Func<'py>; CALLBACKS] = Default::default();
     for (index, function) in functions.iter_mut().enumerate() {

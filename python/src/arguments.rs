@@ -89,9 +89,16 @@ fn real(value: &Bound<'_, PyAny>, what: &str) -> PyResult<f32> {
     if !is_number {
         return Err(wrong(format!("{what} must be a float, not {}", value.get_type().name()?)));
     }
-    let read = value.extract::<f64>();
-    read.map(|number| number as f32)
-        .map_err(|error| wrong(format!("{what} must be a float: {}", error.value(value.py()))))
+    let wide = value
+        .extract::<f64>()
+        .map_err(|error| wrong(format!("{what} must be a float: {}", error.value(value.py()))))?;
+    let number = wide as f32;
+    match number.is_finite() || !wide.is_finite() {
+        true => Ok(number),
+        false => {
+            Err(wrong(format!("{what} must be a float of 32 bits, and {wide:e} is too large")))
+        }
+    }
 }
 
 /// A str without a NUL.
@@ -109,8 +116,10 @@ fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
     let Ok(text) = value.cast::<PyString>() else {
         return Err(wrong(format!("{what} must be a str, not {}", value.get_type().name()?)));
     };
-    CString::new(text.to_cow()?.as_bytes())
-        .map_err(|_| wrong(format!("{what} must not hold a NUL")))
+    let Ok(text) = text.to_cow() else {
+        return Err(wrong(format!("{what} must be a str without surrogates: UTF-8 has none")));
+    };
+    CString::new(text.as_bytes()).map_err(|_| wrong(format!("{what} must not hold a NUL")))
 }
 
 /// Whether its items stand in a row: a list, a tuple, an array, but no text and no dict.
@@ -220,6 +229,9 @@ pub(crate) struct Lists {
     pub places: Vec<*const i64>,
 }
 
+// SAFETY: the places lie in its own rows, and are only read.
+unsafe impl Sync for Lists {}
+
 impl Lists {
     /// How many lists, as C counts.
     pub fn count(&self) -> i32 {
@@ -244,6 +256,9 @@ pub(crate) struct Texts {
     /// Where each begins.
     pub places: Vec<*const c_char>,
 }
+
+// SAFETY: the places lie in its own texts, and are only read.
+unsafe impl Sync for Texts {}
 
 impl Texts {
     /// How many, as C counts.

@@ -1,9 +1,12 @@
-//! The interpreter's lock around calls that may wait, and its end.
+//! The interpreter's lock around calls of C, its end, and children of its process.
 
 use pyo3::{ffi, prelude::*};
 use std::{
     ffi::{CStr, c_void},
-    sync::OnceLock,
+    sync::{
+        OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 unsafe extern "C" {
@@ -52,4 +55,20 @@ pub(crate) fn waiting<R: Send>(_: Python<'_>, call: impl FnOnce() -> R + Send) -
     // SAFETY: this thread has the lock.
     let _away = Away(unsafe { ffi::PyEval_SaveThread() });
     call()
+}
+
+static FORKS: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts forks from now on.
+pub(crate) fn watch_forks() {
+    extern "C" fn count() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
+    }
+    // SAFETY: the function stays, as this library does, and only counts.
+    unsafe { libc::pthread_atfork(None, None, Some(count)) };
+}
+
+/// How many forks lie between this process and the one that opened the module.
+pub(crate) fn forks() -> usize {
+    FORKS.load(Ordering::Relaxed)
 }

@@ -1,8 +1,9 @@
 //! The Python module `acl`: what pyACL offers, over the C functions of libascendcl.so.
 //!
-//! It holds no state of the runtime and computes nothing: a function reads its arguments (`arguments.rs`), calls its
-//! C twin, and returns its results with the code last. `functions.txt` is the table of them. Callables of the user
-//! are kept in `seats.rs` and called from `trampoline.cpp`.
+//! A function reads its arguments (`arguments.rs`), calls its C twin without the interpreter's lock, and returns its
+//! results with the code last. `functions.txt` is the table of them. What the module keeps itself is what C cannot:
+//! the callables of descriptors (`allocator.rs`), those that C may call (`seats.rs`, `trampoline.cpp`), and the threads
+//! of `acl.util` (`util.rs`).
 
 mod allocator;
 mod arguments;
@@ -13,6 +14,7 @@ mod physical;
 mod seats;
 mod structs;
 mod trampoline;
+mod turn;
 mod util;
 mod wrappers;
 

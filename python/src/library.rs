@@ -26,7 +26,10 @@ pub(crate) fn open() -> PyResult<()> {
     }
     let beside = folder().map(|folder| folder.join(BESIDE)).filter(|path| path.exists());
     let path = beside.unwrap_or_else(|| "libascendcl.so".into());
-    let _ = TWINS.set(Twins::load(&Library::open(path)?)?);
+    let twins = Twins::load(&Library::open(path)?)?;
+    if TWINS.set(twins).is_ok() {
+        crate::interpreter::watch_forks();
+    }
     Ok(())
 }
 

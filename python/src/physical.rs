@@ -2,6 +2,7 @@
 
 use crate::{
     arguments::{Number, Numbers, whole},
+    interpreter::waiting,
     structs::{Location, dict, field, only},
     twin,
 };
@@ -42,6 +43,7 @@ fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
 /// Calls aclrtMallocPhysical.
 #[pyfunction(name = "malloc_physical")]
 pub(crate) fn rt_malloc_physical(
+    py: Python<'_>,
     size: Number<usize>,
     prop: Bound<'_, PyDict>,
     flags: Number<u64>,
@@ -49,17 +51,18 @@ pub(crate) fn rt_malloc_physical(
     let (prop, mut handle) = (properties(&prop)?, 0);
     let malloc = twin!(aclrtMallocPhysical: fn(*mut usize, usize, *const Properties, u64) -> i32);
     // SAFETY: the places are there for the call and laid out as in the header.
-    let ret = unsafe { malloc(&mut handle, size.0, &prop, flags.0) };
+    let ret = waiting(py, || unsafe { malloc(&mut handle, size.0, &prop, flags.0) });
     Ok((handle, ret))
 }
 
 /// Calls aclrtMemSetPidToShareableHandle.
 #[pyfunction(name = "mem_set_pid_to_shareable_handle")]
 pub(crate) fn rt_mem_set_pid_to_shareable_handle(
+    py: Python<'_>,
     shareable: Number<u64>,
     mut pids: Numbers<i32>,
 ) -> i32 {
     let set = twin!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
     // SAFETY: the list is as long as the library is told.
-    unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) }
+    waiting(py, || unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) })
 }

@@ -5,16 +5,22 @@
 //! ```
 //!
 //! Each seat has functions of its own (`trampoline.cpp`), so that C tells allocators apart that have the same object,
-//! and a call finds its callables. The same object and callables have one seat. An allocator leaves its seat when no
-//! stream has it, no block of it is out, and no call is under way that began while a stream had it.
+//! and a call finds its callables. The same object and callables have one seat.
+//!
+//! An allocator keeps its seat while a stream has it, a callback of it runs, or C has a block of it. It lingers there,
+//! with its callables, while a call of Python is under way that began before its last stream lost it: C may have
+//! looked it up and not called it yet. Nothing tells about calls that C makes by itself. So a seat is used again as
+//! late as can be: first come seats that never were used, then empty ones and last those where somebody lingers, the
+//! oldest first. C that looked up an allocator, and calls it when its seat is empty, gets no memory.
 //!
 //! All of it is touched with the interpreter's lock held. [`State`] has a lock of its own that is never held while
-//! Python runs: what leaves it is dropped outside.
+//! Python runs: what leaves it is dropped outside, and by C++ if that is inside of a callback.
 
-use crate::trampoline;
+use crate::{interpreter, trampoline};
 use pyo3::{exceptions::PyRuntimeError, ffi, prelude::*};
 use std::{
-    collections::{BTreeSet, HashMap, HashSet},
+    cell::Cell,
+    collections::{BTreeSet, HashMap, VecDeque},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU8, Ordering},
@@ -25,6 +31,9 @@ use std::{
 pub(crate) const CALLBACKS: usize = 4;
 /// The callback that a descriptor need not have.
 pub(crate) const ADVISE: usize = 2;
+
+/// What a forked child gets from everything that needs a device.
+const INTERNAL_ERROR: i32 = 507000;
 
 /// Callables of an allocator; those that are not set are none.
 pub(crate) type Callables = [Option<Py<PyAny>>; CALLBACKS];
@@ -54,8 +63,15 @@ impl Allocator {
     }
 }
 
-/// Whether both are methods bound to the same object: Python makes a new one at each look-up.
+/// Whether both are methods bound to the same object: Python makes a new one at each look-up. What only looks like a
+/// method is itself.
 fn is_same_method(one: &Py<PyAny>, two: &Py<PyAny>, py: Python<'_>) -> bool {
+    let Ok(method) = py.import("types").and_then(|types| types.getattr("MethodType")) else {
+        return false;
+    };
+    if [one, two].iter().any(|callable| !callable.bind(py).get_type().is(&method)) {
+        return false;
+    }
     let part = |callable: &Py<PyAny>, name| callable.getattr(py, name).ok();
     ["__self__", "__func__"].iter().all(|name| match (part(one, *name), part(two, *name)) {
         (Some(one), Some(two)) => one.is(&two),
@@ -65,23 +81,44 @@ fn is_same_method(one: &Py<PyAny>, two: &Py<PyAny>, py: Python<'_>) -> bool {
 
 struct Seat {
     allocator: Arc<Allocator>,
-    /// How many streams have it.
+    /// How many streams have it, and registrations that are under way.
     streams: usize,
-    /// Blocks that C has, by the user's words.
-    out: HashSet<usize>,
+    /// Blocks that C has, by the user's words, and how often.
+    out: HashMap<usize, usize>,
     /// When the last stream lost it.
     left: u64,
+    /// Whether an interrupt waits until C has no block.
+    interrupted: bool,
+}
+
+impl Seat {
+    /// Whether C is certain to call it, or may do so because a stream has it.
+    fn is_needed(&self, index: usize) -> bool {
+        self.streams > 0 || !self.out.is_empty() || trampoline::inside(index) > 0
+    }
+}
+
+/// A registration on a stream: the seat, and when it was made.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) struct Registration {
+    /// Whose functions C has.
+    pub seat: usize,
+    made: u64,
 }
 
 #[derive(Default)]
 struct State {
     seats: Vec<Option<Seat>>,
-    streams: HashMap<usize, usize>,
+    streams: HashMap<usize, Registration>,
     /// Seats whose allocator no stream has.
     leaving: Vec<usize>,
-    /// When each call began that is under way and may call back.
+    /// Empty seats, the one that is empty for the longest time first.
+    empty: VecDeque<usize>,
+    /// When each call of Python began that is under way and may call back.
     running: BTreeSet<u64>,
     moments: u64,
+    /// Callables of allocators that have left during a callback.
+    dropped: Vec<Py<PyAny>>,
 }
 
 impl State {
@@ -94,33 +131,41 @@ impl State {
         self.seats.get_mut(index)?.as_mut()
     }
 
-    fn place(&mut self, allocator: Arc<Allocator>) -> Option<usize> {
-        let seat = Seat { allocator, streams: 0, out: HashSet::new(), left: 0 };
-        let empty = self.seats.iter().position(Option::is_none);
-        let index = empty.unwrap_or(self.seats.len());
-        if index == trampoline::count() {
-            return None;
-        }
-        if empty.is_none() {
-            self.seats.push(None);
-        }
-        self.seats[index] = Some(seat);
-        Some(index)
+    /// A seat for an allocator, and who lingered there.
+    fn place(&mut self, allocator: Arc<Allocator>) -> Option<(usize, Option<Arc<Allocator>>)> {
+        let index = match self.seats.len() < trampoline::count() {
+            true => {
+                self.seats.push(None);
+                self.seats.len() - 1
+            }
+            false => self.empty.pop_front().or_else(|| self.lingering())?,
+        };
+        let seat = Seat { allocator, streams: 0, out: HashMap::new(), left: 0, interrupted: false };
+        self.leaving.retain(|leaving| *leaving != index);
+        Some((index, self.seats[index].replace(seat).map(|seat| seat.allocator)))
+    }
+
+    /// The seat whose allocator lingers for the longest time.
+    fn lingering(&self) -> Option<usize> {
+        let left = |index: &usize| {
+            let seat = self.seats[*index].as_ref().filter(|seat| !seat.is_needed(*index))?;
+            Some((seat.left, *index))
+        };
+        self.leaving.iter().filter_map(left).min().map(|(_, index)| index)
     }
 
     fn lose(&mut self, stream: usize) {
-        if let Some(index) = self.streams.remove(&stream) {
-            if let Some(seat) = self.seat(index) {
-                seat.streams -= 1;
-            }
-            self.dismiss(index);
+        if let Some(registration) = self.streams.remove(&stream) {
+            self.dismiss(registration.seat);
         }
     }
 
-    /// Lets an allocator leave if no stream has it.
+    /// One stream less has an allocator.
     fn dismiss(&mut self, index: usize) {
         let moment = self.moment();
-        if let Some(seat) = self.seat(index).filter(|seat| seat.streams == 0) {
+        let Some(seat) = self.seat(index) else { return };
+        seat.streams -= 1;
+        if seat.streams == 0 {
             seat.left = moment;
             if !self.leaving.contains(&index) {
                 self.leaving.push(index);
@@ -131,14 +176,15 @@ impl State {
     /// Takes out what has left.
     fn gone(&mut self) -> Vec<Arc<Allocator>> {
         let oldest = self.running.first().copied().unwrap_or(u64::MAX);
-        let (seats, mut gone) = (&mut self.seats, Vec::new());
+        let (seats, empty, mut gone) = (&mut self.seats, &mut self.empty, Vec::new());
         self.leaving.retain(|index| {
             let place = &mut seats[*index];
             match place {
                 Some(seat) if seat.streams > 0 => false,
-                Some(seat) if !seat.out.is_empty() || seat.left > oldest => true,
+                Some(seat) if seat.is_needed(*index) || seat.left > oldest => true,
                 _ => {
                     gone.extend(place.take().map(|seat| seat.allocator));
+                    empty.push_back(*index);
                     false
                 }
             }
@@ -176,38 +222,100 @@ pub(crate) fn is_first_error(seat: usize, which: usize) -> bool {
     })
 }
 
+thread_local! {
+    /// How many calls of Python this thread is in that may call back, and whether one of them was interrupted.
+    static CALLS: Cell<(usize, bool)> = const { Cell::new((0, false)) };
+}
+
+/// Keeps an interrupt of a callback until the call that it is part of is over: the block that C gets or gives back
+/// meanwhile would be lost. False if Python does not handle interrupts.
+pub(crate) fn postpone_interrupt(seat: usize) -> bool {
+    // SAFETY: all zeros is a valid sigaction, and the place is there for the call.
+    let handler = unsafe {
+        let mut known: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGINT, std::ptr::null(), &mut known);
+        known.sa_sigaction
+    };
+    if [libc::SIG_DFL, libc::SIG_IGN].contains(&handler) {
+        return false;
+    }
+    match CALLS.get() {
+        (0, _) => with(|state| state.seat(seat).map(|seat| seat.interrupted = true)).is_some(),
+        (calls, _) => {
+            CALLS.set((calls, true));
+            true
+        }
+    }
+}
+
 /// Notes that C has a block.
 pub(crate) fn taken(seat: usize, block: usize) {
-    with(|state| state.seat(seat).map(|seat| seat.out.insert(block)));
+    with(|state| {
+        if let Some(seat) = state.seat(seat) {
+            *seat.out.entry(block).or_default() += 1;
+        }
+    });
 }
 
 /// Notes that C gives a block back.
 pub(crate) fn given(seat: usize, block: usize) {
-    let left = with(|state| {
-        state.seat(seat).map(|seat| seat.out.remove(&block));
-        state.gone()
+    with(|state| {
+        let Some(seat) = state.seat(seat) else { return };
+        let count = seat.out.get(&block).copied().unwrap_or(0);
+        match count {
+            0 => {}
+            1 => drop(seat.out.remove(&block)),
+            _ => drop(seat.out.insert(block, count - 1)),
+        }
     });
-    drop(left);
+}
+
+/// Notes that a callback of a seat is over; whether it has to be followed by the interrupt that came meanwhile. Who
+/// leaves now is found by [`dropped`].
+pub(crate) fn over(seat: usize) -> bool {
+    with(|state| {
+        let done = state.seat(seat).filter(|seat| seat.out.is_empty());
+        let interrupted = done.is_some_and(|seat| std::mem::take(&mut seat.interrupted));
+        for allocator in state.gone() {
+            let callables = Arc::into_inner(allocator).map(|allocator| allocator.callables);
+            state.dropped.extend(callables.into_iter().flatten().flatten());
+        }
+        interrupted
+    })
+}
+
+/// A reference that is left over from a callback, or null.
+pub(crate) fn dropped() -> *mut ffi::PyObject {
+    with(|state| state.dropped.pop()).map_or(std::ptr::null_mut(), Py::into_ptr)
 }
 
 /// Runs a call that may call back, while other Python threads may run. Allocators that lose their stream meanwhile
-/// stay until it is over.
-pub(crate) fn executing<R: Send>(py: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
+/// linger until it is over. In a child that a callback forked nothing is executed, and the code says so.
+pub(crate) fn executing(py: Python<'_>, call: impl FnOnce() -> i32 + Send) -> i32 {
+    let forks = interpreter::forks();
     let began = with(|state| {
         let began = state.moment();
         state.running.insert(began);
         began
     });
-    let result = crate::interpreter::waiting(py, call);
+    let (calls, before) = CALLS.get();
+    CALLS.set((calls + 1, false));
+    let ret = interpreter::waiting(py, call);
+    let (_, interrupted) = CALLS.replace((calls, before));
+    if interrupted {
+        // SAFETY: the interpreter's lock is held.
+        unsafe { ffi::PyErr_SetInterrupt() };
+    }
     let left = with(|state| {
         state.running.remove(&began);
         state.gone()
     });
     drop(left);
-    result
+    if interpreter::forks() == forks { ret } else { INTERNAL_ERROR }
 }
 
-/// Registers an allocator on a stream; `register` tells C, given the functions of its seat.
+/// Registers an allocator on a stream; `register` tells C, given the functions of its seat. The caller has the
+/// [`Turn`](crate::turn::Turn).
 pub(crate) fn register(
     py: Python<'_>,
     stream: usize,
@@ -222,13 +330,16 @@ pub(crate) fn register(
     });
     let same = known.iter().find(|(_, known)| known.same(&allocator, py));
     let allocator = Arc::new(allocator);
-    let seat = with(|state| {
+    let place = with(|state| {
         let found = same.filter(|(index, known)| {
             state.seat(*index).is_some_and(|seat| Arc::ptr_eq(&seat.allocator, known))
         });
-        found.map(|(index, _)| *index).or_else(|| state.place(allocator.clone()))
+        let place = found.map(|(index, _)| (*index, None));
+        let place = place.or_else(|| state.place(allocator.clone()))?;
+        state.seat(place.0)?.streams += 1;
+        Some(place)
     });
-    let Some(seat) = seat else {
+    let Some((seat, lingered)) = place else {
         return Err(PyRuntimeError::new_err(format!(
             "{} allocators are registered, and there is room for no more: unregister some",
             trampoline::count()
@@ -236,38 +347,46 @@ pub(crate) fn register(
     };
     let ret = register(seat);
     let left = with(|state| {
-        if ret == 0 {
-            if let Some(seat) = state.seat(seat) {
-                seat.streams += 1;
+        match ret {
+            0 => {
+                state.lose(stream);
+                let made = state.moment();
+                state.streams.insert(stream, Registration { seat, made });
             }
-            state.lose(stream);
-            state.streams.insert(stream, seat);
-        } else {
-            state.dismiss(seat);
+            _ => state.dismiss(seat),
         }
         state.gone()
     });
-    drop((left, known, allocator));
+    drop((left, lingered, known, allocator));
     Ok(ret)
 }
 
 /// The allocator of a stream and its seat.
 pub(crate) fn of_stream(stream: usize) -> Option<(usize, Arc<Allocator>)> {
     with(|state| {
-        let seat = *state.streams.get(&stream)?;
+        let seat = state.streams.get(&stream)?.seat;
         Some((seat, state.seat(seat)?.allocator.clone()))
     })
 }
 
-/// Streams with an allocator, and their seats.
-pub(crate) fn streams() -> Vec<(usize, usize)> {
-    with(|state| state.streams.iter().map(|(stream, seat)| (*stream, *seat)).collect())
+/// What is registered on a stream now.
+pub(crate) fn on_stream(stream: usize) -> Option<Registration> {
+    with(|state| state.streams.get(&stream).copied())
 }
 
-/// Notes that these streams have no allocator any more.
-pub(crate) fn forget(streams: &[usize]) {
+/// Streams with an allocator, and their registrations.
+pub(crate) fn streams() -> Vec<(usize, Registration)> {
+    with(|state| state.streams.iter().map(|(stream, known)| (*stream, *known)).collect())
+}
+
+/// Notes that these registrations have ended; those that were made in their place stay.
+pub(crate) fn forget(ended: &[(usize, Registration)]) {
     let left = with(|state| {
-        streams.iter().for_each(|stream| state.lose(*stream));
+        for (stream, registration) in ended {
+            if state.streams.get(stream) == Some(registration) {
+                state.lose(*stream);
+            }
+        }
         state.gone()
     });
     drop(left);

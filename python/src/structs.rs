@@ -1,4 +1,5 @@
-//! Functions whose structs are dicts in Python. After an error the dict is empty.
+//! Functions whose arguments or results do not fit the table: structs, which are dicts in Python (empty after an
+//! error), lists that C fills, texts with a place, and functions of C.
 
 use crate::{
     arguments::{Callable, Number, Numbers, Text, items, text, whole},
@@ -42,8 +43,9 @@ pub(crate) fn acl_get_cann_version(
     }
     let mut found = Version { version: [0; VERSION], parts: [[0; 64]; 4], reserved: [0; VERSION] };
     // SAFETY: the place has the layout of the header's struct.
-    let ret =
-        unsafe { twin!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found) };
+    let ret = waiting(py, || unsafe {
+        twin!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found)
+    });
     let dict = PyDict::new(py);
     if ret == 0 {
         dict.set_item("version", text(found.version.as_ptr()))?;
@@ -58,26 +60,28 @@ pub(crate) fn acl_get_cann_version(
 
 /// Calls aclsysGetVersionStr.
 #[pyfunction(name = "get_version_str")]
-pub(crate) fn acl_get_version_str(pkg_name: Text) -> (Option<String>, i32) {
+pub(crate) fn acl_get_version_str(py: Python<'_>, pkg_name: Text) -> (Option<String>, i32) {
     let mut found = [0 as c_char; 2 * VERSION];
     let ask = twin!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
     // SAFETY: the name ends with a NUL; the place is larger than any version.
-    let ret = unsafe { ask(pkg_name.0.as_ptr(), found.as_mut_ptr()) };
+    let ret = waiting(py, || unsafe { ask(pkg_name.0.as_ptr(), found.as_mut_ptr()) });
     (text(found.as_ptr()), ret)
 }
 
 /// Calls aclGetCannAttributeList.
 #[pyfunction(name = "get_cann_attribute_list")]
-pub(crate) fn acl_get_cann_attribute_list() -> (Vec<i32>, usize, i32) {
-    let (mut list, mut count) = (std::ptr::null::<i32>(), 0);
+pub(crate) fn acl_get_cann_attribute_list(py: Python<'_>) -> (Vec<i32>, usize, i32) {
     let ask = twin!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
-    // SAFETY: the places are there for the call.
-    let ret = unsafe { ask(&mut list, &mut count) };
-    if ret != 0 || list.is_null() {
-        return (Vec::new(), 0, ret);
-    }
-    // SAFETY: the library told where the list is and how long; it stays for good.
-    (unsafe { std::slice::from_raw_parts(list, count) }.to_vec(), count, ret)
+    waiting(py, || {
+        let (mut list, mut count) = (std::ptr::null::<i32>(), 0);
+        // SAFETY: the places are there for the call.
+        let ret = unsafe { ask(&mut list, &mut count) };
+        if ret != 0 || list.is_null() {
+            return (Vec::new(), 0, ret);
+        }
+        // SAFETY: the library told where the list is and how long; it stays for good.
+        (unsafe { std::slice::from_raw_parts(list, count) }.to_vec(), count, ret)
+    })
 }
 
 /// Writes a line to the log of the runtime, with the place of the caller.
@@ -93,14 +97,18 @@ pub(crate) fn acl_app_log(py: Python<'_>, level: Number<i32>, msg: Text) -> PyRe
     let line = frame.getattr("f_lineno")?.extract::<Option<u32>>()?.unwrap_or(0);
     // SAFETY: the library exports this name with this signature.
     let log = unsafe { std::mem::transmute::<usize, Log>(crate::library::twins().aclAppLog) };
-    // SAFETY: every text ends with a NUL, and the format takes one text.
-    unsafe { log(level.0, function.as_ptr(), file.as_ptr(), line, c"%s".as_ptr(), msg.0.as_ptr()) };
+    waiting(py, || {
+        let (function, file, msg) = (function.as_ptr(), file.as_ptr(), msg.0.as_ptr());
+        // SAFETY: every text ends with a NUL, and the format takes one text.
+        unsafe { log(level.0, function, file, line, c"%s".as_ptr(), msg) };
+    });
     Ok(())
 }
 
 /// Calls aclGetTensorDescDimRange.
 #[pyfunction(name = "get_tensor_desc_dim_range")]
 pub(crate) fn acl_get_tensor_desc_dim_range(
+    py: Python<'_>,
     desc: Number<usize>,
     index: Number<usize>,
     dim_range_num: Number<usize>,
@@ -114,7 +122,7 @@ pub(crate) fn acl_get_tensor_desc_dim_range(
     let mut range = vec![0; dim_range_num.0];
     let ask = twin!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
     // SAFETY: the place has room for as many as the library is told.
-    let ret = unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) };
+    let ret = waiting(py, || unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) });
     Ok((if ret == 0 { range } else { Vec::new() }, ret))
 }
 
@@ -133,6 +141,7 @@ fn attribute(attr: i32) -> Option<(&'static str, usize)> {
 /// Calls aclrtSetStreamAttribute.
 #[pyfunction(name = "set_stream_attribute")]
 pub(crate) fn rt_set_stream_attribute(
+    py: Python<'_>,
     stream: Number<usize>,
     attr: Number<i32>,
     value: Bound<'_, PyDict>,
@@ -148,7 +157,7 @@ pub(crate) fn rt_set_stream_attribute(
     }
     let set = twin!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
-    Ok(unsafe { set(stream.0, attr.0, &given) })
+    Ok(waiting(py, || unsafe { set(stream.0, attr.0, &given) }))
 }
 
 /// Calls aclrtGetStreamAttribute.
@@ -161,7 +170,7 @@ pub(crate) fn rt_get_stream_attribute(
     let mut found = [0u64; 2];
     let get = twin!(aclrtGetStreamAttribute: fn(usize, i32, *mut [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
-    let ret = unsafe { get(stream.0, attr.0, &mut found) };
+    let ret = waiting(py, || unsafe { get(stream.0, attr.0, &mut found) });
     let dict = PyDict::new(py);
     if let Some((name, width)) = attribute(attr.0).filter(|_| ret == 0) {
         let bytes = found[0].to_ne_bytes();
@@ -315,9 +324,9 @@ pub(crate) fn rt_pointer_get_attributes(
     }
     let mut found = Attributes::default();
     // SAFETY: the place has the layout of the header's struct.
-    let ret = unsafe {
+    let ret = waiting(py, || unsafe {
         twin!(aclrtPointerGetAttributes: fn(usize, *mut Attributes) -> i32)(ptr.0, &mut found)
-    };
+    });
     let dict = PyDict::new(py);
     if ret == 0 {
         let location = PyDict::new(py);
@@ -332,11 +341,11 @@ pub(crate) fn rt_pointer_get_attributes(
 
 /// Calls aclrtGetPrimaryCtxState. C reserves the flags and takes no place for them: they are 0.
 #[pyfunction(name = "get_primary_ctx_state")]
-pub(crate) fn rt_get_primary_ctx_state(device_id: Number<i32>) -> (i32, u32, i32) {
+pub(crate) fn rt_get_primary_ctx_state(py: Python<'_>, device_id: Number<i32>) -> (i32, u32, i32) {
     let mut active = 0;
     let ask = twin!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
     // SAFETY: the place is there for the call.
-    let ret = unsafe { ask(device_id.0, std::ptr::null_mut(), &mut active) };
+    let ret = waiting(py, || unsafe { ask(device_id.0, std::ptr::null_mut(), &mut active) });
     (active, 0, ret)
 }
 
@@ -372,7 +381,7 @@ pub(crate) fn op_infer_shape(
 
 /// Calls aclopRegisterCompileFunc. There is no function of C behind a callable here: the one that C gets refuses.
 #[pyfunction(name = "register_compile_func")]
-pub(crate) fn op_register_compile_func(op_type: Text, func: Callable) -> i32 {
+pub(crate) fn op_register_compile_func(py: Python<'_>, op_type: Text, func: Callable) -> i32 {
     extern "C" fn refuse() -> i32 {
         FEATURE_NOT_SUPPORTED
     }
@@ -380,5 +389,5 @@ pub(crate) fn op_register_compile_func(op_type: Text, func: Callable) -> i32 {
     let register =
         twin!(aclopRegisterCompileFunc: fn(*const c_char, extern "C" fn() -> i32) -> i32);
     // SAFETY: the name ends with a NUL, and the function looks at no argument.
-    unsafe { register(op_type.0.as_ptr(), refuse) }
+    waiting(py, || unsafe { register(op_type.0.as_ptr(), refuse) })
 }

@@ -3,6 +3,7 @@
 // without anything to clean up, and Rust, which keeps the books, is called only for a look at them.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <utility>
 
@@ -23,6 +24,7 @@ int PyGILState_Ensure();
 void PyGILState_Release(int state);
 void PyEval_RestoreThread(void *thread);
 PyObject *PyObject_CallFunction(PyObject *callable, const char *format, ...);
+PyObject *PyObject_CallMethod(PyObject *object, const char *name, const char *format, ...);
 PyObject *PyObject_GetAttrString(PyObject *object, const char *name);
 PyObject *PyObject_Type(PyObject *object);
 int PyIndex_Check(PyObject *object);
@@ -30,6 +32,7 @@ PyObject *PyNumber_Index(PyObject *object);
 Word PyLong_AsUnsignedLongLong(PyObject *whole);
 PyObject *PyErr_Occurred();
 int PyErr_ExceptionMatches(PyObject *kind);
+int PyErr_CheckSignals();
 void PyErr_Clear();
 PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
 void PyErr_SetInterrupt();
@@ -43,6 +46,9 @@ PyObject *cairn_acl_callable(size_t seat, size_t which);
 bool cairn_acl_first(size_t seat, size_t which);
 void cairn_acl_taken(size_t seat, size_t block);
 void cairn_acl_given(size_t seat, size_t block);
+bool cairn_acl_postpone(size_t seat);
+bool cairn_acl_over(size_t seat);
+PyObject *cairn_acl_dropped();
 
 }  // extern "C"
 
@@ -50,6 +56,22 @@ namespace {
 
 constexpr size_t SEATS = 1024;
 enum Which { ALLOC, FREE, ADVISE, ADDRESS };
+
+// How many callbacks of each seat run or wait for Python's lock. No lock guards it: a child of fork could find that held.
+std::array<std::atomic<size_t>, SEATS + 1> inside;
+
+// Sets an error that names an int that does not fit. Python writes no very long ones.
+void refuse(PyObject *whole, const char *what) {
+    PyObject *bits = PyObject_CallMethod(whole, "bit_length", nullptr);
+    if (bits == nullptr) return;
+    Word count = PyLong_AsUnsignedLongLong(bits);
+    Py_DecRef(bits);
+    if (count > 128) {
+        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not one of %llu bits", what, ~Word{0}, count);
+    } else {
+        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not %S", what, ~Word{0}, whole);
+    }
+}
 
 // What a callable returned, as a pointer: an int, or 0 for None. False with an error set if it is neither.
 bool read(PyObject *given, const char *what, Word *word) {
@@ -71,7 +93,7 @@ bool read(PyObject *given, const char *what, Word *word) {
     if (!fits) {
         PyErr_Clear();
         *word = 0;
-        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not %S", what, ~Word{0}, whole);
+        refuse(whole, what);
     }
     Py_DecRef(whole);
     return fits;
@@ -80,9 +102,8 @@ bool read(PyObject *given, const char *what, Word *word) {
 // Shows the error that is set, unless one of this callable was shown. An interrupt is for the main thread, which
 // gets it after the call.
 void show(size_t seat, Which which, PyObject *callable) {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && cairn_acl_postpone(seat)) {
         PyErr_Clear();
-        PyErr_SetInterrupt();
     } else if (cairn_acl_first(seat, which)) {
         PyErr_WriteUnraisable(callable);
     } else {
@@ -90,27 +111,44 @@ void show(size_t seat, Which which, PyObject *callable) {
     }
 }
 
+// Shows that C called a seat where nobody sits.
+void show_nobody(size_t seat) {
+    if (seat == SEATS) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "the functions of this allocator were set in Python, and C registered it: "
+                     "call acl.rt.allocator_register");
+    } else {
+        PyErr_Format(PyExc_RuntimeError,
+                     "C called an allocator that was unregistered meanwhile: wait for calls on its stream first");
+    }
+    PyErr_WriteUnraisable(nullptr);
+}
+
 // Calls the callable of a seat; 0 if it has nothing to give, or Python has ended. `what` names its result, if any.
+// Signals that came before are handled before: they must not keep the callable from its work.
 template <typename Call>
 Word ask(size_t seat, Which which, const char *what, Call call, Word back = 0) {
     if (!cairn_acl_lives()) return 0;
+    ++inside[seat];
     int state = PyGILState_Ensure();
     Word word = 0;
     PyObject *callable = cairn_acl_callable(seat, which);
     if (callable != nullptr) {
+        if (PyErr_CheckSignals() != 0) show(seat, which, callable);
         PyObject *given = call(callable);
         bool fine = what == nullptr ? given != nullptr : read(given, what, &word);
         if (!fine) show(seat, which, callable);
         if (given != nullptr) Py_DecRef(given);
         Py_DecRef(callable);
-    } else if (seat == SEATS) {
-        PyErr_Format(PyExc_RuntimeError,
-                     "the functions of this allocator were set in Python, and C registered it: "
-                     "call acl.rt.allocator_register");
-        PyErr_WriteUnraisable(nullptr);
+    } else {
+        show_nobody(seat);
     }
     if (word != 0 && (which == ALLOC || which == ADVISE)) cairn_acl_taken(seat, word);
     if (back != 0) cairn_acl_given(seat, back);
+    --inside[seat];
+    bool interrupted = cairn_acl_over(seat);
+    while (PyObject *dropped = cairn_acl_dropped()) Py_DecRef(dropped);
+    if (interrupted) PyErr_SetInterrupt();
     PyGILState_Release(state);
     return word;
 }
@@ -196,6 +234,8 @@ void *run(void *given) {
 extern "C" {
 
 size_t cairn_acl_seats() { return SEATS; }
+
+size_t cairn_acl_inside(size_t seat) { return inside[seat]; }
 
 const Functions *cairn_acl_functions(size_t seat) { return &TABLE[seat]; }
 

@@ -34,15 +34,20 @@ pub(crate) fn util_ptr_to_bytes(
     size: Number<usize>,
 ) -> PyResult<Bound<'_, PyBytes>> {
     readable(ptr.0, size.0)?;
-    PyBytes::new_with(py, size.0, |room| {
-        if !room.is_empty() {
-            // SAFETY: the caller vouches for the memory, as pyACL asks.
-            unsafe {
-                std::ptr::copy_nonoverlapping(ptr.0 as *const u8, room.as_mut_ptr(), room.len())
-            };
-        }
-        Ok(())
-    })
+    // SAFETY: the lock is held; the size is not negative, and null asks for room with nothing in it.
+    let bytes: Bound<'_, PyBytes> = unsafe {
+        let room = ffi::PyBytes_FromStringAndSize(std::ptr::null(), size.0 as isize);
+        Bound::from_owned_ptr_or_err(py, room)?.cast_into_unchecked()
+    };
+    let room = bytes.as_bytes().as_ptr() as usize;
+    if size.0 != 0 {
+        waiting(py, || {
+            // SAFETY: the room is as large, and nobody else knows of it; the caller vouches for the memory, as pyACL
+            // asks.
+            unsafe { std::ptr::copy_nonoverlapping(ptr.0 as *const u8, room as *mut u8, size.0) }
+        });
+    }
+    Ok(bytes)
 }
 
 fn readable(ptr: usize, size: usize) -> PyResult<()> {
@@ -59,10 +64,13 @@ fn deprecated(py: Python<'_>, text: &CStr) -> PyResult<()> {
     PyErr::warn(py, &py.get_type::<PyDeprecationWarning>(), text, 1)
 }
 
+fn no_array(_: PyErr) -> PyErr {
+    PyTypeError::new_err("argument 'array': it must be a numpy array")
+}
+
 fn address(array: &Bound<'_, PyAny>) -> PyResult<usize> {
-    let wrong = |_| PyTypeError::new_err("argument 'array': it must be a numpy array");
-    let interface = array.getattr("__array_interface__").map_err(wrong)?;
-    interface.get_item("data")?.get_item(0)?.extract()
+    let data = |interface: Bound<'_, PyAny>| interface.get_item("data")?.get_item(0)?.extract();
+    array.getattr("__array_interface__").and_then(data).map_err(no_array)
 }
 
 /// The address of an array that lies in one piece.
@@ -75,7 +83,8 @@ pub(crate) fn util_numpy_to_ptr(py: Python<'_>, array: Bound<'_, PyAny>) -> PyRe
         ),
     )?;
     let address = address(&array)?;
-    match array.getattr("flags")?.get_item("C_CONTIGUOUS")?.extract()? {
+    let flags = array.getattr("flags").and_then(|flags| flags.get_item("C_CONTIGUOUS"));
+    match flags.and_then(|flag| flag.extract()).map_err(no_array)? {
         true => Ok(address),
         false => Err(PyValueError::new_err(
             "argument 'array': it does not lie in one piece: use numpy_contiguous_to_ptr",
@@ -142,10 +151,10 @@ pub(crate) fn util_ptr_to_numpy<'py>(
     numpy.call_method1("frombuffer", (memory, dtype))?.call_method1("reshape", (shape.0,))
 }
 
-/// The threads that nobody has stopped.
-static THREADS: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+/// The threads that nobody has stopped, each with its process: a child of fork has none of its parent's.
+static THREADS: Mutex<Option<HashSet<(u32, usize)>>> = Mutex::new(None);
 
-fn threads<R>(change: impl FnOnce(&mut HashSet<usize>) -> R) -> R {
+fn threads<R>(change: impl FnOnce(&mut HashSet<(u32, usize)>) -> R) -> R {
     change(THREADS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
@@ -166,7 +175,7 @@ pub(crate) fn util_start_thread(func: Callable, args: Bound<'_, PyList>) -> (usi
     if ret != 0 {
         return (0, ret);
     }
-    threads(|threads| threads.insert(thread as usize));
+    threads(|threads| threads.insert((std::process::id(), thread as usize)));
     (thread as usize, 0)
 }
 
@@ -176,7 +185,7 @@ pub(crate) fn util_stop_thread(py: Python<'_>, thread_id: Number<usize>) -> i32 
     let thread = thread_id.0 as libc::pthread_t;
     // SAFETY: takes nothing.
     let own = unsafe { libc::pthread_self() } == thread;
-    if own || !threads(|threads| threads.remove(&thread_id.0)) {
+    if own || !threads(|threads| threads.remove(&(std::process::id(), thread_id.0))) {
         return INVALID_PARAM;
     }
     // SAFETY: the thread was started here and nobody else joins it.

@@ -3,6 +3,7 @@
 import re
 import sys
 
+import numpy
 import pytest
 
 import acl
@@ -65,6 +66,9 @@ def attribute(attr, value):
         (lambda: acl.op.set_attr_float(1, "a", 10 ** 400), "value.*too large"),
         (lambda: acl.op.set_attr_float(1, "a", "1.5"), "value.*float, not str"),
         (lambda: acl.op.set_attr_list_float(1, "a", [1, 10 ** 400]), "values.*item 1.*too large"),
+        (lambda: acl.op.set_attr_float(1, "a", 1e300), "value.*32 bits, and 1e300 is too large"),
+        (lambda: acl.op.set_attr_list_float(1, "a", [1, -1e39]), "values.*item 1.*-1e39 is too large"),
+        (lambda: acl.init("\udcff"), "config_path.*surrogates"),
         (lambda: acl.util.bytes_to_ptr("text"), "data"),
         (lambda: acl.util.start_thread(1, []), "func"),
     ],
@@ -72,6 +76,14 @@ def attribute(attr, value):
 def test_wrong_types_name_the_parameter(call, parameter):
     with pytest.raises(TypeError, match=parameter):
         call()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("interface", [3, {}, {"data": 5}, {"data": ("place", 0)}, {"data": (64, False)}])
+def test_what_only_looks_like_an_array_is_none(interface):
+    like = type("Like", (), {"__array_interface__": interface})()
+    with pytest.raises(TypeError, match="argument 'array': it must be a numpy array"):
+        acl.util.numpy_to_ptr(like)
 
 
 class Index:
@@ -85,7 +97,6 @@ class Index:
 
 
 def test_whatever_stands_for_an_int_is_one(device):
-    numpy = pytest.importorskip("numpy")
     for size in (numpy.int64(64), numpy.uint8(64), Index(64)):
         ptr, ret = rt.malloc(size, numpy.int32(0))
         assert ret == 0 and rt.free(numpy.uint64(ptr)) == 0
@@ -107,7 +118,6 @@ def test_whatever_stands_for_an_int_is_one(device):
 
 
 def test_a_shape_names_what_is_wrong(device):
-    numpy = pytest.importorskip("numpy")
     kind = numpy.dtype("float32").num
     with pytest.raises(TypeError, match="shape.*item 1.*not str"):
         acl.util.ptr_to_numpy(64, (2, "3"), kind)
@@ -116,7 +126,6 @@ def test_a_shape_names_what_is_wrong(device):
 
 
 def test_a_block_may_be_a_number_of_numpy(stream):
-    numpy = pytest.importorskip("numpy")
     pool, sort = Pool(), Sort()
     desc = describe(
         numpy.uint64(7), lambda o, s: numpy.uint64(pool.alloc(o, s)), pool.free, lambda b: Index(pool.address(b)))
@@ -169,6 +178,7 @@ BAD_BLOCKS = {
     "text": (lambda o, s: "block", "must be an int, not str"),
     "negative": (lambda o, s: -1, "not -1"),
     "huge": (lambda o, s: 1 << 64, "not 18446744073709551616"),
+    "very huge": (lambda o, s: 10 ** 5000, "not one of 16610 bits"),
     "too few parameters": (lambda o: 1, "positional argument"),
     "system exit": (lambda o, s: sys.exit(3), "3"),
 }
@@ -212,15 +222,28 @@ def test_each_callable_shows_one_error_whatever_its_text(stream, shown):
     assert [str(error) for error, _ in shown] == ["no room for request 1", "no room for request 4"]
 
 
-@pytest.mark.parametrize("address", [raising, lambda b: None, lambda b: 1.5, lambda b: -1, lambda b: 1 << 70,
-                                     lambda b: 4096])
-def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(address, stream, shown):
+BAD_ADDRESSES = {
+    "raises": (raising, "no room today"),
+    "none": (lambda b: None, None),
+    "float": (lambda b: 1.5, "the address of a block must be an int, not float"),
+    "negative": (lambda b: -1, "not -1"),
+    "huge": (lambda b: 1 << 70, "not 1180591620717411303424"),
+    "very huge": (lambda b: -10 ** 5000, "not one of 16610 bits"),
+    "no memory": (lambda b: 4096, None),
+}
+
+
+@pytest.mark.parametrize("case", BAD_ADDRESSES)
+def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(case, stream, shown):
+    address, text = BAD_ADDRESSES[case]
     freed = []
     desc = describe(1, lambda o, s: 77, lambda o, b: freed.append(b), address)
     assert rt.allocator_register(stream, desc) == 0
     sort = Sort()
-    assert sort.run(stream) == STORAGE
-    assert freed == [77]
+    for times in (1, 2):
+        assert sort.run(stream) == STORAGE
+        assert freed == [77] * times
+    assert [text in str(error) for error, _ in shown] == ([] if text is None else [True])
     sort.close()
 
 
@@ -237,6 +260,25 @@ def test_a_free_that_raises_is_shown_and_the_work_is_done(stream, shown):
 
 
 def test_a_callback_may_register_itself_anew(stream):
+    pool = Pool()
+
+    def alloc(obj, size):
+        desc = describe(1, alloc, pool.free, pool.address)
+        assert rt.allocator_register(stream, desc) == 0
+        assert rt.allocator_destroy_desc(desc) == 0
+        return pool.alloc(obj, size)
+
+    assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
+    sort = Sort()
+    for times in (1, 2, 3):
+        assert sort.run(stream) == 0
+        assert pool.allocs == pool.frees == pool.addresses == times
+    assert rt.allocator_get_by_stream(stream)[2] is alloc
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
+
+
+def test_a_callback_may_register_another(stream):
     pool, other = Pool(), Pool()
 
     def alloc(obj, size):
@@ -466,3 +508,50 @@ def test_a_child_gets_codes():
         "print('end')\n"
     )
     assert run.stdout == "end\n", run.stderr
+
+
+def test_a_child_has_no_threads_of_its_parent():
+    run = support.program(
+        "import os, threading\n"
+        "told = threading.Event()\n"
+        "thread, ret = acl.util.start_thread(lambda args: told.wait(), [])\n"
+        "assert ret == 0\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    fine = acl.util.stop_thread(thread) == INVALID_PARAM\n"
+        "    own, ret = acl.util.start_thread(lambda args: None, [])\n"
+        "    fine = fine and ret == 0 and acl.util.stop_thread(own) == 0\n"
+        "    os._exit(7 if fine else 1)\n"
+        "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
+        "told.set()\n"
+        "print(acl.util.stop_thread(thread))\n"
+    )
+    assert run.stdout == "0\n", run.stderr
+
+
+def test_a_child_that_a_callback_forked_gets_a_code():
+    run = support.program(
+        HEAD + "import os\n"
+        "child = None\n"
+        "def alloc(obj, size):\n"
+        "    global child\n"
+        "    child = os.fork()\n"
+        "    return pool.alloc(obj, size)\n"
+        "assert acl.rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0\n"
+        "ret = sort.run(stream)\n"
+        "if child == 0:\n"
+        "    os._exit(7 if ret == sort.run(stream) == 507000 else 1)\n"
+        "print(ret, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+        "assert acl.rt.synchronize_stream(stream) == 0 and sort.right()\n"
+    )
+    assert (run.stdout, run.stderr) == ("0 7\n", "")
+
+
+def test_a_device_is_reset_when_there_can_be_no_thread_to_look_for_its_streams():
+    run = support.program(
+        HEAD + "import os\n"
+        "assert acl.rt.synchronize_stream(stream) == 0\n"
+        "os.environ['RUST_MIN_STACK'] = str(1 << 50)\n"
+        "print(acl.rt.reset_device(0))\n"
+    )
+    assert (run.stdout, run.stderr) == ("0\n", "")

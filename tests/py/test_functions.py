@@ -5,6 +5,7 @@ import importlib
 import sys
 import threading
 
+import numpy
 import pytest
 
 import acl
@@ -36,7 +37,6 @@ class Given:
 
     @property
     def array(self):
-        numpy = pytest.importorskip("numpy")
         self.kept = getattr(self, "kept", numpy.arange(6, dtype=numpy.float32).reshape(2, 3))
         return self.kept
 
@@ -370,7 +370,6 @@ def test_function(name, given):
 
 
 def test_numpy(device):
-    numpy = pytest.importorskip("numpy")
     array = numpy.arange(6, dtype=numpy.float32).reshape(2, 3)
     with pytest.warns(DeprecationWarning):
         ptr = util.numpy_to_ptr(array)
@@ -437,3 +436,64 @@ def test_the_lock_is_let_go_while_waiting(stream):
         thread.join()
         fine(rt.synchronize_stream(stream))
     fine(rt.destroy_stream(other))
+
+
+LOGS = {
+    "acl.app_log": 'acl.app_log(3, "x" * 200)',
+    "acl.get_tensor_desc_type": "acl.get_tensor_desc_type(1)",
+    "acl.op.set_attr_list_string": 'acl.op.set_attr_list_string(1, "a", ["x"])',
+    "acl.rt.allocator_register": "rt.allocator_register(stream, 0)",
+    "acl.rt.allocator_set_alloc_func_to_desc": "rt.allocator_set_alloc_func_to_desc(1, print)",
+    "acl.rt.allocator_unregister": "rt.allocator_unregister(0)",
+    "acl.rt.destroy_event": "rt.destroy_event(1)",
+    "acl.rt.get_stream_attribute": "rt.get_stream_attribute(1, 1)",
+    "acl.rt.pointer_get_attributes": "rt.pointer_get_attributes(0)",
+    "acl.rt.stream_query": "rt.stream_query(1)",
+}
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_the_lock_is_let_go_while_a_line_is_logged(name):
+    """The log goes to a pipe that another Python thread reads, and is longer than the pipe."""
+    assert f"{name.replace('acl.rt.', 'rt.')}(" in LOGS[name] and name in support.table()
+    run = support.program(
+        "import faulthandler, os, threading\n"
+        "faulthandler.dump_traceback_later(60, exit=True)\n"
+        "rt, (source, sink), out = acl.rt, os.pipe(), os.dup(1)\n"
+        "os.dup2(sink, 1)\n"
+        "read = 0\n"
+        "def reader():\n"
+        "    global read\n"
+        "    while True: read += len(os.read(source, 4096))\n"
+        "assert acl.init() == 0 and rt.set_device(0) == 0\n"
+        "stream = rt.create_stream()[0]\n"
+        "threading.Thread(target=reader, daemon=True).start()\n"
+        f"while read < 1 << 18: {LOGS[name]}\n"
+        "os.write(out, b'end\\n')\n"
+        "os._exit(0)\n",
+        ASCEND_SLOG_PRINT_TO_STDOUT="1",
+    )
+    assert run.stdout == "end\n", run.stderr
+
+
+def test_the_lock_is_let_go_while_memory_is_copied():
+    """No thread is made to yield, so the other one runs only if the copy lets the lock go."""
+    size = 64 << 20
+    began, seen, data = threading.Event(), [], bytes(size)
+
+    def watch():
+        began.wait()
+        seen.append(True)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        began.set()
+        copy = util.ptr_to_bytes(util.bytes_to_ptr(data), size)
+        assert seen == [True]
+    finally:
+        sys.setswitchinterval(interval)
+        thread.join()
+    assert copy == data

@@ -1,0 +1,201 @@
+"""Who is called when C is inside of an allocator, when it is interrupted, and what stays of it."""
+
+import ctypes
+import gc
+import signal
+import sys
+import threading
+import weakref
+
+import pytest
+
+import acl
+import support
+from support import STORAGE, Pool, Sort, describe, register
+
+rt = acl.rt
+
+
+@pytest.fixture
+def sort(device):
+    made = Sort()
+    yield made
+    assert rt.synchronize_device() == 0
+    made.close()
+
+
+def run_in_c(sort, stream):
+    """Sort, executed by C: the module does not know of the call."""
+    address = ctypes.c_void_p
+
+    def row(*items):
+        return (address * len(items))(*items)
+
+    return ctypes.CDLL("libascendcl.so").aclopExecuteV2(
+        b"Sort", 1, row(sort.floats), row(sort.buffers[0]), 2, row(sort.floats, sort.whole),
+        row(*sort.buffers[1:]), address(sort.attr), address(stream))
+
+
+@pytest.mark.parametrize("another", [False, True])
+def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another, stream, sort):
+    pool, other = Pool(), Pool(99)
+
+    def alloc(obj, size):
+        assert rt.allocator_unregister(stream) == 0
+        if another:
+            register(stream, other)
+        return pool.alloc(obj, size)
+
+    assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
+    assert run_in_c(sort, stream) == 0
+    assert pool.allocs == pool.addresses == pool.frees == 1
+    assert other.allocs == other.addresses == other.frees == 0
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+
+
+def test_a_seat_where_c_is_inside_is_not_given_to_another(stream, sort):
+    first, second = Pool(0xA), Pool(0xB)
+    inside, go, answers = threading.Event(), threading.Event(), []
+    context, other = rt.get_context()[0], rt.create_stream()[0]
+
+    def alloc(obj, size):
+        inside.set()
+        go.wait()
+        return first.alloc(obj, size)
+
+    def execute():
+        assert rt.set_context(context) == 0
+        answers.append(run_in_c(sort, stream))
+
+    assert rt.allocator_register(stream, describe(0xA, alloc, first.free, first.address)) == 0
+    thread = threading.Thread(target=execute)
+    thread.start()
+    inside.wait()
+    assert rt.allocator_unregister(stream) == 0
+    register(other, second)
+    go.set()
+    thread.join()
+    assert answers == [0]
+    assert first.allocs == first.addresses == first.frees == 1 and set(first.objects) == {0xA}
+    assert second.allocs == second.addresses == second.frees == 0
+    assert rt.destroy_stream(other) == 0
+
+
+def test_a_block_that_is_out_twice_keeps_its_allocator_until_both_are_back(stream, device):
+    class Alloc:
+        def __call__(self, obj, size):
+            return 77
+
+    alloc, freed = Alloc(), []
+    kept = weakref.ref(alloc)
+    desc = describe(1, alloc, lambda obj, block: freed.append(block), lambda block: block)
+    del alloc
+    assert rt.allocator_register(stream, desc) == 0 and rt.allocator_destroy_desc(desc) == 0
+    places = [ctypes.c_void_p() for _ in range(6)]
+    ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
+    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
+    take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(places[2].value)
+    give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(places[3].value)
+    assert take(1, 64) == take(1, 64) == 77
+    assert rt.allocator_unregister(stream) == 0
+    give(1, 77)
+    assert kept() is not None
+    give(1, 77)
+    assert kept() is None and freed == [77, 77]
+
+
+def test_a_seat_that_was_left_is_used_again_last(stream, device, monkeypatch):
+    """C that looked up an allocator before it left finds nobody in its seat, and nobody else."""
+    shown, places, take = [], [ctypes.c_void_p() for _ in range(6)], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(str(what.exc_value)))
+    pool, others = Pool(1), Pool(1)
+    register(stream, pool)
+    ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
+    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
+    take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(places[2].value)
+    assert rt.allocator_unregister(stream) == 0
+    for _ in range(100):
+        desc = describe(1, lambda obj, size: others.alloc(obj, size), others.free, others.address)
+        assert rt.allocator_register(stream, desc) == 0 and rt.allocator_destroy_desc(desc) == 0
+    assert take(1, 64) is None
+    assert pool.allocs == others.allocs == 0 and "was unregistered meanwhile" in shown[0]
+
+
+def test_a_long_call_keeps_no_seats_that_others_need():
+    run = support.program(
+        "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
+        "pool, sort = Pool(), Sort()\n"
+        "stream, other = [acl.rt.create_stream()[0] for _ in range(2)]\n"
+        "def alloc(obj, size):\n"
+        "    for _ in range(3000):\n"
+        "        desc = describe(7, lambda o, s: None, lambda o, b: None, lambda b: None)\n"
+        "        assert acl.rt.allocator_register(other, desc) == 0 == acl.rt.allocator_destroy_desc(desc)\n"
+        "        assert acl.rt.allocator_unregister(other) == 0\n"
+        "    return pool.alloc(obj, size)\n"
+        "assert acl.rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0\n"
+        "print(sort.run(stream), pool.allocs, pool.frees)\n"
+    )
+    assert (run.stdout, run.stderr) == ("0 1 1\n", "")
+
+
+def test_what_has_the_parts_of_a_method_is_none(stream, sort):
+    class Proxy:
+        def __init__(self, method):
+            self.method, self.calls = method, 0
+
+        def __getattr__(self, name):
+            return getattr(self.method, name)
+
+        def __call__(self, *given):
+            self.calls += 1
+            return self.method(*given)
+
+    pool = Pool()
+    proxies = Proxy(pool.alloc), Proxy(pool.alloc)
+    for proxy in proxies:
+        assert rt.allocator_register(stream, describe(1, proxy, pool.free, pool.address)) == 0
+        assert sort.run(stream) == 0
+        assert rt.allocator_get_by_stream(stream)[2] is proxy
+    assert [proxy.calls for proxy in proxies] == [1, 1]
+
+
+@pytest.mark.parametrize("execute", [Sort.run, run_in_c])
+@pytest.mark.parametrize("where", ["alloc", "address", "free"])
+def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, stream, sort):
+    pool = Pool()
+
+    def interrupted(name):
+        def call(*given):
+            result = getattr(pool, name)(*given) if name != "alloc" else None
+            if where == name:
+                signal.raise_signal(signal.SIGINT)
+            return result if name != "alloc" else pool.alloc(*given)
+        return call
+
+    desc = describe(1, *map(interrupted, ("alloc", "free", "address")))
+    assert rt.allocator_register(stream, desc) == 0
+    came = []
+    try:
+        execute(sort, stream)
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        came.append(where)
+    assert came == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
+
+
+def test_an_interrupt_that_python_does_not_handle_is_shown(stream, sort, monkeypatch):
+    shown = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(repr(what.exc_value)))
+
+    def alloc(obj, size):
+        raise KeyboardInterrupt("nobody waits for it")
+
+    desc = describe(1, alloc, lambda o, b: None, lambda b: b)
+    assert rt.allocator_register(stream, desc) == 0
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        assert sort.run(stream) == STORAGE
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert shown == ["KeyboardInterrupt('nobody waits for it')"]
