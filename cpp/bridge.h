@@ -243,7 +243,10 @@ CairnStatus CairnSessionRemoveGraph(uint64_t session, uint32_t id);
 bool CairnSessionNeedsRebuild(uint64_t session, uint32_t id);
 // V1: BuildGraph compiles for host tensors and loads. Descriptions replace those of the Data nodes; count 0 leaves them.
 CairnStatus CairnSessionBuildGraph(uint64_t session, uint32_t id, const CairnDesc *inputs, size_t count);
-CairnStatus CairnSessionCompileGraph(uint64_t session, uint32_t id, const CairnDesc *inputs, size_t count);
+// `is_v2`: graphs with variables are taken.
+CairnStatus CairnSessionCompileGraph(uint64_t session, uint32_t id, bool is_v2, const CairnDesc *inputs, size_t count);
+// Shows the bytes of a model of a compiled graph.
+CairnStatus CairnSessionModel(uint64_t session, uint32_t id, void *context, CairnSeeText see);
 // `compiles`: compile first if that was not done (V2).
 CairnStatus CairnSessionLoadGraph(uint64_t session, uint32_t id, const CairnText *options, size_t count, void *stream, bool compiles);
 
@@ -302,6 +305,13 @@ void *CairnBlockAddress(const CairnBlock *block);
 size_t CairnBlockBytes(const CairnBlock *block);
 // Gives the memory back to whoever made it, on this thread.
 void CairnBlockFree(CairnBlock *block);
+
+// The values of variables on the host, when all that the session submitted before is done; `count` 0: all of them.
+// Shows the name of each. On success `*result` is owned.
+CairnStatus CairnSessionVariables(uint64_t session, const CairnText *names, size_t count, void *context,
+                                  CairnSeeText see, CairnOutputs **result);
+// RegisterCallBackFunc: checks the session and the key. Nothing here calls back.
+CairnStatus CairnSessionCallback(uint64_t session, CairnText key, bool is_null);
 
 // Bases that the application sets.
 enum CairnBase {

@@ -1,5 +1,7 @@
 // ge::GeSession: a session of the engine that ends with the last copy.
 
+#include <cstring>
+
 #include "allocator.h"
 #include "calls.h"
 #include "ge/ge_api_v2.h"
@@ -8,7 +10,6 @@
 namespace ge {
 
 using cairn::flat;
-using cairn::not_here;
 
 class GeSession::Life {
 public:
@@ -78,7 +79,7 @@ Status GeSession::CompileGraph(uint32_t graph_id, const std::vector<ge::Tensor> 
 {
     cairn::Descriptions descriptions(inputs);
     const CairnStatus status =
-        CairnSessionCompileGraph(impl_->id, graph_id, descriptions.lent(), descriptions.count());
+        CairnSessionCompileGraph(impl_->id, graph_id, true, descriptions.lent(), descriptions.count());
     return status == PARAM_INVALID ? PARAM_INVALID : flat(status);
 }
 
@@ -110,9 +111,9 @@ Status GeSession::RunGraphAsync(uint32_t graph_id, const std::vector<gert::Tenso
     return cairn::run_async(impl_->id, graph_id, true, inputs, std::move(callback));
 }
 
-Status GeSession::RegisterCallBackFunc(const char *, const RunCallback &)
+Status GeSession::RegisterCallBackFunc(const char *key, const RunCallback &callback)
 {
-    return not_here("GeSession::RegisterCallBackFunc", "no operator here calls back for summaries or checkpoints");
+    return flat(CairnSessionCallback(impl_->id, cairn::text(key), callback == nullptr));
 }
 
 CompiledGraphSummaryPtr GeSession::GetCompiledGraphSummary(uint32_t graph_id)
@@ -151,10 +152,17 @@ Status GeSession::UnregisterExternalAllocator(const void *const stream) const
     return flat(CairnSessionUnregister(impl_->id, stream));
 }
 
-Status GeSession::GetCompiledModel(uint32_t, ModelBufferData &)
+static void see_model(void *context, CairnText bytes)
 {
-    return not_here("GeSession::GetCompiledModel",
-                    "compiled graphs are not written here: save the graph with Graph::SaveToFile");
+    ModelBufferData *const model = static_cast<ModelBufferData *>(context);
+    model->data.reset(new uint8_t[bytes.size], std::default_delete<uint8_t[]>());
+    model->length = bytes.size;
+    std::memcpy(model->data.get(), bytes.data, bytes.size);
+}
+
+Status GeSession::GetCompiledModel(uint32_t graph_id, ModelBufferData &model_buffer)
+{
+    return flat(CairnSessionModel(impl_->id, graph_id, &model_buffer, see_model));
 }
 
 }  // namespace ge

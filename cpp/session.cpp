@@ -66,7 +66,7 @@ Status Session::BuildGraph(uint32_t graph_id, const std::vector<ge::Tensor> &inp
 
 Status Session::CompileGraph(uint32_t graph_id)
 {
-    const CairnStatus status = CairnSessionCompileGraph(sessionId_, graph_id, nullptr, 0);
+    const CairnStatus status = CairnSessionCompileGraph(sessionId_, graph_id, false, nullptr, 0);
     return status == PARAM_INVALID ? PARAM_INVALID : flat(status);
 }
 
@@ -164,14 +164,33 @@ Status Session::GraphDebugJSONPrint(const uint32_t graph_id, uint32_t flags, Asc
     return cairn::json(sessionId_, graph_id, flags, json_result);
 }
 
-Status Session::GetVariables(const std::vector<AscendString> &, std::vector<Tensor> &)
+Status Session::GetVariables(const std::vector<AscendString> &var_names, std::vector<Tensor> &var_values)
 {
-    return not_here("Session::GetVariables", "graphs here have no variables; RefData inputs are written in place");
+    std::vector<CairnText> asked;
+    for (const AscendString &name : var_names) {
+        asked.push_back(cairn::text(name));
+    }
+    std::vector<AscendString> names;
+    CairnOutputs *result = nullptr;
+    const CairnStatus status =
+        CairnSessionVariables(sessionId_, asked.data(), asked.size(), &names, cairn::see_all, &result);
+    if (status != 0) {
+        return FAILED;
+    }
+    std::vector<Tensor> values;
+    cairn::take_outputs(result, values);
+    for (size_t at = 0; at < values.size(); ++at) {
+        TensorDesc desc = values[at].GetTensorDesc();
+        desc.SetName(names[at].GetString());
+        (void)values[at].SetTensorDesc(desc);
+    }
+    var_values.swap(values);
+    return SUCCESS;
 }
 
-Status Session::RegisterCallBackFunc(const char *, const session::pCallBackFunc &)
+Status Session::RegisterCallBackFunc(const char *key, const session::pCallBackFunc &callback)
 {
-    return not_here("Session::RegisterCallBackFunc", "no operator here calls back for summaries or checkpoints");
+    return flat(CairnSessionCallback(sessionId_, cairn::text(key), callback == nullptr));
 }
 
 static const char *const NO_SHARDS = "graphs here are not sharded";

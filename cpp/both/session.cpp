@@ -16,9 +16,10 @@ Status Session::GetVariables(const std::vector<std::string> &var_names, std::vec
     return GetVariables(ascend(var_names), var_values);
 }
 
-Status Session::RegisterCallBackFunc(const std::string &key, const pCallBackFunc &)
+Status Session::RegisterCallBackFunc(const std::string &key, const pCallBackFunc &callback)
 {
-    return RegisterCallBackFunc(key.c_str(), session::pCallBackFunc(nullptr));
+    const CairnText text{key.data(), key.size()};
+    return CairnSessionCallback(GetSessionId(), text, callback == nullptr) == 0 ? SUCCESS : FAILED;
 }
 
 Status CompiledGraphSummary::GetInputShardMethod(

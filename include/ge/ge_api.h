@@ -72,7 +72,7 @@ public:
     /** Compiles for these inputs and makes it ready for RunGraph. */
     Status BuildGraph(uint32_t graph_id, const std::vector<InputTensorInfo> &inputs);
     Status BuildGraph(uint32_t graph_id, const std::vector<ge::Tensor> &inputs);
-    /** Compiles; takes no memory of the device. */
+    /** Compiles; takes no memory of the device. FAILED for a graph that names variables. */
     Status CompileGraph(uint32_t graph_id);
     /** Loads a compiled graph for a stream. Of the options only frozen and host inputs count. */
     Status LoadGraph(const uint32_t graph_id, const std::map<AscendString, AscendString> &options, void *stream) const;
@@ -108,12 +108,16 @@ public:
     /** JSON of a loaded graph for chrome://tracing. */
     Status GraphDebugJSONPrint(const uint32_t graph_id, uint32_t flags, AscendString &json_result) const;
 
-    /* FAILED with a text: graphs here have no variables, no summaries and no shards; devices lose no pages; data
-     * flow is not part of the engine. */
+    /* The values of variables as tensors on the host, each with its name in its description, when all that the
+     * session submitted before is done. FAILED for a name that no loaded graph had; without names all of them, in the
+     * order of their names (CANN does not say what it does then). */
     Status GetVariables(const std::vector<std::string> &var_names, std::vector<Tensor> &var_values);
     Status GetVariables(const std::vector<AscendString> &var_names, std::vector<Tensor> &var_values);
+    /* SUCCESS for the keys "Summary" and "Save"; no operator here calls back. */
     Status RegisterCallBackFunc(const std::string &key, const pCallBackFunc &callback);
     Status RegisterCallBackFunc(const char *key, const session::pCallBackFunc &callback);
+
+    /* FAILED with a text: graphs here have no shards; devices lose no pages; data flow is not part of the engine. */
     Status ShardGraphsToFile(const char_t *file_path = "./") const;
     Status ShardGraphs() const;
     Status SaveGraphsToPb(const char_t *file_path) const;

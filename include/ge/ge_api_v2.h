@@ -71,7 +71,7 @@ public:
                                    std::vector<gert::Tensor> &outputs);
     /** Runs in the background, then calls `callback` once. Inputs must stay until then. */
     Status RunGraphAsync(uint32_t graph_id, const std::vector<gert::Tensor> &inputs, RunAsyncCallbackV2 callback);
-    /** FAILED: graphs here have no summaries or checkpoints. */
+    /** SUCCESS for the keys "Summary" and "Save"; no operator here calls back. */
     Status RegisterCallBackFunc(const char *key, const RunCallback &callback);
 
     /** What a compiled graph needs; null before that. */
@@ -88,7 +88,8 @@ public:
     /** Ends that; SUCCESS also where nothing was registered. */
     Status UnregisterExternalAllocator(const void *const stream) const;
 
-    /** FAILED: compiled graphs are not written here. */
+    /** The bytes of a compiled graph, with the shapes and types that were inferred: what
+     *  Graph::LoadFromSerializedModelArray reads. FAILED before it is compiled. */
     Status GetCompiledModel(uint32_t graph_id, ModelBufferData &model_buffer);
 
 private:

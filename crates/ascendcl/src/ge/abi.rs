@@ -665,9 +665,12 @@ pub mod signature {
         inputs: *const CairnDesc,
         count: usize,
     ) -> CairnStatus;
+    pub type CairnSessionCallback =
+        unsafe extern "C" fn(session: u64, key: CairnText, is_null: bool) -> CairnStatus;
     pub type CairnSessionCompileGraph = unsafe extern "C" fn(
         session: u64,
         id: u32,
+        is_v2: bool,
         inputs: *const CairnDesc,
         count: usize,
     ) -> CairnStatus;
@@ -686,6 +689,12 @@ pub mod signature {
         count: usize,
         stream: *mut core::ffi::c_void,
         compiles: bool,
+    ) -> CairnStatus;
+    pub type CairnSessionModel = unsafe extern "C" fn(
+        session: u64,
+        id: u32,
+        context: *mut core::ffi::c_void,
+        see: CairnSeeText,
     ) -> CairnStatus;
     pub type CairnSessionNeedsRebuild = unsafe extern "C" fn(session: u64, id: u32) -> bool;
     pub type CairnSessionNew = unsafe extern "C" fn(
@@ -738,6 +747,14 @@ pub mod signature {
     pub type CairnSessionSummary = unsafe extern "C" fn(session: u64, id: u32) -> *mut CairnSummary;
     pub type CairnSessionUnregister =
         unsafe extern "C" fn(session: u64, stream: *const core::ffi::c_void) -> CairnStatus;
+    pub type CairnSessionVariables = unsafe extern "C" fn(
+        session: u64,
+        names: *const CairnText,
+        count: usize,
+        context: *mut core::ffi::c_void,
+        see: CairnSeeText,
+        result: *mut *mut CairnOutputs,
+    ) -> CairnStatus;
     pub type CairnSummaryOutput = unsafe extern "C" fn(
         summary: *const CairnSummary,
         place: usize,

@@ -94,10 +94,37 @@ status! {
     }
 
     /// Compiles.
-    fn CairnSessionCompileGraph(session: u64, id: u32, inputs: *const CairnDesc, count: usize) {
+    fn CairnSessionCompileGraph(session: u64, id: u32, is_v2: bool, inputs: *const CairnDesc, count: usize) {
         let entry = engine().session(session)?.graph(id)?;
+        if !is_v2 {
+            entry.has_no_variables()?;
+        }
         // SAFETY: the caller's descriptions live for the call.
         entry.compile(unsafe { descs(inputs, count) }?).map(drop)
+    }
+
+    /// The bytes of a model of a compiled graph.
+    fn CairnSessionModel(session: u64, id: u32, context: *mut c_void, see: CairnSeeText) {
+        let model = engine().session(session)?.graph(id)?.compiled()?.model()?;
+        // SAFETY: the caller's function takes the context.
+        unsafe { show(see, context, &model) };
+        Ok(())
+    }
+
+    /// Takes note of a callback: nothing here calls it.
+    fn CairnSessionCallback(session: u64, key: CairnText, is_null: bool) {
+        engine().session(session)?;
+        // SAFETY: the caller's text lives for the call.
+        let key = unsafe { text(key) };
+        if is_null {
+            return Err(Failure::failed(format!("RegisterCallBackFunc: the callback for {key:?} is null")));
+        }
+        match key.as_str() {
+            "Summary" | "Save" => Ok(()),
+            _ => Err(Failure::failed(format!(
+                "RegisterCallBackFunc: there is no key {key:?}: \"Summary\" and \"Save\" are taken"
+            ))),
+        }
     }
 
     /// Loads.

@@ -2,11 +2,21 @@
 
 use cairn_graph::{Failure, Result};
 use cairn_runtime::lock::{Condvar, Mutex, Rank};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One run.
 pub type Work = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    static IS_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is the one that runs them.
+pub fn is_here() -> bool {
+    IS_HERE.get()
+}
 
 struct Queue {
     state: Mutex<State>,
@@ -58,6 +68,7 @@ fn start() -> Result<()> {
 }
 
 fn serve() {
+    IS_HERE.set(true);
     loop {
         let work = {
             let mut state = QUEUE.state.lock();

@@ -1,9 +1,11 @@
 //! Runs, and what they give.
 
 use super::abi::*;
-use super::door::{engine, fail, guarded, list, object, owned, plain, release, runtime, status};
+use super::door::{
+    engine, fail, guarded, list, object, owned, plain, release, runtime, show, status, text,
+};
 use super::value::{dtype, number};
-use cairn_graph::session::{Held, How, Out, RunTensor};
+use cairn_graph::session::{Asked, Held, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
 use cairn_tensor::Format;
@@ -156,9 +158,11 @@ status! {
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = Done { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
+        let asked = Asked::new(&session);
         let work = move || {
             let done = done;
             let made = guarded(|| session.run(id, way, 0, &inputs, &[]));
+            drop(asked);
             if session.runtime.shared.exiting() {
                 return;
             }
@@ -173,6 +177,30 @@ status! {
             unsafe { (done.call)(done.context as *mut c_void, status, result) };
         };
         super::queue::push(Box::new(work))
+    }
+}
+
+status! {
+    /// The values of variables.
+    fn CairnSessionVariables(
+        session: u64,
+        names: *const CairnText,
+        count: usize,
+        context: *mut c_void,
+        see: CairnSeeText,
+        result: *mut *mut CairnOutputs,
+    ) {
+        // SAFETY: the caller's texts live for the call.
+        let names: Vec<String> = unsafe { list(names, count).iter().map(|one| text(*one)).collect() };
+        let (names, values) = engine().session(session)?.values(&names, !super::queue::is_here())?;
+        for name in names {
+            // SAFETY: the caller's function takes the context.
+            unsafe { show(see, context, name.as_bytes()) };
+        }
+        // SAFETY: the caller passes a place for a handle.
+        let place = unsafe { result.as_mut() }.ok_or_else(|| Failure::invalid("the result is null"))?;
+        *place = owned(Outputs(values));
+        Ok(())
     }
 }
 
