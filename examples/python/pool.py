@@ -40,7 +40,7 @@ class Pool:
 
     def register(self, stream):
         desc = acl.rt.allocator_create_desc()
-        must(acl.rt.allocator_set_obj_to_desc(desc, 1))
+        must(acl.rt.allocator_set_obj_to_desc(desc, id(self)))
         must(acl.rt.allocator_set_alloc_func_to_desc(desc, self.alloc))
         must(acl.rt.allocator_set_free_func_to_desc(desc, self.free))
         must(acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, self.address))

@@ -1,5 +1,6 @@
 """What the tests share: a pool, an operator that needs workspace, programs of their own."""
 
+import ctypes
 import os
 import pathlib
 import struct
@@ -94,6 +95,18 @@ class Sort:
         return acl.op.execute_v2(
             "Sort", [self.floats], [source], [self.floats, self.whole], results, self.attr, stream
         )
+
+    def run_in_c(self, stream):
+        """The same, executed by C: the module does not know of the call."""
+        address = ctypes.c_void_p
+
+        def row(*items):
+            return (address * len(items))(*items)
+
+        source, *results = self.buffers
+        return ctypes.CDLL("libascendcl.so").aclopExecuteV2(
+            b"Sort", 1, row(self.floats), row(source), 2, row(self.floats, self.whole), row(*results),
+            address(self.attr), address(stream))
 
     def result(self):
         host, ret = acl.rt.malloc_host(4 * COUNT)

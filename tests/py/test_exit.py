@@ -61,6 +61,18 @@ THREADS = {
         "stream, pool, sort = allocator(alloc)\n"
         "daemon(lambda: sort.run(stream))\n"
     ),
+    "a daemon in a callback that lets a callable go": (
+        "class Alloc:\n"
+        "    def __call__(self, obj, size): return pool.alloc(obj, size)\n"
+        "    __del__ = busy\n"
+        "def address(block):\n"
+        "    assert acl.rt.allocator_unregister(stream) == 0\n"
+        "    return pool.address(block)\n"
+        "stream, pool, sort = acl.rt.create_stream()[0], Pool(), Sort()\n"
+        "desc = describe(1, Alloc(), pool.free, address)\n"
+        "assert acl.rt.allocator_register(stream, desc) == acl.rt.allocator_destroy_desc(desc) == 0\n"
+        "daemon(lambda: sort.run_in_c(stream))\n"
+    ),
     "daemons that run operators": (
         "def work():\n"
         "    pool, stream, sort = Pool(), acl.rt.create_stream()[0], Sort()\n"

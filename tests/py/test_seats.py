@@ -1,7 +1,6 @@
 """Who is called when C is inside of an allocator, when it is interrupted, and what stays of it."""
 
 import ctypes
-import gc
 import signal
 import sys
 import threading
@@ -24,18 +23,6 @@ def sort(device):
     made.close()
 
 
-def run_in_c(sort, stream):
-    """Sort, executed by C: the module does not know of the call."""
-    address = ctypes.c_void_p
-
-    def row(*items):
-        return (address * len(items))(*items)
-
-    return ctypes.CDLL("libascendcl.so").aclopExecuteV2(
-        b"Sort", 1, row(sort.floats), row(sort.buffers[0]), 2, row(sort.floats, sort.whole),
-        row(*sort.buffers[1:]), address(sort.attr), address(stream))
-
-
 @pytest.mark.parametrize("another", [False, True])
 def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another, stream, sort):
     pool, other = Pool(), Pool(99)
@@ -47,7 +34,7 @@ def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another,
         return pool.alloc(obj, size)
 
     assert rt.allocator_register(stream, describe(1, alloc, pool.free, pool.address)) == 0
-    assert run_in_c(sort, stream) == 0
+    assert sort.run_in_c(stream) == 0
     assert pool.allocs == pool.addresses == pool.frees == 1
     assert other.allocs == other.addresses == other.frees == 0
     assert rt.synchronize_stream(stream) == 0 and sort.right()
@@ -65,7 +52,7 @@ def test_a_seat_where_c_is_inside_is_not_given_to_another(stream, sort):
 
     def execute():
         assert rt.set_context(context) == 0
-        answers.append(run_in_c(sort, stream))
+        answers.append(sort.run_in_c(stream))
 
     assert rt.allocator_register(stream, describe(0xA, alloc, first.free, first.address)) == 0
     thread = threading.Thread(target=execute)
@@ -159,7 +146,7 @@ def test_what_has_the_parts_of_a_method_is_none(stream, sort):
     assert [proxy.calls for proxy in proxies] == [1, 1]
 
 
-@pytest.mark.parametrize("execute", [Sort.run, run_in_c])
+@pytest.mark.parametrize("execute", [Sort.run, Sort.run_in_c])
 @pytest.mark.parametrize("where", ["alloc", "address", "free"])
 def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, stream, sort):
     pool = Pool()
