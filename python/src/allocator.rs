@@ -238,8 +238,8 @@ pub(crate) fn rt_allocator_register(
     let (stream, desc) = (stream.0, desc.0);
     let draft = drafts(|drafts| drafts.get(&desc).map(|draft| draft.copy(py)));
     let draft = draft.filter(|draft| draft.callables.iter().any(Option::is_some));
-    let turn = Turn::take(py);
     let Some(draft) = draft else {
+        let turn = Turn::take(py);
         let known = seats::on_stream(stream);
         let ret = waiting(py, || register_in_c(stream, desc));
         drop(turn);
@@ -247,7 +247,10 @@ pub(crate) fn rt_allocator_register(
     };
     let told = draft.set();
     if !draft.is_complete() {
-        return Ok(waiting(py, || refuse(stream, desc, told)));
+        let turn = Turn::take(py);
+        let ret = waiting(py, || refuse(stream, desc, told));
+        drop(turn);
+        return Ok(ret);
     }
     let allocator = Allocator::new(draft.object, draft.callables);
     seats::register(py, stream, allocator, |seat| {

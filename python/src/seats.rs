@@ -16,7 +16,7 @@
 //! All of it is touched with the interpreter's lock held. [`State`] has a lock of its own that is never held while
 //! Python runs: what leaves it is dropped outside, and by C++ if that is inside of a callback.
 
-use crate::{interpreter, trampoline};
+use crate::{interpreter, trampoline, turn::Turn};
 use pyo3::{exceptions::PyRuntimeError, ffi, prelude::*};
 use std::{
     cell::Cell,
@@ -314,8 +314,8 @@ pub(crate) fn executing(py: Python<'_>, call: impl FnOnce() -> i32 + Send) -> i3
     if interpreter::forks() == forks { ret } else { INTERNAL_ERROR }
 }
 
-/// Registers an allocator on a stream; `register` tells C, given the functions of its seat. The caller has the
-/// [`Turn`](crate::turn::Turn).
+/// Registers an allocator on a stream; `register` tells C, given the functions of its seat, in a [`Turn`] in
+/// which no Python runs.
 pub(crate) fn register(
     py: Python<'_>,
     stream: usize,
@@ -330,6 +330,7 @@ pub(crate) fn register(
     });
     let same = known.iter().find(|(_, known)| known.same(&allocator, py));
     let allocator = Arc::new(allocator);
+    let turn = Turn::take(py);
     let place = with(|state| {
         let found = same.filter(|(index, known)| {
             state.seat(*index).is_some_and(|seat| Arc::ptr_eq(&seat.allocator, known))
@@ -340,6 +341,7 @@ pub(crate) fn register(
         Some(place)
     });
     let Some((seat, lingered)) = place else {
+        drop(turn);
         return Err(PyRuntimeError::new_err(format!(
             "{} allocators are registered, and there is room for no more: unregister some",
             trampoline::count()
@@ -357,6 +359,7 @@ pub(crate) fn register(
         }
         state.gone()
     });
+    drop(turn);
     drop((left, lingered, known, allocator));
     Ok(ret)
 }

@@ -10,7 +10,8 @@ use std::{
 /// The process whose thread has the turn, or 0. A child of fork does not wait for a thread of its parent.
 static HOLDER: AtomicU32 = AtomicU32::new(0);
 
-/// One thread at a time tells C what is registered and notes it: the interpreter's lock is let go in between.
+/// One thread at a time tells C what is registered and notes it: the interpreter's lock is let go in between. Nothing
+/// that may run Python is done in a turn: it could want one, too.
 pub(crate) struct Turn(());
 
 impl Turn {

@@ -125,6 +125,27 @@ def test_a_long_call_keeps_no_seats_that_others_need():
     assert (run.stdout, run.stderr) == ("0 1 1\n", "")
 
 
+def test_a_callable_that_is_let_go_may_register(stream, sort):
+    """Its finalizer runs in the middle of the registration that takes its place, and comes last."""
+    first, second = Pool(1), Pool(2)
+
+    class Callback:
+        def __call__(self, *given):
+            return None
+
+        def __del__(self):
+            register(stream, second)
+
+    callback = Callback()
+    desc = describe(3, callback, callback, callback)
+    del callback
+    assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
+    register(stream, first)
+    assert rt.allocator_get_by_stream(stream)[1] == 2
+    assert sort.run(stream) == 0
+    assert (first.allocs, second.allocs, second.frees) == (0, 1, 1)
+
+
 def test_what_has_the_parts_of_a_method_is_none(stream, sort):
     class Proxy:
         def __init__(self, method):
