@@ -192,6 +192,22 @@ def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, st
     assert came == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
 
 
+def test_a_signal_that_came_between_callbacks_does_not_keep_free_from_its_work(stream, sort):
+    """Getting the address is the C function `raise` here, which leaves its signal to whoever runs Python next. The
+    block is the number of the signal, and 0 no address."""
+    freed, came = [], []
+    address = ctypes.CDLL(None)["raise"]
+    desc = describe(1, lambda obj, size: int(signal.SIGINT), lambda obj, block: freed.append(block), address)
+    assert rt.allocator_register(stream, desc) == 0
+    try:
+        sort.run(stream)
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        came.append(True)
+    assert came == [True] and freed == [signal.SIGINT]
+
+
 def test_an_interrupt_that_python_does_not_handle_is_shown(stream, sort, monkeypatch):
     shown = []
     monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(repr(what.exc_value)))
