@@ -187,9 +187,8 @@ CairnStatus CairnGraphWrite(const CairnGraph *graph, void *context, CairnSeeText
 // A deep copy of another.
 CairnStatus CairnGraphCopy(CairnGraph *graph, const CairnGraph *from);
 
-size_t CairnGraphNodes(const CairnGraph *graph);
 // Owned; in topological order. Null beyond the last.
-CairnNode *CairnGraphNode(const CairnGraph *graph, size_t place);
+void CairnGraphNodes(const CairnGraph *graph, void *context, void (*see)(void *context, CairnNode *node));
 // Owned. An operator becomes a node; its links are not followed.
 CairnNode *CairnGraphAddNode(CairnGraph *graph, const CairnOperator *op);
 CairnStatus CairnGraphRemoveNode(CairnGraph *graph, const CairnNode *node);

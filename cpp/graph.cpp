@@ -256,9 +256,10 @@ void Graph::SetNeedIteration(bool need_iteration)
 std::vector<GNode> Graph::GetAllNodes() const
 {
     std::vector<GNode> nodes;
-    const size_t count = impl_ == nullptr ? 0 : CairnGraphNodes(impl_->handle);
-    for (size_t at = 0; at < count; ++at) {
-        nodes.push_back(NodeBody::Own(CairnGraphNode(impl_->handle, at)));
+    if (impl_ != nullptr) {
+        CairnGraphNodes(impl_->handle, &nodes, [](void *context, CairnNode *node) {
+            static_cast<std::vector<GNode> *>(context)->push_back(NodeBody::Own(node));
+        });
     }
     return nodes;
 }

@@ -17,8 +17,9 @@ pub fn files(functions: &[Function]) -> Vec<(String, String)> {
         .map(|module| {
             let rows = functions.iter().filter(|function| function.module == **module);
             let body: String = rows.map(stub).collect();
-            let mut head =
-                String::from("from typing import Any, Callable, Optional, Sequence, Tuple, Union\n\n");
+            let mut head = String::from(
+                "from typing import Any, Callable, Optional, Sequence, Tuple, Union\n\n",
+            );
             if *module == "acl" {
                 let names: Vec<_> = inner.iter().map(|name| format!("{name} as {name}")).collect();
                 writeln!(head, "from . import {}\n", names.join(", ")).expect("text");

@@ -171,9 +171,40 @@ static void child(ge::Session &session)
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+static void late_callbacks(void)
+{
+    GROUP("ge RunGraphAsync: no callback comes after the session is gone");
+    int called = 0;
+    {
+        ge::Session session(Options{});
+        ge::Graph graph = two_outputs(4);
+        RUNS(session.AddGraph(1, graph));
+        const ge::Tensor x(floats({4}), reinterpret_cast<const uint8_t *>(X), 16);
+        for (int i = 0; i < 100; ++i)
+            RUNS(session.RunGraphAsync(1, {x}, [&called](ge::Status, std::vector<ge::Tensor> &) { ++called; }));
+    }
+    CHECK_EQ(called, 100);
+}
+
+static void many_nodes(void)
+{
+    GROUP("ge Graph: all nodes of a large graph, and one by its name");
+    ge::Graph graph("many");
+    ge::Operator last = ge::op::Relu("n0");
+    for (int i = 1; i < 5000; ++i) {
+        auto next = ge::op::Relu(("n" + std::to_string(i)).c_str());
+        next.set_input_x(last);
+        last = next;
+    }
+    graph.SetOutputs(std::vector<ge::Operator>{last});
+    CHECK(graph.GetAllNodes().size() >= 5000);
+    CHECK(graph.FindNodeByName("n4999") != nullptr && graph.FindNodeByName("n5000") == nullptr);
+}
+
 int main(void)
 {
     begin();
+    many_nodes();
     removed_nodes();
     circles();
     RUNS(ge::GEInitialize(Options{}));
@@ -183,6 +214,7 @@ int main(void)
         texts(session);
         child(session);
     }
+    late_callbacks();
     RUNS(ge::GEFinalize());
     return END();
 }

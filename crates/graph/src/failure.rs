@@ -62,6 +62,11 @@ impl Failure {
         self.text = format!("{context}: {}", self.text);
         self
     }
+
+    /// The same failure, with a graph's label in front of its text, unless the text has it.
+    pub fn naming(self, label: &str) -> Failure {
+        if self.text.contains(label) { self } else { self.within(label) }
+    }
 }
 
 impl From<Error> for Failure {

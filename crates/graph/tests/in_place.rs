@@ -123,3 +123,38 @@ fn sizes_that_do_not_fit_are_refused() {
         assert!(text.contains(kind), "{kind}: {text}");
     }
 }
+
+/// Constants are filled when a graph is loaded, and equal ones are one memory: nothing may write them.
+#[test]
+fn a_constant_is_not_written() {
+    for options in [&[][..], &[("ge.oo.constantFolding", "false")]] {
+        for kind in ["Const", "Identity", "Fill"] {
+            let world = World::new();
+            let mut make = Maker::new("constant");
+            let x = make.data(&[4]);
+            let to = make.floats(&[4], &X);
+            let to = match kind {
+                "Identity" => make.node("Identity", &[to]),
+                "Fill" => {
+                    let (sizes, value) = (make.ints(&[4]), make.floats(&[], &[0.0]));
+                    make.node("Fill", &[sizes, value])
+                }
+                _ => to,
+            };
+            let y = make.node("AssignAdd", &[to, x]);
+            let y = make.node("Neg", &[y]);
+            world.add(1, make.outputs(&[y]), options);
+            let inputs = [host(&X, &[4])];
+            let run = || world.run(1, How::Host, 0, &inputs, &[]);
+            match run() {
+                Err(failure) => {
+                    assert!(
+                        failure.text.contains("(AssignAdd) writes its first input"),
+                        "{failure:?}"
+                    );
+                }
+                Ok(_) => assert!(kind == "Fill" && !options.is_empty(), "{kind} was written"),
+            }
+        }
+    }
+}

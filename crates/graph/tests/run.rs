@@ -190,6 +190,9 @@ fn a_failing_allocator_fails_the_call_and_nothing_leaks() {
             let made = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]);
             pool.fail_at(0);
             let done = made.is_ok();
+            if let Err(failure) = &made {
+                assert!(failure.text.contains("graph 1"), "of n={n}: {}", failure.text);
+            }
             drop(made);
             let made = world.run(1, How::Stream, stream, &[x], &[]).unwrap();
             world.sync(stream).unwrap();

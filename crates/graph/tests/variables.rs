@@ -5,7 +5,11 @@ mod support;
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
 use cairn_graph::session::{Asked, Held, How, Out};
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Kernel, Task};
 use cairn_tensor::DType;
+use std::sync::Arc;
 use support::*;
 
 const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
@@ -236,5 +240,56 @@ fn a_compiled_graph_is_written_and_read_back() {
     for (id, count) in [(3, 1.0), (4, 2.0)] {
         let made = world.run(id, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
         assert_eq!(floats(&made[0]), [count; 4], "graph {id}");
+    }
+}
+
+/// Stops a stream until it is let go.
+struct Gate(std::sync::atomic::AtomicBool);
+
+impl Kernel for Gate {
+    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+        "nothing"
+    }
+
+    fn run(&self, _ground: &Ground<'_>) -> cairn_runtime::error::Result<()> {
+        while !self.0.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+/// GE-RUN-10: runs that share memory come one after the other, whatever their streams.
+#[test]
+fn runs_that_share_a_variable_are_ordered_between_streams() {
+    for n in [4, -1] {
+        let world = World::new();
+        let (first, second) = (world.stream(), world.stream());
+        world.add(1, step("w", n), &[]);
+        world.add(2, step("w", n), &[]);
+        let x = device(world.floats(&[1.0; 4]), &[4]);
+        let outs = [0, 1].map(|_| device(world.room(16), &[4]));
+        let run = |id, stream, out: &cairn_graph::session::RunTensor| {
+            let inputs = std::slice::from_ref(&x);
+            world.run(id, How::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();
+        };
+        run(1, first, &outs[0]);
+        run(2, second, &outs[1]);
+        world.sync(second).unwrap();
+        let gate = Arc::new(Gate(false.into()));
+        let stream_of = |handle| world.session.runtime.handles.get::<Stream>(handle).unwrap();
+        let task = Task::bare("gate", Body::Kernel(gate.clone()));
+        stream_of(first).submit(task).unwrap();
+        run(1, first, &outs[0]);
+        run(2, second, &outs[1]);
+        for _ in 0..1000 {
+            assert!(!stream_of(second).is_idle(), "the second ran before the first");
+            std::thread::yield_now();
+        }
+        gate.0.store(true, std::sync::atomic::Ordering::SeqCst);
+        world.sync(first).unwrap();
+        world.sync(second).unwrap();
+        assert_eq!(world.read(outs[0].address, 4), [3.0; 4], "of {n}");
+        assert_eq!(world.read(outs[1].address, 4), [4.0; 4], "of {n}");
     }
 }

@@ -82,6 +82,8 @@ pub enum Rank {
     Decided,
     /// Allocators that the end of the process leaves as they are.
     Left,
+    /// Texts of failures in graphs.
+    Texts,
     /// The task trace file.
     Trace,
     /// The log file.

@@ -426,9 +426,13 @@ pub mod signature {
         see: CairnSeeText,
     );
     pub type CairnGraphNew = unsafe extern "C" fn(name: CairnText) -> *mut CairnGraph;
-    pub type CairnGraphNode =
-        unsafe extern "C" fn(graph: *const CairnGraph, place: usize) -> *mut CairnNode;
-    pub type CairnGraphNodes = unsafe extern "C" fn(graph: *const CairnGraph) -> usize;
+    pub type CairnGraphNodes = unsafe extern "C" fn(
+        graph: *const CairnGraph,
+        context: *mut core::ffi::c_void,
+        see: ::core::option::Option<
+            unsafe extern "C" fn(context: *mut core::ffi::c_void, node: *mut CairnNode),
+        >,
+    );
     pub type CairnGraphOpNames = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,

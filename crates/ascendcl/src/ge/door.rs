@@ -4,11 +4,12 @@ use super::abi::{CairnSeeText, CairnText};
 use cairn_graph::session::Engine;
 use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
-use std::cell::RefCell;
+use cairn_runtime::host::HostThread;
+use cairn_runtime::lock::{Mutex, Rank};
+use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
-use std::thread::LocalKey;
 
 /// Defines functions that return a status. The body gives `Result<()>`.
 macro_rules! status {
@@ -37,16 +38,17 @@ macro_rules! plain {
 
 pub(crate) use {plain, status};
 
-/// Texts of failures or warnings of a thread, until they are read.
-type Texts = RefCell<Vec<String>>;
+/// Texts of failures or warnings by thread, until they are read; the thread that failed last is the last.
+type Texts = Mutex<VecDeque<(u64, Vec<String>)>>;
 
-thread_local! {
-    static ERRORS: Texts = const { RefCell::new(Vec::new()) };
-    static WARNINGS: Texts = const { RefCell::new(Vec::new()) };
-}
+static ERRORS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
+static WARNINGS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
 
 /// How many texts are kept for a thread; then the oldest goes.
 const KEPT: usize = 16;
+
+/// For how many threads texts are kept; then those go that nobody has read for longest.
+const THREADS: usize = 1024;
 
 /// The graph engine of this process.
 pub fn engine() -> &'static Engine {
@@ -59,15 +61,24 @@ pub fn runtime() -> Result<&'static Runtime> {
     Ok(crate::process::runtime()?)
 }
 
-/// A thread that ends keeps nothing any more.
-fn keep(texts: &'static LocalKey<Texts>, text: String) {
-    let _ = texts.try_with(|texts| {
-        let mut texts = texts.borrow_mut();
-        if texts.len() == KEPT {
-            texts.remove(0);
-        }
-        texts.push(text);
-    });
+fn mine(texts: &Texts) -> Vec<String> {
+    let thread = HostThread::current().number();
+    let mut texts = texts.lock();
+    let place = texts.iter().rposition(|(number, _)| *number == thread);
+    place.and_then(|place| texts.remove(place)).map(|(_, mine)| mine).unwrap_or_default()
+}
+
+fn keep(texts: &Texts, text: String) {
+    let mut mine = mine(texts);
+    if mine.len() == KEPT {
+        mine.remove(0);
+    }
+    mine.push(text);
+    let mut texts = texts.lock();
+    if texts.len() == THREADS {
+        texts.pop_front();
+    }
+    texts.push_back((HostThread::current().number(), mine));
 }
 
 /// Keeps the text of a failure for this thread, and logs it.
@@ -91,7 +102,7 @@ pub fn fail_with(code: u32, text: String) {
 /// This thread's texts, joined; they are forgotten.
 pub fn take(warnings: bool) -> String {
     let texts = if warnings { &WARNINGS } else { &ERRORS };
-    texts.try_with(RefCell::take).unwrap_or_default().join("\n")
+    mine(texts).join("\n")
 }
 
 /// Runs a body; a panic or a fork is a failure.

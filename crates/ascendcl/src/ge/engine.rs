@@ -48,6 +48,7 @@ status! {
 
     /// Stops the engine and ends its sessions.
     fn CairnEngineStop() {
+        super::queue::drain();
         engine().stop();
         Ok(())
     }
@@ -64,6 +65,7 @@ status! {
 
     /// Ends a session and its graphs.
     fn CairnSessionEnd(session: u64) {
+        super::queue::drain();
         engine().close(session)
     }
 

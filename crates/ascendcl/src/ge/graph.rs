@@ -141,14 +141,12 @@ plain! {
         Ok(())
     }
 
-    /// The number of nodes.
-    fn CairnGraphNodes(handle: *const CairnGraph) -> usize, else 0, {
-        // SAFETY: the caller's handle is live.
-        Ok(unsafe { graph(handle) }?.lock().len())
-    }
-
-    /// A node by its place in order.
-    fn CairnGraphNode(handle: *const CairnGraph, place: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
+    /// Shows every node, in order; whoever sees one owns it.
+    fn CairnGraphNodes(
+        handle: *const CairnGraph,
+        context: *mut c_void,
+        see: Option<unsafe extern "C" fn(*mut c_void, *mut CairnNode)>,
+    ) {
         // SAFETY: the caller's handle is live.
         let graph = unsafe { graph(handle) }?;
         let order = {
@@ -156,8 +154,13 @@ plain! {
             let any = || graph.nodes().map(|(id, _)| id).collect::<Vec<_>>();
             graph.order().unwrap_or_else(|_| any())
         };
-        let node = order.get(place).map(|id| NodeObject::new(graph, *id));
-        Ok(node.map_or(std::ptr::null_mut(), owned))
+        for id in order {
+            if let Some(see) = see {
+                // SAFETY: the caller's function takes the context and a node of its own.
+                unsafe { see(context, owned(NodeObject::new(graph, id))) };
+            }
+        }
+        Ok(())
     }
 
     /// Makes a node of an operator.

@@ -21,16 +21,24 @@ pub fn is_here() -> bool {
 struct Queue {
     state: Mutex<State>,
     grown: Condvar,
+    drained: Condvar,
 }
 
 struct State {
     waiting: VecDeque<Work>,
     is_served: bool,
+    /// How many were put in, and how many are over.
+    pushed: u64,
+    over: u64,
 }
 
 static QUEUE: Queue = Queue {
-    state: Mutex::new(Rank::Queue, State { waiting: VecDeque::new(), is_served: false }),
+    state: Mutex::new(
+        Rank::Queue,
+        State { waiting: VecDeque::new(), is_served: false, pushed: 0, over: 0 },
+    ),
     grown: Condvar::new(),
+    drained: Condvar::new(),
 };
 
 /// Puts a run behind those that wait. The thread is started at the first one.
@@ -41,9 +49,28 @@ pub fn push(work: Work) -> Result<()> {
         state.is_served = true;
     }
     state.waiting.push_back(work);
+    state.pushed += 1;
     drop(state);
     QUEUE.grown.notify_one();
     Ok(())
+}
+
+/// Waits until all that was pushed before is over, callbacks included; not on the queue's own thread, and not when the
+/// process ends.
+pub fn drain() {
+    if is_here() || crate::process::ends() {
+        return;
+    }
+    let mut state = QUEUE.state.lock();
+    let before = state.pushed;
+    while state.over < before && state.is_served {
+        QUEUE.drained.wait(&mut state);
+    }
+}
+
+fn end_one() {
+    QUEUE.state.lock().over += 1;
+    QUEUE.drained.notify_all();
 }
 
 /// The thread that calls this, the one of the queue, is lost: a callback ended it. Another one goes on.
@@ -53,6 +80,7 @@ pub fn replace() {
     );
     let started = start();
     QUEUE.state.lock().is_served = started.is_ok();
+    end_one();
     if let Err(failure) = started {
         log::error!("{}; graphs that wait go on at the next RunGraphAsync", failure.text);
     }
@@ -80,5 +108,6 @@ fn serve() {
             }
         };
         let _ = catch_unwind(AssertUnwindSafe(work));
+        end_one();
     }
 }

@@ -2,7 +2,6 @@
 
 use super::prepare::{Prepared, ValueId};
 use super::program::ALIGN;
-use super::sharing::written;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -40,7 +39,7 @@ pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.works {
         let seen = work.inputs.first().copied().flatten().filter(|_| work.is_view);
-        if let Some(input) = seen.or_else(|| written(work)) {
+        if let Some(input) = seen.or_else(|| work.written()) {
             roots[work.outputs[0]] = roots[input];
         }
     }

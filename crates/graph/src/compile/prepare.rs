@@ -2,7 +2,7 @@
 
 use super::operation::{Operation, Seen};
 use super::shapes::{Declared, Fact, Inferred, infer};
-use super::sharing::mark_views;
+use super::sharing::{mark_views, shown, written};
 use super::variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source, UNKNOWN_RANK};
@@ -219,6 +219,7 @@ impl Making<'_> {
             )));
         };
         let inputs = self.fed(node, &operation)?;
+        self.check_written(&operation, &inputs)?;
         let facts: Vec<Option<Fact>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
         let declared = Declared { outputs: &node.output_descs };
@@ -259,6 +260,27 @@ impl Making<'_> {
             }
         }
         self.work(id, operation, inputs, descs, is_constant)
+    }
+
+    /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
+    fn check_written(&self, operation: &Operation, inputs: &[Option<ValueId>]) -> Result<()> {
+        let Some(mut value) = written(operation, inputs) else { return Ok(()) };
+        let works = &self.prepared.works;
+        let maker = loop {
+            let maker = works.iter().rev().find(|work| work.outputs.contains(&value));
+            match maker.and_then(|work| shown(work, &self.prepared)) {
+                Some(input) => value = input,
+                None => break maker,
+            }
+        };
+        let is_made_at_load = maker.is_some_and(|work| work.is_constant);
+        if self.prepared.values[value].bytes.is_none() && !is_made_at_load {
+            return Ok(());
+        }
+        let (name, kind) = (&operation.name, operation.row.name);
+        Err(Failure::failed(format!(
+            "the node {name} ({kind}) writes its first input in place, and that is a constant: feed a Variable, a RefData or a Data there"
+        )))
     }
 
     fn work(
@@ -315,6 +337,11 @@ impl Making<'_> {
     fn variable(&mut self, id: NodeId, node: &Node) -> Result<()> {
         let (name, desc) = (variable::name(node), variable::described(node)?);
         check(&desc, || format!("the variable {name}"))?;
+        if node.attrs.contains_key("value") {
+            log::warn!(
+                "the variable {name} begins as zeros: its attribute value is not read, assign it in a graph"
+            );
+        }
         let first = self.prepared.inputs.len() - self.prepared.variables;
         let known = self.prepared.inputs[first..].iter().find(|input| input.name == name);
         let value = match known.map(|input| (input.value, &input.desc)) {

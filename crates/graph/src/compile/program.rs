@@ -10,7 +10,6 @@ use super::arena::{self, Life};
 use super::fuse::{self, Built, Fused, Group};
 use super::operation::{Operation, Seen};
 use super::prepare::{Prepared, ValueId, Work};
-use super::sharing::written;
 use crate::failure::Failure;
 use crate::ir::Node;
 use cairn_ops::{Error, Plan, Reach};
@@ -192,7 +191,7 @@ impl<'a> Binding<'a> {
             self.homes[work.outputs[0]] = Home::Same(work.inputs[0].expect("a view's input"));
         }
         for work in &prepared.works {
-            if let Some(first) = written(work) {
+            if let Some(first) = work.written() {
                 self.homes[work.outputs[0]] = Home::Same(first);
             }
         }

@@ -1,5 +1,6 @@
 //! Which values are the memory of others: what only shows its input, and what is written in place.
 
+use super::operation::Operation;
 use super::prepare::{Prepared, ValueId, Work};
 use std::collections::{BTreeSet, HashMap};
 
@@ -9,18 +10,23 @@ const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "Expand
 /// Operators that write their first input in place.
 const WRITES_FIRST: [&str; 3] = ["Assign", "AssignAdd", "AssignSub"];
 
-fn first(work: &Work) -> Option<ValueId> {
-    work.inputs.first().copied().flatten()
+/// The input that a node writes in place: its first output is that input.
+pub fn written(operation: &Operation, inputs: &[Option<ValueId>]) -> Option<ValueId> {
+    let first = inputs.first().copied().flatten();
+    first.filter(|_| WRITES_FIRST.contains(&operation.row.name))
 }
 
-/// The input that a node writes in place: its first output is that input.
-pub fn written(work: &Work) -> Option<ValueId> {
-    first(work).filter(|_| WRITES_FIRST.contains(&work.operation.row.name))
+impl Work {
+    /// The input that it writes in place.
+    pub fn written(&self) -> Option<ValueId> {
+        written(&self.operation, &self.inputs)
+    }
 }
 
 /// The input that a node only shows with other sizes, where nothing stands against it.
-fn shown(work: &Work, prepared: &Prepared) -> Option<ValueId> {
-    let input = first(work).filter(|_| VIEWS.contains(&work.operation.row.name))?;
+pub fn shown(work: &Work, prepared: &Prepared) -> Option<ValueId> {
+    let first = work.inputs.first().copied().flatten();
+    let input = first.filter(|_| VIEWS.contains(&work.operation.row.name))?;
     let (from, to) = (&prepared.values[input].desc, &prepared.values[work.outputs[0]].desc);
     (from.dtype == to.dtype).then_some(input)
 }
@@ -36,11 +42,11 @@ pub fn mark_views(prepared: &mut Prepared) {
         if shown[at].is_some() {
             makers.insert(work.outputs[0], at);
         }
-        if let Some(input) = shown[at].or_else(|| written(work)) {
+        if let Some(input) = shown[at].or_else(|| work.written()) {
             roots[work.outputs[0]] = roots[input];
         }
     }
-    let targets: Vec<ValueId> = prepared.works.iter().filter_map(written).collect();
+    let targets: Vec<ValueId> = prepared.works.iter().filter_map(Work::written).collect();
     let changed: BTreeSet<ValueId> = targets.iter().map(|value| roots[*value]).collect();
     let mut through: BTreeSet<usize> = BTreeSet::new();
     for mut value in targets {

@@ -7,7 +7,6 @@
 use crate::compile::flow::{Flow, Origin};
 use crate::compile::operation::{Operation, Seen};
 use crate::compile::prepare::{ValueId, Work};
-use crate::compile::sharing::written;
 use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, Taking, room, workspace_room};
 use crate::run::named::{Named, copying};
@@ -247,7 +246,7 @@ impl Run<'_> {
         }
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
-        let stays = operation.row.sized_by_values || written(work).is_some();
+        let stays = operation.row.sized_by_values || work.written().is_some();
         if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
             if let Some(results) = computed {
@@ -262,7 +261,7 @@ impl Run<'_> {
         for (value, layout) in work.outputs.iter().zip(layouts) {
             planning.seen[*value] = Some(Seen { layout: *layout, bytes: None });
         }
-        if let Some(input) = written(work) {
+        if let Some(input) = work.written() {
             planning.forget(&self.flow.roots, input);
         }
         if work.is_view {
@@ -294,7 +293,7 @@ impl Run<'_> {
             })
             .collect();
         let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
-            .skip(usize::from(written(work).is_some()))
+            .skip(usize::from(work.written().is_some()))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::new(Mutex::new(Rank::Decided, Vec::new()));

@@ -198,7 +198,10 @@ impl Entry {
             None => return self.fail(Status::NotBuilt, "is not compiled: call CompileGraph first"),
         };
         let bases = busy.stage().bases;
-        let loaded = Arc::new(Loaded::new(self, &compiled, how, bases)?);
+        let loaded = Arc::new(
+            Loaded::new(self, &compiled, how, bases)
+                .map_err(|failure| failure.naming(&self.label))?,
+        );
         let mut stage = busy.stage();
         if stage.removed && stage.runs == 0 {
             drop(stage);

@@ -150,13 +150,8 @@ impl Loaded {
     /// use the same memory.
     pub fn order(&self, runs: &mut Runs, stream: &Arc<Stream>, shares: bool) -> Result<()> {
         if shares {
-            if let Some(last) = runs.last.replace(stream.clone())
-                && last.index != stream.index
-            {
-                let event = Event::new(0, EventKind::Ex, 1)?;
-                if event.record(&last).is_ok() {
-                    event.wait_as("graph order", stream, Duration::ZERO)?;
-                }
+            if let Some(last) = runs.last.replace(stream.clone()) {
+                order_after(&last, stream)?;
             }
         } else if stream.index != self.loaded_on {
             self.ready.wait_as("graph order", stream, Duration::ZERO)?;
@@ -318,4 +313,15 @@ impl Runs {
     pub fn shares(&self) -> bool {
         self.feature.address().is_some()
     }
+}
+
+/// Lets what comes on a stream wait for what was submitted on another.
+pub fn order_after(last: &Arc<Stream>, stream: &Arc<Stream>) -> Result<()> {
+    if last.index != stream.index {
+        let event = Event::new(0, EventKind::Ex, 1)?;
+        if event.record(last).is_ok() {
+            event.wait_as("graph order", stream, Duration::ZERO)?;
+        }
+    }
+    Ok(())
 }

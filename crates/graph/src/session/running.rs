@@ -130,7 +130,7 @@ impl Session {
         if !compiled.variables.is_empty() {
             self.variables.used_on(handle);
         }
-        call.run(&loaded, inputs, outputs)
+        call.run(&loaded, inputs, outputs).map_err(|failure| failure.naming(&entry.label))
     }
 
     fn run_on_host(
@@ -147,7 +147,8 @@ impl Session {
         call.check_counts(&compiled, inputs, given)?;
         entry.claim(Mode::Host)?;
         let loaded = self.load(entry, 0, &Options::default(), false)?;
-        let outs = call.run(&loaded, inputs, &[])?;
+        let outs =
+            call.run(&loaded, inputs, &[]).map_err(|failure| failure.naming(&entry.label))?;
         self.runtime.synchronize(&stream, None)?;
         let mut found = Vec::new();
         for out in outs {
@@ -235,6 +236,9 @@ impl Call<'_> {
         let supply = self.external.clone().unwrap_or_else(built_in);
         let taking = Taking { supply: &supply, stream: self.stream, graph: self.entry.id };
         let wanted = self.wanted(compiled, &given, outputs)?;
+        if !loaded.variables.is_empty() {
+            self.session.variables.order(self.stream)?;
+        }
         let made = match &compiled.kind {
             Kind::Static { .. } => self.run_static(loaded, &taking, &given, &wanted)?,
             Kind::Dynamic { flow, plans } => {

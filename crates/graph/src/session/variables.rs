@@ -1,6 +1,7 @@
 //! The variables of a session: tensors by name that outlive runs and graphs.
 
 use super::engine::Session;
+use super::loaded::order_after;
 use super::tensor::{Held, Out};
 use crate::failure::{Failure, Result};
 use crate::ir::Desc;
@@ -77,6 +78,8 @@ struct State {
     named: BTreeMap<String, Arc<Variable>>,
     /// Streams of the user on which runs were submitted that know variables.
     streams: BTreeSet<usize>,
+    /// The one on which such a run was submitted last.
+    last: Option<Arc<Stream>>,
     /// Runs that were asked for and are yet to be submitted by another thread.
     asked: usize,
 }
@@ -133,6 +136,12 @@ impl Variables {
         }
     }
 
+    /// Orders a stream after the last one on which a run knew variables.
+    pub fn order(&self, stream: &Arc<Stream>) -> Result<()> {
+        let last = self.state.lock().last.replace(stream.clone());
+        last.map_or(Ok(()), |last| order_after(&last, stream))
+    }
+
     /// A run that knows variables was submitted to a stream of the user.
     pub fn used_on(&self, stream: usize) {
         self.state.lock().streams.insert(stream);
@@ -140,8 +149,10 @@ impl Variables {
 
     /// Lets all go.
     pub fn end(&self) {
-        let named = std::mem::take(&mut self.state.lock().named);
-        drop(named);
+        let mut state = self.state.lock();
+        let let_go = (std::mem::take(&mut state.named), state.last.take());
+        drop(state);
+        drop(let_go);
     }
 }
 
