@@ -167,6 +167,15 @@ def test_what_has_the_parts_of_a_method_is_none(stream, sort):
     assert [proxy.calls for proxy in proxies] == [1, 1]
 
 
+@pytest.fixture
+def interrupts():
+    """Ctrl-C raises KeyboardInterrupt, also where the tests run in the background and it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 @pytest.mark.parametrize("execute", [Sort.run, Sort.run_in_c])
 @pytest.mark.parametrize("where", ["alloc", "address", "free"])
 def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, stream, sort):
@@ -192,6 +201,7 @@ def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, st
     assert came == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
 
 
+@pytest.mark.usefixtures("interrupts")
 def test_a_signal_that_came_between_callbacks_does_not_keep_free_from_its_work(stream, sort):
     """Getting the address is the C function `raise` here, which leaves its signal to whoever runs Python next. The
     block is the number of the signal, and 0 no address."""
