@@ -6,7 +6,9 @@
 use crate::{
     arguments::{Callable, Number},
     interpreter::waiting,
-    seats::{self, ADVISE, Allocator, CALLBACKS, Callables, Registration, forget},
+    seats::{
+        self, ADDRESS, ADVISE, ALLOC, Allocator, CALLBACKS, Callables, FREE, Registration, forget,
+    },
     trampoline,
     turn::Turn,
     twin,
@@ -194,7 +196,7 @@ pub(crate) fn rt_allocator_set_alloc_func_to_desc(
     desc: Number<usize>,
     func: Callable,
 ) -> i32 {
-    set_callable(py, desc.0, 0, func)
+    set_callable(py, desc.0, ALLOC, func)
 }
 
 /// Sets `func(allocator, block)`, which takes a block back.
@@ -204,7 +206,7 @@ pub(crate) fn rt_allocator_set_free_func_to_desc(
     desc: Number<usize>,
     func: Callable,
 ) -> i32 {
-    set_callable(py, desc.0, 1, func)
+    set_callable(py, desc.0, FREE, func)
 }
 
 /// Sets `func(allocator, size, addr)`, which returns a block, near `addr` if it can.
@@ -224,7 +226,7 @@ pub(crate) fn rt_allocator_set_get_addr_from_block_func_to_desc(
     desc: Number<usize>,
     func: Callable,
 ) -> i32 {
-    set_callable(py, desc.0, 3, func)
+    set_callable(py, desc.0, ADDRESS, func)
 }
 
 /// Registers what the descriptor says now on a stream. A descriptor with callables of Python is taken as Python knows

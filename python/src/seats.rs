@@ -27,10 +27,16 @@ use std::{
     },
 };
 
-/// Alloc, free, advise and get address, in this order.
+/// How many callbacks an allocator has. Their places are those of `Which` in `trampoline.cpp`.
 pub(crate) const CALLBACKS: usize = 4;
-/// The callback that a descriptor need not have.
+/// The place of alloc.
+pub(crate) const ALLOC: usize = 0;
+/// The place of free.
+pub(crate) const FREE: usize = 1;
+/// The place of the one that a descriptor need not have.
 pub(crate) const ADVISE: usize = 2;
+/// The place of get address.
+pub(crate) const ADDRESS: usize = 3;
 
 /// What a forked child gets from everything that needs a device.
 const INTERNAL_ERROR: i32 = 507000;

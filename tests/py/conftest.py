@@ -33,6 +33,17 @@ def device():
 
 
 @pytest.fixture
+def sort(device):
+    import acl
+    import support
+
+    made = support.Sort()
+    yield made
+    assert acl.rt.synchronize_device() == 0
+    made.close()
+
+
+@pytest.fixture
 def stream(device):
     import acl
 

@@ -13,14 +13,6 @@ rt = acl.rt
 
 
 @pytest.fixture
-def sort(device):
-    made = Sort()
-    yield made
-    assert rt.synchronize_device() == 0
-    made.close()
-
-
-@pytest.fixture
 def pool(device):
     made = Pool()
     yield made

@@ -15,14 +15,6 @@ from support import STORAGE, Pool, Sort, describe, register
 rt = acl.rt
 
 
-@pytest.fixture
-def sort(device):
-    made = Sort()
-    yield made
-    assert rt.synchronize_device() == 0
-    made.close()
-
-
 @pytest.mark.parametrize("another", [False, True])
 def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another, stream, sort):
     pool, other = Pool(), Pool(99)

@@ -5,7 +5,26 @@ mod support;
 use cairn_graph::session::How;
 use support::*;
 
-const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
+/// `Assign` writes its first input where sizes are known, and where they are not.
+#[test]
+fn an_assignment_writes_its_input() {
+    for (id, dims) in [(1, [4]), (2, [-1])] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("assign");
+        let (to, from) = (make.data(&dims), make.data(&dims));
+        let kept = make.node("Assign", &[to, from]);
+        let twice = make.node("Add", &[kept, kept]);
+        world.add(id, make.outputs(&[twice]), &[]);
+        let (to, from) = (world.floats(&[0.0; 4]), world.floats(&X));
+        let inputs = [device(to, &[4]), device(from, &[4])];
+        let out = device(world.room(16), &[4]);
+        world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        world.sync(stream).unwrap();
+        assert_eq!(world.read(to, 4), X, "of {dims:?}");
+        assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * x), "of {dims:?}");
+    }
+}
 
 /// What was read before a write stays as it was, also through operators that elsewhere only show their input.
 #[test]

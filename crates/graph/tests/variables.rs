@@ -12,8 +12,6 @@ use cairn_tensor::DType;
 use std::sync::Arc;
 use support::*;
 
-const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
-
 fn variable(make: &mut Maker, name: &str, dims: &[i64]) -> Source {
     let desc = Desc::new(DType::Float, dims);
     let node = Node {

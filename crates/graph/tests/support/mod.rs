@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+/// Numbers to compute with.
+pub const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
+
 /// A runtime with one device, and an engine with one session.
 pub struct World {
     pub runtime: &'static Runtime,
