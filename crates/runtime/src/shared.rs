@@ -3,7 +3,8 @@
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::memory::Memory;
-use crate::record::TaskTrace;
+use crate::record::Spine;
+use crate::record::trace::TaskTrace;
 use crate::sync::Arc;
 use crate::worker::{HostThreads, Scheduler};
 use std::sync::OnceLock;
@@ -15,6 +16,8 @@ pub struct Shared {
     pub config: Config,
     /// The clock `finished`.
     pub progress: Arc<Progress>,
+    /// Where everything that happens is told.
+    pub spine: Arc<Spine>,
     /// Ready streams and workers.
     pub scheduler: Arc<Scheduler>,
     /// Threads for host functions.
@@ -30,11 +33,13 @@ impl Shared {
     /// The parts, without any thread running.
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
+        let spine = Arc::new(Spine::default());
         let memory = Memory::new(&config, progress.clone())?;
         let trace = config.trace.as_deref().map(TaskTrace::create).transpose()?;
         Ok(Arc::new(Shared {
             config,
             progress,
+            spine,
             scheduler: Arc::default(),
             host_threads: Arc::default(),
             memory,

@@ -3,6 +3,7 @@
 use crate::error::{Code, Error, Result};
 use crate::event::{Capture, Waits};
 use crate::memory::raw::{Ground, Use};
+use crate::record::{Access, Mode};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
@@ -89,6 +90,12 @@ pub trait Kernel: Send + Sync {
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
     fn run(&self, ground: &Ground<'_>) -> Result<()>;
 
+    /// Tells every access of one run on these ranges, with sizes and strides where it knows them. Only called where
+    /// somebody listens.
+    fn each_access(&self, reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
+        ranges(reads, writes, tell);
+    }
+
     /// What it is a part of, in the user's words; stands before the text of every failure of the task.
     fn within(&self) -> Option<&str> {
         None
@@ -155,7 +162,26 @@ impl HostCall {
     }
 }
 
+/// Tells whole ranges.
+fn ranges(reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
+    let mut each = |spans: &[Span], mode| {
+        for span in spans {
+            tell(Access::range(span.address, span.bytes as u64, mode));
+        }
+    };
+    each(reads, Mode::Read);
+    each(writes, Mode::Write);
+}
+
 impl Task {
+    /// Tells what it touches.
+    pub fn each_access(&self, tell: &mut dyn FnMut(Access)) {
+        match &self.body {
+            Body::Kernel(kernel) => kernel.each_access(&self.reads, &self.writes, tell),
+            _ => ranges(&self.reads, &self.writes, tell),
+        }
+    }
+
     /// A task that touches no memory.
     pub fn bare(name: &'static str, body: Body) -> Task {
         Task { name, reads: Spans::new(), writes: Spans::new(), body }

@@ -84,6 +84,8 @@ pub enum Rank {
     Left,
     /// Texts of failures in graphs.
     Texts,
+    /// What a sink of events keeps.
+    Record,
     /// The task trace file.
     Trace,
     /// The log file.

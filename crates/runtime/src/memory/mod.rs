@@ -12,6 +12,7 @@ mod ordered;
 pub mod outstanding;
 pub mod pool;
 mod pressure;
+pub mod purpose;
 pub mod quarantine;
 pub mod ranges;
 pub mod raw;

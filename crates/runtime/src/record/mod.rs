@@ -1,74 +1,179 @@
-//! What happened, written down. Today: one text line per finished task.
+//! The event spine: everything that happens is told in one place, once, to whoever listens.
+//!
+//! ```text
+//!  memory, streams, events,          Spine                  sinks
+//!  allocators, graphs   ── tell ──>  one mask a kind  ──>   the text trace, npu-smi's page,
+//!                                    (0: nobody, one load)  the recorder, the checker, the profiler
+//! ```
+
+pub mod access;
+pub mod event;
+pub mod site;
+pub mod trace;
+
+pub use access::{Access, Mode, Overlap};
+pub use event::{Event, Kind};
+pub use site::Site;
 
 use crate::error::{Code, Error, Result};
-use crate::lock::{Mutex, Rank};
-use crate::sync::now_ns;
-use crate::task::{Spans, Task};
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use crate::host::HostThread;
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Arc, now_ns};
+use std::sync::OnceLock;
 
-/// The log that `CAIRN_TRACE` names: a line per finished task,
-/// `start_ns end_ns device stream seq name reads writes`. Private, links are not followed. A full
-/// disk ends it with one warning.
-pub struct TaskTrace {
-    file: Mutex<Option<BufWriter<File>>>,
+/// How many sinks a process may have.
+const SINKS: usize = 16;
+
+/// When, on which thread and in which call of the program something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Nanoseconds of the monotonic clock.
+    pub time_ns: u64,
+    /// The kernel's number of the thread.
+    pub thread: u64,
+    /// The call.
+    pub site: Site,
 }
 
-impl TaskTrace {
-    /// Creates or empties the file.
-    pub fn create(path: &str) -> Result<TaskTrace> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
-            .open(path)
-            .map_err(|e| {
-                Error::new(Code::InvalidFile, format!("CAIRN_TRACE={path} cannot be written: {e}"))
-            })?;
-        Ok(TaskTrace { file: Mutex::new(Rank::Trace, Some(BufWriter::new(file))) })
+/// Somebody who listens.
+///
+/// It is called where the event happens, on the thread that made it, perhaps with locks of the engine held: it takes
+/// no lock but its own, of rank `Record` or later, calls nothing of the engine but what an event borrows, and is quick.
+pub trait Sink: Send + Sync {
+    /// Something happened.
+    fn event(&self, stamp: &Stamp, event: &Event<'_>);
+
+    /// Writes out what it has buffered.
+    fn flush(&self) {}
+}
+
+/// The place where events are told. One per process.
+pub struct Spine {
+    masks: [AtomicU32; Kind::COUNT],
+    sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
+    taken: AtomicU32,
+}
+
+/// A sink's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener(u32);
+
+impl Default for Spine {
+    fn default() -> Spine {
+        Spine {
+            masks: std::array::from_fn(|_| AtomicU32::new(0)),
+            sinks: std::array::from_fn(|_| OnceLock::new()),
+            taken: AtomicU32::new(0),
+        }
+    }
+}
+
+impl Spine {
+    /// Adds a sink for these kinds. It stays for the life of the process; [`Spine::listen`] may silence it.
+    pub fn subscribe(&self, sink: Arc<dyn Sink>, kinds: &[Kind]) -> Result<Listener> {
+        let number = self.taken.fetch_add(1, Ordering::AcqRel);
+        let slot = self.sinks.get(number as usize).ok_or_else(|| {
+            self.taken.fetch_sub(1, Ordering::AcqRel);
+            Error::new(Code::RtInternal, format!("{SINKS} sinks listen already"))
+        })?;
+        assert!(slot.set(sink).is_ok(), "a slot is taken once");
+        let listener = Listener(number);
+        self.listen(listener, kinds);
+        Ok(listener)
     }
 
-    /// Adds the line of a task that ends now.
-    pub fn line(
-        &self,
-        start_ns: u64,
-        device: u32,
-        stream: u32,
-        seq: u64,
-        name: &str,
-        task: Option<&Task>,
-    ) {
-        let end_ns = now_ns();
-        let mut slot = self.file.lock();
-        let Some(file) = slot.as_mut() else { return };
-        let (reads, writes) = match task {
-            Some(task) => (list(&task.reads), list(&task.writes)),
-            None => ("-".into(), "-".into()),
-        };
-        let written =
-            writeln!(file, "{start_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
-        if let Err(error) = written {
-            log::warn!("the task trace ends here: {error}");
-            *slot = None;
+    /// From now on a sink hears these kinds and no others.
+    pub fn listen(&self, listener: Listener, kinds: &[Kind]) {
+        let bit = 1 << listener.0;
+        for kind in Kind::ALL {
+            match kinds.contains(&kind) {
+                true => self.masks[kind as usize].fetch_or(bit, Ordering::AcqRel),
+                false => self.masks[kind as usize].fetch_and(!bit, Ordering::AcqRel),
+            };
         }
     }
 
-    /// Writes out what is buffered.
+    /// True if somebody listens to this kind.
+    #[inline]
+    pub fn hears(&self, kind: Kind) -> bool {
+        self.masks[kind as usize].load(Ordering::Relaxed) != 0
+    }
+
+    /// Tells what `event` makes, if somebody listens to its kind.
+    #[inline]
+    pub fn tell<'a>(&self, kind: Kind, event: impl FnOnce() -> Event<'a>) {
+        if self.hears(kind) {
+            self.tell_at(site::current(), &event());
+        }
+    }
+
+    /// Tells an event of a call that is not the one this thread is inside of.
+    #[cold]
+    pub fn tell_at(&self, site: Site, event: &Event<'_>) {
+        let stamp = Stamp { time_ns: now_ns(), thread: HostThread::current().number(), site };
+        let mut mask = self.masks[event.kind() as usize].load(Ordering::Acquire);
+        while mask != 0 {
+            let number = mask.trailing_zeros();
+            mask &= mask - 1;
+            if let Some(sink) = self.sinks[number as usize].get() {
+                sink.event(&stamp, event);
+            }
+        }
+    }
+
+    /// Lets every sink write out what it has buffered.
     pub fn flush(&self) {
-        let mut slot = self.file.lock();
-        if let Some(Err(error)) = slot.as_mut().map(|file| file.flush()) {
-            log::warn!("the task trace ends here: {error}");
-            *slot = None;
-        }
+        self.sinks.iter().filter_map(OnceLock::get).for_each(|sink| sink.flush());
     }
 }
 
-fn list(spans: &Spans) -> String {
-    match spans.is_empty() {
-        true => "-".into(),
-        false => spans.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(","),
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[derive(Default)]
+    struct Heard(Mutex<Vec<(Kind, &'static str)>>);
+
+    impl Sink for Heard {
+        fn event(&self, stamp: &Stamp, event: &Event<'_>) {
+            self.0.lock().unwrap().push((event.kind(), stamp.site.entry));
+        }
+    }
+
+    #[test]
+    fn a_sink_hears_its_kinds_with_the_site_of_the_call() {
+        let spine = Spine::default();
+        let start = || Event::Start { stream: 1, seq: 1 };
+        spine.tell(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
+        let heard = Arc::new(Heard::default());
+        let listener = spine.subscribe(heard.clone(), &[Kind::Start]).unwrap();
+        let outer = Site { entry: "outer", ..Site::NONE };
+        site::within(outer, || {
+            site::within(Site { entry: "inner", ..outer }, || spine.tell(Kind::Start, start));
+            spine.tell(Kind::Start, start);
+        });
+        spine.tell(Kind::Touch, || panic!("no such kind is listened to"));
+        spine.listen(listener, &[]);
+        spine.tell(Kind::Start, || panic!("silenced"));
+        let expected = [(Kind::Start, "inner"), (Kind::Start, "outer")];
+        assert_eq!(*heard.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn kinds_are_numbered_in_the_order_of_the_list() {
+        for (at, kind) in Kind::ALL.iter().enumerate() {
+            assert_eq!(*kind as usize, at);
+        }
+    }
+
+    #[test]
+    fn one_sink_too_many_is_refused() {
+        let spine = Spine::default();
+        for _ in 0..SINKS {
+            spine.subscribe(Arc::new(Heard::default()), &[]).unwrap();
+        }
+        assert!(spine.subscribe(Arc::new(Heard::default()), &[Kind::Start]).is_err());
+        assert!(!spine.hears(Kind::Start));
     }
 }

@@ -1,0 +1,273 @@
+//! Which bytes something touches: an address, sizes and strides, and how it touches them.
+
+use smallvec::SmallVec;
+
+/// How bytes are touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Only read.
+    Read,
+    /// Only written, all of them.
+    Write,
+    /// Read and written, or written in parts.
+    ReadWrite,
+}
+
+impl Mode {
+    /// True if it writes.
+    pub fn writes(self) -> bool {
+        self != Mode::Read
+    }
+
+    /// True if it reads.
+    pub fn reads(self) -> bool {
+        self != Mode::Write
+    }
+}
+
+/// One dimension: how many places, and how many bytes from one to the next.
+pub type Dim = (u64, i64);
+
+/// The elements that something touches.
+///
+/// Element `(i, j, ..)` is the `element` bytes at `address + i * stride 0 + j * stride 1 + ..`. Without dimensions it
+/// is one element. An `indexed` access goes by values that only its run knows: it *may* touch any of these bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// The first byte of the element at the origin.
+    pub address: usize,
+    /// Bytes of an element.
+    pub element: u64,
+    /// The dimensions, outermost first.
+    pub dims: SmallVec<[Dim; 4]>,
+    /// How it touches them.
+    pub mode: Mode,
+    /// It may touch any of them, and need not touch all.
+    pub indexed: bool,
+}
+
+/// Whether two accesses share a byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// None.
+    No,
+    /// At least one.
+    Yes,
+    /// Too tangled to be decided.
+    Unknown,
+}
+
+/// Bytes of a step, and the most steps.
+type Terms = SmallVec<[(u64, u64); 10]>;
+
+/// How many combinations are looked at before the answer is [`Overlap::Unknown`].
+const PATIENCE: u32 = 20_000;
+
+impl Access {
+    /// A range of bytes.
+    pub fn range(address: usize, bytes: u64, mode: Mode) -> Access {
+        Access { address, element: bytes, dims: SmallVec::new(), mode, indexed: false }
+    }
+
+    /// First and one past the last byte; equal when it touches none.
+    pub fn bounds(&self) -> (u64, u64) {
+        let origin = self.address as u64;
+        if self.element == 0 || self.dims.iter().any(|(size, _)| *size == 0) {
+            return (origin, origin);
+        }
+        let (mut low, mut high) = (0i128, 0i128);
+        for (size, stride) in &self.dims {
+            let far = i128::from(*size - 1) * i128::from(*stride);
+            if far < 0 { low += far } else { high += far }
+        }
+        let at =
+            |distance: i128| (i128::from(origin) + distance).clamp(0, i128::from(u64::MAX)) as u64;
+        (at(low), at(high + i128::from(self.element)))
+    }
+
+    /// True if every byte between its bounds is touched.
+    pub fn is_dense(&self) -> bool {
+        let mut dims: SmallVec<[(u64, u64); 4]> = (self.dims.iter())
+            .filter(|(size, _)| *size != 1)
+            .map(|(size, stride)| (stride.unsigned_abs(), *size))
+            .collect();
+        dims.sort_unstable();
+        let mut run = self.element;
+        dims.iter().all(|(stride, size)| {
+            let joined = *stride <= run;
+            run = run.max(stride.saturating_mul(size.saturating_sub(1)).saturating_add(run));
+            joined
+        })
+    }
+
+    /// Whether the two share a byte, by exact arithmetic on sizes and strides. What goes by index counts with all
+    /// the bytes it may touch.
+    pub fn overlap(&self, other: &Access) -> Overlap {
+        let ((a, a_end), (b, b_end)) = (self.bounds(), other.bounds());
+        if a == a_end || b == b_end || a_end <= b || b_end <= a {
+            return Overlap::No;
+        }
+        if self.is_dense() && other.is_dense() {
+            return Overlap::Yes;
+        }
+        // From the lowest byte of each upwards all strides are positive. The bytes meet where
+        // a + sum(x * stride) + p == b + sum(y * stride) + q; with y counted from the far end it is one sum.
+        let mut terms = Terms::new();
+        let mut far = i128::from(b) - i128::from(a);
+        for (size, stride) in &self.dims {
+            terms.push((stride.unsigned_abs(), size - 1));
+        }
+        for (size, stride) in &other.dims {
+            terms.push((stride.unsigned_abs(), size - 1));
+            far += i128::from(stride.unsigned_abs()) * i128::from(size - 1);
+        }
+        terms.push((1, self.element - 1));
+        terms.push((1, other.element - 1));
+        far += i128::from(other.element) - 1;
+        Search::new(&joined(terms)).reaches(far)
+    }
+}
+
+/// The same sums of fewer terms, longest step first: steps whose gaps shorter ones fill are counted with those.
+fn joined(mut terms: Terms) -> Terms {
+    terms.retain(|(step, most)| *step > 0 && *most > 0);
+    terms.sort_unstable();
+    let mut fewer = Terms::new();
+    for (step, most) in terms {
+        match fewer.last_mut() {
+            Some((short, count)) if step % *short == 0 && step / *short <= *count + 1 => {
+                *count = count.saturating_add(most.saturating_mul(step / *short));
+            }
+            _ => fewer.push((step, most)),
+        }
+    }
+    fewer.reverse();
+    fewer
+}
+
+/// Looks for numbers of steps that go a given distance together.
+struct Search<'a> {
+    terms: &'a [(u64, u64)],
+    /// How far the terms from a place on reach, and what divides every step of theirs.
+    rest: SmallVec<[(i128, i128); 9]>,
+    left: u32,
+}
+
+impl<'a> Search<'a> {
+    fn new(terms: &'a [(u64, u64)]) -> Search<'a> {
+        let mut rest: SmallVec<[(i128, i128); 9]> = SmallVec::from_elem((0, 0), terms.len() + 1);
+        for at in (0..terms.len()).rev() {
+            let (step, most) = (i128::from(terms[at].0), i128::from(terms[at].1));
+            rest[at] = (rest[at + 1].0 + step * most, divisor(rest[at + 1].1, step));
+        }
+        Search { terms, rest, left: PATIENCE }
+    }
+
+    fn reaches(&mut self, far: i128) -> Overlap {
+        self.from(0, far)
+    }
+
+    fn from(&mut self, at: usize, far: i128) -> Overlap {
+        let (reach, common) = self.rest[at];
+        if far < 0 || far > reach {
+            return Overlap::No;
+        }
+        if far == 0 {
+            return Overlap::Yes;
+        }
+        if far % common != 0 {
+            return Overlap::No;
+        }
+        let (step, most) = (i128::from(self.terms[at].0), i128::from(self.terms[at].1));
+        let below = self.rest[at + 1].0;
+        let (least, most) = (((far - below).max(0) + step - 1) / step, most.min(far / step));
+        let mut answer = Overlap::No;
+        let mut count = most;
+        while count >= least {
+            match self.left.checked_sub(1) {
+                Some(left) => self.left = left,
+                None => return Overlap::Unknown,
+            }
+            match self.from(at + 1, far - step * count) {
+                Overlap::Yes => return Overlap::Yes,
+                Overlap::Unknown => answer = Overlap::Unknown,
+                Overlap::No => {}
+            }
+            count -= 1;
+        }
+        answer
+    }
+}
+
+fn divisor(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn strided(address: usize, element: u64, dims: &[Dim]) -> Access {
+        let dims = dims.iter().copied().collect();
+        Access { address, element, dims, mode: Mode::Write, indexed: false }
+    }
+
+    #[test]
+    fn interleaved_columns_do_not_meet() {
+        let even = strided(1000, 4, &[(100, 32), (4, 8)]);
+        let odd = strided(1004, 4, &[(100, 32), (4, 8)]);
+        assert_eq!(even.overlap(&odd), Overlap::No);
+        assert_eq!(even.overlap(&even), Overlap::Yes);
+        assert_eq!(even.overlap(&strided(1002, 4, &[(100, 32), (4, 8)])), Overlap::Yes);
+    }
+
+    #[test]
+    fn large_tensors_are_decided_without_counting() {
+        let columns = |first: usize| strided(first, 4, &[(1 << 20, 1 << 14), (1 << 11, 4)]);
+        assert_eq!(columns(0).overlap(&columns(1 << 13)), Overlap::No);
+        assert_eq!(columns(0).overlap(&columns((1 << 13) - 4)), Overlap::Yes);
+    }
+
+    #[test]
+    fn what_is_empty_meets_nothing() {
+        let all = Access::range(0, 1000, Mode::Write);
+        assert_eq!(all.overlap(&strided(10, 4, &[(0, 4)])), Overlap::No);
+        assert_eq!(all.overlap(&Access::range(10, 0, Mode::Read)), Overlap::No);
+        assert_eq!(all.overlap(&Access::range(999, 1, Mode::Read)), Overlap::Yes);
+        assert_eq!(all.overlap(&Access::range(1000, 1, Mode::Read)), Overlap::No);
+    }
+
+    fn bytes(access: &Access) -> HashSet<i64> {
+        let mut at = vec![access.address as i64];
+        for (size, stride) in &access.dims {
+            at = at.iter().flat_map(|at| (0..*size as i64).map(move |i| at + i * stride)).collect();
+        }
+        at.iter().flat_map(|at| (0..access.element as i64).map(move |p| at + p)).collect()
+    }
+
+    fn any_access() -> impl Strategy<Value = Access> {
+        let dims = prop::collection::vec((0u64..5, -25i64..25), 0..4);
+        (300usize..400, 1u64..9, dims).prop_map(|(at, element, dims)| strided(at, element, &dims))
+    }
+
+    proptest! {
+        #[test]
+        fn as_counting_says(a in any_access(), b in any_access()) {
+            let shared = !bytes(&a).is_disjoint(&bytes(&b));
+            prop_assert_eq!(a.overlap(&b), if shared { Overlap::Yes } else { Overlap::No });
+            let (low, high) = a.bounds();
+            let touched = bytes(&a);
+            prop_assert_eq!(touched.is_empty(), low == high);
+            if let (Some(first), Some(last)) = (touched.iter().min(), touched.iter().max()) {
+                prop_assert_eq!((low as i64, high as i64), (*first, *last + 1));
+                let dense = touched.len() as u64 == high - low;
+                prop_assert!(!a.is_dense() || dense, "{:?} is not dense", a);
+            }
+        }
+    }
+}

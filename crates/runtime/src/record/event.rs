@@ -1,0 +1,407 @@
+//! Everything that happens, as one type.
+//!
+//! Events borrow: a sink copies what it wants to keep. What is costly to tell (the accesses of a task, its clock) is
+//! told by what the event borrows, and costs nothing where nobody asks.
+
+use super::access::Access;
+use crate::clock::{Clock, Epoch, StreamIndex};
+use crate::memory::purpose::{Owner, Purpose};
+use crate::task::Task;
+use std::fmt;
+
+/// A kind of event. Sinks choose by kind; nobody listening to a kind costs one atomic load where it happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Kind {
+    /// [`Event::Alloc`].
+    Alloc,
+    /// [`Event::Free`].
+    Free,
+    /// [`Event::Reusable`].
+    Reusable,
+    /// [`Event::Usage`].
+    Usage,
+    /// [`Event::Submit`].
+    Submit,
+    /// [`Event::Start`].
+    Start,
+    /// [`Event::End`].
+    End,
+    /// [`Event::Record`].
+    Record,
+    /// [`Event::Wait`].
+    Wait,
+    /// [`Event::Complete`].
+    Complete,
+    /// [`Event::Synchronize`].
+    Synchronize,
+    /// [`Event::Stream`].
+    Stream,
+    /// [`Event::Context`].
+    Context,
+    /// [`Event::Device`].
+    Device,
+    /// [`Event::Register`].
+    Register,
+    /// [`Event::Callback`].
+    Callback,
+    /// [`Event::Load`].
+    Load,
+    /// [`Event::Run`].
+    Run,
+    /// [`Event::Touch`].
+    Touch,
+}
+
+impl Kind {
+    /// How many kinds there are.
+    pub const COUNT: usize = Kind::Touch as usize + 1;
+
+    /// Every kind.
+    pub const ALL: [Kind; Kind::COUNT] = [
+        Kind::Alloc,
+        Kind::Free,
+        Kind::Reusable,
+        Kind::Usage,
+        Kind::Submit,
+        Kind::Start,
+        Kind::End,
+        Kind::Record,
+        Kind::Wait,
+        Kind::Complete,
+        Kind::Synchronize,
+        Kind::Stream,
+        Kind::Context,
+        Kind::Device,
+        Kind::Register,
+        Kind::Callback,
+        Kind::Load,
+        Kind::Run,
+        Kind::Touch,
+    ];
+}
+
+/// Which memory a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryKind {
+    /// Memory of a device, from `aclrtMalloc` and its kin.
+    Device(u32),
+    /// Pinned memory of the host.
+    Pinned,
+    /// Host memory of the program that it registered.
+    Registered,
+    /// What a pool took from a device to hand out in blocks.
+    PoolSegment {
+        /// The device.
+        device: u32,
+        /// The pool's number.
+        pool: u32,
+    },
+    /// A block of a pool.
+    PoolBlock {
+        /// The device.
+        device: u32,
+        /// The pool's number.
+        pool: u32,
+    },
+    /// A block of an allocator of the user.
+    External {
+        /// The device.
+        device: u32,
+        /// The user's object.
+        object: usize,
+        /// The user's own word for the block.
+        block: usize,
+    },
+}
+
+impl fmt::Display for MemoryKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            MemoryKind::Device(device) => write!(f, "device {device}"),
+            MemoryKind::Pinned => write!(f, "pinned host memory"),
+            MemoryKind::Registered => write!(f, "registered host memory"),
+            MemoryKind::PoolSegment { device, pool } => {
+                write!(f, "a segment of pool {pool} of device {device}")
+            }
+            MemoryKind::PoolBlock { device, pool } => write!(f, "pool {pool} of device {device}"),
+            MemoryKind::External { object, .. } => write!(f, "the user's allocator {object:#x}"),
+        }
+    }
+}
+
+/// Whether something began to be or ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is there now.
+    Created,
+    /// It is gone.
+    Destroyed,
+}
+
+/// A call into an allocator of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Callback {
+    /// The user's object.
+    pub object: usize,
+    /// What was asked.
+    pub request: crate::memory::external::Request,
+    /// The stream it was for.
+    pub stream: Option<StreamIndex>,
+    /// What it answered: a block, an address, 0; `None` if it threw.
+    pub answer: Option<usize>,
+    /// When it was called.
+    pub began_ns: u64,
+}
+
+/// What a program asked about and got "complete" for, or waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// A stream.
+    Stream(StreamIndex),
+    /// An event, by its id.
+    Event(u32),
+    /// All streams of a device.
+    Device(u32),
+}
+
+/// Where a step of a plan finds its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepAccess {
+    /// The region's number.
+    pub region: u32,
+    /// The access, its address counted from the region's first byte.
+    pub access: Access,
+}
+
+/// A step of a static graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The nodes it computes.
+    pub node: String,
+    /// The operator.
+    pub operator: &'static str,
+    /// What it touches.
+    pub accesses: Vec<StepAccess>,
+}
+
+/// The plan of a static graph: what each of its steps touches, told once, at load.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StepPlan {
+    /// Tells this plan from every other of the process.
+    pub id: u64,
+    /// What the user calls the graph.
+    pub label: String,
+    /// The steps, in their order.
+    pub steps: Vec<Step>,
+}
+
+/// Something that happened.
+///
+/// **Order.** What frees or publishes is told before it takes effect, what takes or learns after: so of two events of
+/// one object, the one that the other depends on has the earlier time, whatever threads they come from.
+#[derive(Clone, Copy)]
+pub enum Event<'a> {
+    /// A block was made.
+    Alloc {
+        /// Which memory.
+        kind: MemoryKind,
+        /// First byte for its owner.
+        address: usize,
+        /// Bytes for its owner.
+        bytes: u64,
+        /// What it is for.
+        purpose: Purpose,
+        /// Who it is for.
+        owner: Owner,
+        /// The stream it is used on; `None` where it belongs to none.
+        stream: Option<StreamIndex>,
+    },
+    /// The owner of a block gives it back. Work that was submitted before may still use it.
+    Free {
+        /// Which memory.
+        kind: MemoryKind,
+        /// First byte.
+        address: usize,
+        /// Bytes of its owner.
+        bytes: u64,
+        /// The stream it was freed on.
+        stream: Option<StreamIndex>,
+    },
+    /// Memory that was freed left the quarantine: its bytes may become others'.
+    Reusable {
+        /// Which memory.
+        kind: MemoryKind,
+        /// First byte.
+        address: usize,
+        /// How many.
+        bytes: u64,
+    },
+    /// The figures of a device changed.
+    Usage {
+        /// The device.
+        device: u32,
+        /// Bytes that are live, segments of pools counted whole.
+        used: u64,
+        /// Bytes in the quarantine.
+        waiting: u64,
+        /// Bytes it has.
+        capacity: u64,
+    },
+    /// A task was submitted.
+    Submit {
+        /// Its stream.
+        stream: StreamIndex,
+        /// The device of the stream.
+        device: u32,
+        /// Its number in the stream.
+        seq: u64,
+        /// The task; [`Task::each_access`] tells what it touches.
+        task: &'a Task,
+        /// What it is ordered after.
+        ordered: &'a Clock,
+    },
+    /// A task begins to run.
+    Start {
+        /// Its stream.
+        stream: StreamIndex,
+        /// Its number in the stream.
+        seq: u64,
+    },
+    /// A task is done; told before anybody can know.
+    End {
+        /// Its stream.
+        stream: StreamIndex,
+        /// The device of the stream.
+        device: u32,
+        /// Its number in the stream.
+        seq: u64,
+        /// Its name.
+        name: &'static str,
+        /// The task; `None` for a function of the user.
+        task: Option<&'a Task>,
+        /// When it began.
+        began_ns: u64,
+        /// It failed.
+        failed: bool,
+    },
+    /// An event was recorded: the record is the task `epoch`.
+    Record {
+        /// The event's id.
+        event: u32,
+        /// Where.
+        epoch: Epoch,
+    },
+    /// A stream was told to wait for an event: the wait is the task `epoch`.
+    Wait {
+        /// The event's id.
+        event: u32,
+        /// The record it waits for; `None` for one that is still to come.
+        record: Option<Epoch>,
+        /// Where it waits.
+        epoch: Epoch,
+    },
+    /// A query answered "complete".
+    Complete {
+        /// What was asked about.
+        what: Awaited,
+        /// What this thread now knows to be done.
+        known: &'a Clock,
+    },
+    /// A synchronize returned.
+    Synchronize {
+        /// What was waited for.
+        what: Awaited,
+        /// What this thread now knows to be done.
+        known: &'a Clock,
+    },
+    /// A stream came or went.
+    Stream {
+        /// Its number.
+        stream: StreamIndex,
+        /// Its device.
+        device: u32,
+        /// The handle of its context.
+        context: u64,
+        /// Which.
+        change: Change,
+        /// How many streams the device has then.
+        count: usize,
+    },
+    /// A context came or went.
+    Context {
+        /// Its handle.
+        context: u64,
+        /// Its device.
+        device: u32,
+        /// Which.
+        change: Change,
+    },
+    /// A device was opened or closed by this process.
+    Device {
+        /// Its number in this process.
+        device: u32,
+        /// Which.
+        change: Change,
+        /// Bytes it has.
+        capacity: u64,
+    },
+    /// An allocator of the user was registered on a stream, or was there and is not any more.
+    Register {
+        /// Of graphs, not of ACL.
+        graphs: bool,
+        /// The stream.
+        stream: StreamIndex,
+        /// The user's object.
+        object: usize,
+        /// Which.
+        change: Change,
+    },
+    /// An allocator of the user was called, and answered.
+    Callback(&'a Callback),
+    /// A static graph was loaded.
+    Load(&'a StepPlan),
+    /// A loaded static graph is about to be submitted as the next task of the stream.
+    Run {
+        /// The plan's id.
+        plan: u64,
+        /// The stream.
+        stream: StreamIndex,
+        /// First bytes of the plan's regions, by number.
+        regions: &'a [usize],
+    },
+    /// The host touched memory outside of a task: a synchronous copy, or the engine's own reads and writes.
+    Touch {
+        /// What did.
+        name: &'static str,
+        /// What it touched.
+        accesses: &'a [Access],
+    },
+}
+
+impl Event<'_> {
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Event::Alloc { .. } => Kind::Alloc,
+            Event::Free { .. } => Kind::Free,
+            Event::Reusable { .. } => Kind::Reusable,
+            Event::Usage { .. } => Kind::Usage,
+            Event::Submit { .. } => Kind::Submit,
+            Event::Start { .. } => Kind::Start,
+            Event::End { .. } => Kind::End,
+            Event::Record { .. } => Kind::Record,
+            Event::Wait { .. } => Kind::Wait,
+            Event::Complete { .. } => Kind::Complete,
+            Event::Synchronize { .. } => Kind::Synchronize,
+            Event::Stream { .. } => Kind::Stream,
+            Event::Context { .. } => Kind::Context,
+            Event::Device { .. } => Kind::Device,
+            Event::Register { .. } => Kind::Register,
+            Event::Callback(_) => Kind::Callback,
+            Event::Load(_) => Kind::Load,
+            Event::Run { .. } => Kind::Run,
+            Event::Touch { .. } => Kind::Touch,
+        }
+    }
+}

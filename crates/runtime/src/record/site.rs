@@ -1,0 +1,46 @@
+//! Where in the program a call came from.
+//!
+//! A door sets the site once, where it counts the call; whatever happens inside the call carries it. An operator
+//! of two calls (`aclnnXxxGetWorkspaceSize`, `aclnnXxx`) carries the site of the first: there the program decided
+//! on it, the second may come from a queue on another thread.
+
+use crate::sync::thread_local;
+use std::cell::Cell;
+
+/// A call of the program: which function, on which thread, and its stack where one was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The function that the program called; empty outside of calls.
+    pub entry: &'static str,
+    /// The kernel's number of the thread.
+    pub thread: u64,
+    /// The recorder's number of the stack; 0 where none was taken.
+    pub stack: u32,
+}
+
+impl Site {
+    /// Outside of any call of the program.
+    pub const NONE: Site = Site { entry: "", thread: 0, stack: 0 };
+}
+
+thread_local! {
+    static CURRENT: Cell<Site> = const { Cell::new(Site::NONE) };
+}
+
+/// The site of the call that this thread is inside of.
+pub fn current() -> Site {
+    CURRENT.with(Cell::get)
+}
+
+/// Runs `body` as a part of the call at `site`; calls inside of it have sites of their own meanwhile.
+#[inline]
+pub fn within<T>(site: Site, body: impl FnOnce() -> T) -> T {
+    struct Restore(Site);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.with(|cell| cell.set(self.0));
+        }
+    }
+    let _restore = Restore(CURRENT.with(|cell| cell.replace(site)));
+    body()
+}

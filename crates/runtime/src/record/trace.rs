@@ -1,0 +1,74 @@
+//! What happened, written down. Today: one text line per finished task.
+
+use crate::error::{Code, Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::sync::now_ns;
+use crate::task::{Spans, Task};
+use std::fs::{File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::OpenOptionsExt;
+
+/// The log that `CAIRN_TRACE` names: a line per finished task,
+/// `start_ns end_ns device stream seq name reads writes`. Private, links are not followed. A full
+/// disk ends it with one warning.
+pub struct TaskTrace {
+    file: Mutex<Option<BufWriter<File>>>,
+}
+
+impl TaskTrace {
+    /// Creates or empties the file.
+    pub fn create(path: &str) -> Result<TaskTrace> {
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK)
+            .open(path)
+            .map_err(|e| {
+                Error::new(Code::InvalidFile, format!("CAIRN_TRACE={path} cannot be written: {e}"))
+            })?;
+        Ok(TaskTrace { file: Mutex::new(Rank::Trace, Some(BufWriter::new(file))) })
+    }
+
+    /// Adds the line of a task that ends now.
+    pub fn line(
+        &self,
+        start_ns: u64,
+        device: u32,
+        stream: u32,
+        seq: u64,
+        name: &str,
+        task: Option<&Task>,
+    ) {
+        let end_ns = now_ns();
+        let mut slot = self.file.lock();
+        let Some(file) = slot.as_mut() else { return };
+        let (reads, writes) = match task {
+            Some(task) => (list(&task.reads), list(&task.writes)),
+            None => ("-".into(), "-".into()),
+        };
+        let written =
+            writeln!(file, "{start_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
+        if let Err(error) = written {
+            log::warn!("the task trace ends here: {error}");
+            *slot = None;
+        }
+    }
+
+    /// Writes out what is buffered.
+    pub fn flush(&self) {
+        let mut slot = self.file.lock();
+        if let Some(Err(error)) = slot.as_mut().map(|file| file.flush()) {
+            log::warn!("the task trace ends here: {error}");
+            *slot = None;
+        }
+    }
+}
+
+fn list(spans: &Spans) -> String {
+    match spans.is_empty() {
+        true => "-".into(),
+        false => spans.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(","),
+    }
+}
