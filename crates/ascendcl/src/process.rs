@@ -102,7 +102,7 @@ extern "C" fn at_exit() {
     }
     if let Some(Ok(runtime)) = RUNTIME.get() {
         hush(runtime);
-        runtime.shared.memory.leave();
+        runtime.shared.leave();
         let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }
 }

@@ -6,6 +6,7 @@ use crate::callbacks::StreamState;
 use crate::error::{Code, Error, Result};
 use crate::host;
 use crate::lock::{Mutex, Rank};
+use crate::record::{Change, Event, Kind};
 use crate::stream::{Fate, Stream, StreamSpec, flag};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
@@ -93,23 +94,45 @@ impl Runtime {
         Ok(context)
     }
 
-    /// Ends a context: waits for its streams and takes all its handles away.
+    /// Tells that a context is there with its default stream, on a device that has `count` streams of the user.
+    pub(crate) fn tell_context(&self, context: &Context, count: usize) {
+        let (handle, device) = (context.handle as u64, context.device);
+        let change = Change::Created;
+        let event = || Event::Context { context: handle, device, change };
+        self.shared.spine.tell(Kind::Context, event);
+        self.tell_stream(&context.default_stream, change, count);
+    }
+
+    fn tell_stream(&self, stream: &Stream, change: Change, count: usize) {
+        let (index, device, context) = (stream.index, stream.spec.device, stream.spec.context);
+        let event = || Event::Stream { stream: index, device, context, change, count };
+        self.shared.spine.tell(Kind::Stream, event);
+    }
+
+    /// Ends a context, which its device has given up: waits for its streams and takes all its handles away.
     pub(crate) fn end_context(&self, context: &Context) {
         let streams = context.streams.lock().take().unwrap_or_default();
+        let count = self.devices[context.device as usize].stream_count();
         for (handle, stream) in &streams {
             if !stream.ending.swap(true, Ordering::SeqCst) {
                 self.stream_callbacks.call(*handle, StreamState::DestroyPre);
             }
             if self.handles.remove::<Stream>(*handle).is_ok() {
                 let _ = stream.close(true);
+                self.tell_stream(stream, Change::Destroyed, count);
                 self.allocators.stream_ended(*handle, stream);
             }
         }
         context.default_stream.ending.store(true, Ordering::SeqCst);
         let _ = context.default_stream.close(true);
         let _ = self.handles.remove::<Stream>(context.default_handle());
+        self.tell_stream(&context.default_stream, Change::Destroyed, count);
         self.allocators.stream_ended(context.default_handle(), &context.default_stream);
         let _ = self.handles.remove::<Context>(context.handle);
+        let (handle, device) = (context.handle as u64, context.device);
+        let change = Change::Destroyed;
+        let event = || Event::Context { context: handle, device, change };
+        self.shared.spine.tell(Kind::Context, event);
     }
 
     /// Refuses to wait for a context from one of its own host functions.
@@ -125,10 +148,7 @@ impl Runtime {
 
     /// A new explicit context, current in the calling thread.
     pub fn create_context(&self, device: i64) -> Result<Arc<Context>> {
-        let device = self.device(device)?;
-        let context = self.make_context(device.id, false)?;
-        device.add_context(context.clone());
-        self.shared.memory.set_active(device.id, true);
+        let context = self.open_context(self.device(device)?)?;
         host::set_context(context.handle);
         Ok(context)
     }
@@ -151,7 +171,7 @@ impl Runtime {
             ));
         }
         self.end_context(&context);
-        device.clear_if_closed(&self.shared.memory, &self.allocators);
+        self.clear_if_closed(device);
         Ok(())
     }
 
@@ -195,18 +215,18 @@ impl Runtime {
         };
         let stream = Stream::new(&self.shared, spec)?;
         let handle = self.handles.insert(stream.clone())?;
-        let count = match &mut *context.streams.lock() {
+        let joined = match &mut *context.streams.lock() {
             Some(streams) => {
-                streams.push((handle, stream));
-                streams.len()
+                streams.push((handle, stream.clone()));
+                true
             }
-            None => 0,
+            None => false,
         };
-        if count == 0 {
+        if !joined {
             self.handles.remove::<Stream>(handle)?;
             return Err(Error::no_context());
         }
-        self.shared.memory.show_streams(device.id, device.stream_count());
+        self.tell_stream(&stream, Change::Created, device.stream_count());
         self.stream_callbacks.call(handle, StreamState::CreatePost);
         Ok(handle)
     }
@@ -233,10 +253,10 @@ impl Runtime {
             if let Some(streams) = &mut *context.streams.lock() {
                 streams.retain(|(h, _)| *h != handle);
             }
-            let device = &self.devices[context.device as usize];
-            self.shared.memory.show_streams(device.id, device.stream_count());
         }
         let closed = stream.close(wait);
+        let device = &self.devices[stream.spec.device as usize];
+        self.tell_stream(&stream, Change::Destroyed, device.stream_count());
         self.allocators.stream_ended(handle, &stream);
         closed
     }

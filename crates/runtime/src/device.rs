@@ -7,8 +7,7 @@ use crate::context::Context;
 use crate::error::{Code, Error, Result};
 use crate::host;
 use crate::lock::{Mutex, Rank};
-use crate::memory::Memory;
-use crate::memory::registry::Registry;
+use crate::record::{Change, Event, Kind};
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -54,7 +53,7 @@ impl Device {
 
     /// How many streams the user made on it.
     pub fn stream_count(&self) -> usize {
-        self.contexts().iter().map(|c| c.stream_count()).sum()
+        self.state.lock().stream_count()
     }
 
     /// How many more streams it takes.
@@ -73,12 +72,7 @@ impl Device {
     }
 
     fn contexts(&self) -> Vec<Arc<Context>> {
-        let state = self.state.lock();
-        state.primary.iter().chain(&state.explicit).cloned().collect()
-    }
-
-    pub(crate) fn add_context(&self, context: Arc<Context>) {
-        self.state.lock().explicit.push(context);
+        self.state.lock().contexts().cloned().collect()
     }
 
     pub(crate) fn remove_context(&self, context: &Arc<Context>) -> bool {
@@ -87,20 +81,58 @@ impl Device {
         state.explicit.retain(|c| !Arc::ptr_eq(c, context));
         state.explicit.len() < before
     }
+}
 
-    /// Releases the memory of a device that nobody has open. If somebody opened it again meanwhile,
-    /// everything stays.
-    pub(crate) fn clear_if_closed(&self, memory: &Memory, allocators: &Registry) {
-        let state = self.state.lock();
-        if state.references == 0 && state.primary.is_none() && state.explicit.is_empty() {
-            allocators.device_ends(self.id);
-            memory.clear(self.id);
-            memory.set_active(self.id, false);
-        }
+impl State {
+    fn contexts(&self) -> impl Iterator<Item = &Arc<Context>> {
+        self.primary.iter().chain(&self.explicit)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.references == 0 && self.contexts().next().is_none()
+    }
+
+    fn stream_count(&self) -> usize {
+        self.contexts().map(|context| context.stream_count()).sum()
     }
 }
 
 impl Runtime {
+    fn tell_device(&self, device: &Device, change: Change) {
+        let capacity = || self.shared.memory.info(device.id).1;
+        let event = || Event::Device { device: device.id, change, capacity: capacity() };
+        self.shared.spine.tell(Kind::Device, event);
+    }
+
+    /// Tells a new context of a device, and that the device is open if it was not. Under the device's lock: nobody can
+    /// use the context before.
+    fn tell_opened(&self, device: &Device, state: &State, context: &Context) {
+        if state.is_closed() {
+            self.tell_device(device, Change::Created);
+        }
+        self.tell_context(context, state.stream_count());
+    }
+
+    /// A new explicit context of a device.
+    pub(crate) fn open_context(&self, device: &Device) -> Result<Arc<Context>> {
+        let mut state = device.state.lock();
+        let context = self.make_context(device.id, false)?;
+        self.tell_opened(device, &state, &context);
+        state.explicit.push(context.clone());
+        Ok(context)
+    }
+
+    /// Releases the memory of a device that nobody has open. If somebody opened it again meanwhile,
+    /// everything stays.
+    pub(crate) fn clear_if_closed(&self, device: &Device) {
+        let state = device.state.lock();
+        if state.is_closed() {
+            self.allocators.device_ends(device.id);
+            self.shared.memory.clear(device.id);
+            self.tell_device(device, Change::Destroyed);
+        }
+    }
+
     /// Opens a device for the calling thread and makes its primary context current.
     pub fn set_device(&self, id: i64) -> Result<Arc<Context>> {
         let device = self.device(id)?;
@@ -109,13 +141,16 @@ impl Runtime {
             let mut state = device.state.lock();
             let context = match &state.primary {
                 Some(context) => context.clone(),
-                None => self.make_context(device.id, true)?,
+                None => {
+                    let context = self.make_context(device.id, true)?;
+                    self.tell_opened(device, &state, &context);
+                    context
+                }
             };
             state.primary = Some(context.clone());
             state.references += 1;
             context
         };
-        self.shared.memory.set_active(device.id, true);
         host::set_context(context.handle());
         self.device_callbacks.call(device.id, DeviceState::SetPost);
         Ok(context)
@@ -151,7 +186,7 @@ impl Runtime {
         };
         if let Some(primary) = last {
             self.end_context(&primary);
-            device.clear_if_closed(&self.shared.memory, &self.allocators);
+            self.clear_if_closed(device);
         }
         self.device_callbacks.call(device.id, DeviceState::ResetPost);
         Ok(())

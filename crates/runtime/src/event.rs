@@ -12,10 +12,12 @@
 //! An event of the old kind exists unrecorded: then its current capture is not bound to a stream
 //! yet, waits bind to it all the same, and the next record fills it.
 
-use crate::clock::{Clock, Progress};
+use crate::clock::{Clock, Epoch};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
 use crate::lock::{Mutex, Rank};
+use crate::record::{self, Awaited};
+use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Arc, Weak, now_ns};
@@ -53,11 +55,23 @@ pub struct Capture {
 
 struct Bound {
     stream: Weak<Stream>,
-    progress: Arc<Progress>,
+    shared: Arc<Shared>,
     key: u64,
-    seq: u64,
+    record: Epoch,
     clock: Clock,
     order: u64,
+}
+
+impl Bound {
+    /// What is known to be done once the capture is complete. That comes a moment before its record counts as finished:
+    /// then what stands before the record is known.
+    fn known(&self) -> Clock {
+        let mut known = self.shared.progress.done_of(&self.clock);
+        if let Some(seq) = self.record.seq.checked_sub(1).filter(|seq| *seq > 0) {
+            known.raise(Epoch { seq, ..self.record });
+        }
+        known
+    }
 }
 
 struct Parked(Mutex<Vec<(Arc<Stream>, u64)>>);
@@ -73,13 +87,14 @@ impl Capture {
     pub(crate) fn bind(
         &self,
         stream: &Arc<Stream>,
-        progress: &Arc<Progress>,
+        shared: &Arc<Shared>,
         seq: u64,
         clock: Clock,
         order: u64,
     ) {
-        let (key, progress) = (stream.key(), progress.clone());
-        let bound = Bound { stream: Arc::downgrade(stream), progress, key, seq, clock, order };
+        let (key, shared) = (stream.key(), shared.clone());
+        let record = Epoch { stream: stream.index, seq };
+        let bound = Bound { stream: Arc::downgrade(stream), shared, key, record, clock, order };
         assert!(self.bound.set(bound).is_ok(), "a capture is recorded once");
     }
 
@@ -91,6 +106,11 @@ impl Capture {
     /// True once a record was submitted.
     pub fn is_bound(&self) -> bool {
         self.bound.get().is_some()
+    }
+
+    /// The record, once it was submitted.
+    pub fn record(&self) -> Option<Epoch> {
+        self.bound.get().map(|bound| bound.record)
     }
 
     /// What is ordered before whoever waits for this capture; `None` while it is unrecorded, and when it
@@ -200,7 +220,7 @@ impl Event {
             Some(c) if !c.is_bound() => c.clone(),
             _ => Arc::new(Capture::default()),
         };
-        stream.submit_record(capture.clone())?;
+        stream.submit_record(self.id, capture.clone())?;
         *current = Some(capture);
         Ok(())
     }
@@ -228,7 +248,7 @@ impl Event {
             waits: self.waits.clone(),
             reached_ns: AtomicU64::new(0),
         };
-        stream.submit_wait(name, wait).inspect_err(|_| self.waits.passed())
+        stream.submit_wait(name, self.id, wait).inspect_err(|_| self.waits.passed())
     }
 
     /// Makes the event unrecorded. Waits submitted before keep what they bound to.
@@ -266,14 +286,35 @@ impl Event {
         }
     }
 
-    /// True if the last record has completed, or an `Ex` event was never recorded.
+    /// True if the last record has completed, or an `Ex` event was never recorded. That it was so is told: the
+    /// program may rely on it.
     pub fn is_complete(&self) -> bool {
-        self.current.lock().as_ref().is_none_or(|c| c.is_done())
+        self.current.lock().as_ref().is_none_or(|capture| self.tell_complete(capture))
     }
 
-    /// True if every wait submitted so far has passed.
+    /// True if every wait submitted so far has passed; told as the above.
     pub fn waits_passed(&self) -> bool {
-        self.waits.0.load(Ordering::Acquire) == 0
+        let passed = self.waits.0.load(Ordering::Acquire) == 0;
+        if passed && let Some(capture) = &*self.current.lock() {
+            self.tell_complete(capture);
+        }
+        passed
+    }
+
+    /// Whether a capture is complete, which is told if so.
+    fn tell_complete(&self, capture: &Capture) -> bool {
+        let done = capture.is_done();
+        if let Some(bound) = capture.bound.get().filter(|_| done) {
+            let spine = &bound.shared.spine;
+            if spine.hears(record::Kind::Complete) {
+                let (what, known) = (Awaited::Event(self.id), bound.known());
+                spine.tell(record::Kind::Complete, || record::Event::Complete {
+                    what,
+                    known: &known,
+                });
+            }
+        }
+        done
     }
 
     /// Blocks the calling thread until the last record has completed. False when `limit` passed.
@@ -289,10 +330,16 @@ impl Event {
         let host = HostThread::current();
         let done = host.synchronize(|| {
             capture.is_done()
-                || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.seq, limit))
+                || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.record.seq, limit))
         });
         if done {
-            host.learn(&bound.progress.done_of(&bound.clock));
+            let (what, known) = (Awaited::Event(self.id), bound.known());
+            host.learn(&known);
+            let spine = &bound.shared.spine;
+            spine.tell(record::Kind::Synchronize, || record::Event::Synchronize {
+                what,
+                known: &known,
+            });
         }
         Ok(done)
     }

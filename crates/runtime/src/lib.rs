@@ -13,6 +13,7 @@ pub mod error;
 pub mod event;
 pub mod handle;
 pub mod host;
+mod host_access;
 pub mod live;
 pub mod logs;
 pub mod memory;
@@ -27,6 +28,7 @@ pub mod worker;
 
 pub use cairn_sync::{lock, sync};
 
+use clock::{Clock, Epoch};
 use config::Config;
 use context::Context;
 use device::Device;
@@ -35,6 +37,7 @@ use event::{Event, Kind};
 use handle::{Handled, Table};
 use host::HostThread;
 use memory::registry::Registry;
+use record::Awaited;
 use shared::Shared;
 use std::time::{Duration, Instant};
 use stream::{FailureMode, Stream};
@@ -227,7 +230,27 @@ impl Runtime {
 
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
-        if !stream.synchronize(limit)? {
+        self.wait_for(stream, limit, |known| {
+            self.tell_synchronize(Awaited::Stream(stream.index), known)
+        })
+    }
+
+    fn tell_synchronize(&self, what: Awaited, known: &Clock) {
+        self.shared
+            .spine
+            .tell(record::Kind::Synchronize, || record::Event::Synchronize { what, known });
+    }
+
+    /// Waits for a stream; `learned` gets what the calling thread then knows to be done.
+    fn wait_for(
+        &self,
+        stream: &Arc<Stream>,
+        limit: Option<Duration>,
+        learned: impl FnOnce(&Clock),
+    ) -> Result<()> {
+        if let Some(known) = stream.wait_all(limit)? {
+            learned(&known);
+        } else {
             let text = match limit {
                 Some(limit) => format!("stream {} was not done after {limit:?}", stream.index),
                 None => format!("stream {} was not done, and the process is exiting", stream.index),
@@ -242,13 +265,15 @@ impl Runtime {
     pub fn synchronize_device(&self, device: &Device, limit: Option<Duration>) -> Result<()> {
         let deadline = limit.map(|l| Instant::now() + l);
         let mut first = Ok(());
+        let mut all = Clock::new();
         for stream in device.streams() {
             let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-            let done = self.synchronize(&stream, left);
+            let done = self.wait_for(&stream, left, |known| all.join(known));
             if first.is_ok() {
                 first = done;
             }
         }
+        self.tell_synchronize(Awaited::Device(device.id), &all);
         first
     }
 
@@ -257,17 +282,30 @@ impl Runtime {
     pub fn drain(&self, limit: Option<Duration>) -> bool {
         let deadline = limit.map(|l| Instant::now() + l);
         HostThread::current().synchronize(|| {
-            let mut all = true;
-            for stream in self.devices.iter().flat_map(Device::streams) {
-                let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
-                let seq = self.shared.progress.submitted(stream.index);
-                if stream.key() != host::host_function_of() && !stream.wait_finished(seq, left) {
+            self.devices.iter().filter(|device| !self.drain_device(device, deadline)).count() == 0
+        })
+    }
+
+    fn drain_device(&self, device: &Device, deadline: Option<Instant>) -> bool {
+        let mut known = Clock::new();
+        let mut all = true;
+        for stream in device.streams() {
+            if stream.key() == host::host_function_of() {
+                continue;
+            }
+            let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+            let seq = self.shared.progress.submitted(stream.index);
+            match stream.wait_finished(seq, left) {
+                true if seq > 0 => known.raise(Epoch { stream: stream.index, seq }),
+                true => {}
+                false => {
                     log::warn!("stream {} still has work", stream.index);
                     all = false;
                 }
             }
-            all
-        })
+        }
+        self.tell_synchronize(Awaited::Device(device.id), &known);
+        all
     }
 
     /// The end of ACL's use: waits a bounded time for pending work, then lets freed memory go.
@@ -275,9 +313,7 @@ impl Runtime {
         if self.drain(Some(Duration::from_secs(2))) {
             self.shared.memory.empty_quarantines();
         }
-        if let Some(trace) = &self.shared.trace {
-            trace.flush();
-        }
+        self.shared.spine.flush();
     }
 
     /// Sets what happens to a stream after a failure; once.

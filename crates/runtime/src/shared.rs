@@ -3,9 +3,10 @@
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::memory::Memory;
-use crate::record::Spine;
+use crate::record::live_figures::LiveFigures;
 use crate::record::trace::TaskTrace;
-use crate::sync::Arc;
+use crate::record::{Kind, Spine};
+use crate::sync::{self, Arc};
 use crate::worker::{HostThreads, Scheduler};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -24,18 +25,25 @@ pub struct Shared {
     pub host_threads: Arc<HostThreads>,
     /// Device and pinned host memory.
     pub memory: Memory,
-    /// The task log, when `CAIRN_TRACE` asks for it.
-    pub trace: Option<TaskTrace>,
+    /// What `npu-smi` shows of this process.
+    live: Option<Arc<LiveFigures>>,
     exiting: OnceLock<Instant>,
 }
 
 impl Shared {
-    /// The parts, without any thread running.
+    /// The parts, without any thread running. The text trace, when `CAIRN_TRACE` asks for it, and the figures of
+    /// `npu-smi` listen from the start.
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
         let spine = Arc::new(Spine::default());
-        let memory = Memory::new(&config, progress.clone())?;
-        let trace = config.trace.as_deref().map(TaskTrace::create).transpose()?;
+        if let Some(path) = &config.trace {
+            spine.subscribe(Arc::new(TaskTrace::create(path)?), &[Kind::End])?;
+        }
+        let live = sync::REAL_TIME.then(|| LiveFigures::create(&config)).flatten().map(Arc::new);
+        if let Some(live) = &live {
+            spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
+        }
+        let memory = Memory::new(&config, progress.clone(), spine.clone())?;
         Ok(Arc::new(Shared {
             config,
             progress,
@@ -43,7 +51,7 @@ impl Shared {
             scheduler: Arc::default(),
             host_threads: Arc::default(),
             memory,
-            trace,
+            live,
             exiting: OnceLock::new(),
         }))
     }
@@ -51,8 +59,13 @@ impl Shared {
     /// From now on no callback of the user is made: `main` has returned.
     pub fn set_exiting(&self) {
         let _ = self.exiting.set(Instant::now());
-        if let Some(trace) = &self.trace {
-            trace.flush();
+        self.spine.flush();
+    }
+
+    /// Takes this process off the list that `npu-smi` shows: it ends.
+    pub fn leave(&self) {
+        if let Some(live) = &self.live {
+            live.remove();
         }
     }
 

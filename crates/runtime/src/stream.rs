@@ -16,6 +16,7 @@ use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::{Ground, Use};
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, now_ns};
@@ -25,6 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod fate;
 mod spec;
+mod tell;
 mod wait;
 
 pub use fate::Fate;
@@ -139,21 +141,35 @@ impl Stream {
     }
 
     /// Adds the record of an event.
-    pub(crate) fn submit_record(self: &Arc<Stream>, capture: Arc<Capture>) -> Result<u64> {
+    pub(crate) fn submit_record(
+        self: &Arc<Stream>,
+        event: u32,
+        capture: Arc<Capture>,
+    ) -> Result<u64> {
         self.push(|seq, ordered, order| {
+            let epoch = Epoch { stream: self.index, seq };
             let mut clock = ordered.clone();
-            clock.raise(Epoch { stream: self.index, seq });
-            capture.bind(self, &self.shared.progress, seq, clock, order);
+            clock.raise(epoch);
+            capture.bind(self, &self.shared, seq, clock, order);
+            self.spine().tell(Kind::Record, || Event::Record { event, epoch });
             Task::bare("aclrtRecordEvent", Body::Record(capture))
         })
     }
 
     /// Adds the wait for an event.
-    pub(crate) fn submit_wait(self: &Arc<Stream>, name: &'static str, wait: Wait) -> Result<()> {
-        self.push(|_, ordered, order| {
+    pub(crate) fn submit_wait(
+        self: &Arc<Stream>,
+        name: &'static str,
+        event: u32,
+        wait: Wait,
+    ) -> Result<()> {
+        self.push(|seq, ordered, order| {
             if let Some(clock) = wait.capture.clock(order) {
                 ordered.join(clock);
             }
+            let epoch = Epoch { stream: self.index, seq };
+            let record = || wait.capture.record();
+            self.spine().tell(Kind::Wait, || Event::Wait { event, record: record(), epoch });
             Task::bare(name, Body::Wait(wait))
         })
         .map(|_| ())
@@ -184,6 +200,7 @@ impl Stream {
         let seq = progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered, order);
         changed |= matches!(task.body, Body::Wait(_));
+        self.tell_submit(&task, seq, &submit.ordered);
         submit.pending.push_back(task);
         progress.set_submitted(self.index, seq);
         if changed {
@@ -270,9 +287,9 @@ impl Stream {
 
     /// Runs the first task of the batch; false when the stream is not the caller's any more.
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
-        let mut start = now_ns_if(self.shared.trace.is_some());
         let skipped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
+        let start = self.tell_start(front, seq);
         let result = match &front.body {
             Body::Record(capture) => {
                 capture.complete();
@@ -285,10 +302,6 @@ impl Stream {
             }
             _ if skipped => Ok(()),
             Body::Wait(wait) => {
-                match wait.reached_ns.load(Ordering::Relaxed) {
-                    0 => wait.reached_ns.store(start, Ordering::Relaxed),
-                    reached => start = reached,
-                }
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     self.shared.progress.break_order();
                     wait.waits.passed();
@@ -414,12 +427,11 @@ impl Stream {
         start: u64,
         result: Result<()>,
     ) {
+        let failed = result.is_err();
         if let Err(error) = result {
             self.fail(error);
         }
-        if let Some(trace) = &self.shared.trace {
-            trace.line(start, self.spec.device, self.index, seq, name, task);
-        }
+        self.tell_end(seq, name, task, start, failed);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {
             let guard = self.done_lock.lock();
@@ -498,8 +510,10 @@ impl Stream {
         }
         self.submit.lock().closed = true;
         if wait {
-            let seq = self.shared.progress.submitted(self.index);
-            HostThread::current().synchronize(|| self.wait_finished(seq, None));
+            let (seq, ordered) = (self.shared.progress.submitted(self.index), self.ordered());
+            if HostThread::current().synchronize(|| self.wait_finished(seq, None)) {
+                self.tell_synchronize(&self.known_after(&ordered, seq));
+            }
         } else {
             self.drop_queued();
         }
@@ -581,8 +595,4 @@ impl Drop for Stream {
         progress.set_ordered(self.index, 0, &Clock::new());
         progress.close(self.index);
     }
-}
-
-fn now_ns_if(wanted: bool) -> u64 {
-    if wanted { now_ns() } else { 0 }
 }

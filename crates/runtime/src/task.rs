@@ -1,9 +1,10 @@
 //! A task is a name, what it reads, what it writes, and a body.
 
+use crate::clock::Epoch;
 use crate::error::{Code, Error, Result};
 use crate::event::{Capture, Waits};
 use crate::memory::raw::{Ground, Use};
-use crate::record::{Access, Mode};
+use crate::record::{Access, Mode, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
@@ -96,6 +97,12 @@ pub trait Kernel: Send + Sync {
         ranges(reads, writes, tell);
     }
 
+    /// It is about to be submitted as this task, on these ranges: what runs a plan of many steps tells so
+    /// ([`crate::record::Event::Run`]). Only called where somebody listens, with the submit lock of the stream held.
+    fn tell_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
+        let _ = (spine, epoch, reads, writes);
+    }
+
     /// What it is a part of, in the user's words; stands before the text of every failure of the task.
     fn within(&self) -> Option<&str> {
         None
@@ -110,7 +117,7 @@ pub struct Wait {
     pub limit_ns: u64,
     /// Counts this wait among those of its event.
     pub waits: Arc<Waits>,
-    /// When the stream reached it, for the trace; 0 until then.
+    /// When the stream reached it, if somebody wants to know; 0 until then.
     pub reached_ns: AtomicU64,
 }
 

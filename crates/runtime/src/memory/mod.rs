@@ -28,9 +28,9 @@ pub use cairn_pool::tlsf;
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::error::{Error, Result};
-use crate::live::LivePage;
+use crate::record::{Event, Kind, Spine};
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{self, Arc};
 use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
@@ -56,8 +56,7 @@ pub struct Memory {
     registered: Registered,
     peers: Vec<AtomicU32>,
     progress: Arc<Progress>,
-    live: Option<LivePage>,
-    physical: Vec<usize>,
+    spine: Arc<Spine>,
 }
 
 /// What an address belongs to.
@@ -88,7 +87,7 @@ pub struct Inside {
 
 impl Memory {
     /// Reserves the address ranges. Without any byte in use yet.
-    pub fn new(config: &Config, progress: Arc<Progress>) -> Result<Memory> {
+    pub fn new(config: &Config, progress: Arc<Progress>, spine: Arc<Spine>) -> Result<Memory> {
         let budget = Arc::new(Budget::new(config.budget));
         let arena = |name: String, capacity: u64, skew: u64| {
             let (progress, budget) = (progress.clone(), budget.clone());
@@ -100,7 +99,6 @@ impl Memory {
                 arena(format!("device {id}"), config.device_memory, skew).map(Arc::new)
             })
             .collect::<Result<Vec<_>>>()?;
-        let live = sync::REAL_TIME.then(|| LivePage::create(config.devices)).flatten();
         Ok(Memory {
             layers: Layers::new(&config.memory, devices.len()),
             peers: (0..devices.len()).map(|_| AtomicU32::new(0)).collect(),
@@ -109,42 +107,17 @@ impl Memory {
             host: arena("pinned host memory".into(), config.budget, HOST_SKEW)?,
             registered: Registered::default(),
             progress,
-            live,
-            physical: config.visible.clone(),
+            spine,
         })
     }
 
-    /// Marks a device as in use by this process, or not, for `npu-smi`.
-    pub fn set_active(&self, device: u32, active: bool) {
-        if let Some(live) = &self.live {
-            live.set_capacity(
-                self.physical[device as usize],
-                self.devices[device as usize].capacity,
-            );
-            live.set_active(self.physical[device as usize], active);
-        }
-    }
-
-    /// Shows how many streams a device has, for `npu-smi`.
-    pub fn show_streams(&self, device: u32, count: usize) {
-        if let Some(live) = &self.live {
-            live.set_streams(self.physical[device as usize], count as u64);
-        }
-    }
-
-    /// Takes this process off the list that `npu-smi` shows: it ends.
-    pub fn leave(&self) {
-        if let Some(live) = &self.live {
-            live.remove();
-        }
-    }
-
+    /// Tells the figures of a device.
     fn show(&self, device: u32) {
-        if let Some(live) = &self.live {
-            let (used, waiting) = self.devices[device as usize].held();
-            live.set_used(self.physical[device as usize], used);
-            live.set_waiting(self.physical[device as usize], waiting);
-        }
+        self.spine.tell(Kind::Usage, || {
+            let arena = &self.devices[device as usize];
+            let (used, waiting) = arena.held();
+            Event::Usage { device, used, waiting, capacity: arena.capacity }
+        });
     }
 
     /// Memory of a device. Waits for freed memory only when there is no other way.

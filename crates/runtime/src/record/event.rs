@@ -185,7 +185,8 @@ pub struct Step {
     pub accesses: Vec<StepAccess>,
 }
 
-/// The plan of a static graph: what each of its steps touches, told once, at load.
+/// The plan of a pass over a static graph: what each of its steps touches. A loaded graph has one for its runs and, where
+/// some nodes depend on constants alone, one for those.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepPlan {
     /// Tells this plan from every other of the process.
@@ -248,7 +249,7 @@ pub enum Event<'a> {
         /// Bytes it has.
         capacity: u64,
     },
-    /// A task was submitted.
+    /// A task was submitted; told under the stream's submit lock, so in the order of the stream.
     Submit {
         /// Its stream.
         stream: StreamIndex,
@@ -258,10 +259,13 @@ pub enum Event<'a> {
         seq: u64,
         /// The task; [`Task::each_access`] tells what it touches.
         task: &'a Task,
-        /// What it is ordered after.
+        /// What events and synchronization have ordered before it, as the engine keeps it for the stream. What a query
+        /// or a host function taught the program is not in it: join `known` of [`Event::Complete`], and what was
+        /// submitted before a host function that has started. After an aborted wait it begins anew.
         ordered: &'a Clock,
     },
-    /// A task begins to run.
+    /// A task begins to run. It and its end have no site: theirs is that of the submit. Of a host function it says that
+    /// the program now knows all to be done that its submit was ordered after.
     Start {
         /// Its stream.
         stream: StreamIndex,
@@ -285,14 +289,14 @@ pub enum Event<'a> {
         /// It failed.
         failed: bool,
     },
-    /// An event was recorded: the record is the task `epoch`.
+    /// An event was recorded: the record is the task `epoch`, whose [`Event::Submit`] comes next.
     Record {
         /// The event's id.
         event: u32,
         /// Where.
         epoch: Epoch,
     },
-    /// A stream was told to wait for an event: the wait is the task `epoch`.
+    /// A stream was told to wait for an event: the wait is the task `epoch`, whose [`Event::Submit`] comes next.
     Wait {
         /// The event's id.
         event: u32,
@@ -305,17 +309,17 @@ pub enum Event<'a> {
     Complete {
         /// What was asked about.
         what: Awaited,
-        /// What this thread now knows to be done.
+        /// What the program thereby knows to be done.
         known: &'a Clock,
     },
-    /// A synchronize returned.
+    /// The program waited and goes on: a synchronize, a copy that is done on return, the end of a stream.
     Synchronize {
         /// What was waited for.
         what: Awaited,
-        /// What this thread now knows to be done.
+        /// What the program thereby knows to be done.
         known: &'a Clock,
     },
-    /// A stream came or went.
+    /// A stream came or went. The number of one that went may come again; its tasks then count on.
     Stream {
         /// Its number.
         stream: StreamIndex,
@@ -325,7 +329,7 @@ pub enum Event<'a> {
         context: u64,
         /// Which.
         change: Change,
-        /// How many streams the device has then.
+        /// How many streams of the user the device has then; default streams are not counted.
         count: usize,
     },
     /// A context came or went.
@@ -359,14 +363,15 @@ pub enum Event<'a> {
     },
     /// An allocator of the user was called, and answered.
     Callback(&'a Callback),
-    /// A static graph was loaded.
+    /// What the runs of a static graph do. Told before the first run that somebody hears of, and again, with the same
+    /// id, before the next one after somebody else began to listen.
     Load(&'a StepPlan),
-    /// A loaded static graph is about to be submitted as the next task of the stream.
+    /// A pass over a static graph is about to be submitted; told right before its [`Event::Submit`].
     Run {
         /// The plan's id.
         plan: u64,
-        /// The stream.
-        stream: StreamIndex,
+        /// The task.
+        epoch: Epoch,
         /// First bytes of the plan's regions, by number.
         regions: &'a [usize],
     },

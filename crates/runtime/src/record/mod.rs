@@ -8,11 +8,12 @@
 
 pub mod access;
 pub mod event;
+pub mod live_figures;
 pub mod site;
 pub mod trace;
 
 pub use access::{Access, Mode, Overlap};
-pub use event::{Event, Kind};
+pub use event::{Awaited, Change, Event, Kind};
 pub use site::Site;
 
 use crate::error::{Code, Error, Result};
@@ -52,6 +53,7 @@ pub struct Spine {
     masks: [AtomicU32; Kind::COUNT],
     sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
     taken: AtomicU32,
+    audience: AtomicU32,
 }
 
 /// A sink's number.
@@ -64,6 +66,7 @@ impl Default for Spine {
             masks: std::array::from_fn(|_| AtomicU32::new(0)),
             sinks: std::array::from_fn(|_| OnceLock::new()),
             taken: AtomicU32::new(0),
+            audience: AtomicU32::new(1),
         }
     }
 }
@@ -91,6 +94,13 @@ impl Spine {
                 false => self.masks[kind as usize].fetch_and(!bit, Ordering::AcqRel),
             };
         }
+        self.audience.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Changes, never to 0, whenever somebody begins to listen to something else. What is told once for many events
+    /// (the plan of a graph) is told again when this has changed, so that those who came later hear it too.
+    pub fn audience(&self) -> u32 {
+        self.audience.load(Ordering::Acquire)
     }
 
     /// True if somebody listens to this kind.
@@ -110,7 +120,8 @@ impl Spine {
     /// Tells an event of a call that is not the one this thread is inside of.
     #[cold]
     pub fn tell_at(&self, site: Site, event: &Event<'_>) {
-        let stamp = Stamp { time_ns: now_ns(), thread: HostThread::current().number(), site };
+        let (thread, site) = (HostThread::current().number(), site.resolved());
+        let stamp = Stamp { time_ns: now_ns(), thread, site };
         let mut mask = self.masks[event.kind() as usize].load(Ordering::Acquire);
         while mask != 0 {
             let number = mask.trailing_zeros();
@@ -148,9 +159,8 @@ mod tests {
         spine.tell(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
         let heard = Arc::new(Heard::default());
         let listener = spine.subscribe(heard.clone(), &[Kind::Start]).unwrap();
-        let outer = Site { entry: "outer", ..Site::NONE };
-        site::within(outer, || {
-            site::within(Site { entry: "inner", ..outer }, || spine.tell(Kind::Start, start));
+        site::enter("outer", || {
+            site::enter("inner", || spine.tell(Kind::Start, start));
             spine.tell(Kind::Start, start);
         });
         spine.tell(Kind::Touch, || panic!("no such kind is listened to"));
@@ -158,6 +168,26 @@ mod tests {
         spine.tell(Kind::Start, || panic!("silenced"));
         let expected = [(Kind::Start, "inner"), (Kind::Start, "outer")];
         assert_eq!(*heard.0.lock().unwrap(), expected);
+    }
+
+    #[test]
+    fn a_kept_site_keeps_its_thread() {
+        let kept = site::enter("first", site::keep);
+        assert_eq!(kept.thread, HostThread::current().number());
+        let other =
+            std::thread::spawn(move || site::enter("second", || site::within(kept, site::current)));
+        assert_eq!(other.join().unwrap(), kept);
+        assert_eq!((site::current(), site::keep()), (Site::NONE, Site::NONE));
+    }
+
+    #[test]
+    fn the_audience_changes_with_each_listener() {
+        let spine = Spine::default();
+        let before = spine.audience();
+        let listener = spine.subscribe(Arc::new(Heard::default()), &[Kind::Load]).unwrap();
+        let between = spine.audience();
+        spine.listen(listener, &[Kind::Run]);
+        assert!(before != between && between != spine.audience());
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! of two calls (`aclnnXxxGetWorkspaceSize`, `aclnnXxx`) carries the site of the first: there the program decided
 //! on it, the second may come from a queue on another thread.
 
+use crate::host::HostThread;
 use crate::sync::thread_local;
 use std::cell::Cell;
 
@@ -12,7 +13,7 @@ use std::cell::Cell;
 pub struct Site {
     /// The function that the program called; empty outside of calls.
     pub entry: &'static str,
-    /// The kernel's number of the thread.
+    /// The kernel's number of the thread. 0 while the call lasts: it is looked up when somebody wants to know.
     pub thread: u64,
     /// The recorder's number of the stack; 0 where none was taken.
     pub stack: u32,
@@ -21,6 +22,14 @@ pub struct Site {
 impl Site {
     /// Outside of any call of the program.
     pub const NONE: Site = Site { entry: "", thread: 0, stack: 0 };
+
+    /// The same with the number of the calling thread, unless it is outside of calls or has one.
+    pub fn resolved(self) -> Site {
+        match self.entry.is_empty() || self.thread != 0 {
+            true => self,
+            false => Site { thread: HostThread::current().number(), ..self },
+        }
+    }
 }
 
 thread_local! {
@@ -30,6 +39,17 @@ thread_local! {
 /// The site of the call that this thread is inside of.
 pub fn current() -> Site {
     CURRENT.with(Cell::get)
+}
+
+/// The same, to be kept for later: it knows its thread.
+pub fn keep() -> Site {
+    current().resolved()
+}
+
+/// Runs `body` as a call of the program to the function `entry`.
+#[inline]
+pub fn enter<T>(entry: &'static str, body: impl FnOnce() -> T) -> T {
+    within(Site { entry, ..Site::NONE }, body)
 }
 
 /// Runs `body` as a part of the call at `site`; calls inside of it have sites of their own meanwhile.

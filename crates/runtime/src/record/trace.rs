@@ -1,9 +1,10 @@
-//! What happened, written down. Today: one text line per finished task.
+//! The text trace: one line per finished task.
 
+use super::event::Event;
+use super::{Sink, Stamp};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
-use crate::sync::now_ns;
-use crate::task::{Spans, Task};
+use crate::task::Spans;
 use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -30,34 +31,27 @@ impl TaskTrace {
             })?;
         Ok(TaskTrace { file: Mutex::new(Rank::Trace, Some(BufWriter::new(file))) })
     }
+}
 
-    /// Adds the line of a task that ends now.
-    pub fn line(
-        &self,
-        start_ns: u64,
-        device: u32,
-        stream: u32,
-        seq: u64,
-        name: &str,
-        task: Option<&Task>,
-    ) {
-        let end_ns = now_ns();
+impl Sink for TaskTrace {
+    fn event(&self, stamp: &Stamp, event: &Event<'_>) {
+        let &Event::End { stream, device, seq, name, task, began_ns, .. } = event else { return };
         let mut slot = self.file.lock();
         let Some(file) = slot.as_mut() else { return };
         let (reads, writes) = match task {
             Some(task) => (list(&task.reads), list(&task.writes)),
             None => ("-".into(), "-".into()),
         };
+        let end_ns = stamp.time_ns;
         let written =
-            writeln!(file, "{start_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
+            writeln!(file, "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");
             *slot = None;
         }
     }
 
-    /// Writes out what is buffered.
-    pub fn flush(&self) {
+    fn flush(&self) {
         let mut slot = self.file.lock();
         if let Some(Err(error)) = slot.as_mut().map(|file| file.flush()) {
             log::warn!("the task trace ends here: {error}");

@@ -1,7 +1,7 @@
 //! Host threads that wait for a stream, and help it on where they may.
 
 use super::{READY, Stream, flag};
-use crate::clock::Epoch;
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::host::{self, HostThread};
 use crate::sync::atomic::Ordering;
@@ -15,9 +15,26 @@ impl Stream {
         self.shared.progress.finished(self.index) >= submitted
     }
 
+    /// The same as the program asks it: that it was answered "yes" is told, because the program may rely on it.
+    pub fn query(&self) -> bool {
+        let submitted = self.shared.progress.submitted(self.index);
+        let idle = self.has_finished(submitted);
+        if idle {
+            self.tell_complete(submitted);
+        }
+        idle
+    }
+
     /// Waits for all that was submitted before the call. False when `limit` passed. Afterwards the
     /// calling thread is ordered after the stream.
     pub fn synchronize(self: &Arc<Stream>, limit: Option<Duration>) -> Result<bool> {
+        let known = self.wait_all(limit)?;
+        known.iter().for_each(|known| self.tell_synchronize(known));
+        Ok(known.is_some())
+    }
+
+    /// The same without telling; gives what the calling thread learned, `None` when `limit` passed.
+    pub(crate) fn wait_all(self: &Arc<Stream>, limit: Option<Duration>) -> Result<Option<Clock>> {
         if host::host_function_of() == self.key() {
             return Err(Error::refused(format!(
                 "stream {} was asked to synchronize from its own host function, which it would wait for for ever",
@@ -25,21 +42,30 @@ impl Stream {
             )));
         }
         if self.spec.flags & flag::UNWAITED != 0 {
-            return Ok(true);
+            return Ok(Some(Clock::new()));
         }
-        Ok(self.wait_ordered(self.shared.progress.submitted(self.index), limit))
+        Ok(self.wait_known(self.shared.progress.submitted(self.index), limit))
     }
 
     /// Waits for a task; afterwards the calling thread is ordered after it.
     pub(super) fn wait_ordered(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
-        let mut clock = self.ordered();
+        let known = self.wait_known(seq, limit);
+        known.iter().for_each(|known| self.tell_synchronize(known));
+        known.is_some()
+    }
+
+    fn wait_known(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> Option<Clock> {
+        let ordered = self.ordered();
         let host = HostThread::current();
-        let done = host.synchronize(|| self.wait_finished(seq, limit));
-        if done && seq > 0 {
-            clock.raise(Epoch { stream: self.index, seq });
-            host.learn(&self.shared.progress.done_of(&clock));
+        if !host.synchronize(|| self.wait_finished(seq, limit)) {
+            return None;
         }
-        done
+        if seq == 0 {
+            return Some(Clock::new());
+        }
+        let known = self.known_after(&ordered, seq);
+        host.learn(&known);
+        Some(known)
     }
 
     /// Waits until task `seq` is done. The calling thread runs the stream's tasks itself where it

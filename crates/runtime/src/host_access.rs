@@ -1,0 +1,39 @@
+//! Memory that the calling thread touches itself, outside of tasks: synchronous copies, and what the engine reads and
+//! writes for a call.
+
+use crate::Runtime;
+use crate::error::Result;
+use crate::record::{Access, Event, Kind, Mode};
+use crate::task::Task;
+
+impl Runtime {
+    /// Copies or fills at once, on the calling thread.
+    pub fn perform(&self, task: &Task) -> Result<()> {
+        self.shared.memory.perform(task)?;
+        self.tell_touch(task.name, |accesses| task.each_access(&mut |one| accesses.push(one)));
+        Ok(())
+    }
+
+    /// A copy of bytes of a device, made by the calling thread; `None` where the devices have no such bytes. Whoever
+    /// wrote them is done.
+    pub fn read(&self, name: &'static str, address: usize, bytes: usize) -> Option<Vec<u8>> {
+        let copy = self.shared.memory.extent(address, bytes)?.read();
+        self.tell_host_access(name, address, bytes, Mode::Read);
+        Some(copy)
+    }
+
+    /// Tells that the calling thread read or wrote memory of the program, outside of tasks.
+    pub fn tell_host_access(&self, name: &'static str, address: usize, bytes: usize, mode: Mode) {
+        let access = || Access::range(address, bytes as u64, mode);
+        self.tell_touch(name, |accesses| accesses.push(access()));
+    }
+
+    fn tell_touch(&self, name: &'static str, fill: impl FnOnce(&mut Vec<Access>)) {
+        if self.shared.spine.hears(Kind::Touch) {
+            let mut accesses = Vec::new();
+            fill(&mut accesses);
+            let accesses = &accesses[..];
+            self.shared.spine.tell(Kind::Touch, || Event::Touch { name, accesses });
+        }
+    }
+}

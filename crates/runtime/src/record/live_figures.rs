@@ -1,0 +1,50 @@
+//! The figures that `npu-smi` shows: a sink that keeps this process's page up to date.
+
+use super::event::{Change, Event};
+use super::{Kind, Sink, Stamp};
+use crate::config::Config;
+use crate::live::LivePage;
+
+/// The page of this process, by the numbers that the process gives its devices.
+pub struct LiveFigures {
+    page: LivePage,
+    /// The physical number of each device.
+    physical: Vec<usize>,
+}
+
+impl LiveFigures {
+    /// What it listens to.
+    pub const KINDS: [Kind; 3] = [Kind::Usage, Kind::Stream, Kind::Device];
+
+    /// A page with nothing on it; `None` where none can be had.
+    pub fn create(config: &Config) -> Option<LiveFigures> {
+        let page = LivePage::create(config.devices)?;
+        Some(LiveFigures { page, physical: config.visible.clone() })
+    }
+
+    /// Takes this process off the list that `npu-smi` shows: it ends.
+    pub fn remove(&self) {
+        self.page.remove();
+    }
+}
+
+impl Sink for LiveFigures {
+    fn event(&self, _stamp: &Stamp, event: &Event<'_>) {
+        let at = |device: u32| self.physical[device as usize];
+        match *event {
+            Event::Usage { device, used, waiting, capacity } => {
+                self.page.set_capacity(at(device), capacity);
+                self.page.set_used(at(device), used);
+                self.page.set_waiting(at(device), waiting);
+            }
+            Event::Stream { device, count, .. } => {
+                self.page.set_streams(at(device), count as u64);
+            }
+            Event::Device { device, change, capacity } => {
+                self.page.set_capacity(at(device), capacity);
+                self.page.set_active(at(device), change == Change::Created);
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a stream tells of its tasks.
+
+use super::Stream;
+use crate::clock::{Clock, Epoch};
+use crate::record::{Awaited, Event, Kind, Site, Spine};
+use crate::sync::atomic::Ordering;
+use crate::sync::now_ns;
+use crate::task::{Body, Task};
+
+impl Stream {
+    /// Where everything that happens is told.
+    pub fn spine(&self) -> &Spine {
+        &self.shared.spine
+    }
+
+    /// Tells a task that is about to be appended, under the submit lock: its start comes after that.
+    #[inline]
+    pub(super) fn tell_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
+        let spine = self.spine();
+        if spine.hears(Kind::Submit) || spine.hears(Kind::Run) {
+            self.tell_submit_to(spine, task, seq, ordered);
+        }
+    }
+
+    #[cold]
+    fn tell_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
+        let stream = self.index;
+        if let Body::Kernel(kernel) = &task.body
+            && spine.hears(Kind::Run)
+        {
+            kernel.tell_run(spine, Epoch { stream, seq }, &task.reads, &task.writes);
+        }
+        let device = self.spec.device;
+        spine.tell(Kind::Submit, || Event::Submit { stream, device, seq, task, ordered });
+    }
+
+    /// Tells that a task begins; a wait begins once, however often it is looked at. Gives the time at which it began,
+    /// 0 where nobody wants to know. What runs a task is inside of no call of the program, whichever thread it is.
+    pub(super) fn tell_start(&self, task: &Task, seq: u64) -> u64 {
+        let spine = self.spine();
+        if !spine.hears(Kind::Start) && !spine.hears(Kind::End) {
+            return 0;
+        }
+        let now = now_ns();
+        if let Body::Wait(wait) = &task.body {
+            match wait.reached_ns.load(Ordering::Relaxed) {
+                0 => wait.reached_ns.store(now, Ordering::Relaxed),
+                reached => return reached,
+            }
+        }
+        if spine.hears(Kind::Start) {
+            spine.tell_at(Site::NONE, &Event::Start { stream: self.index, seq });
+        }
+        now
+    }
+
+    /// Tells that a task is done, before anybody can know.
+    pub(super) fn tell_end(
+        &self,
+        seq: u64,
+        name: &'static str,
+        task: Option<&Task>,
+        began_ns: u64,
+        failed: bool,
+    ) {
+        let spine = self.spine();
+        if spine.hears(Kind::End) {
+            let (stream, device) = (self.index, self.spec.device);
+            let began_ns = if began_ns == 0 { now_ns() } else { began_ns };
+            spine.tell_at(
+                Site::NONE,
+                &Event::End { stream, device, seq, name, task, began_ns, failed },
+            );
+        }
+    }
+
+    /// Tells that the program was told that all of the stream up to a task is done.
+    pub(super) fn tell_complete(&self, seq: u64) {
+        if self.spine().hears(Kind::Complete) {
+            let known = self.known_after(&self.ordered(), seq);
+            let what = Awaited::Stream(self.index);
+            self.spine().tell(Kind::Complete, || Event::Complete { what, known: &known });
+        }
+    }
+
+    /// Tells that the program waited for the stream.
+    pub(super) fn tell_synchronize(&self, known: &Clock) {
+        let what = Awaited::Stream(self.index);
+        self.spine().tell(Kind::Synchronize, || Event::Synchronize { what, known });
+    }
+
+    /// What is known to be done once task `seq` is, which was ordered after `ordered`.
+    pub(super) fn known_after(&self, ordered: &Clock, seq: u64) -> Clock {
+        let mut clock = ordered.clone();
+        if seq > 0 {
+            clock.raise(Epoch { stream: self.index, seq });
+        }
+        self.shared.progress.done_of(&clock)
+    }
+}
