@@ -1,10 +1,11 @@
-//! How a call enters and leaves the library: counted, guarded against panics and forks, its error
-//! text kept for the calling thread.
+//! How a call enters and leaves the library: counted, known as the site of what happens inside, guarded against
+//! panics and forks, its error text kept for the calling thread.
 
 use crate::abi::Entry;
 use crate::code::{AclError, aclError};
 use cairn_runtime::Runtime;
 use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::record::site;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -96,7 +97,7 @@ pub fn status(called: impl Into<Called>, body: impl FnOnce() -> Result<()>) -> a
         return Err(Code::RtInternal.into());
     }
     let called = called.into();
-    match guarded(body) {
+    match site::enter(called.name, || guarded(body)) {
         Ok(()) => {
             called.counts[0].fetch_add(1, Ordering::Relaxed);
             Ok(())
@@ -132,7 +133,7 @@ pub fn value<T>(entry: Entry, body: impl FnOnce() -> Result<T>) -> Option<T> {
     if crate::process::forked() {
         return None;
     }
-    match guarded(body) {
+    match site::enter(Called::from(entry).name, || guarded(body)) {
         Ok(value) => {
             count(entry, 0);
             Some(value)

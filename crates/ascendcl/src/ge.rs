@@ -18,6 +18,7 @@ mod declared;
 mod door;
 mod engine;
 mod graph;
+mod names;
 mod node;
 mod operator;
 mod queue;

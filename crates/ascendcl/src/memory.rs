@@ -250,7 +250,7 @@ entry! {
         if let Some(task) = fill("aclrtMemset", ptr, max, value, count)? {
             let runtime = runtime()?;
             runtime.current_context()?;
-            runtime.shared.memory.perform(&task)?;
+            runtime.perform(&task)?;
         }
         Ok(())
     }
@@ -276,7 +276,7 @@ entry! {
         }
         let (from, to) = spans(dst, src, count, (Place::Any, Place::Any));
         refuse_overlap(&from, &to)?;
-        runtime.shared.memory.perform(&Task::copy("aclrtMemcpy", from, to))
+        runtime.perform(&Task::copy("aclrtMemcpy", from, to))
     }
 
     /// Copies in stream order. With pageable host memory the copy is done on return.

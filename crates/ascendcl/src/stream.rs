@@ -103,7 +103,7 @@ entry! {
     /// Whether a stream is done.
     fn aclrtStreamQuery(stream: Handle, status: *mut abi::aclrtStreamStatus) {
         door::not_null(status, "status")?;
-        let idle = runtime()?.stream(stream as usize)?.is_idle();
+        let idle = runtime()?.stream(stream as usize)?.query();
         let answer = if idle { abi::ACL_STREAM_STATUS_COMPLETE } else { abi::ACL_STREAM_STATUS_NOT_READY };
         // SAFETY: not null; a place for the status.
         unsafe { write(status, "status", answer) }

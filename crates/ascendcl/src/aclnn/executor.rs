@@ -10,6 +10,7 @@ use crate::door::runtime;
 use cairn_exec::Execution;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
+use cairn_runtime::record::{Site, site};
 use cairn_runtime::stream::Stream;
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -21,6 +22,8 @@ pub struct Executor {
     operator: &'static Operator,
     /// The planned call.
     pub execution: Arc<Execution>,
+    /// The call that planned it: what its tasks are known by.
+    site: Site,
     origins: SmallVec<[Origin; 6]>,
     addresses: Mutex<SmallVec<[usize; 6]>>,
     repeatable: AtomicBool,
@@ -31,14 +34,15 @@ impl Handled for Executor {
 }
 
 impl Executor {
-    /// An executor that runs once.
+    /// An executor that runs once. Made inside of the call that plans.
     pub fn new(
         operator: &'static Operator,
         execution: Arc<Execution>,
         origins: SmallVec<[Origin; 6]>,
     ) -> Executor {
         let addresses = Mutex::new(execution.addresses());
-        Executor { operator, execution, origins, addresses, repeatable: AtomicBool::new(false) }
+        let repeatable = AtomicBool::new(false);
+        Executor { operator, execution, site: site::keep(), origins, addresses, repeatable }
     }
 
     /// Queues the call with the user's workspace.
@@ -54,7 +58,7 @@ impl Executor {
             present(workspace as *const u8, "workspace")?;
         }
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        self.execution.submit(stream, &addresses, workspace)
+        site::within(self.site, || self.execution.submit(stream, &addresses, workspace))
     }
 
     /// Moves a tensor, or one of a list, to other memory. `counts` chooses the arguments that `index`

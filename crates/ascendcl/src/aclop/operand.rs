@@ -6,6 +6,7 @@ use crate::tensor_desc::{Description, copied};
 use cairn_ops::Tensor;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::Located;
+use cairn_runtime::record::{Mode, site};
 use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
 use std::sync::Arc;
 
@@ -108,6 +109,8 @@ fn fits(layout: &Layout, span: Span, what: &str) -> Result<()> {
 fn host(layout: Layout, span: Span, what: &str) -> Result<Tensor> {
     // SAFETY: the user says that so many bytes are there; what cannot be read is found out first.
     let bytes = unsafe { copied(span.address as *const u8, layout.bytes(), what) }?;
+    let entry = site::current().entry;
+    runtime()?.tell_host_access(entry, span.address, layout.bytes(), Mode::Read);
     constant(layout, bytes.into(), what)
 }
 

@@ -6,6 +6,7 @@ use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::lock::{Mutex, Rank};
+use cairn_runtime::record::site;
 use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,8 @@ macro_rules! status {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::ge::abi::CairnStatus {
-            $crate::ge::door::answer(|| -> cairn_graph::Result<()> { $body })
+            const ENTRY: &str = $crate::ge::names::of(stringify!($name));
+            $crate::ge::door::answer(ENTRY, || -> cairn_graph::Result<()> { $body })
         }
         const _: $crate::ge::abi::signature::$name = $name;
     )*};
@@ -30,7 +32,8 @@ macro_rules! plain {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) $(-> $ret)? {
-            $crate::ge::door::value(|| -> cairn_graph::Result<_> { $body }, || { $($failed)? })
+            const ENTRY: &str = $crate::ge::names::of(stringify!($name));
+            $crate::ge::door::value(ENTRY, || -> cairn_graph::Result<_> { $body }, || { $($failed)? })
         }
         const _: $crate::ge::abi::signature::$name = $name;
     )*};
@@ -117,9 +120,9 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Runs the body of a function that returns a status.
-pub fn answer(body: impl FnOnce() -> Result<()>) -> u32 {
-    match guarded(body) {
+/// Runs the body of a function that returns a status; `entry` is what the program called.
+pub fn answer(entry: &'static str, body: impl FnOnce() -> Result<()>) -> u32 {
+    match site::enter(entry, || guarded(body)) {
         Ok(()) => 0,
         Err(failure) => {
             if !crate::process::forked() {
@@ -130,9 +133,13 @@ pub fn answer(body: impl FnOnce() -> Result<()>) -> u32 {
     }
 }
 
-/// Runs the body of a function that returns a value.
-pub fn value<T>(body: impl FnOnce() -> Result<T>, failed: impl FnOnce() -> T) -> T {
-    match guarded(body) {
+/// Runs the body of a function that returns a value; `entry` is what the program called.
+pub fn value<T>(
+    entry: &'static str,
+    body: impl FnOnce() -> Result<T>,
+    failed: impl FnOnce() -> T,
+) -> T {
+    match site::enter(entry, || guarded(body)) {
         Ok(value) => value,
         Err(failure) => {
             if !crate::process::forked() {

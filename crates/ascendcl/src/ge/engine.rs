@@ -3,11 +3,13 @@
 use super::abi::*;
 use super::door::{engine, fail_with, list, plain, runtime, show, status, take, text, warn};
 use super::graph::graph;
+use super::names;
 use super::value::desc;
 use cairn_graph::ir::Desc;
 use cairn_graph::session::{Base, Options, SharedGraph};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::lock::{Mutex, Rank};
+use cairn_runtime::record::site;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -141,12 +143,14 @@ status! {
             entry.compiled()?;
             session.stream(stream as usize)?;
         }
-        session.load(&entry, stream as usize, &options, true).map(drop)
+        let load = || session.load(&entry, stream as usize, &options, true).map(drop);
+        site::enter(names::of_load(compiles), load)
     }
 
     /// Sets memory that the application brings.
     fn CairnSessionSetBase(session: u64, id: u32, base: CairnBase, with_type: bool, kind: i32, memory: *const c_void, size: usize) {
         let entry = engine().session(session)?.graph(id)?;
+        let called = names::of_base(base);
         let base = match base {
             CAIRN_BASE_CONST => Base::Const,
             CAIRN_BASE_FEATURE => Base::Feature,
@@ -154,7 +158,8 @@ status! {
             CAIRN_BASE_REFRESHABLE => Base::Refreshable,
             other => return Err(Failure::invalid(format!("{other} is no base"))),
         };
-        let unused = entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)?;
+        let set = || entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64);
+        let unused = site::enter(called, set)?;
         unused.into_iter().for_each(warn);
         Ok(())
     }

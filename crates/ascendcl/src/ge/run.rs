@@ -4,10 +4,12 @@ use super::abi::*;
 use super::door::{
     engine, fail, guarded, list, object, owned, plain, release, runtime, show, status, text,
 };
+use super::names;
 use super::value::{dtype, number};
 use cairn_graph::session::{Asked, Held, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
+use cairn_runtime::record::{Mode, Site, site};
 use cairn_tensor::Format;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -32,6 +34,8 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
             let what = "an input";
             // SAFETY: the caller says that so many bytes are there; what cannot be read is found out first.
             let bytes = unsafe { crate::tensor_desc::copied(from.data.cast(), from.bytes, what) };
+            let entry = site::current().entry;
+            runtime()?.tell_host_access(entry, address, from.bytes, Mode::Read);
             Some(bytes.map_err(Failure::from)?.into())
         }
         true => Some(Arc::from([])),
@@ -88,6 +92,8 @@ unsafe fn bring(made: &mut [Out], outputs: &[RunTensor]) -> Result<()> {
                 out.bytes,
             )
         };
+        let entry = site::current().entry;
+        runtime()?.tell_host_access(entry, wanted.address, out.bytes, Mode::Write);
         (out.address, out.held) = (wanted.address, None);
     }
     Ok(())
@@ -124,16 +130,19 @@ status! {
         result: *mut *mut CairnOutputs,
     ) {
         let session = engine().session(session)?;
-        // SAFETY: the caller's tensors live for the call.
-        let (inputs, outputs) = unsafe {
-            (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
-        };
         let how = how(way)?;
-        let mut made = session.run(id, how, stream as usize, &inputs, &outputs)?;
-        if how == How::HostV2 {
-            // SAFETY: the caller's memory lives for the call and has as many bytes as it says.
-            unsafe { bring(&mut made, &outputs) }?;
-        }
+        let made = site::enter(names::of_run(way), || {
+            // SAFETY: the caller's tensors live for the call.
+            let (inputs, outputs) = unsafe {
+                (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
+            };
+            let mut made = session.run(id, how, stream as usize, &inputs, &outputs)?;
+            if how == How::HostV2 {
+                // SAFETY: the caller's memory lives for the call and has as many bytes as it says.
+                unsafe { bring(&mut made, &outputs) }?;
+            }
+            Ok::<_, Failure>(made)
+        })?;
         if !result.is_null() {
             // SAFETY: the caller passes a place for a handle.
             unsafe { result.write(owned(Outputs(made))) };
@@ -159,9 +168,11 @@ status! {
         let done = Done { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
         let asked = Asked::new(&session);
+        let site = Site { entry: names::of_async_run(is_v2), ..site::keep() };
         let work = move || {
             let done = done;
-            let made = guarded(|| session.run(id, way, 0, &inputs, &[]));
+            let run = || guarded(|| session.run(id, way, 0, &inputs, &[]));
+            let made = site::within(site, run);
             drop(asked);
             if session.runtime.shared.exiting() {
                 return;
