@@ -1,0 +1,293 @@
+//! What the event spine tells, of a program that is known call by call.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use cairn_runtime::clock::{Clock, Epoch};
+use cairn_runtime::event::Kind as EventKind;
+use cairn_runtime::host;
+use cairn_runtime::record::{Access, Awaited, Event, Kind, Mode, Sink, Stamp, site};
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Place, Span, Task};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::*;
+
+/// A line per event, with the site in front where there is one.
+#[derive(Default)]
+struct Lines(Mutex<Vec<String>>);
+
+impl Lines {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+fn marks(clock: &Clock) -> String {
+    let one = |epoch: &Epoch| format!("{}:{}", epoch.stream, epoch.seq);
+    clock.marks().iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+fn awaited(what: Awaited) -> String {
+    match what {
+        Awaited::Stream(stream) => format!("stream {stream}"),
+        Awaited::Event(id) => format!("event {id}"),
+        Awaited::Device(id) => format!("device {id}"),
+    }
+}
+
+fn touches(accesses: &[Access]) -> String {
+    let one = |access: &Access| {
+        let (start, end) = access.bounds();
+        format!("{:?} {}", access.mode, end - start)
+    };
+    accesses.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn line(event: &Event<'_>) -> String {
+    match event {
+        Event::Usage { device, used, .. } => format!("usage device {device} {used}"),
+        Event::Submit { stream, seq, task, ordered, .. } => {
+            let mut accesses = Vec::new();
+            task.each_access(&mut |access| accesses.push(access));
+            let accesses = touches(&accesses);
+            format!("submit {stream}:{seq} {} [{}] ({accesses})", task.name, marks(ordered))
+        }
+        Event::Start { stream, seq } => format!("start {stream}:{seq}"),
+        Event::End { stream, seq, name, failed, .. } => {
+            format!("end {stream}:{seq} {name}{}", if *failed { " failed" } else { "" })
+        }
+        Event::Record { event, epoch } => {
+            format!("record {event} at {}:{}", epoch.stream, epoch.seq)
+        }
+        Event::Wait { event, record, epoch } => {
+            let record = record.map_or("nothing yet".into(), |r| format!("{}:{}", r.stream, r.seq));
+            format!("wait {event} at {}:{} for {record}", epoch.stream, epoch.seq)
+        }
+        Event::Complete { what, known } => {
+            format!("complete {} knows [{}]", awaited(*what), marks(known))
+        }
+        Event::Synchronize { what, known } => {
+            format!("synchronize {} knows [{}]", awaited(*what), marks(known))
+        }
+        Event::Stream { stream, device, change, count, .. } => {
+            format!("stream {stream} of device {device} {change:?}, {count} there")
+        }
+        Event::Context { device, change, .. } => format!("context of device {device} {change:?}"),
+        Event::Device { device, change, .. } => format!("device {device} {change:?}"),
+        Event::Touch { name, accesses } => format!("touch {name} ({})", touches(accesses)),
+        _ => format!("{:?}", event.kind()),
+    }
+}
+
+impl Sink for Lines {
+    fn event(&self, stamp: &Stamp, event: &Event<'_>) {
+        let site = match stamp.site.entry {
+            "" => String::new(),
+            entry => {
+                assert_eq!(stamp.site.thread, host::HostThread::current().number());
+                format!("{entry}: ")
+            }
+        };
+        self.0.lock().unwrap().push(format!("{site}{}", line(event)));
+    }
+}
+
+const ALL_BUT_MEMORY: [Kind; 12] = [
+    Kind::Submit,
+    Kind::Start,
+    Kind::End,
+    Kind::Record,
+    Kind::Wait,
+    Kind::Complete,
+    Kind::Synchronize,
+    Kind::Stream,
+    Kind::Context,
+    Kind::Device,
+    Kind::Run,
+    Kind::Touch,
+];
+
+fn listening(rig: &Rig) -> Arc<Lines> {
+    let lines = Arc::new(Lines::default());
+    rig.shared.spine.subscribe(lines.clone(), &ALL_BUT_MEMORY).unwrap();
+    lines
+}
+
+fn nothing(stream: &Arc<Stream>) {
+    stream.submit(Task::bare("nothing", Body::Nothing)).unwrap();
+}
+
+#[test]
+fn a_program_is_told_call_by_call() {
+    let rig = rig(1, |_| ());
+    let lines = listening(&rig);
+    site::enter("aclrtSetDevice", || rig.set_device(0).unwrap());
+    let handle = site::enter("aclrtCreateStream", || rig.create_stream(0, 0).unwrap());
+    let a = rig.stream(handle).unwrap();
+    let opened = [
+        "aclrtSetDevice: device 0 Created",
+        "aclrtSetDevice: context of device 0 Created",
+        "aclrtSetDevice: stream 0 of device 0 Created, 0 there",
+        "aclrtCreateStream: stream 1 of device 0 Created, 1 there",
+    ];
+    assert_eq!(lines.take(), opened);
+
+    let block = rig.alloc(0, 64);
+    site::enter("aclrtMemsetAsync", || a.submit(fill(block, 1)).unwrap());
+    let event = rig.event(rig.create_event(EventKind::Plain, 9).unwrap()).unwrap();
+    site::enter("aclrtRecordEvent", || event.record(&a).unwrap());
+    site::enter("aclrtSynchronizeEvent", || assert!(event.synchronize(None).unwrap()));
+    rig.synchronize(&a, None).unwrap();
+    let mut told = lines.take();
+    let synchronized = told.iter().position(|line| line.contains("synchronize event 0")).unwrap();
+    assert_eq!(
+        told.remove(synchronized).split(" knows").next().unwrap(),
+        "aclrtSynchronizeEvent: synchronize event 0"
+    );
+    let own = |line: &String| !line.starts_with("start") && !line.starts_with("end");
+    let (program, machine): (Vec<_>, Vec<_>) = told.into_iter().partition(own);
+    let submitted = [
+        "aclrtMemsetAsync: submit 1:1 fill [] (Write 64)",
+        "aclrtRecordEvent: record 0 at 1:2",
+        "aclrtRecordEvent: submit 1:2 aclrtRecordEvent [] ()",
+    ];
+    assert_eq!(program[..3], submitted);
+    assert_eq!(program[3], "synchronize stream 1 knows [1:2]");
+    assert_eq!(program.len(), 4);
+    let ran = ["start 1:1", "end 1:1 fill", "start 1:2", "end 1:2 aclrtRecordEvent"];
+    assert_eq!(machine, ran, "what runs has no site, also when the waiting thread runs it");
+
+    let b = rig.new_stream();
+    let created = ["stream 2 of device 0 Created, 2 there"];
+    assert_eq!(lines.take(), created);
+    site::enter("aclrtStreamWaitEvent", || event.wait(&b, Duration::ZERO).unwrap());
+    rig.synchronize(&b, None).unwrap();
+    let waited = [
+        "aclrtStreamWaitEvent: wait 0 at 2:1 for 1:2",
+        "aclrtStreamWaitEvent: submit 2:1 aclrtStreamWaitEvent [1:2] ()",
+        "start 2:1",
+        "end 2:1 aclrtStreamWaitEvent",
+        "synchronize stream 2 knows [1:2 2:1]",
+    ];
+    let told = lines.take();
+    assert!(told == waited, "{told:#?}");
+
+    assert!(site::enter("aclrtQueryEventStatus", || event.is_complete()));
+    assert!(site::enter("aclrtStreamQuery", || b.query()));
+    let queried = [
+        "aclrtQueryEventStatus: complete event 0 knows [1:2]",
+        "aclrtStreamQuery: complete stream 2 knows [1:2 2:1]",
+    ];
+    assert_eq!(lines.take(), queried);
+
+    site::enter("aclrtDestroyStream", || rig.destroy_stream(handle, true).unwrap());
+    let ended = [
+        "aclrtDestroyStream: synchronize stream 1 knows [1:2]",
+        "aclrtDestroyStream: stream 1 of device 0 Destroyed, 1 there",
+    ];
+    assert_eq!(lines.take(), ended);
+
+    let device = rig.device(0).unwrap();
+    site::enter("aclrtSynchronizeDevice", || rig.synchronize_device(device, None).unwrap());
+    assert_eq!(lines.take(), ["aclrtSynchronizeDevice: synchronize device 0 knows [1:2 2:1]"]);
+
+    site::enter("aclrtResetDevice", || rig.reset_device(0, false).unwrap());
+    let reset = [
+        "aclrtResetDevice: synchronize stream 2 knows [1:2 2:1]",
+        "aclrtResetDevice: stream 2 of device 0 Destroyed, 0 there",
+        "aclrtResetDevice: synchronize stream 0 knows []",
+        "aclrtResetDevice: stream 0 of device 0 Destroyed, 0 there",
+        "aclrtResetDevice: context of device 0 Destroyed",
+        "aclrtResetDevice: device 0 Destroyed",
+    ];
+    assert_eq!(lines.take(), reset);
+}
+
+#[test]
+fn a_wait_that_parks_starts_once_and_a_failure_is_told() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (a, b, gate) = (rig.new_stream(), rig.new_stream(), Gate::default());
+    let lines = listening(&rig);
+    a.submit(gate.task()).unwrap();
+    let event = rig.event(rig.create_event(EventKind::Ex, 1).unwrap()).unwrap();
+    event.record(&a).unwrap();
+    event.wait(&b, Duration::ZERO).unwrap();
+    let parked = |lines: &Lines| {
+        let told = lines.0.lock().unwrap();
+        told.iter().any(|line| *line == format!("start {}:1", b.index))
+    };
+    while !parked(&lines) {
+        std::thread::yield_now();
+    }
+    gate.open();
+    rig.synchronize(&b, None).unwrap();
+    b.submit(host_task(|| false)).unwrap();
+    assert!(rig.synchronize(&b, None).is_err());
+    let told = lines.take();
+    let of_b = |what: &str| told.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(of_b(&format!("start {}:1", b.index)), 1, "{told:#?}");
+    assert_eq!(of_b(&format!("end {}:1 aclrtStreamWaitEvent", b.index)), 1);
+    assert_eq!(of_b(&format!("end {}:2 aclrtLaunchHostFunc failed", b.index)), 1);
+    let known = format!("synchronize stream {} knows [{}:2 {}:1]", b.index, a.index, b.index);
+    assert_eq!(of_b(&known), 1, "{told:#?}");
+}
+
+#[test]
+fn what_the_host_touches_itself_is_told() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (from, to) = (rig.alloc(0, 64), rig.alloc(0, 64));
+    let lines = listening(&rig);
+    rig.perform(&fill(from, 3)).unwrap();
+    rig.perform(&copy(from, to)).unwrap();
+    assert_eq!(rig.read("graph", to.address, 16).unwrap(), [3; 16]);
+    rig.tell_host_access("RunGraph", 0x1000, 8, Mode::Write);
+    let nowhere = Span { address: 0x10, bytes: 64, place: Place::Any };
+    assert!(rig.perform(&copy(nowhere, to)).is_err());
+    assert_eq!(rig.read("graph", 0x10, 16), None);
+    let told = [
+        "touch fill (Write 64)",
+        "touch copy (Read 64, Write 64)",
+        "touch graph (Read 16)",
+        "touch RunGraph (Write 8)",
+    ];
+    assert_eq!(lines.take(), told, "what was refused touched nothing");
+}
+
+#[test]
+fn a_sink_that_comes_late_hears_of_tasks_under_way() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (a, gate) = (rig.new_stream(), Gate::default());
+    a.submit(gate.task()).unwrap();
+    nothing(&a);
+    let lines = listening(&rig);
+    gate.open();
+    rig.synchronize(&a, None).unwrap();
+    let ended = |seq: u64, name: &str| format!("end {}:{seq} {name}", a.index);
+    let told = lines.take();
+    assert!(told.contains(&ended(1, "aclrtLaunchHostFunc")), "{told:#?}");
+    assert!(told.contains(&ended(2, "nothing")), "{told:#?}");
+}
+
+#[test]
+fn a_recorded_event_that_is_complete_vouches_for_what_stands_before_it() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (a, b) = (rig.new_stream(), rig.new_stream());
+    for _ in 0..200 {
+        nothing(&a);
+        let event = rig.event(rig.create_event(EventKind::Ex, 1).unwrap()).unwrap();
+        event.record(&a).unwrap();
+        let before = rig.shared.progress.submitted(a.index) - 1;
+        while !event.is_complete() {
+            std::hint::spin_loop();
+        }
+        assert!(event.synchronize(None).unwrap());
+        nothing(&b);
+        assert!(b.ordered().covers(Epoch { stream: a.index, seq: before }));
+    }
+}
