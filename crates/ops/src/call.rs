@@ -2,7 +2,7 @@
 
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
-use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use};
+use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar};
 use smallvec::SmallVec;
 
@@ -21,6 +21,7 @@ pub struct Call<'a> {
     uses: SmallVec<[Use; 4]>,
     workspace: usize,
     is_too_large: bool,
+    pub(crate) is_random: bool,
 }
 
 /// What an argument is to be used for.
@@ -45,6 +46,7 @@ impl<'a> Call<'a> {
             uses: SmallVec::new(),
             workspace: 0,
             is_too_large: false,
+            is_random: false,
         }
     }
 
@@ -123,7 +125,18 @@ impl<'a> Call<'a> {
             }
             None => {
                 let (address, bytes) = (span.start, span.len());
-                self.uses.push(Use { parameter, argument, address, bytes, lead, reach });
+                let gaps = gaps(&layout, bytes);
+                let indexed = false;
+                self.uses.push(Use {
+                    parameter,
+                    argument,
+                    address,
+                    bytes,
+                    lead,
+                    reach,
+                    indexed,
+                    gaps,
+                });
                 self.uses.len() - 1
             }
         };
@@ -412,6 +425,11 @@ impl<'a> Call<'a> {
         shares && !(a.start == b.start && input.layout == output.layout)
     }
 
+    /// Says of a tensor that values decide which of its elements are touched.
+    pub fn touch_by_index(&mut self, operand: &Operand) {
+        self.uses[usize::from(operand.slot)].indexed = true;
+    }
+
     /// The plan: what to run with the memory asked for so far.
     pub fn plan(
         &mut self,
@@ -420,7 +438,9 @@ impl<'a> Call<'a> {
         if self.is_too_large {
             return Err(Error::invalid("it would take a workspace that no memory can hold"));
         }
-        Ok(Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel)))
+        let mut plan = Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel));
+        plan.is_random = self.is_random;
+        Ok(plan)
     }
 
     /// A plan that does nothing, for calls without elements.

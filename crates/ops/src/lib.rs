@@ -12,6 +12,7 @@ mod call;
 mod error;
 pub mod family;
 mod infer;
+mod marks;
 mod plan;
 mod table;
 
@@ -19,5 +20,6 @@ pub use argument::{Arg, Args, Tensor};
 pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;
+pub use marks::Marks;
 pub use plan::{Memory, Operand, Plan, Reach, Scratch, Use};
-pub use table::{Attr, Default, Node, Passed, Pick, Row, aclnn, node, nodes, rows};
+pub use table::{Attr, Default, Node, Passed, Pick, Row, aclnn, copy, node, nodes, rows};

@@ -2,7 +2,7 @@
 
 use crate::error::{Fault, Outcome};
 use cairn_tensor::team::Team;
-use cairn_tensor::{Layout, View, ViewMut};
+use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::ops::Deref;
@@ -31,6 +31,35 @@ pub struct Use {
     pub lead: isize,
     /// What is done with it.
     pub reach: Reach,
+    /// Which elements are touched depends on values: any of them may be, or none. Otherwise all are.
+    pub indexed: bool,
+    /// Where the elements lie, counted from the first byte; `None` where they fill the range.
+    pub(crate) gaps: Option<Box<Layout>>,
+}
+
+impl Use {
+    /// The elements of the range that may be touched, as offset, sizes, strides and element size; the offset counts
+    /// from the first byte. Where elements fill the range, whatever their order, these are its bytes in a line.
+    /// It is all of the tensor: a kernel that reaches a part known beforehand is said to reach the whole.
+    pub fn layout(&self) -> Layout {
+        match &self.gaps {
+            Some(layout) => **layout,
+            None => Layout::contiguous(DType::Uint8, &[self.bytes]),
+        }
+    }
+
+    /// Whether every byte of the range belongs to an element.
+    pub fn is_dense(&self) -> bool {
+        self.gaps.is_none()
+    }
+}
+
+/// The layout, if elements leave gaps in the `bytes` between the first and the last of them.
+pub(crate) fn gaps(layout: &Layout, bytes: usize) -> Option<Box<Layout>> {
+    if layout.is_contiguous() || (layout.bytes() == bytes && !layout.repeats()) {
+        return None;
+    }
+    Some(Box::new(*layout))
 }
 
 /// A tensor of the call that a kernel will see: its layout now, its bytes when it runs.
@@ -131,12 +160,14 @@ pub struct Plan {
     pub uses: SmallVec<[Use; 4]>,
     /// Bytes of workspace it wants.
     pub workspace: usize,
+    /// Whether it draws random numbers.
+    pub is_random: bool,
     kernel: Box<Kernel>,
 }
 
 impl Plan {
     pub(crate) fn new(uses: SmallVec<[Use; 4]>, workspace: usize, kernel: Box<Kernel>) -> Plan {
-        Plan { uses, workspace, kernel }
+        Plan { uses, workspace, is_random: false, kernel }
     }
 
     /// Runs it. The memory has the plan's uses and at least its workspace.

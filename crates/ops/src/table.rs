@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::family;
 use crate::infer::Infer;
+use crate::marks::Marks;
 use crate::plan::Plan;
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
@@ -68,6 +69,7 @@ pub struct Row {
 }
 
 /// An operator by its IR name: for `aclop` and for graphs.
+#[derive(Clone, Copy)]
 pub struct Node {
     /// The IR name.
     pub name: &'static str,
@@ -77,8 +79,8 @@ pub struct Node {
     pub outputs: &'static [&'static str],
     /// How its outputs follow from its inputs.
     pub infer: Infer,
-    /// The sizes of its outputs depend on values: inference gives the largest they can be.
-    pub sized_by_values: bool,
+    /// What kind of operator it is.
+    pub marks: Marks,
     bind: Bind,
     picks: &'static [Pick],
 }
@@ -133,7 +135,7 @@ pub const fn node(
     bind: Bind,
     picks: &'static [Pick],
 ) -> Node {
-    Node { name, inputs, outputs, infer, sized_by_values: false, bind, picks }
+    Node { name, inputs, outputs, infer, marks: Marks::NONE, bind, picks }
 }
 
 /// What a caller by name passes.
@@ -147,14 +149,16 @@ pub struct Passed<'a> {
 }
 
 impl Node {
-    /// With outputs whose sizes depend on values.
-    pub const fn sized_by_values(self) -> Node {
-        Node { sized_by_values: true, ..self }
-    }
-
     /// Plans a call.
     pub fn plan(&self, passed: &Passed<'_>) -> Result<Plan> {
-        self.with_call(passed, |call| (self.bind)(call))
+        let plan = self.with_call(passed, |call| (self.bind)(call))?;
+        if plan.is_random && !self.marks.random {
+            return Err(Error::invalid(format!(
+                "internal error (please report): {} draws random numbers and its row is not marked random",
+                self.name
+            )));
+        }
+        Ok(plan)
     }
 
     /// The outputs of a call whose outputs are not known yet.
@@ -264,6 +268,11 @@ pub fn rows() -> &'static HashMap<&'static str, &'static Row> {
     })
 }
 
+/// The operator that copies a tensor as it is into memory of its own.
+pub fn copy() -> &'static Node {
+    family::COPY
+}
+
 /// Every operator by its IR name.
 pub fn nodes() -> &'static HashMap<&'static str, &'static Node> {
     static NODES: OnceLock<HashMap<&'static str, &'static Node>> = OnceLock::new();
@@ -275,6 +284,24 @@ pub fn nodes() -> &'static HashMap<&'static str, &'static Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_that_draws_without_the_mark_is_refused() {
+        let marked = nodes()["MultinomialWithReplacement"];
+        let unmarked = Node { marks: Marks::NONE, ..*marked };
+        let tensor =
+            |dtype, dims: &[usize], address| Tensor::new(Layout::contiguous(dtype, dims), address);
+        let (float, int) = (cairn_tensor::DType::Float, cairn_tensor::DType::Int64);
+        let inputs = [tensor(float, &[5], 64), tensor(int, &[], 128), tensor(int, &[], 192)];
+        let passed = Passed {
+            inputs: &inputs.map(Some),
+            outputs: &[tensor(int, &[2], 256)],
+            attributes: &[("numsamples".into(), Arg::Int(2))],
+        };
+        assert!(marked.plan(&passed).is_ok_and(|plan| plan.is_random));
+        let error = unmarked.plan(&passed).err().expect("it draws");
+        assert!(error.text().contains("MultinomialWithReplacement draws"), "{}", error.text());
+    }
 
     #[test]
     fn names_are_unique() {

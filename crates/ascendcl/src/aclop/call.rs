@@ -219,7 +219,7 @@ impl Call {
         for (desc, layout) in back.1.iter().zip(&inferred) {
             desc.lock().dims = layout.dims().iter().map(|dim| *dim as i64).collect();
         }
-        if self.node.sized_by_values {
+        if self.node.marks.sized_by_values {
             log::info!("{}: waits for its sizes, which depend on values", self.node.name);
             runtime.synchronize(&target, None)?;
             for (at, dims) in decided.lock().unwrap_or_else(PoisonError::into_inner).iter() {

@@ -225,7 +225,7 @@ impl Making<'_> {
         let declared = Declared { outputs: &node.output_descs };
         let inferred = infer(&operation, &facts, &declared)?;
         let layouts = match inferred {
-            Inferred::Known(layouts) if !operation.row.sized_by_values => layouts,
+            Inferred::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
             Inferred::Known(layouts) => {
                 let most = layouts.iter().map(|one| Desc::unknown(one.dtype));
                 return self.work(id, operation, inputs, most.collect(), false);

@@ -246,7 +246,7 @@ impl Run<'_> {
         }
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
-        let stays = operation.row.sized_by_values || work.written().is_some();
+        let stays = operation.row.marks.sized_by_values || work.written().is_some();
         if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
             if let Some(results) = computed {
@@ -297,7 +297,7 @@ impl Run<'_> {
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::new(Mutex::new(Rank::Decided, Vec::new()));
-        let sized: Option<cairn_exec::Sized> = operation.row.sized_by_values.then(|| {
+        let sized: Option<cairn_exec::Sized> = operation.row.marks.sized_by_values.then(|| {
             let (heard, inputs) = (decided.clone(), inputs.len());
             let hear: cairn_exec::Sized = Box::new(move |(place, inner), dims: &[usize]| {
                 heard.lock().push(((place + inner).saturating_sub(inputs), dims.to_vec()));
@@ -308,7 +308,7 @@ impl Run<'_> {
         let execution = Execution::part_of(node, operation.row.name, plan, sized);
         let ends = self.flow.ends[at].iter().copied().collect();
         planning.steps.push(Step { work: at, execution, uses, makes, ends });
-        if operation.row.sized_by_values {
+        if operation.row.marks.sized_by_values {
             self.settle(at, planning, memory, "its sizes depend on values")?;
             for (output, dims) in decided.lock().iter() {
                 if let Some(value) = work.outputs.get(*output) {

@@ -173,7 +173,7 @@ pub const ROWS: &[Row] = &[
 
 macro_rules! nodes {
     ($($name:literal => $function:expr;)*) => {
-        &[$(node($name, &["x"], &["y"], Infer::Like(0), $function, UNARY),)*]
+        &[$(node($name, &["x"], &["y"], Infer::Like(0), $function, UNARY).elementwise(),)*]
     };
 }
 
@@ -193,7 +193,7 @@ pub const NODES: &[Node] = nodes! {
 
 /// Operators by IR name with attributes or more inputs.
 pub const MORE_NODES: &[Node] = &[
-    node("Gelu", &["x"], &["y"], Infer::Like(0), gelu, &[A(0), I(1), O(0)]),
+    node("Gelu", &["x"], &["y"], Infer::Like(0), gelu, &[A(0), I(1), O(0)]).elementwise(),
     node(
         "GeluV2",
         &["x"],
@@ -201,7 +201,8 @@ pub const MORE_NODES: &[Node] = &[
         Infer::Like(0),
         gelu,
         &[A(0), Attr("approximate", Default::Text("none")), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Swish",
         &["x"],
@@ -209,7 +210,8 @@ pub const MORE_NODES: &[Node] = &[
         Infer::Like(0),
         |c| SWISH.plan(c),
         &[A(0), Attr("scale", Default::Float(1.0)), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "LeakyRelu",
         &["x"],
@@ -217,7 +219,8 @@ pub const MORE_NODES: &[Node] = &[
         Infer::Like(0),
         |c| LEAKY_RELU.plan(c),
         &[A(0), Attr("negative_slope", Default::Float(0.0)), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Elu",
         &["x"],
@@ -231,7 +234,8 @@ pub const MORE_NODES: &[Node] = &[
             Attr("input_scale", Default::Float(1.0)),
             O(0),
         ],
-    ),
+    )
+    .elementwise(),
     node(
         "HardSigmoid",
         &["input_x"],
@@ -244,7 +248,8 @@ pub const MORE_NODES: &[Node] = &[
             Attr("beta", Default::Float(0.5)),
             O(0),
         ],
-    ),
+    )
+    .elementwise(),
     node(
         "ThresholdV2",
         &["x", "threshold", "value?"],
@@ -252,6 +257,7 @@ pub const MORE_NODES: &[Node] = &[
         Infer::Like(0),
         |c| THRESHOLD.plan(c),
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node("PRelu", &["x", "weight"], &["y"], Infer::Like(0), prelu, &[A(0), A(1), O(0)]),
 ];

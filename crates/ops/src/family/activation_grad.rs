@@ -157,7 +157,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         |c| THRESHOLD.plan_at(c, [0, 1], &[], 2),
         BINARY,
-    ),
+    )
+    .elementwise(),
     node(
         "SigmoidGrad",
         &["y", "dy"],
@@ -165,9 +166,12 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         |c| SIGMOID.plan(c),
         &[A(1), A(0), O(0)],
-    ),
-    node("TanhGrad", &["y", "dy"], &["z"], Infer::Like(0), |c| TANH.plan(c), &[A(1), A(0), O(0)]),
-    node("GeluGrad", &["dy", "x", "y"], &["z"], Infer::Like(1), gelu, &[A(0), A(1), I(1), O(0)]),
+    )
+    .elementwise(),
+    node("TanhGrad", &["y", "dy"], &["z"], Infer::Like(0), |c| TANH.plan(c), &[A(1), A(0), O(0)])
+        .elementwise(),
+    node("GeluGrad", &["dy", "x", "y"], &["z"], Infer::Like(1), gelu, &[A(0), A(1), I(1), O(0)])
+        .elementwise(),
     node(
         "GeluGradV2",
         &["dy", "x"],
@@ -175,8 +179,10 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         gelu,
         &[A(0), A(1), Attr("approximate", Default::Text("none")), O(0)],
-    ),
-    node("FastGeluGrad", &["dy", "x"], &["z"], Infer::Like(1), |c| FAST_GELU.plan(c), BINARY),
+    )
+    .elementwise(),
+    node("FastGeluGrad", &["dy", "x"], &["z"], Infer::Like(1), |c| FAST_GELU.plan(c), BINARY)
+        .elementwise(),
     node(
         "LeakyReluGrad",
         &["gradients", "features"],
@@ -184,7 +190,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         |c| LEAKY_RELU.plan(c),
         &[A(0), A(1), Attr("negative_slope", Default::Float(0.0)), B(false), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "EluGradV2",
         &["grads", "activations"],
@@ -200,9 +207,12 @@ pub const NODES: &[Node] = &[
             Attr("is_result", Default::Flag(false)),
             O(0),
         ],
-    ),
-    node("MishGrad", &["grad", "x"], &["x_grad"], Infer::Like(1), |c| MISH.plan(c), BINARY),
-    node("HardSwishGrad", &["grad", "x"], &["y"], Infer::Like(1), |c| HARDSWISH.plan(c), BINARY),
+    )
+    .elementwise(),
+    node("MishGrad", &["grad", "x"], &["x_grad"], Infer::Like(1), |c| MISH.plan(c), BINARY)
+        .elementwise(),
+    node("HardSwishGrad", &["grad", "x"], &["y"], Infer::Like(1), |c| HARDSWISH.plan(c), BINARY)
+        .elementwise(),
     node(
         "HardSigmoidGrad",
         &["grads", "input_x"],
@@ -216,7 +226,8 @@ pub const NODES: &[Node] = &[
             Attr("beta", Default::Float(0.5)),
             O(0),
         ],
-    ),
+    )
+    .elementwise(),
     node(
         "HardtanhGrad",
         &["result", "grad"],
@@ -230,7 +241,8 @@ pub const NODES: &[Node] = &[
             Attr("max_val", Default::Float(1.0)),
             O(0),
         ],
-    ),
+    )
+    .elementwise(),
     node(
         "LogSigmoidGrad",
         &["grads", "features"],
@@ -238,7 +250,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         |c| LOG_SIGMOID.plan(c),
         BINARY,
-    ),
+    )
+    .elementwise(),
     node(
         "ThresholdGradV2D",
         &["gradients", "features"],
@@ -246,5 +259,6 @@ pub const NODES: &[Node] = &[
         Infer::Like(1),
         |c| THRESHOLD.plan(c),
         &[A(0), A(1), Attr("threshold", Default::Required), O(0)],
-    ),
+    )
+    .elementwise(),
 ];

@@ -50,9 +50,14 @@ fn sub(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Add", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), add, BINARY),
-    node("Sub", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), sub, BINARY),
-    node("AssignAdd", &["ref", "value"], &["ref"], Infer::Like(0), add, BINARY),
-    node("AssignSub", &["var", "value"], &["var"], Infer::Like(0), sub, BINARY),
-    node("Mul", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| MUL.plan(c), BINARY),
+    node("Add", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), add, BINARY).elementwise(),
+    node("Sub", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), sub, BINARY).elementwise(),
+    node("AssignAdd", &["ref", "value"], &["ref"], Infer::Like(0), add, BINARY)
+        .elementwise()
+        .writes_first(),
+    node("AssignSub", &["var", "value"], &["var"], Infer::Like(0), sub, BINARY)
+        .elementwise()
+        .writes_first(),
+    node("Mul", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| MUL.plan(c), BINARY)
+        .elementwise(),
 ];

@@ -56,7 +56,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         clamp_by,
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "ClipByValueV2",
         &["x", "clip_value_min", "clip_value_max"],
@@ -64,5 +65,6 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         clamp_by,
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
 ];

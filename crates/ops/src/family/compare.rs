@@ -151,7 +151,7 @@ pub const ROWS: &[Row] = rows! {
 
 macro_rules! nodes {
     ($($name:literal => $infer:ident, $function:expr;)*) => {
-        &[$(node($name, &["x1", "x2"], &["y"], Infer::$infer(0, 1), $function, BINARY),)*]
+        &[$(node($name, &["x1", "x2"], &["y"], Infer::$infer(0, 1), $function, BINARY).elementwise(),)*]
     };
 }
 

@@ -73,8 +73,9 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Identity", &["x"], &["y"], Infer::Like(0), copied, &[A(0), O(0)]),
-    node("Assign", &["ref", "value"], &["ref"], Infer::Like(2), copied, &[A(1), O(0), A(0)]),
+    node("Identity", &["x"], &["y"], Infer::Like(0), copied, &[A(0), O(0)]).elementwise().view(),
+    node("Assign", &["ref", "value"], &["ref"], Infer::Like(2), copied, &[A(1), O(0), A(0)])
+        .writes_first(),
     node(
         "Cast",
         &["x"],
@@ -82,5 +83,6 @@ pub const NODES: &[Node] = &[
         Infer::By(cast_output),
         copied,
         &[A(0), O(0), Attr("dst_type", Default::Required)],
-    ),
+    )
+    .elementwise(),
 ];

@@ -322,8 +322,10 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), A(2), O(0)],
     ),
     node("Fill", &["dims", "value"], &["y"], Infer::By(filled_output), filled, &[A(0), A(1), O(0)]),
-    node("ZerosLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(0), O(0)]),
-    node("OnesLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(1), O(0)]),
+    node("ZerosLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(0), O(0)])
+        .from_shapes(),
+    node("OnesLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(1), O(0)])
+        .from_shapes(),
     node(
         "Tril",
         &["x"],

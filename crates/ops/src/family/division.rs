@@ -86,11 +86,14 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Div", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY),
-    node("RealDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY),
-    node("FloorDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| DIV_FLOOR.plan(c), BINARY),
-    node("FloorMod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| REMAINDER.plan(c), BINARY),
-    node("Mod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| FMOD.plan(c), BINARY),
+    node("Div", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY).elementwise(),
+    node("RealDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), div_node, BINARY).elementwise(),
+    node("FloorDiv", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| DIV_FLOOR.plan(c), BINARY)
+        .elementwise(),
+    node("FloorMod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| REMAINDER.plan(c), BINARY)
+        .elementwise(),
+    node("Mod", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| FMOD.plan(c), BINARY)
+        .elementwise(),
     node(
         "TruncateDiv",
         &["x1", "x2"],
@@ -98,5 +101,6 @@ pub const NODES: &[Node] = &[
         Infer::Broadcast(0, 1),
         |c| DIV_TRUNC.plan(c),
         BINARY,
-    ),
+    )
+    .elementwise(),
 ];

@@ -183,5 +183,6 @@ pub const NODES: &[Node] = &[
         Infer::By(mask_of_sizes),
         drawn,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
-    ),
+    )
+    .random(),
 ];

@@ -65,7 +65,8 @@ pub const NODES: &[Node] = &[
         Infer::By(three),
         |c| ADDCMUL.plan(c),
         &[A(0), A(1), A(2), A(3), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Addcdiv",
         &["input_data", "x1", "x2", "value"],
@@ -73,7 +74,8 @@ pub const NODES: &[Node] = &[
         Infer::By(three),
         |c| ADDCDIV.plan(c),
         &[A(0), A(1), A(2), A(3), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Lerp",
         &["start", "end", "weight"],
@@ -81,7 +83,8 @@ pub const NODES: &[Node] = &[
         Infer::By(three),
         |c| LERP_BY.plan(c),
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Axpy",
         &["x1", "x2"],
@@ -89,7 +92,8 @@ pub const NODES: &[Node] = &[
         Infer::Broadcast(0, 1),
         |c| ADD.plan(c),
         &[A(0), A(1), Attr("alpha", Default::Required), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "AxpyV2",
         &["x1", "x2", "alpha"],
@@ -97,7 +101,8 @@ pub const NODES: &[Node] = &[
         Infer::Broadcast(0, 1),
         |c| ADD.plan(c),
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Muls",
         &["x"],
@@ -105,7 +110,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         |c| MULS.plan(c),
         &[A(0), Attr("value", Default::Required), O(0)],
-    ),
+    )
+    .elementwise(),
 ];
 
 const MULS: Formula<1> = number!(|x; value = 1.0| x.mul(value));

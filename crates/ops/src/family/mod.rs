@@ -45,6 +45,8 @@ pub mod value;
 
 use crate::table::{Node, Row};
 
+pub use shaping::COPY;
+
 /// The rows of every family.
 pub const ROWS: &[&[Row]] = &[
     activation::ROWS,

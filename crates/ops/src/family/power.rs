@@ -94,7 +94,10 @@ pub const ROWS: &[Row] = &[
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Pow", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| POW.plan(c), BINARY),
-    node("Atan2", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| ATAN2.plan(c), BINARY),
-    node("Xlogy", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| XLOGY.plan(c), BINARY),
+    node("Pow", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| POW.plan(c), BINARY)
+        .elementwise(),
+    node("Atan2", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| ATAN2.plan(c), BINARY)
+        .elementwise(),
+    node("Xlogy", &["x1", "x2"], &["y"], Infer::Broadcast(0, 1), |c| XLOGY.plan(c), BINARY)
+        .elementwise(),
 ];

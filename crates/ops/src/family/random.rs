@@ -39,6 +39,7 @@ impl Call<'_> {
     /// Seed at `at`, then the offset, then what is added to it (0 when absent): numbers, or tensors that hold
     /// them.
     pub fn draws(&mut self, at: usize) -> Result<Draws> {
+        self.is_random = true;
         let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
         Ok(Draws { seed, offset, more: self.value_or(at + 2, 0)? })
     }
@@ -288,7 +289,8 @@ pub const NODES: &[Node] = &[
         Infer::By(of_sizes),
         uniform,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
-    ),
+    )
+    .random(),
     node(
         "StatelessRandomNormalV2",
         BY_KEY,
@@ -296,7 +298,8 @@ pub const NODES: &[Node] = &[
         Infer::By(of_sizes),
         normal,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
-    ),
+    )
+    .random(),
     node(
         "StatelessBernoulli",
         &["shape", "prob", "seed", "offset"],
@@ -304,7 +307,8 @@ pub const NODES: &[Node] = &[
         Infer::By(of_sizes),
         bernoulli,
         &[O(0), A(1), A(2), A(3), No, No, A(0), DTYPE],
-    ),
+    )
+    .random(),
     node(
         "MultinomialWithReplacement",
         &["x", "seed", "offset"],
@@ -320,5 +324,6 @@ pub const NODES: &[Node] = &[
             No,
             O(0),
         ],
-    ),
+    )
+    .random(),
 ];

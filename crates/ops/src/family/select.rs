@@ -50,7 +50,8 @@ pub const NODES: &[Node] = &[
         Infer::By(selected),
         |c| WHERE.plan(c),
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "Select",
         &["condition", "x1", "x2"],
@@ -58,7 +59,8 @@ pub const NODES: &[Node] = &[
         Infer::By(selected),
         |c| WHERE.plan(c),
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .elementwise(),
     node(
         "MaskedFill",
         &["x", "mask", "value"],
@@ -66,5 +68,6 @@ pub const NODES: &[Node] = &[
         Infer::By(filled),
         |c| WHERE.plan(c),
         &[A(1), A(2), A(0), O(0)],
-    ),
+    )
+    .elementwise(),
 ];

@@ -305,6 +305,10 @@ pub const ROWS: &[Row] = &[
 
 const INT32: Default = Default::Int(3);
 
+/// Copies a tensor as it is.
+pub const COPY: &Node =
+    &node("TensorMove", &["x"], &["y"], Infer::Like(0), reshaped, &[A(0), No, O(0)]).elementwise();
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
     node(
@@ -314,7 +318,8 @@ pub const NODES: &[Node] = &[
         Infer::By(reshaped_output),
         reshaped,
         &[A(0), A(1), O(0), Attr("axis", Default::Int(0)), Attr("num_axes", Default::Int(-1))],
-    ),
+    )
+    .view(),
     node(
         "ExpandDims",
         &["x", "axis"],
@@ -322,7 +327,8 @@ pub const NODES: &[Node] = &[
         Infer::By(unsqueezed_output),
         reshaped,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .view(),
     node(
         "Squeeze",
         &["x"],
@@ -330,7 +336,8 @@ pub const NODES: &[Node] = &[
         Infer::By(squeezed_output),
         reshaped,
         &[A(0), Attr("axis", Default::Ints(&[])), O(0)],
-    ),
+    )
+    .view(),
     node(
         "Unsqueeze",
         &["x"],
@@ -338,7 +345,8 @@ pub const NODES: &[Node] = &[
         Infer::By(unsqueezed_output),
         reshaped,
         &[A(0), Attr("axes", Default::Ints(&[])), O(0)],
-    ),
+    )
+    .view(),
     node(
         "FlattenV2",
         &["x"],
@@ -346,8 +354,9 @@ pub const NODES: &[Node] = &[
         Infer::By(flattened_output),
         reshaped,
         &[A(0), Attr("axis", Default::Int(1)), O(0), Attr("end_axis", Default::Int(-1))],
-    ),
-    node("TensorMove", &["x"], &["y"], Infer::Like(0), reshaped, &[A(0), No, O(0)]),
+    )
+    .view(),
+    *COPY,
     node(
         "BroadcastTo",
         &["x", "shape"],
@@ -396,8 +405,10 @@ pub const NODES: &[Node] = &[
         Infer::By(shape_output),
         measured,
         &[A(0), O(0), I(0), Attr("dtype", INT32)],
-    ),
-    node("Rank", &["x"], &["y"], Infer::By(single_output), measured, &[A(0), O(0), I(1), I(3)]),
+    )
+    .from_shapes(),
+    node("Rank", &["x"], &["y"], Infer::By(single_output), measured, &[A(0), O(0), I(1), I(3)])
+        .from_shapes(),
     node(
         "Size",
         &["x"],
@@ -405,5 +416,6 @@ pub const NODES: &[Node] = &[
         Infer::By(single_output),
         measured,
         &[A(0), O(0), I(2), Attr("dtype", INT32)],
-    ),
+    )
+    .from_shapes(),
 ];

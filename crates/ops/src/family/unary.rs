@@ -203,7 +203,7 @@ macro_rules! rows {
 
 macro_rules! nodes {
     ($($name:literal => $infer:expr, $function:expr;)*) => {
-        &[$(node($name, &["x"], &["y"], $infer, $function, UNARY),)*]
+        &[$(node($name, &["x"], &["y"], $infer, $function, UNARY).elementwise(),)*]
     };
 }
 
@@ -307,8 +307,8 @@ const OF_BASE: &[Pick] = &[
 
 /// Operators by IR name with attributes.
 pub const MORE_NODES: &[Node] = &[
-    node("Exp", &["x"], &["y"], Infer::By(reals), |c| EXP_OF.plan(c), OF_BASE),
-    node("Log", &["x"], &["y"], Infer::By(reals), |c| LOG_OF.plan(c), OF_BASE),
+    node("Exp", &["x"], &["y"], Infer::By(reals), |c| EXP_OF.plan(c), OF_BASE).elementwise(),
+    node("Log", &["x"], &["y"], Infer::By(reals), |c| LOG_OF.plan(c), OF_BASE).elementwise(),
     node(
         "NanToNum",
         &["x"],
@@ -322,5 +322,6 @@ pub const MORE_NODES: &[Node] = &[
             Attr("neginf", Default::Float(f32::MIN as f64)),
             O(0),
         ],
-    ),
+    )
+    .elementwise(),
 ];

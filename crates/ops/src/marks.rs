@@ -1,0 +1,117 @@
+//! What kind of operator a row is: facts that its users rely on beside what the row computes.
+
+use crate::table::Node;
+
+/// The marks of an operator by IR name. A graph knows its nodes by these and never by their names; the tests
+/// `marks` and `indexed` of this crate hold every row to what it says here.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Marks {
+    /// Each element of its one output depends on the elements at the same place alone, and on inputs with one
+    /// element: computed in pieces it gives the same bytes. Fusion relies on it.
+    pub elementwise: bool,
+    /// It draws random numbers. It is never computed ahead of a run, neither as a constant nor on the host;
+    /// planning one that draws and is not marked fails.
+    pub random: bool,
+    /// Its output has the elements of its first input in the same order: where types are equal it may be the
+    /// same memory, and nothing runs.
+    pub view: bool,
+    /// It writes its first input in place; its first output is that memory.
+    pub writes_first: bool,
+    /// Its outputs follow from the sizes and types of its inputs; it reads no element. It can be answered on
+    /// the host while the inputs' values are unknown.
+    pub from_shapes: bool,
+    /// The declared places of inputs whose values must be known on the host before it can be planned.
+    pub needs_values: &'static [usize],
+    /// The sizes of its outputs depend on values: inference gives the largest they can be.
+    pub sized_by_values: bool,
+}
+
+impl Marks {
+    /// A row without marks.
+    pub(crate) const NONE: Marks = Marks {
+        elementwise: false,
+        random: false,
+        view: false,
+        writes_first: false,
+        from_shapes: false,
+        needs_values: &[],
+        sized_by_values: false,
+    };
+}
+
+impl Node {
+    /// Marked [`elementwise`](Marks::elementwise).
+    pub const fn elementwise(mut self) -> Node {
+        self.marks.elementwise = true;
+        self
+    }
+
+    /// Marked [`random`](Marks::random).
+    pub const fn random(mut self) -> Node {
+        self.marks.random = true;
+        self
+    }
+
+    /// Marked [`view`](Marks::view).
+    pub const fn view(mut self) -> Node {
+        self.marks.view = true;
+        self
+    }
+
+    /// Marked [`writes_first`](Marks::writes_first).
+    pub const fn writes_first(mut self) -> Node {
+        self.marks.writes_first = true;
+        self
+    }
+
+    /// Marked [`from_shapes`](Marks::from_shapes).
+    pub const fn from_shapes(mut self) -> Node {
+        self.marks.from_shapes = true;
+        self
+    }
+
+    /// Marked [`needs_values`](Marks::needs_values) of the inputs at these places.
+    pub const fn needs_values(mut self, places: &'static [usize]) -> Node {
+        self.marks.needs_values = places;
+        self
+    }
+
+    /// Marked [`sized_by_values`](Marks::sized_by_values).
+    pub const fn sized_by_values(mut self) -> Node {
+        self.marks.sized_by_values = true;
+        self
+    }
+
+    /// Whether the values of input `at` of a call with `count` inputs must be known before it can be planned.
+    pub fn needs_value_of(&self, at: usize, count: usize) -> bool {
+        self.marks.needs_values.contains(&self.declared(at, count))
+    }
+
+    /// The declared place of input `at` of a call with `count` inputs: a list takes as many as are left.
+    fn declared(&self, at: usize, count: usize) -> usize {
+        let list = self.inputs.iter().position(|name| name.ends_with("[]"));
+        let others = self.inputs.len() - 1;
+        match list {
+            Some(list) if at > list => {
+                let listed = count.saturating_sub(others).max(1);
+                if at < list + listed { list } else { at + 1 - listed }
+            }
+            _ => at,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::nodes;
+
+    #[test]
+    fn what_follows_a_list_keeps_its_place() {
+        let concat = nodes()["ConcatV2"];
+        let places: Vec<usize> = (0..4).map(|at| concat.declared(at, 4)).collect();
+        assert_eq!(places, [0, 0, 0, 1]);
+        assert!(concat.needs_value_of(3, 4) && !concat.needs_value_of(1, 4));
+        assert_eq!(nodes()["Pack"].declared(2, 3), 0);
+        assert_eq!(nodes()["GatherV2"].declared(2, 3), 2);
+    }
+}
