@@ -12,56 +12,6 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::OnceLock;
 
-/// Operators each element of whose output depends on the elements at its place alone.
-const ELEMENTWISE: [&str; 46] = [
-    "Abs",
-    "Add",
-    "Ceil",
-    "Cos",
-    "Div",
-    "Elu",
-    "Equal",
-    "Erf",
-    "Erfc",
-    "Exp",
-    "Expm1",
-    "FastGelu",
-    "Floor",
-    "Gelu",
-    "Greater",
-    "GreaterEqual",
-    "HardSigmoid",
-    "HardSwish",
-    "LeakyRelu",
-    "Less",
-    "LessEqual",
-    "Log",
-    "Log1p",
-    "LogicalAnd",
-    "LogicalNot",
-    "LogicalOr",
-    "Maximum",
-    "Minimum",
-    "Mish",
-    "Mul",
-    "Muls",
-    "Neg",
-    "NotEqual",
-    "Pow",
-    "RealDiv",
-    "Reciprocal",
-    "Relu",
-    "Round",
-    "Rsqrt",
-    "Sigmoid",
-    "Sign",
-    "Sin",
-    "Sqrt",
-    "Square",
-    "Sub",
-    "Swish",
-];
-
 /// How many elements a piece has.
 const PIECE: usize = 2048;
 
@@ -126,7 +76,8 @@ fn layout(prepared: &Prepared, value: ValueId) -> Layout {
 
 /// Whether a node's elements can be cut into pieces, and how many it has.
 fn pieces(prepared: &Prepared, work: &Work) -> Option<usize> {
-    if !ELEMENTWISE.contains(&work.operation.row.name) || work.outputs.len() != 1 {
+    let marks = work.operation.row.marks;
+    if !marks.elementwise || marks.writes_first || work.outputs.len() != 1 {
         return None;
     }
     let count = layout(prepared, work.outputs[0]).count();
@@ -184,7 +135,8 @@ fn joins(prepared: &Prepared, roots: &[ValueId], made: &BTreeSet<ValueId>, work:
     !made.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(whole)
 }
 
-/// Plans a group; `None` if one of its nodes cannot be run in pieces after all.
+/// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it
+/// stands alone is refused here too: in pieces its sizes would not be seen.
 pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<Built> {
     let count = layout(prepared, works[0].outputs[0]).count();
     let piece = PIECE.min(count);
@@ -201,6 +153,7 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
     let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
     let mut parts = Vec::new();
     for work in works {
+        is_sound(prepared, work).then_some(())?;
         let whole = plan(prepared, work, count, piece)?;
         let rest = match count % piece {
             0 => None,
@@ -277,6 +230,14 @@ fn place(
         true => Place::Piece(at, layout.item()),
         false => Place::One(at),
     }
+}
+
+/// Whether a node can be planned with its own sizes.
+fn is_sound(prepared: &Prepared, work: &Work) -> bool {
+    let seen: Vec<Option<Seen>> = (work.inputs.iter())
+        .map(|value| value.and_then(|value| prepared.values[value].seen()))
+        .collect();
+    work.operation.plan(&seen, &[layout(prepared, work.outputs[0])]).is_ok()
 }
 
 /// Plans one node for a piece of its elements; `None` if it wants a workspace or is refused.

@@ -39,6 +39,11 @@ impl Operation {
         Some(Operation { name: node.name.clone(), row, attrs })
     }
 
+    /// A copy of a tensor as it is.
+    pub fn copy(name: String) -> Operation {
+        Operation { name, row: cairn_ops::copy(), attrs: Vec::new() }
+    }
+
     /// The place of each of the operator's inputs among those of a node, by name where the node names them;
     /// a list takes all of its places. Behind the last that is fed nothing follows.
     pub fn arrange(row: &cairn_ops::Node, descs: &[Desc]) -> Vec<Option<usize>> {

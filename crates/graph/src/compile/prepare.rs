@@ -239,14 +239,15 @@ impl Making<'_> {
         let seen: Vec<Option<Seen>> =
             facts.iter().map(|fact| fact.as_ref().and_then(Fact::seen)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
+        let marks = operation.row.marks;
         let is_constant = self.wishes.folds
-            && repeats(kind)
+            && !marks.random
             && facts.iter().flatten().all(|fact| fact.bytes.is_some())
             && facts.iter().flatten().next().is_some();
         let read: usize = seen.iter().flatten().map(|one| one.layout.bytes()).sum();
         let written: usize = layouts.iter().map(Layout::bytes).sum();
-        let folds = self.wishes.folds && repeats(kind) && written <= SMALL.max(read);
-        if folds && (is_constant || (tells_sizes(kind) && written <= SMALL)) {
+        let folds = self.wishes.folds && !marks.random && written <= SMALL.max(read);
+        if folds && (is_constant || (marks.from_shapes && written <= SMALL)) {
             let computed = operation.compute(&seen, &layouts);
             let computed = computed.map_err(|text| {
                 Failure::failed(format!("the node {} ({kind}): {text}", node.name))
@@ -423,18 +424,6 @@ impl Making<'_> {
         mark_views(&mut self.prepared);
         Ok(self.prepared)
     }
-}
-
-/// Operators that say something about sizes and read no elements.
-fn tells_sizes(kind: &str) -> bool {
-    matches!(kind, "Shape" | "Rank" | "Size" | "ZerosLike" | "OnesLike")
-}
-
-/// Whether a node gives the same each time it runs.
-fn repeats(kind: &str) -> bool {
-    !(kind.starts_with("Stateless")
-        || kind.starts_with("DropOut")
-        || kind.starts_with("Multinomial"))
 }
 
 /// Fails on descriptions that no tensor of ours can have.

@@ -11,7 +11,6 @@ use super::fuse::{self, Built, Fused, Group};
 use super::operation::{Operation, Seen};
 use super::prepare::{Prepared, ValueId, Work};
 use crate::failure::Failure;
-use crate::ir::Node;
 use cairn_ops::{Error, Plan, Reach};
 use cairn_tensor::Layout;
 use smallvec::SmallVec;
@@ -398,9 +397,7 @@ impl<'a> Binding<'a> {
 
     /// A step that copies a value to an output.
     fn copy(&mut self, output: usize, value: ValueId, at: usize) -> Result<Bound> {
-        let kind = "TensorMove".to_owned();
-        let node = Node { name: format!("output {output}"), kind, ..Node::default() };
-        let operation = Operation::of(&node).expect("the table has TensorMove");
+        let operation = Operation::copy(format!("output {output}"));
         let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
         self.touch(value, at);
         for one in bound.uses.iter_mut().filter(|(.., reach)| reach.writes) {

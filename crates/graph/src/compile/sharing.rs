@@ -4,16 +4,10 @@ use super::operation::Operation;
 use super::prepare::{Prepared, ValueId, Work};
 use std::collections::{BTreeSet, HashMap};
 
-/// Operators whose output is their input, seen with other sizes.
-const VIEWS: [&str; 6] = ["Identity", "Reshape", "Squeeze", "Unsqueeze", "ExpandDims", "FlattenV2"];
-
-/// Operators that write their first input in place.
-const WRITES_FIRST: [&str; 3] = ["Assign", "AssignAdd", "AssignSub"];
-
 /// The input that a node writes in place: its first output is that input.
 pub fn written(operation: &Operation, inputs: &[Option<ValueId>]) -> Option<ValueId> {
     let first = inputs.first().copied().flatten();
-    first.filter(|_| WRITES_FIRST.contains(&operation.row.name))
+    first.filter(|_| operation.row.marks.writes_first)
 }
 
 impl Work {
@@ -26,7 +20,7 @@ impl Work {
 /// The input that a node only shows with other sizes, where nothing stands against it.
 pub fn shown(work: &Work, prepared: &Prepared) -> Option<ValueId> {
     let first = work.inputs.first().copied().flatten();
-    let input = first.filter(|_| VIEWS.contains(&work.operation.row.name))?;
+    let input = first.filter(|_| work.operation.row.marks.view)?;
     let (from, to) = (&prepared.values[input].desc, &prepared.values[work.outputs[0]].desc);
     (from.dtype == to.dtype).then_some(input)
 }

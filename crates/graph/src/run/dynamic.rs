@@ -246,7 +246,8 @@ impl Run<'_> {
         }
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
-        let stays = operation.row.marks.sized_by_values || work.written().is_some();
+        let marks = operation.row.marks;
+        let stays = marks.sized_by_values || marks.random || work.written().is_some();
         if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
             if let Some(results) = computed {
@@ -326,8 +327,7 @@ impl Run<'_> {
             .iter()
             .flatten()
             .all(|seen| seen.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
-        (known && inputs.iter().flatten().next().is_some())
-            || matches!(operation.row.name, "Shape" | "Rank" | "Size")
+        (known && inputs.iter().flatten().next().is_some()) || operation.row.marks.from_shapes
     }
 
     /// Launches all that is planned, and waits for it.

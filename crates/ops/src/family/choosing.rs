@@ -44,7 +44,8 @@ pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usiz
 /// The elements where a mask is true. Arguments: a, mask, out.
 fn selected(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
-    let (a, mask) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    call.touch_by_index(&out);
+    let (a, mask) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
     call.expect_same(2, &out, 0, &a)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let (a, mask) = together(call, (0, a), (1, mask))?;
@@ -63,7 +64,8 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
 /// Elements where a mask is true, taken one after the other from a source. Arguments: tensor, mask, source.
 fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
-    let (mask, source) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    call.touch_by_index(&out);
+    let (mask, source) = (call.read(1, &[&out])?, call.read_by_index(2, &[&out])?);
     call.expect_same(2, &source, 0, &out)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let Some(wide) = mask.broadcast_to(out.dims()) else {
@@ -89,6 +91,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
 /// Where elements are not zero. Arguments: a, out, whether a line of the output is a dimension (else a position).
 fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(1)?;
+    call.touch_by_index(&out);
     let a = call.read(0, &[&out])?;
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;

@@ -87,6 +87,7 @@ fn gradient_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// Vectors that indices name, shortened to a norm. Arguments: table, indices, the norm, its power.
 fn shortened(call: &mut Call<'_>) -> Result<Plan> {
     let table = call.inout(0)?;
+    call.touch_by_index(&table);
     let index = call.read_index(1, &[&table])?;
     let (longest, power) = (call.float(2)?, call.float(3)?);
     if table.rank() != 2 || !table.dtype.is_floating() {

@@ -58,7 +58,7 @@ fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usi
 /// from the end, how many first dimensions are batches.
 fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read(0, &[&out])?;
+    let a = call.read_by_index(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
@@ -101,7 +101,7 @@ pub(super) fn expect_within(
 /// For each position of an index the element that it names along a dimension. Arguments: a, dimension, index, out.
 fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
-    let a = call.read(0, &[&out])?.lifted();
+    let a = call.read_by_index(0, &[&out])?.lifted();
     let index = call.read_index(2, &[&out])?;
     call.expect_dims(3, &out, index.dims())?;
     call.expect_same(3, &out, 0, &a)?;
@@ -132,6 +132,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(2, &out, 0, &a)?;
     let name = call.parameter(1);
     let line = call.in_line(a);
+    line.touch_by_index(call);
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
         let places = Places::chosen(view, 0, index, true);
@@ -274,7 +275,7 @@ impl Indices {
 /// What several index tensors choose together. Arguments: a, indices, out.
 fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
-    let a = call.read(0, &[&out])?;
+    let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
     if out.count() == 0 {
         return call.nothing();
@@ -295,7 +296,7 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
 /// Slices whose coordinates the last dimension of an index holds. Arguments: a, index, out.
 fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
-    let a = call.read(0, &[&out])?;
+    let a = call.read_by_index(0, &[&out])?;
     call.expect_same(2, &out, 0, &a)?;
     let indices = Indices::rows(call, 1, &a, &[&out])?;
     call.expect_dims(2, &out, &indices.dims)?;

@@ -59,6 +59,7 @@ fn positions(target: Operand, x: &Operand) -> Operand {
 /// Arguments: x, target, weight or absent, reduction, ignored target, out, sum of weights or absent.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, target, weight) = (call.tensor(0)?, call.tensor(1)?, call.optional(2)?);
+    [Some(x), weight].iter().flatten().for_each(|one| call.touch_by_index(one));
     let x = classes_last(call, 0, &x)?;
     fit(call, &x, (1, &target), weight.as_ref().map(|weight| (2, weight)))?;
     let target = positions(target, &x);
@@ -102,6 +103,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 /// Arguments: grad, x, target, weight or absent, reduction, ignored target, sum of weights, out.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, target, weight) = (call.tensor(0)?, call.tensor(2)?, call.optional(3)?);
+    weight.iter().for_each(|one| call.touch_by_index(one));
     let x = call.layout(1)?;
     let out = call.output(7)?;
     call.expect_dims(7, &out, x.dims())?;

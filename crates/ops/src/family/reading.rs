@@ -57,6 +57,13 @@ impl Read {
         Read { seen, ..self }
     }
 
+    /// Says that values decide which elements are read, unless all are copied.
+    pub fn touch_by_index(&self, call: &mut Call<'_>) {
+        if self.copied.is_none() {
+            call.touch_by_index(&self.operand);
+        }
+    }
+
     /// The same elements with one dimension more in front when there is none.
     pub fn lifted(self) -> Read {
         self.seen(lifted(self.seen))
@@ -75,6 +82,13 @@ pub struct InLine {
 }
 
 impl InLine {
+    /// Says that values decide which elements are read, unless all are copied.
+    pub fn touch_by_index(&self, call: &mut Call<'_>) {
+        if self.packed.is_none() {
+            self.read.touch_by_index(call);
+        }
+    }
+
     /// The line.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
@@ -103,6 +117,13 @@ impl Call<'_> {
     pub fn read(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
         let operand = self.tensor(at)?;
         Ok(self.kept_apart(operand, outs))
+    }
+
+    /// As [`Call::read`], for a tensor of which values decide what is read.
+    pub fn read_by_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
+        let read = self.read(at, outs)?;
+        read.touch_by_index(self);
+        Ok(read)
     }
 
     /// The same tensor, safe to read while these outputs are written.

@@ -20,6 +20,14 @@ enum Slices {
 }
 
 impl Slices {
+    /// Says that values decide which elements are read.
+    fn touch_by_index(&self, call: &mut Call<'_>) {
+        match self {
+            Slices::Along(read) => read.touch_by_index(call),
+            Slices::Line(flat) => flat.touch_by_index(call),
+        }
+    }
+
     fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         match self {
             Slices::Along(read) => read.view(memory),
@@ -102,6 +110,7 @@ fn beside(
 fn as_told(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
+    a.touch_by_index(call);
     let repeats = call.read_index(1, &[&out])?.lifted();
     let places = dims[dim];
     expect_each(call, &repeats, places)?;

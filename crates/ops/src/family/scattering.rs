@@ -33,6 +33,23 @@ impl Ground {
         Ground { out, wide }
     }
 
+    /// As [`Ground::new`] for an output that keeps its own elements where no index leads.
+    fn kept(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Ground {
+        let ground = Ground::new(call, out, meeting);
+        if ground.wide.is_none() {
+            call.touch_by_index(&out);
+        }
+        ground
+    }
+
+    /// [`Ground::new`] where the output starts as another tensor, else [`Ground::kept`].
+    fn from(call: &mut Call<'_>, from: &Option<Read>, out: Operand, meeting: Meeting) -> Ground {
+        match from {
+            Some(_) => Ground::new(call, out, meeting),
+            None => Ground::kept(call, out, meeting),
+        }
+    }
+
     /// Runs `work` on the elements, which are those of `from` before it, or the output's own.
     fn with<'a, R>(
         &self,
@@ -152,6 +169,9 @@ fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>
     call.expect_converts(at, &a, &out)?;
     let same = a.address == out.address && *a.layout() == *out.layout();
     if same {
+        if a.slot != out.slot {
+            call.touch_by_index(&a);
+        }
         return Ok((None, call.inout(out_at)?));
     }
     let copied = call.is_entangled(&a, &out);
@@ -182,7 +202,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let ground = Ground::new(call, out, meeting);
+    let ground = Ground::from(call, &from, out, meeting);
     let (name, dtype) = (call.parameter(2), typed(&out, meeting));
     call.plan(move |memory| {
         values.prepare(memory);
@@ -241,7 +261,7 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
-    let ground = Ground::new(call, out, meeting);
+    let ground = Ground::from(call, &from, out, meeting);
     let dtype = typed(&out, meeting);
     let scaled = (!plain).then(|| call.scratch(dtype, &dims));
     let name = call.parameter(2);
@@ -284,6 +304,9 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     for place in call.ints(2)? {
         let place = call.wrap(2, place, target.dims()[dim])?;
         slices.push(target.seen(target.at(dim, place)));
+    }
+    if from.is_none() {
+        call.touch_by_index(&out);
     }
     call.plan(move |memory| {
         if let Some(from) = &from {
@@ -329,7 +352,7 @@ fn brought(
     if meeting != Meeting::Replace {
         call.expect_numbers(0, &out)?;
     }
-    let ground = Ground::new(call, out, meeting);
+    let ground = Ground::from(call, &from, out, meeting);
     let dtype = typed(&out, meeting);
     call.plan(move |memory| {
         values.prepare(memory);
@@ -361,8 +384,11 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")));
     }
     let mut ground = Ground::new(call, out, meeting);
-    if ground.wide.is_none() && out.reshaped(&[out.count()]).is_none() {
-        ground.wide = Some(call.scratch(out.dtype, out.dims()));
+    if ground.wide.is_none() {
+        match out.reshaped(&[out.count()]) {
+            Some(_) => call.touch_by_index(&out),
+            None => ground.wide = Some(call.scratch(out.dtype, out.dims())),
+        }
     }
     let (name, dtype) = (call.parameter(1), typed(&out, meeting));
     call.plan(move |memory| {

@@ -154,7 +154,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
 /// Where values belong in sorted lines. Arguments: lines, values, anything, right, sorter, out.
 fn searched(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
-    let lines = call.read(0, &[&out])?;
+    let lines = call.read_by_index(0, &[&out])?;
     call.expect_numbers(0, &lines)?;
     call.expect_index_output(5, &out)?;
     let right = match call.arg(3) {
@@ -164,6 +164,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
     let sorter = if call.has(4) { Some(call.read_index(4, &[&out])?) } else { None };
     if let Some(sorter) = &sorter {
         call.expect_dims(4, sorter, lines.dims())?;
+        sorter.touch_by_index(call);
     }
     if let Arg::Scalar(value) = *call.arg(1) {
         if lines.rank() != 1 || out.count() != 1 {
@@ -209,6 +210,7 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
     let inverse = if call.flag(2)? { Some(call.output(5)?) } else { None };
     let counts = if call.flag(3)? { Some(call.output(6)?) } else { None };
     let outs: Vec<_> = [&values].into_iter().chain(&inverse).chain(&counts).collect();
+    [Some(&values), counts.as_ref()].into_iter().flatten().for_each(|one| call.touch_by_index(one));
     let a = call.read(0, &outs)?;
     call.expect_numbers(0, &a)?;
     call.expect_same(4, &values, 0, &a)?;
