@@ -253,7 +253,7 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"Assign", "AssignAdd", "AssignSub"}
+WRITE_FIRST = {"Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
 
 
 class AsGraph:
@@ -319,7 +319,7 @@ class AsGraph:
         if len(tensors) == len(everything):
             return
         with self.graph(is_fed=lambda _: True) as graph:
-            yield "a graph without constants", graph.run_on(device, everything)
+            yield "a graph without constants", graph.run_on(device, everything, written=self.written)
 
 
 def gradient(function, x, grad):

@@ -347,15 +347,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Brings the values of a node's small inputs to the host.
+    /// Brings the values that a node must know to the host, where they are small.
     fn fetch(&self, at: usize, planning: &mut Planning, memory: &mut Memory) -> Result<()> {
         self.settle(at, planning, memory, "it needs values that the device computes")?;
-        for value in self.flow.prepared.works[at].inputs.iter().flatten() {
-            let Some(seen) = &mut planning.seen[*value] else { continue };
+        let work = &self.flow.prepared.works[at];
+        let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
+        for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
+            let Some(seen) = &mut planning.seen[value] else { continue };
             if seen.bytes.is_some() || seen.layout.bytes() > SMALL {
                 continue;
             }
-            let address = self.address(self.flow.roots[*value], &planning.hosted, memory)?;
+            let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
             let bytes = seen.layout.bytes();
             let extent = self.runtime.shared.memory.extent(address, bytes);
             let extent = extent.ok_or_else(|| {

@@ -312,7 +312,8 @@ pub const NODES: &[Node] = &[
         Infer::By(sequence_output),
         sequence,
         &[A(0), A(1), A(2), O(0), B(false)],
-    ),
+    )
+    .needs_values(&[0, 1, 2]),
     node(
         "LinSpace",
         &["start", "stop", "num"],
@@ -320,8 +321,10 @@ pub const NODES: &[Node] = &[
         Infer::By(spaced_output),
         spaced,
         &[A(0), A(1), A(2), O(0)],
-    ),
-    node("Fill", &["dims", "value"], &["y"], Infer::By(filled_output), filled, &[A(0), A(1), O(0)]),
+    )
+    .needs_values(&[0, 1, 2]),
+    node("Fill", &["dims", "value"], &["y"], Infer::By(filled_output), filled, &[A(0), A(1), O(0)])
+        .needs_values(&[0]),
     node("ZerosLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(0), O(0)])
         .from_shapes(),
     node("OnesLike", &["x"], &["y"], Infer::Like(0), same_everywhere, &[A(0), I(1), O(0)])
@@ -349,5 +352,6 @@ pub const NODES: &[Node] = &[
         Infer::By(one_hot_output),
         one_hot,
         &[A(0), A(1), A(2), A(3), Attr("axis", Default::Int(-1)), O(0)],
-    ),
+    )
+    .needs_values(&[1]),
 ];

@@ -184,5 +184,6 @@ pub const NODES: &[Node] = &[
         drawn,
         &[A(0), A(1), A(2), A(3), A(4), O(0), B(true)],
     )
+    .needs_values(&[0])
     .random(),
 ];

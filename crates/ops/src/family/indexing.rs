@@ -336,7 +336,8 @@ pub const NODES: &[Node] = &[
             Attr("batch_dims", Default::Int(0)),
             Attr("is_preprocessed", Default::Flag(false)),
         ],
-    ),
+    )
+    .needs_values(&[2]),
     node(
         "Gather",
         &["x", "indices"],

@@ -351,7 +351,8 @@ pub const NODES: &[Node] = &[
         Infer::By(cat_by_last_output),
         cat,
         &[Rest(0), No, O(0), Attr("N", Default::None)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "Pack",
         &["x[]"],
@@ -375,7 +376,8 @@ pub const NODES: &[Node] = &[
         Infer::By(parted_outputs),
         parted,
         &[A(0), A(1), A(2), Outs(0), Attr("num_split", Default::None)],
-    ),
+    )
+    .needs_values(&[1, 2]),
     node(
         "SplitD",
         &["x"],
@@ -396,7 +398,8 @@ pub const NODES: &[Node] = &[
         Infer::By(repeated_output),
         repeated,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "TileD",
         &["x"],

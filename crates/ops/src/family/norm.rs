@@ -255,7 +255,8 @@ pub const NODES: &[Node] = &[
         Infer::By(with_mean_and_scale),
         layer,
         &[A(0), A(1), A(2), A(3), Attr("epsilon", Default::Float(1e-5)), O(0), O(1), O(2)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "LayerNormGradV3",
         &["dy", "x", "rstd", "mean", "gamma"],

@@ -109,7 +109,8 @@ pub const NODES: &[Node] = &[
         Infer::By(padded_output),
         padded_in_order,
         &[A(0), A(1), No, O(0), No],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "PadV3",
         &["x", "paddings", "constant_values?"],
@@ -124,5 +125,6 @@ pub const NODES: &[Node] = &[
             Attr("mode", Default::Text("constant")),
             Attr("paddings_contiguous", Default::Flag(true)),
         ],
-    ),
+    )
+    .needs_values(&[1, 2]),
 ];

@@ -290,6 +290,7 @@ pub const NODES: &[Node] = &[
         uniform,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
     )
+    .needs_values(&[0])
     .random(),
     node(
         "StatelessRandomNormalV2",
@@ -299,6 +300,7 @@ pub const NODES: &[Node] = &[
         normal,
         &[O(0), F(0.0), F(1.0), A(1), A(2), No, A(0), DTYPE],
     )
+    .needs_values(&[0])
     .random(),
     node(
         "StatelessBernoulli",
@@ -308,6 +310,7 @@ pub const NODES: &[Node] = &[
         bernoulli,
         &[O(0), A(1), A(2), A(3), No, No, A(0), DTYPE],
     )
+    .needs_values(&[0])
     .random(),
     node(
         "MultinomialWithReplacement",

@@ -323,7 +323,7 @@ const BY_ATTRIBUTE: &[Pick] =
 macro_rules! reductions {
     ($($name:literal, $attribute:literal, $bind:ident;)*) => {
         &[$(
-            node($name, &["x", "axes"], &["y"], Infer::By(reduced), $bind, BY_INPUT),
+            node($name, &["x", "axes"], &["y"], Infer::By(reduced), $bind, BY_INPUT).needs_values(&[1]),
             node($attribute, &["x"], &["y"], Infer::By(reduced), $bind, BY_ATTRIBUTE),
         )*]
     };
@@ -357,7 +357,8 @@ pub const NODES: &[Node] = &[
         Infer::By(reduced),
         mean,
         &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "ReduceMeanD",
         &["x"],
@@ -373,9 +374,12 @@ pub const NODES: &[Node] = &[
         Infer::By(reduced_to),
         mean,
         &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", Default::Int(-1))],
-    ),
-    node("ArgMaxV2", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<true>, PLACE),
-    node("ArgMin", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<false>, PLACE),
+    )
+    .needs_values(&[1]),
+    node("ArgMaxV2", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<true>, PLACE)
+        .needs_values(&[1]),
+    node("ArgMin", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<false>, PLACE)
+        .needs_values(&[1]),
     node(
         "ArgMaxWithValue",
         &["x"],

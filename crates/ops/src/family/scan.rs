@@ -90,8 +90,10 @@ const EXTREMES: &[Pick] = &[A(0), Attr("dim", Default::Required), O(0), O(1)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("Cumsum", &["x", "axis"], &["y"], Infer::Like(0), running::<false>, SUMS),
-    node("Cumprod", &["x", "axis"], &["y"], Infer::Like(0), running::<true>, SUMS),
+    node("Cumsum", &["x", "axis"], &["y"], Infer::Like(0), running::<false>, SUMS)
+        .needs_values(&[1]),
+    node("Cumprod", &["x", "axis"], &["y"], Infer::Like(0), running::<true>, SUMS)
+        .needs_values(&[1]),
     node(
         "Cummax",
         &["x"],

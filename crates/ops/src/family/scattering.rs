@@ -498,7 +498,8 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         scattered_rows,
         &[A(0), A(1), A(2), O(0), Attr("use_locking", Default::Flag(false))],
-    ),
+    )
+    .writes_first(),
     node(
         "InplaceIndexAdd",
         &["var", "indices", "updates", "alpha?"],
@@ -506,5 +507,7 @@ pub const NODES: &[Node] = &[
         Infer::Like(0),
         placed,
         &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
-    ),
+    )
+    .writes_first()
+    .needs_values(&[3]),
 ];

@@ -319,6 +319,7 @@ pub const NODES: &[Node] = &[
         reshaped,
         &[A(0), A(1), O(0), Attr("axis", Default::Int(0)), Attr("num_axes", Default::Int(-1))],
     )
+    .needs_values(&[1])
     .view(),
     node(
         "ExpandDims",
@@ -328,6 +329,7 @@ pub const NODES: &[Node] = &[
         reshaped,
         &[A(0), A(1), O(0)],
     )
+    .needs_values(&[1])
     .view(),
     node(
         "Squeeze",
@@ -364,7 +366,8 @@ pub const NODES: &[Node] = &[
         Infer::By(expanded_output),
         expanded,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "Expand",
         &["x", "shape"],
@@ -372,7 +375,8 @@ pub const NODES: &[Node] = &[
         Infer::By(expanded_output),
         expanded,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "Transpose",
         &["x", "perm"],
@@ -380,7 +384,8 @@ pub const NODES: &[Node] = &[
         Infer::By(permuted_output),
         permuted,
         &[A(0), A(1), O(0)],
-    ),
+    )
+    .needs_values(&[1]),
     node(
         "TransposeD",
         &["x"],
@@ -397,7 +402,8 @@ pub const NODES: &[Node] = &[
         permuted,
         &[A(0), Attr("order", Default::Ints(&[0])), O(0)],
     ),
-    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)]),
+    node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)])
+        .needs_values(&[1]),
     node(
         "Shape",
         &["x"],

@@ -217,7 +217,8 @@ pub const NODES: &[Node] = &[
         Infer::By(part_output),
         part,
         &[A(0), A(1), A(2), O(0)],
-    ),
+    )
+    .needs_values(&[1, 2]),
     node(
         "StridedSlice",
         &["x", "begin", "end", "strides?"],
@@ -236,7 +237,8 @@ pub const NODES: &[Node] = &[
             Attr("shrink_axis_mask", Default::Int(0)),
             O(0),
         ],
-    ),
+    )
+    .needs_values(&[1, 2, 3]),
     node(
         "StridedSliceV2",
         &["x", "begin", "end", "axes?", "strides?"],
@@ -256,5 +258,6 @@ pub const NODES: &[Node] = &[
             O(0),
             A(3),
         ],
-    ),
+    )
+    .needs_values(&[1, 2, 3, 4]),
 ];

@@ -343,5 +343,6 @@ pub const NODES: &[Node] = &[
             O(1),
             Attr("sorted", Default::Flag(true)),
         ],
-    ),
+    )
+    .needs_values(&[1]),
 ];

@@ -1,0 +1,67 @@
+//! What draws random numbers is computed when the graph runs, never before.
+
+mod support;
+
+use cairn_graph::ir::{Attr, Graph};
+use cairn_graph::session::{How, Kind};
+use cairn_ops::nodes;
+use cairn_tensor::DType;
+use std::collections::BTreeSet;
+use support::*;
+
+/// A graph of one random operator that is fed constants alone, and its output's bytes.
+fn drawing(name: &str) -> (Graph, usize) {
+    let mut make = Maker::new(name);
+    let (seed, offset) = (make.ints(&[7]), make.ints(&[3]));
+    let (drawn, bytes) = match name {
+        "StatelessRandomUniformV2" | "StatelessRandomNormalV2" => {
+            let (sizes, which) = (make.ints(&[3, 4]), make.ints(&[1]));
+            (make.node(name, &[sizes, seed, offset, which]), 48)
+        }
+        "StatelessBernoulli" => {
+            let (sizes, chance) = (make.ints(&[3, 4]), make.floats(&[], &[0.5]));
+            let dtype = ("dtype", Attr::Int(i64::from(DType::Float.number())));
+            (make.node_with(name, &[sizes, chance, seed, offset], &[dtype]), 48)
+        }
+        "MultinomialWithReplacement" => {
+            let weights = make.floats(&[5], &[1.0, 2.0, 3.0, 4.0, 5.0]);
+            let how = [("numsamples", Attr::Int(6)), ("replacement", Attr::Flag(true))];
+            (make.node_with(name, &[weights, seed, offset], &how), 48)
+        }
+        "StatelessDropOutGenMask" => {
+            let (sizes, chance) = (make.ints(&[12, 32]), make.floats(&[], &[0.5]));
+            (make.node(name, &[sizes, chance, seed, offset]), 48)
+        }
+        other => panic!("{other} draws random numbers: give it a graph here"),
+    };
+    (make.outputs(&[drawn]), bytes)
+}
+
+#[test]
+fn an_operator_marked_random_is_never_folded() {
+    let random: BTreeSet<&str> =
+        nodes().values().filter(|node| node.marks.random).map(|node| node.name).collect();
+    assert!(random.len() >= 5, "{random:?}");
+    for (id, name) in (1..).zip(random) {
+        let world = World::new();
+        let stream = world.stream();
+        let (graph, bytes) = drawing(name);
+        world.add(id, graph, &[("ge.oo.level", "O3")]);
+        let out = device(world.room(bytes), &[bytes as i64 / 4]);
+        let blank = world.read(out.address, bytes / 4);
+        world.run(id, How::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
+        world.sync(stream).unwrap();
+        let drawn = world.read(out.address, bytes / 4);
+        assert_ne!(drawn, blank, "{name}");
+        let graph = world.session.graph(id).unwrap();
+        let Kind::Static { program, .. } = &graph.compiled().unwrap().kind else {
+            panic!("{name}: all sizes are constants");
+        };
+        assert!(program.init.is_empty(), "{name} is drawn when the graph is loaded");
+        assert_eq!(program.steps.len(), 1, "{name} is drawn in each run");
+        assert!(program.steps[0].name.contains(name), "{}", program.steps[0].name);
+        let drawn: Vec<u8> = drawn.iter().flat_map(|one| one.to_ne_bytes()).collect();
+        let folded = program.constants.iter().any(|(_, constant)| constant[..] == drawn[..]);
+        assert!(!folded, "{name} is a constant");
+    }
+}

@@ -1,0 +1,246 @@
+//! The cases of `tests/walk/cases.txt`, read and run: at least one for every operator with an IR name.
+
+#![allow(dead_code)]
+
+use cairn_ops::{Arg, Error, Memory, Node, Passed, Plan, Tensor, nodes};
+use cairn_tensor::team::Alone;
+use cairn_tensor::{DType, Layout};
+use std::cell::Cell;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/walk/cases.txt");
+const APART: usize = 1 << 20;
+const ALIGN: usize = 64;
+
+/// A tensor that goes in.
+#[derive(Clone)]
+pub struct Input {
+    pub layout: Layout,
+    pub bytes: Vec<u8>,
+    /// Its values are known before the operator is planned.
+    pub is_known: bool,
+    what: Values,
+}
+
+#[derive(Clone)]
+enum Values {
+    These(Vec<f64>),
+    Between(f64, f64),
+}
+
+/// One line of the file.
+pub struct Case {
+    pub node: &'static Node,
+    pub line: String,
+    pub inputs: Vec<Option<Input>>,
+    pub attributes: Vec<(String, Arg)>,
+    pub outputs: Vec<Layout>,
+}
+
+/// All cases.
+pub fn cases() -> Vec<Case> {
+    let text = std::fs::read_to_string(FILE).unwrap();
+    let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    lines.map(case).collect()
+}
+
+fn case(line: &str) -> Case {
+    let fields: Vec<&str> = line.split(';').map(str::trim).collect();
+    let attributes = fields[2].split_whitespace().map(|one| {
+        let (name, value) = one.split_once('=').unwrap();
+        (name.to_owned(), attribute(value))
+    });
+    Case {
+        node: nodes()[fields[0]],
+        line: line.to_owned(),
+        inputs: fields[1].split_whitespace().map(input).collect(),
+        attributes: attributes.collect(),
+        outputs: fields[3].split_whitespace().map(|one| tensor(one).0).collect(),
+    }
+}
+
+fn attribute(text: &str) -> Arg {
+    if let Some(dtype) = text.strip_prefix('!') {
+        return Arg::Int(i64::from(self::dtype(dtype).number()));
+    }
+    if let Some(list) = text.strip_prefix('[') {
+        let list = list.trim_end_matches(']').split(',').filter(|one| !one.is_empty());
+        return Arg::Ints(list.map(|one| one.parse().unwrap()).collect());
+    }
+    match (text, text.parse::<i64>(), text.parse::<f64>()) {
+        ("true" | "false", ..) => Arg::Flag(text == "true"),
+        (_, Ok(value), _) => Arg::Int(value),
+        (_, _, Ok(value)) => Arg::Float(value),
+        _ => Arg::Text(text.to_owned()),
+    }
+}
+
+fn dtype(text: &str) -> DType {
+    match text {
+        "f32" => DType::Float,
+        "f16" => DType::Float16,
+        "bf16" => DType::Bf16,
+        "f64" => DType::Double,
+        "i64" => DType::Int64,
+        "i32" => DType::Int32,
+        "u8" => DType::Uint8,
+        "bool" => DType::Bool,
+        other => panic!("{other}"),
+    }
+}
+
+fn tensor(text: &str) -> (Layout, &str) {
+    let (kind, rest) = text.split_once('[').unwrap();
+    let (dims, rest) = rest.split_once(']').unwrap();
+    let dims: Vec<usize> =
+        dims.split(',').filter(|one| !one.is_empty()).map(|one| one.parse().unwrap()).collect();
+    (Layout::contiguous(dtype(kind), &dims), rest)
+}
+
+fn input(text: &str) -> Option<Input> {
+    if text == "-" {
+        return None;
+    }
+    let plain = text.trim_start_matches("const:").trim_start_matches("host:");
+    let (layout, rest) = tensor(plain);
+    let what = match (rest.strip_prefix('='), rest.strip_prefix(':')) {
+        (Some(values), _) => {
+            Values::These(values.split(',').map(|one| one.parse().unwrap()).collect())
+        }
+        (_, Some(range)) => {
+            let (low, high) = range.split_once("..").unwrap();
+            Values::Between(low.parse().unwrap(), high.parse().unwrap())
+        }
+        _ if layout.dtype == DType::Bool => Values::Between(0.0, 2.0),
+        _ if layout.dtype.is_integer() => Values::Between(-5.0, 6.0),
+        _ => Values::Between(-2.0, 2.0),
+    };
+    let bytes = what.bytes(&layout);
+    Some(Input { layout, bytes, is_known: plain.len() < text.len(), what })
+}
+
+impl Values {
+    fn bytes(&self, layout: &Layout) -> Vec<u8> {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 11) as f64 / (1u64 << 53) as f64
+        };
+        let values = (0..layout.count()).map(|at| match self {
+            Values::These(values) => values[at % values.len()],
+            Values::Between(low, high) => low + (high - low) * next(),
+        });
+        values.flat_map(|value| encode(layout.dtype, value)).collect()
+    }
+}
+
+fn encode(dtype: DType, value: f64) -> Vec<u8> {
+    match dtype {
+        DType::Float => (value as f32).to_ne_bytes().to_vec(),
+        DType::Double => value.to_ne_bytes().to_vec(),
+        DType::Float16 => half::f16::from_f64(value).to_ne_bytes().to_vec(),
+        DType::Bf16 => half::bf16::from_f64(value).to_ne_bytes().to_vec(),
+        DType::Int64 => (value.floor() as i64).to_ne_bytes().to_vec(),
+        DType::Int32 => (value.floor() as i32).to_ne_bytes().to_vec(),
+        DType::Bool => vec![u8::from(value >= 1.0)],
+        DType::Uint8 => vec![value as u8],
+        other => panic!("{other}"),
+    }
+}
+
+impl Input {
+    /// The same kind of values with other sizes.
+    pub fn sized(&self, dims: &[usize]) -> Input {
+        let layout = Layout::contiguous(self.layout.dtype, dims);
+        Input { layout, bytes: self.what.bytes(&layout), ..self.clone() }
+    }
+
+    /// A piece of the elements, in a line.
+    pub fn piece(&self, range: std::ops::Range<usize>) -> Input {
+        let item = self.layout.item();
+        let layout = Layout::contiguous(self.layout.dtype, &[range.len()]);
+        let bytes = self.bytes[range.start * item..range.end * item].to_vec();
+        Input { layout, bytes, ..self.clone() }
+    }
+}
+
+impl Case {
+    /// The tensors as the table takes them, each at an address of its own.
+    pub fn tensors(&self) -> (Vec<Option<Tensor>>, Vec<Tensor>) {
+        let address = |at: usize| (at + 1) * APART;
+        let inputs = self.inputs.iter().enumerate().map(|(at, input)| {
+            let input = input.as_ref()?;
+            let constant = input.is_known.then(|| input.bytes.as_slice().into());
+            Some(Tensor { layout: input.layout, address: address(at), constant })
+        });
+        let first = self.inputs.len();
+        let outputs = self.outputs.iter().enumerate();
+        let outputs = outputs.map(|(at, layout)| Tensor::new(*layout, address(first + at)));
+        (inputs.collect(), outputs.collect())
+    }
+
+    /// The call with these tensors, planned.
+    pub fn plan_with(&self, inputs: &[Option<Tensor>], outputs: &[Tensor]) -> Result<Plan, Error> {
+        self.node.plan(&Passed { inputs, outputs, attributes: &self.attributes })
+    }
+
+    /// The call, planned.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let (inputs, outputs) = self.tensors();
+        self.plan_with(&inputs, &outputs)
+    }
+
+    /// Runs it on outputs that are full of `fill`: their bytes.
+    pub fn run(&self, fill: u8) -> Result<Vec<Vec<u8>>, String> {
+        let plan = self.plan().map_err(|error| error.text().to_owned())?;
+        let mut buffers: Vec<Buffer> = Vec::new();
+        for one in &plan.uses {
+            let place = one.argument.0 + one.argument.1;
+            buffers.push(match self.inputs.get(place) {
+                Some(input) => Buffer::of(&input.as_ref().expect("a use of an input").bytes),
+                None => Buffer::of(&vec![fill; one.bytes]),
+            });
+        }
+        let mut workspace = Buffer::of(&vec![0x77; plan.workspace]);
+        {
+            let uses: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
+            let memory = Memory {
+                uses: &uses,
+                workspace: workspace.cells(),
+                team: &Alone,
+                sized: &|_, _| {},
+            };
+            plan.run(&memory).map_err(|fault| fault.0)?;
+        }
+        let mut results: Vec<Vec<u8>> =
+            self.outputs.iter().map(|layout| vec![fill; layout.bytes()]).collect();
+        for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
+            let place = one.argument.0 + one.argument.1;
+            if let Some(at) = place.checked_sub(self.inputs.len()) {
+                results[at] = buffer.cells().iter().map(Cell::get).collect();
+            }
+        }
+        Ok(results)
+    }
+}
+
+/// Bytes that begin on a multiple of [`ALIGN`].
+struct Buffer {
+    room: Vec<u8>,
+    start: usize,
+}
+
+impl Buffer {
+    fn of(bytes: &[u8]) -> Buffer {
+        let mut room = vec![0; bytes.len() + ALIGN];
+        let start = room.as_ptr().align_offset(ALIGN);
+        room[start..start + bytes.len()].copy_from_slice(bytes);
+        Buffer { room, start }
+    }
+
+    fn cells(&mut self) -> &[Cell<u8>] {
+        let end = self.start + self.room.len() - ALIGN;
+        Cell::from_mut(&mut self.room[self.start..end]).as_slice_of_cells()
+    }
+}

@@ -1,0 +1,148 @@
+//! What a plan says of the memory it touches: which uses depend on values, and where elements lie.
+
+#[path = "common/cases.rs"]
+mod cases;
+
+use cairn_ops::{Arg, Plan, Tensor, rows};
+use cairn_tensor::{DType, Layout};
+use cases::{Case, cases};
+use std::collections::BTreeMap;
+
+const F: DType = DType::Float;
+const I: DType = DType::Int64;
+const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7"];
+
+/// The places of the arguments that a plan reaches by index.
+fn indexed(plan: &Plan) -> Vec<usize> {
+    let mut places: Vec<usize> =
+        plan.uses.iter().filter(|one| one.indexed).map(|one| one.argument.0).collect();
+    places.sort_unstable();
+    places
+}
+
+/// Of every operator with an IR name: inputs count first, then outputs.
+#[test]
+fn operators_by_name_say_what_they_reach_by_index() {
+    let mut found: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for case in cases() {
+        let places = indexed(&case.plan().unwrap());
+        if !places.is_empty() {
+            found.insert(case.node.name, places);
+        }
+    }
+    let expected: BTreeMap<&str, Vec<usize>> = [
+        ("Gather", vec![0]),
+        ("GatherElements", vec![0]),
+        ("GatherV2", vec![0]),
+        ("MaskedSelect", vec![0, 2]),
+        ("NLLLoss", vec![0, 2]),
+        ("NLLLossGrad", vec![3]),
+        ("NonZero", vec![1]),
+        ("SearchSorted", vec![0]),
+    ]
+    .into();
+    assert_eq!(found, expected);
+}
+
+/// In place only what indices name is touched; elsewhere the output is written wholly.
+#[test]
+fn a_scatter_in_place_touches_what_indices_name() {
+    for (name, places) in [
+        ("ScatterElements", vec![0, 3]),
+        ("ScatterNdUpdate", vec![0, 3]),
+        ("InplaceIndexAdd", vec![0, 3]),
+    ] {
+        let case = cases().into_iter().find(|case| case.node.name == name).unwrap();
+        let (inputs, mut outputs) = case.tensors();
+        outputs[0].address = inputs[0].as_ref().unwrap().address;
+        assert_eq!(indexed(&case.plan_with(&inputs, &outputs).unwrap()), places, "{name}");
+    }
+}
+
+fn tensor(dtype: DType, dims: &[usize], address: usize) -> Arg {
+    Arg::Tensor(Tensor::new(Layout::contiguous(dtype, dims), address << 20))
+}
+
+fn planned(name: &str, args: Vec<Arg>) -> Plan {
+    let plan = rows()[name].plan(NAMES, args.into());
+    plan.unwrap_or_else(|error| panic!("{name}: {}", error.text()))
+}
+
+#[test]
+fn operators_of_aclnn_say_what_they_reach_by_index() {
+    let list = |dims: &[usize], address: usize| {
+        Arg::Tensors(vec![Tensor::new(Layout::contiguous(I, dims), address << 20)])
+    };
+    let (yes, no, zero) = (Arg::Flag(true), Arg::Flag(false), Arg::Int(0));
+    let table = || tensor(F, &[8, 4], 1);
+    let half = || tensor(DType::Float16, &[8, 4], 1);
+    let index = || tensor(I, &[3], 2);
+    let put = |table: Arg, values: Arg, adds: &Arg| {
+        vec![table, list(&[3], 2), values, adds.clone(), no.clone()]
+    };
+    let values = || tensor(F, &[3, 4], 3);
+    let calls: Vec<(&str, Vec<Arg>, Vec<usize>)> = vec![
+        ("IndexPutImpl", put(table(), values(), &no), vec![0]),
+        ("IndexPutImpl", put(table(), values(), &yes), vec![0]),
+        ("IndexPutImpl", put(half(), tensor(DType::Float16, &[3, 4], 3), &yes), vec![]),
+        ("Index", vec![table(), list(&[3], 2), values()], vec![0]),
+        ("Index", vec![table(), list(&[3], 2), tensor(F, &[3, 4], 1)], vec![]),
+        ("Take", vec![table(), index(), tensor(F, &[3], 3)], vec![0]),
+        ("InplacePut", vec![table(), index(), tensor(F, &[3], 3), no.clone()], vec![0]),
+        ("EmbeddingRenorm", vec![table(), index(), Arg::Float(1.0), Arg::Float(2.0)], vec![0]),
+        (
+            "InplaceMaskedScatter",
+            vec![table(), tensor(DType::Bool, &[8, 4], 2), tensor(F, &[32], 3)],
+            vec![0, 2],
+        ),
+        ("Embedding", vec![table(), index(), values()], vec![0]),
+        ("IndexSelect", vec![table(), zero, index(), values()], vec![0]),
+        ("Add", vec![table(), tensor(F, &[4], 2), Arg::Int(1), tensor(F, &[8, 4], 3)], vec![]),
+    ];
+    for (name, args, places) in calls {
+        assert_eq!(indexed(&planned(name, args)), places, "{name}");
+    }
+}
+
+/// An output that is not marked is written wholly: nothing of what was there stays.
+#[test]
+fn what_is_not_reached_by_index_is_written_wholly() {
+    for case in cases() {
+        let plan = case.plan().unwrap();
+        let left =
+            |case: &Case, fill| case.run(fill).unwrap_or_else(|e| panic!("{}: {e}", case.line));
+        let (zeros, ones) = (left(&case, 0x00), left(&case, 0xff));
+        for one in plan.uses.iter().filter(|one| one.reach.writes && !one.reach.reads) {
+            let place = one.argument.0 + one.argument.1;
+            let output = place - case.inputs.len();
+            let same = zeros[output] == ones[output];
+            assert!(same || one.indexed, "{}: output {output} keeps bytes", case.line);
+        }
+    }
+}
+
+#[test]
+fn a_use_says_where_its_elements_lie() {
+    let at = |layout: Layout| Arg::Tensor(Tensor::new(layout, 1 << 20));
+    let add = |layout: Layout| {
+        let (dims, other) = (layout.dims().to_vec(), layout.packed());
+        let other = Arg::Tensor(Tensor::new(other, 2 << 20));
+        planned("Add", vec![at(layout), other, Arg::Int(1), tensor(F, &dims, 3)])
+    };
+    let plain = Layout::contiguous(F, &[6, 4]);
+    for dense in [plain, plain.transposed(0, 1), Layout::strided(F, &[6, 4], &[-4, 1], 20)] {
+        let plan = add(dense);
+        assert!(plan.uses.iter().all(|one| one.is_dense()), "{dense}");
+        assert_eq!(plan.uses[0].layout(), Layout::contiguous(DType::Uint8, &[96]));
+        assert_eq!((plan.uses[0].address, plan.uses[0].bytes), (1 << 20, 96));
+    }
+    let columns = plain.sliced(1, 1, 2, 1);
+    let plan = add(columns);
+    assert!(!plan.uses[0].is_dense() && plan.uses[1].is_dense());
+    assert_eq!(plan.uses[0].layout(), Layout::strided(F, &[6, 2], &[4, 1], 0));
+    assert_eq!((plan.uses[0].address, plan.uses[0].bytes), ((1 << 20) + 4, 88));
+    let repeated = Layout::strided(F, &[3, 2], &[0, 3], 0);
+    let plan = add(repeated);
+    assert_eq!(plan.uses[0].layout(), repeated);
+    assert_eq!(plan.uses[0].bytes, 16);
+}

@@ -1,0 +1,172 @@
+//! Every row is what its marks say, and has the marks of what it is: held against the cases of
+//! `tests/walk/cases.txt`.
+
+#[path = "common/cases.rs"]
+mod cases;
+
+use cairn_ops::{Error, copy, nodes};
+use cases::{Case, Input, cases};
+use std::collections::{BTreeMap, BTreeSet};
+
+const ROWS: usize = 25;
+const COLUMNS: usize = 60;
+const COUNT: usize = ROWS * COLUMNS;
+const CUTS: [usize; 4] = [0, 512, 1101, COUNT];
+
+/// A case with `COUNT` elements in each input but those of one element, and in those of `single`.
+fn grown(case: &Case, single: Option<usize>, dims: &[usize]) -> Case {
+    let grow = |(at, input): (usize, &Option<Input>)| {
+        let input = input.as_ref()?;
+        let stays = input.layout.count() == 1 && case.outputs[0].count() != 1;
+        let dims = if stays || single == Some(at) { &[] } else { dims };
+        Some(input.sized(dims))
+    };
+    let outputs = vec![cairn_tensor::Layout::contiguous(case.outputs[0].dtype, dims)];
+    Case {
+        node: case.node,
+        line: case.line.clone(),
+        inputs: case.inputs.iter().enumerate().map(grow).collect(),
+        attributes: case.attributes.clone(),
+        outputs,
+    }
+}
+
+fn pieces(whole: &Case) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for cut in CUTS.windows(2) {
+        let part = |input: &Option<Input>| {
+            let input = input.as_ref()?;
+            Some(if input.layout.count() == 1 {
+                input.clone()
+            } else {
+                input.piece(cut[0]..cut[1])
+            })
+        };
+        let dims = [cut[1] - cut[0]];
+        let piece = Case {
+            node: whole.node,
+            line: whole.line.clone(),
+            inputs: whole.inputs.iter().map(part).collect(),
+            attributes: whole.attributes.clone(),
+            outputs: vec![cairn_tensor::Layout::contiguous(whole.outputs[0].dtype, &dims)],
+        };
+        let made = piece.run(0).unwrap_or_else(|text| panic!("{}: {text}", whole.line));
+        bytes.extend_from_slice(&made[0]);
+    }
+    bytes
+}
+
+#[test]
+fn elementwise_rows_give_the_same_in_pieces() {
+    let mut seen = BTreeSet::new();
+    for case in cases().iter().filter(|case| case.node.marks.elementwise) {
+        assert_eq!(case.node.outputs.len(), 1, "{}", case.line);
+        let whole = grown(case, None, &[ROWS, COLUMNS]);
+        let made = whole.run(0).unwrap_or_else(|text| panic!("{}: {text}", case.line));
+        assert_eq!(made[0], pieces(&whole), "{}", case.line);
+        for single in 0..case.inputs.len() {
+            let whole = grown(case, Some(single), &[ROWS, COLUMNS]);
+            if let Ok(made) = whole.run(0) {
+                assert_eq!(made[0], pieces(&whole), "{}, input {single} alone", case.line);
+            }
+        }
+        seen.insert(case.node.name);
+    }
+    let marked = nodes().values().filter(|node| node.marks.elementwise);
+    assert_eq!(seen, marked.map(|node| node.name).collect());
+}
+
+#[test]
+fn rows_that_draw_and_only_those_are_marked_random() {
+    for case in cases() {
+        let plan = case.plan().unwrap_or_else(|error| panic!("{}: {}", case.line, error.text()));
+        assert_eq!(plan.is_random, case.node.marks.random, "{}", case.line);
+    }
+}
+
+/// The names for which `is` holds in every case, and those with `mark`, are the same.
+fn same(is: impl Fn(&Case) -> bool, mark: impl Fn(&cairn_ops::Marks) -> bool) {
+    let mut found: BTreeMap<&str, bool> = BTreeMap::new();
+    for case in cases() {
+        *found.entry(case.node.name).or_insert(true) &= is(&case);
+    }
+    let found: BTreeSet<&str> = found.into_iter().filter(|one| one.1).map(|one| one.0).collect();
+    let marked = nodes().values().filter(|node| mark(&node.marks)).map(|node| node.name);
+    assert_eq!(found, marked.collect());
+}
+
+#[test]
+fn rows_that_read_no_element_and_only_those_are_answered_from_shapes() {
+    let reads_nothing = |case: &Case| {
+        let plan = case.plan().unwrap();
+        let is_input = |one: &cairn_ops::Use| one.argument.0 < case.inputs.len();
+        let marks = case.node.marks;
+        !plan.uses.iter().any(is_input) && !marks.random && marks.needs_values.is_empty()
+    };
+    same(reads_nothing, |marks| marks.from_shapes);
+}
+
+#[test]
+fn rows_whose_output_is_their_input_and_only_those_are_views() {
+    let shows = |case: &Case| {
+        let input = case.inputs[0].as_ref().unwrap();
+        case.node.name != copy().name
+            && case.outputs.len() == 1
+            && case.outputs[0].dtype == input.layout.dtype
+            && case.run(0x5a).unwrap()[0] == input.bytes
+    };
+    same(shows, |marks| marks.view);
+}
+
+/// An output that is named as an input is that input's memory.
+#[test]
+fn rows_that_name_their_first_input_as_output_and_only_those_write_it() {
+    for node in nodes().values() {
+        let names = node.inputs.first() == node.outputs.first();
+        assert_eq!(names, node.marks.writes_first, "{}", node.name);
+    }
+    for case in cases().iter().filter(|case| case.node.marks.writes_first) {
+        let (inputs, mut outputs) = case.tensors();
+        outputs[0].address = inputs[0].as_ref().unwrap().address;
+        let planned = case.plan_with(&inputs, &outputs);
+        assert!(planned.is_ok(), "{} in place: {}", case.line, planned.err().unwrap().text());
+    }
+}
+
+#[test]
+fn rows_that_need_values_say_of_which_inputs() {
+    let mut needed: BTreeMap<&str, BTreeSet<usize>> = BTreeMap::new();
+    for case in cases() {
+        let (mut inputs, outputs) = case.tensors();
+        for (tensor, input) in inputs.iter_mut().zip(&case.inputs) {
+            if let (Some(tensor), Some(input)) = (tensor, input) {
+                tensor.constant = Some(input.bytes.as_slice().into());
+            }
+        }
+        for at in 0..inputs.len() {
+            let mut without = inputs.clone();
+            let Some(tensor) = &mut without[at] else { continue };
+            tensor.constant = None;
+            let passed =
+                cairn_ops::Passed { inputs: &without, outputs: &[], attributes: &case.attributes };
+            let is_values = |error: Option<Error>| matches!(error, Some(Error::Values(_)));
+            let needs = is_values(case.node.infer(&passed).err())
+                || is_values(case.plan_with(&without, &outputs).err());
+            let marked = case.node.needs_value_of(at, inputs.len());
+            if needs && !marked {
+                println!("NEED {} {at}", case.node.name);
+            }
+            if needs {
+                needed
+                    .entry(case.node.name)
+                    .or_default()
+                    .insert(at.min(case.node.inputs.len() - 1));
+            }
+        }
+    }
+    for node in nodes().values() {
+        let marked: BTreeSet<usize> = node.marks.needs_values.iter().copied().collect();
+        let found = needed.get(node.name).cloned().unwrap_or_default();
+        assert_eq!(marked, found, "{}: marked, and needed in the cases", node.name);
+    }
+}
