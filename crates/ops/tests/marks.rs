@@ -153,9 +153,7 @@ fn rows_that_need_values_say_of_which_inputs() {
             let needs = is_values(case.node.infer(&passed).err())
                 || is_values(case.plan_with(&without, &outputs).err());
             let marked = case.node.needs_value_of(at, inputs.len());
-            if needs && !marked {
-                println!("NEED {} {at}", case.node.name);
-            }
+            assert!(!needs || marked, "{}: input {at} is needed and not marked", case.line);
             if needs {
                 needed
                     .entry(case.node.name)

@@ -19,6 +19,7 @@ pub struct Input {
     /// Its values are known before the operator is planned.
     pub is_known: bool,
     what: Values,
+    seed: u64,
 }
 
 #[derive(Clone)]
@@ -52,7 +53,7 @@ fn case(line: &str) -> Case {
     Case {
         node: nodes()[fields[0]],
         line: line.to_owned(),
-        inputs: fields[1].split_whitespace().map(input).collect(),
+        inputs: (1..).zip(fields[1].split_whitespace()).map(input).collect(),
         attributes: attributes.collect(),
         outputs: fields[3].split_whitespace().map(|one| tensor(one).0).collect(),
     }
@@ -96,7 +97,7 @@ fn tensor(text: &str) -> (Layout, &str) {
     (Layout::contiguous(dtype(kind), &dims), rest)
 }
 
-fn input(text: &str) -> Option<Input> {
+fn input((seed, text): (u64, &str)) -> Option<Input> {
     if text == "-" {
         return None;
     }
@@ -114,13 +115,13 @@ fn input(text: &str) -> Option<Input> {
         _ if layout.dtype.is_integer() => Values::Between(-5.0, 6.0),
         _ => Values::Between(-2.0, 2.0),
     };
-    let bytes = what.bytes(&layout);
-    Some(Input { layout, bytes, is_known: plain.len() < text.len(), what })
+    let bytes = what.bytes(&layout, seed);
+    Some(Input { layout, bytes, is_known: plain.len() < text.len(), what, seed })
 }
 
 impl Values {
-    fn bytes(&self, layout: &Layout) -> Vec<u8> {
-        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    fn bytes(&self, layout: &Layout, seed: u64) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(0x2545_f491_4f6c_dd1d);
         let mut next = || {
             state ^= state << 13;
             state ^= state >> 7;
@@ -153,7 +154,7 @@ impl Input {
     /// The same kind of values with other sizes.
     pub fn sized(&self, dims: &[usize]) -> Input {
         let layout = Layout::contiguous(self.layout.dtype, dims);
-        Input { layout, bytes: self.what.bytes(&layout), ..self.clone() }
+        Input { layout, bytes: self.what.bytes(&layout, self.seed), ..self.clone() }
     }
 
     /// A piece of the elements, in a line.
