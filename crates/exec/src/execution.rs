@@ -1,9 +1,11 @@
 //! A planned call, ready to be submitted, once or many times.
 
+use crate::accesses::access;
 use cairn_ops::{Fault, Memory, Plan};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Ground, Use};
 use cairn_runtime::memory::supply::Supply;
+use cairn_runtime::record::{Access, Mode};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
@@ -176,6 +178,20 @@ impl Kernel for Execution {
             Use::Overwrite => one.reach.writes,
         };
         self.plan.uses.iter().filter(wanted).nth(place).map_or("workspace", |one| one.parameter)
+    }
+
+    fn each_access(&self, reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
+        let (mut read, mut written) = (reads.iter(), writes.iter());
+        for one in &self.plan.uses {
+            let of_reads = one.reach.reads.then(|| read.next()).flatten();
+            let of_writes = one.reach.writes.then(|| written.next()).flatten();
+            if let Some(span) = of_reads.or(of_writes) {
+                tell(access(one, span.address));
+            }
+        }
+        for workspace in written {
+            tell(Access::range(workspace.address, workspace.bytes as u64, Mode::Write));
+        }
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {

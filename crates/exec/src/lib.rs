@@ -3,10 +3,12 @@
 
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod execution;
 mod host_input;
 mod refusal;
 
+pub use accesses::{access, mode};
 pub use execution::{Execution, Sized, Workers};
 pub use host_input::{HostInput, Upload};
 pub use refusal::{Door, refusal};

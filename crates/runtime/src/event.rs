@@ -370,3 +370,29 @@ impl Event {
         Error::new(Code::RtInternal, format!("event {} was never recorded", self.id))
     }
 }
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::stream::StreamSpec;
+
+    #[test]
+    fn a_complete_record_vouches_for_what_stands_before_it() {
+        let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
+        config.device_memory = 1 << 20;
+        let shared = Shared::new(config, 4).unwrap();
+        let fate = Arc::default();
+        let spec = StreamSpec { device: 0, context: 0, fate, priority: 0, flags: 0 };
+        let (a, b) = (Stream::new(&shared, spec.clone()), Stream::new(&shared, spec));
+        let (a, b) = (a.unwrap(), b.unwrap());
+        let before = a.submit(Task::bare("nothing", Body::Nothing)).unwrap();
+        let event = Event::new(0, Kind::Ex, flag::SYNC).unwrap();
+        event.record(&a).unwrap();
+        // Its record has run, and does not count as finished yet.
+        event.current.lock().as_ref().unwrap().complete();
+        assert!(event.synchronize(None).unwrap());
+        b.submit(Task::bare("nothing", Body::Nothing)).unwrap();
+        assert!(b.ordered().covers(Epoch { stream: a.index, seq: before }));
+    }
+}

@@ -272,22 +272,3 @@ fn a_sink_that_comes_late_hears_of_tasks_under_way() {
     assert!(told.contains(&ended(1, "aclrtLaunchHostFunc")), "{told:#?}");
     assert!(told.contains(&ended(2, "nothing")), "{told:#?}");
 }
-
-#[test]
-fn a_recorded_event_that_is_complete_vouches_for_what_stands_before_it() {
-    let rig = rig(1, |_| ());
-    rig.set_device(0).unwrap();
-    let (a, b) = (rig.new_stream(), rig.new_stream());
-    for _ in 0..200 {
-        nothing(&a);
-        let event = rig.event(rig.create_event(EventKind::Ex, 1).unwrap()).unwrap();
-        event.record(&a).unwrap();
-        let before = rig.shared.progress.submitted(a.index) - 1;
-        while !event.is_complete() {
-            std::hint::spin_loop();
-        }
-        assert!(event.synchronize(None).unwrap());
-        nothing(&b);
-        assert!(b.ordered().covers(Epoch { stream: a.index, seq: before }));
-    }
-}

@@ -359,11 +359,10 @@ impl Run<'_> {
             }
             let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
             let bytes = seen.layout.bytes();
-            let extent = self.runtime.shared.memory.extent(address, bytes);
-            let extent = extent.ok_or_else(|| {
+            let read = self.runtime.read("graph value", address, bytes).ok_or_else(|| {
                 Failure::failed(format!("{}: no device memory at {address:#x}", self.label))
             })?;
-            seen.bytes = Some(extent.read().into());
+            seen.bytes = Some(read.into());
         }
         Ok(())
     }

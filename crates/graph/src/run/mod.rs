@@ -4,3 +4,4 @@ pub mod dynamic;
 pub mod memory;
 pub mod named;
 pub mod pass;
+mod steps;

@@ -1,15 +1,20 @@
 //! One pass of a static graph's steps, as one task of a stream.
 
+use super::steps;
 use crate::compile::program::{Action, Program, Region, Slice, Step};
 use cairn_exec::Workers;
 use cairn_ops::{Fault, Memory};
+use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::record::event::StepPlan;
+use cairn_runtime::record::{Event, Kind, Spine};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The memory of one pass: first bytes of the regions.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +52,10 @@ pub struct Pass {
     names: Vec<String>,
     /// What each step touches: as many parts as it has uses, and its workspace.
     parts: Vec<Bytes>,
+    /// The same for those who listen, made when somebody does.
+    plan: OnceLock<StepPlan>,
+    /// The audience that heard the plan; 0 for none.
+    told: AtomicU32,
 }
 
 /// A part of a region, by the region's place among those of the pass.
@@ -110,7 +119,8 @@ impl Pass {
             .map(|slice| Bytes::of(slice, &regions))
             .collect();
         let names = regions.iter().map(|(region, _)| title(*region, nodes)).collect();
-        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts })
+        let (plan, told) = (OnceLock::new(), AtomicU32::new(0));
+        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts, plan, told })
     }
 
     /// Whether there is nothing to do.
@@ -172,6 +182,25 @@ impl Kernel for Pass {
 
     fn within(&self) -> Option<&str> {
         Some(&self.label)
+    }
+
+    fn tell_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
+        let plan = self.plan.get_or_init(|| {
+            let regions: Vec<Region> = self.regions.iter().map(|(region, _)| *region).collect();
+            steps::plan(&self.label, self.steps(), &regions)
+        });
+        let audience = spine.audience();
+        if self.told.load(Ordering::Acquire) != audience {
+            spine.tell(Kind::Load, || Event::Load(plan));
+            self.told.store(audience, Ordering::Release);
+        }
+        let (mut reads, mut writes) = (reads.iter(), writes.iter());
+        let spans = self.regions.iter().map(|(_, is_written)| match is_written {
+            true => writes.next(),
+            false => reads.next(),
+        });
+        let regions: SmallVec<[usize; 16]> = spans.flatten().map(|span| span.address).collect();
+        spine.tell(Kind::Run, || Event::Run { plan: plan.id, epoch, regions: &regions });
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {

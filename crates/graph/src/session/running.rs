@@ -153,11 +153,10 @@ impl Session {
         let mut found = Vec::new();
         for out in outs {
             let bytes = size(out.dtype, &out.dims);
-            let extent = self.runtime.shared.memory.extent(out.address, bytes);
-            let extent = extent.ok_or_else(|| {
+            let copy = self.runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))
             })?;
-            let held = Held::Host(extent.read().into_boxed_slice());
+            let held = Held::Host(copy.into_boxed_slice());
             found.push(Out { address: held.address(), bytes, held: Some(held), ..out });
         }
         Ok(found)

@@ -8,6 +8,7 @@ use crate::ir::Desc;
 use cairn_runtime::Runtime;
 use cairn_runtime::lock::{Condvar, Mutex, Rank};
 use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::record::Mode;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +34,10 @@ impl Variable {
         let address = memory.allocate(device, Ask::bytes(bytes as u64))?;
         let variable = Variable { layout, address, runtime, device, context };
         match memory.extent(address, bytes) {
-            Some(extent) => extent.fill(0),
+            Some(extent) => {
+                extent.fill(0);
+                runtime.tell_host_access("graph variable", address, bytes, Mode::Write);
+            }
             None => return Err(Failure::failed(format!("no device memory at {address:#x}"))),
         }
         Ok(variable)
@@ -41,10 +45,8 @@ impl Variable {
 
     /// Its bytes now.
     fn read(&self) -> Result<Vec<u8>> {
-        let extent = self.runtime.shared.memory.extent(self.address, self.layout.bytes());
-        let extent = extent
-            .ok_or_else(|| Failure::failed(format!("no device memory at {:#x}", self.address)))?;
-        Ok(extent.read())
+        let copy = self.runtime.read("graph variable", self.address, self.layout.bytes());
+        copy.ok_or_else(|| Failure::failed(format!("no device memory at {:#x}", self.address)))
     }
 
     fn is_there(&self) -> bool {

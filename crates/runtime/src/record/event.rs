@@ -177,10 +177,8 @@ pub struct StepAccess {
 /// A step of a static graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The nodes it computes.
+    /// The node and its operator; of several nodes in one step, those of the first and the last.
     pub node: String,
-    /// The operator.
-    pub operator: &'static str,
     /// What it touches.
     pub accesses: Vec<StepAccess>,
 }

@@ -1,0 +1,32 @@
+//! What the steps of a pass touch, for whoever listens.
+
+use crate::compile::program::{Action, Region, Slice, Step};
+use cairn_runtime::record::event::{self, StepAccess, StepPlan};
+use cairn_runtime::record::{Access, Mode};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The plan of a pass: its steps over the regions it touches, which are numbered as they come.
+pub fn plan(label: &str, steps: &[Step], regions: &[Region]) -> StepPlan {
+    let id = NEXT.fetch_add(1, Ordering::Relaxed);
+    let steps = steps.iter().map(|step| told(step, regions)).collect();
+    StepPlan { id, label: label.into(), steps }
+}
+
+fn told(step: &Step, regions: &[Region]) -> event::Step {
+    let found = |slice: &Slice, access: Access| {
+        let region = regions.binary_search(&slice.region).ok().filter(|_| slice.bytes > 0)?;
+        Some(StepAccess { region: region as u32, access })
+    };
+    let range = |slice: &Slice, mode| Access::range(slice.start, slice.bytes as u64, mode);
+    let uses = step.uses.iter().enumerate().filter_map(|(at, one)| {
+        let access = match &step.action {
+            Action::One(plan) => cairn_exec::access(&plan.uses[at], one.slice.start),
+            Action::Fused(_) => range(&one.slice, cairn_exec::mode(one.reach)),
+        };
+        found(&one.slice, access)
+    });
+    let workspace = found(&step.workspace, range(&step.workspace, Mode::Write));
+    event::Step { node: step.name.to_string(), accesses: uses.chain(workspace).collect() }
+}
