@@ -3,6 +3,7 @@
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::memory::Memory;
+use crate::record::debug_log::DebugLog;
 use crate::record::live_figures::LiveFigures;
 use crate::record::trace::TaskTrace;
 use crate::record::{Kind, Spine};
@@ -31,13 +32,16 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The parts, without any thread running. The text trace, when `CAIRN_TRACE` asks for it, and the figures of
-    /// `npu-smi` listen from the start.
+    /// The parts, without any thread running. From the start the text trace listens, when `CAIRN_TRACE` asks for it, the
+    /// log, when its level is debug, and the figures of `npu-smi`.
     pub fn new(config: Config, streams: usize) -> crate::error::Result<Arc<Shared>> {
         let progress = Arc::new(Progress::new(streams));
         let spine = Arc::new(Spine::default());
         if let Some(path) = &config.trace {
             spine.subscribe(Arc::new(TaskTrace::create(path)?), &[Kind::End])?;
+        }
+        if log::log_enabled!(log::Level::Debug) {
+            spine.subscribe(Arc::new(DebugLog), &DebugLog::KINDS)?;
         }
         let live = sync::REAL_TIME.then(|| LiveFigures::create(&config)).flatten().map(Arc::new);
         if let Some(live) = &live {

@@ -103,17 +103,13 @@ pub fn of_base(base: CairnBase) -> &'static str {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_of_the_bridge_have_the_names_of_the_classes() {
-        const RUN: &str = of("CairnSessionRun");
-        assert_eq!(RUN, "Session::RunGraph");
-        assert_eq!(of("CairnSessionRunAsync"), "Session::RunGraphAsync");
-        assert_eq!(of("CairnGraphAddNode"), "ge::Graph");
-        assert_eq!(of("CairnEngineFail"), "CairnEngineFail");
-        assert_eq!(of("CairnX"), "CairnX");
-    }
+const fn is(text: &str, other: &str) -> bool {
+    text.len() == other.len() && starts_with(text.as_bytes(), other.as_bytes())
 }
+
+const _: () = {
+    assert!(is(of("CairnSessionRun"), "Session::RunGraph"));
+    assert!(is(of("CairnSessionRunAsync"), "Session::RunGraphAsync"));
+    assert!(is(of("CairnGraphAddNode"), "ge::Graph"));
+    assert!(is(of("CairnEngineFail"), "CairnEngineFail"));
+};

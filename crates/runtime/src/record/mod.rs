@@ -7,6 +7,7 @@
 //! ```
 
 pub mod access;
+pub mod debug_log;
 pub mod event;
 pub mod live_figures;
 pub mod site;
