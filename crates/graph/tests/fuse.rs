@@ -2,7 +2,7 @@
 
 mod support;
 
-use cairn_graph::ir::Graph;
+use cairn_graph::ir::{Attr, Graph};
 use cairn_graph::session::{How, Kind};
 use support::*;
 
@@ -44,5 +44,67 @@ fn fused_equals_unfused() {
             Kind::Dynamic { .. } => panic!("sizes are known"),
         };
         assert_eq!((steps(1), steps(2)), (1, 6));
+    }
+}
+
+/// A chain of functions, comparisons, choices, gradients and conversions, over elements of several types.
+fn mixed(dims: &[i64]) -> Graph {
+    let mut make = Maker::new("mixed");
+    let (x, y) = (make.data(dims), make.data(dims));
+    let low = make.floats(&[], &[-0.5]);
+    let high = make.floats(&[], &[0.75]);
+    let a = make.node("Tanh", &[x]);
+    let b = make.node("Greater", &[a, y]);
+    let c = make.node("SelectV2", &[b, a, y]);
+    let d = make.node("TanhGrad", &[a, c]);
+    let e = make.node_with("Cast", &[d], &[("dst_type", Attr::Int(1))]);
+    let f = make.node_with("Cast", &[e], &[("dst_type", Attr::Int(0))]);
+    let g = make.node("ClipByValue", &[f, low, high]);
+    let h = make.node_with("Axpy", &[g, x], &[("alpha", Attr::Float(0.25))]);
+    make.outputs(&[h])
+}
+
+#[test]
+fn what_is_marked_elementwise_is_fused_and_gives_the_same() {
+    for dims in [vec![5], vec![2049], vec![3, 50, 100]] {
+        let world = World::new();
+        let stream = world.stream();
+        let count = dims.iter().product::<i64>() as usize;
+        let x: Vec<f32> = (0..count).map(|at| (at as f32 * 0.37).sin()).collect();
+        let y: Vec<f32> = (0..count).map(|at| (at as f32 * 0.11).cos()).collect();
+        let inputs = [device(world.floats(&x), &dims), device(world.floats(&y), &dims)];
+        let mut results = Vec::new();
+        for (id, level) in [(1, "O3"), (2, "O1")] {
+            world.add(id, mixed(&dims), &[("ge.oo.level", level)]);
+            let out = device(world.room(count * 4), &dims);
+            world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+            world.sync(stream).unwrap();
+            results.push(world.read(out.address, count));
+        }
+        assert_eq!(results[0], results[1], "{dims:?}");
+        let steps = |id| match &world.session.graph(id).unwrap().compiled().unwrap().kind {
+            Kind::Static { program, .. } => program.steps.len(),
+            Kind::Dynamic { .. } => panic!("sizes are known"),
+        };
+        assert_eq!((steps(1), steps(2)), (1, 8));
+    }
+}
+
+/// Sizes that no call may have are refused whether nodes are put together or not.
+#[test]
+fn wrong_sizes_are_refused_fused_too() {
+    for (id, level) in [(1, "O3"), (2, "O1")] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("wrong");
+        let (grads, x) = (make.data(&[2, 3]), make.data(&[3, 2]));
+        let a = make.node("ReluGrad", &[grads, x]);
+        let b = make.node("Relu", &[a]);
+        let added = world.try_add(id, make.outputs(&[b]), &[("ge.oo.level", level)]);
+        let (grads, x) = (world.floats(&[1.0; 6]), world.floats(&[1.0; 6]));
+        let inputs = [device(grads, &[2, 3]), device(x, &[3, 2])];
+        let run = || world.run(id, How::Stream, stream, &inputs, &[]).map(drop);
+        let failed = added.and_then(|()| run()).expect_err("the sizes do not fit");
+        assert!(failed.text.contains("ReluGrad"), "{level}: {}", failed.text);
     }
 }

@@ -177,3 +177,27 @@ fn a_constant_is_not_written() {
         }
     }
 }
+
+/// An output that is named as the first input is that input: rows are changed where they are.
+#[test]
+fn a_scatter_writes_its_input() {
+    for (id, dims) in [(1, [4, 1]), (2, [-1, 1])] {
+        let world = World::new();
+        let stream = world.stream();
+        let mut make = Maker::new("scatter");
+        let (to, by) = (make.data(&dims), make.data(&[2, 1]));
+        let places: Vec<u8> = [3i64, 1].iter().flat_map(|one| one.to_le_bytes()).collect();
+        let places = make.constant(cairn_tensor::DType::Int64, &[2, 1], &places);
+        let changed = make.node("ScatterNdUpdate", &[to, places, by]);
+        let twice = make.node("Add", &[changed, changed]);
+        world.add(id, make.outputs(&[twice]), &[]);
+        let (to, by) = (world.floats(&X), world.floats(&[7.0, 8.0]));
+        let inputs = [device(to, &[4, 1]), device(by, &[2, 1])];
+        let out = device(world.room(16), &[4, 1]);
+        world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        world.sync(stream).unwrap();
+        let after = [X[0], 8.0, X[2], 7.0];
+        assert_eq!(world.read(to, 4), after, "of {dims:?}");
+        assert_eq!(world.read(out.address, 4), after.map(|x| 2.0 * x), "of {dims:?}");
+    }
+}
