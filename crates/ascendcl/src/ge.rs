@@ -20,7 +20,6 @@ mod engine;
 mod graph;
 mod node;
 mod operator;
-mod queue;
 mod reason;
 mod run;
 mod summary;

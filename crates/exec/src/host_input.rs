@@ -39,11 +39,7 @@ impl Execution {
     /// Takes memory for the workspace and for every host input that the call reads, queues copies and the
     /// call, and gives the memory back: all on this thread, before anything has run. Gives the number of the
     /// call's task on its stream.
-    pub fn execute(
-        self: &Arc<Execution>,
-        target: &Target<'_>,
-        hosts: &[HostInput],
-    ) -> Result<u64> {
+    pub fn execute(self: &Arc<Execution>, target: &Target<'_>, hosts: &[HostInput]) -> Result<u64> {
         let (stream, supply) = (&target.stream, target.allocator());
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();

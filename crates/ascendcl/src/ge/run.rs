@@ -1,11 +1,9 @@
 //! Runs, and what they give.
 
 use super::abi::*;
-use super::door::{
-    engine, fail, guarded, list, object, owned, plain, release, runtime, show, status, text,
-};
+use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::value::{dtype, number};
-use cairn_graph::session::{Asked, Held, How, Out, RunTensor};
+use cairn_graph::session::{Held, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
 use cairn_tensor::Format;
@@ -65,34 +63,6 @@ unsafe fn tensors(
     unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
 }
 
-/// Brings outputs on the host to memory that the caller has for them.
-///
-/// # Safety
-/// The memory of the outputs is the caller's, and has as many bytes as they say.
-unsafe fn bring(made: &mut [Out], outputs: &[RunTensor]) -> Result<()> {
-    for (at, (out, wanted)) in made.iter_mut().zip(outputs).enumerate() {
-        if wanted.is_empty() {
-            continue;
-        }
-        if wanted.bytes < out.bytes {
-            let (have, want) = (wanted.bytes, out.bytes);
-            return Err(Failure::invalid(format!(
-                "output {at} has {want} bytes; its memory has {have}"
-            )));
-        }
-        // SAFETY: as the caller vouches; the engine's copy is another allocation.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                out.address as *const u8,
-                wanted.address as *mut u8,
-                out.bytes,
-            )
-        };
-        (out.address, out.held) = (wanted.address, None);
-    }
-    Ok(())
-}
-
 fn how(number: CairnRun) -> Result<How> {
     Ok(match number {
         CAIRN_RUN_HOST => How::Host,
@@ -128,12 +98,7 @@ status! {
         let (inputs, outputs) = unsafe {
             (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
         };
-        let how = how(way)?;
-        let mut made = session.run(id, how, stream as usize, &inputs, &outputs)?;
-        if how == How::HostV2 {
-            // SAFETY: the caller's memory lives for the call and has as many bytes as it says.
-            unsafe { bring(&mut made, &outputs) }?;
-        }
+        let made = session.run(id, how(way)?, stream as usize, &inputs, &outputs)?;
         if !result.is_null() {
             // SAFETY: the caller passes a place for a handle.
             unsafe { result.write(owned(Outputs(made))) };
@@ -158,14 +123,8 @@ status! {
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = Done { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
-        let asked = Asked::new(&session);
-        let work = move || {
+        engine().run_async(&session, id, way, inputs, move |made| {
             let done = done;
-            let made = guarded(|| session.run(id, way, 0, &inputs, &[]));
-            drop(asked);
-            if session.runtime.shared.exiting() {
-                return;
-            }
             let (status, result) = match made {
                 Ok(made) => (0, owned(Outputs(made))),
                 Err(failure) => {
@@ -175,8 +134,7 @@ status! {
             };
             // SAFETY: the caller vouched for its function and context until it is called, once.
             unsafe { (done.call)(done.context as *mut c_void, status, result) };
-        };
-        super::queue::push(Box::new(work))
+        })
     }
 }
 
@@ -192,7 +150,7 @@ status! {
     ) {
         // SAFETY: the caller's texts live for the call.
         let names: Vec<String> = unsafe { list(names, count).iter().map(|one| text(*one)).collect() };
-        let (names, values) = engine().session(session)?.values(&names, !super::queue::is_here())?;
+        let (names, values) = engine().session(session)?.values(&names)?;
         for name in names {
             // SAFETY: the caller's function takes the context.
             unsafe { show(see, context, name.as_bytes()) };
@@ -207,7 +165,7 @@ status! {
 plain! {
     /// The thread of a callback is lost.
     fn CairnSessionRunLeft() {
-        super::queue::replace();
+        engine().replace_queue_thread();
         Ok(())
     }
 
