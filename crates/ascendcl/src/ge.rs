@@ -21,7 +21,6 @@ mod graph;
 mod names;
 mod node;
 mod operator;
-mod queue;
 mod reason;
 mod run;
 mod summary;

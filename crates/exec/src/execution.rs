@@ -1,10 +1,10 @@
 //! A planned call, ready to be submitted, once or many times.
 
 use crate::accesses::access;
+use crate::outcome::Outcome;
 use cairn_ops::{Fault, Memory, Plan};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Ground, Use};
-use cairn_runtime::memory::supply::Supply;
 use cairn_runtime::record::{Access, Mode};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
@@ -35,23 +35,26 @@ pub struct Execution {
     pub name: &'static str,
     plan: Plan,
     sized: Option<Sized>,
+    outcome: Option<Arc<Outcome>>,
     within: Option<Box<str>>,
 }
 
 impl Execution {
     /// A call that was planned. `sized` hears of outputs whose sizes depend on values.
     pub fn new(name: &'static str, plan: Plan, sized: Option<Sized>) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, sized, within: None })
+        Arc::new(Execution { name, plan, sized, outcome: None, within: None })
     }
 
-    /// The same as a part of something that failures name: a node of a graph.
-    pub fn part_of(
-        within: String,
+    /// A call that is submitted once and waited for: `outcome` is what becomes of it. `within` is what failures
+    /// name it a part of: a node of a graph.
+    pub fn watched(
         name: &'static str,
         plan: Plan,
-        sized: Option<Sized>,
+        outcome: Arc<Outcome>,
+        within: Option<String>,
     ) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, sized, within: Some(within.into()) })
+        let within = within.map(String::into_boxed_str);
+        Arc::new(Execution { name, plan, sized: None, outcome: Some(outcome), within })
     }
 
     /// Bytes of workspace it wants.
@@ -87,13 +90,14 @@ impl Execution {
         found
     }
 
-    /// Queues it with workspace at an address; there are at least [`Execution::workspace`] bytes.
+    /// Queues it with workspace at an address; there are at least [`Execution::workspace`] bytes. Gives the
+    /// number of the task on its stream.
     pub fn submit(
         self: &Arc<Execution>,
         stream: &Arc<Stream>,
         addresses: &[usize],
         workspace: usize,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         if !runs_here() {
             return Err(Error::new(
                 Code::FeatureNotSupport,
@@ -116,7 +120,7 @@ impl Execution {
             writes.push(Span { address: workspace, bytes: self.plan.workspace, place });
         }
         let body = Body::Kernel(self.clone());
-        stream.submit(Task { name: self.name, reads, writes, body }).map(drop)
+        stream.submit(Task { name: self.name, reads, writes, body })
     }
 
     /// Refuses a workspace that is not aligned or shares memory with a tensor, and tensors that were moved so
@@ -155,21 +159,17 @@ impl Execution {
         }
         Ok(())
     }
-
-    /// Takes the workspace from a supply, queues the call, and gives the workspace back: all on this thread,
-    /// before the call has run.
-    pub fn execute(
-        self: &Arc<Execution>,
-        stream: &Arc<Stream>,
-        supply: &Arc<dyn Supply>,
-    ) -> Result<()> {
-        self.execute_with(stream, supply, &[])
-    }
 }
 
 impl Kernel for Execution {
     fn within(&self) -> Option<&str> {
         self.within.as_deref()
+    }
+
+    fn ended(&self, result: &Result<()>) {
+        if let Some(outcome) = &self.outcome {
+            outcome.end(result);
+        }
     }
 
     fn argument(&self, purpose: Use, place: usize) -> &str {
@@ -206,6 +206,9 @@ impl Kernel for Execution {
         let sized = |argument: (usize, usize), dims: &[usize]| {
             if let Some(sized) = &self.sized {
                 sized(argument, dims);
+            }
+            if let Some(outcome) = &self.outcome {
+                outcome.decide(argument, dims);
             }
         };
         let team = Workers(ground.scheduler());

@@ -1,11 +1,11 @@
-//! Inputs that lie on the host: brought to memory of the stream's supply, in front of the call.
+//! Inputs that lie on the host: brought to memory of the stream's allocator, before the call.
 
 use crate::execution::Execution;
+use crate::target::Target;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::raw::{Ground, Use};
-use cairn_runtime::memory::supply::{Lease, Supply};
-use cairn_runtime::stream::Stream;
+use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct HostInput {
     pub place: usize,
     /// A copy of the user's bytes.
     pub bytes: Arc<[u8]>,
-    /// What is asked of the supply.
+    /// What is asked of the allocator.
     pub room: u64,
 }
 
@@ -37,13 +37,10 @@ impl Kernel for Upload {
 
 impl Execution {
     /// Takes memory for the workspace and for every host input that the call reads, queues copies and the
-    /// call, and gives the memory back: all on this thread, before anything has run.
-    pub fn execute_with(
-        self: &Arc<Execution>,
-        stream: &Arc<Stream>,
-        supply: &Arc<dyn Supply>,
-        hosts: &[HostInput],
-    ) -> Result<()> {
+    /// call, and gives the memory back: all on this thread, before anything has run. Gives the number of the
+    /// call's task on its stream.
+    pub fn execute(self: &Arc<Execution>, target: &Target<'_>, hosts: &[HostInput]) -> Result<u64> {
+        let (stream, supply) = (&target.stream, target.allocator());
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();
         for host in hosts {
@@ -67,8 +64,9 @@ impl Execution {
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
         let at = workspace.as_ref().map_or(0, Lease::address);
-        submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
+        let submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
         let leases = uploads.into_iter().map(|(lease, _)| lease).chain(workspace);
-        leases.map(Lease::give).fold(submitted, Result::and)
+        let given = leases.map(Lease::give).fold(Ok(()), Result::and);
+        submitted.and_then(|seq| given.map(|()| seq))
     }
 }

@@ -1,14 +1,20 @@
-//! One operator on one stream: bound to its arguments, given its workspace, submitted. The doors for single
-//! operators and the graph engine use it alike.
+//! One operator on one stream: bound to its arguments, given its workspace, submitted, and waited for where its
+//! sizes depend on values. The doors for single operators and the graph engine use it alike.
 
 #![forbid(unsafe_code)]
 
 mod accesses;
+mod by_name;
 mod execution;
 mod host_input;
+mod outcome;
 mod refusal;
+mod target;
 
 pub use accesses::{access, mode};
+pub use by_name::{NamedCall, NamedOutput, Shapes};
 pub use execution::{Execution, Sized, Workers};
 pub use host_input::{HostInput, Upload};
+pub use outcome::{DecidedSizes, Outcome};
 pub use refusal::{Door, refusal};
+pub use target::Target;

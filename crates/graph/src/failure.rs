@@ -1,13 +1,19 @@
 //! Why a call of the graph engine failed.
 
-use cairn_runtime::error::Error;
+use cairn_runtime::error::{Code, Error};
+use cairn_runtime::memory::registry::Domain;
 
-/// A failure as the user meets it: the engine's code, and a sentence that names the values at fault and what
-/// to do.
+/// A failure as the user meets it: its code in either domain, and a sentence that names the values at fault and
+/// what to do.
+///
+/// What the runtime refused keeps the runtime's code on the way up: out of memory stays out of memory for a user
+/// of the ACL domain. The graph engine's own interface has one code for all of these, `FAILED`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// The `ge::Status`.
+    /// The `ge::Status`: the code of the GE domain.
     pub status: Status,
+    /// The `aclError`: the code of the ACL domain.
+    pub code: Code,
     /// The sentence.
     pub text: String,
 }
@@ -23,8 +29,6 @@ pub enum Status {
     Failed = 0xFFFF_FFFF,
     /// An argument is not taken.
     ParamInvalid = 1_343_225_857,
-    /// Memory could not be had.
-    OutOfMemory = 1_343_225_957,
     /// The engine was not initialised.
     NotInitialised = 1_343_229_963,
     /// The graph is running.
@@ -44,7 +48,12 @@ pub enum Status {
 impl Failure {
     /// A failure with this code.
     pub fn new(status: Status, text: impl Into<String>) -> Failure {
-        Failure { status, text: text.into() }
+        let code = match status {
+            Status::ParamInvalid => Code::InvalidParam,
+            Status::Unsupported => Code::FeatureNotSupport,
+            _ => Code::GeFailure,
+        };
+        Failure { status, code, text: text.into() }
     }
 
     /// A failure without a code of its own.
@@ -55,6 +64,14 @@ impl Failure {
     /// An argument that is not taken.
     pub fn invalid(text: impl Into<String>) -> Failure {
         Failure::new(Status::ParamInvalid, text)
+    }
+
+    /// The number that a user of this domain gets.
+    pub fn number(&self, domain: Domain) -> u32 {
+        match domain {
+            Domain::Acl => self.code as u32,
+            Domain::Ge => self.status as u32,
+        }
     }
 
     /// The same failure, with words in front of its text.
@@ -70,7 +87,13 @@ impl Failure {
 }
 
 impl From<Error> for Failure {
-    fn from(error: Error) -> Failure {
-        Failure::failed(error.text)
+    fn from(Error { code, text }: Error) -> Failure {
+        Failure { status: Status::Failed, code, text }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(Failure { code, text, .. }: Failure) -> Error {
+        Error { code, text }
     }
 }

@@ -2,11 +2,13 @@
 //! registered an allocator there.
 //!
 //! `ir/` is the graph as its author wrote it, `model/` reads and writes it, `compile/` turns it into steps
-//! with a plan of their memory, `run/` runs them on a stream, `session/` keeps graphs by id.
+//! with a plan of their memory, `executable/` is the interface to that: compile, load, run. `run/` has the runs
+//! themselves, and `session/` keeps graphs by id over executables.
 
 #![forbid(unsafe_code)]
 
 mod compile;
+pub mod executable;
 mod failure;
 pub mod ir;
 pub mod model;

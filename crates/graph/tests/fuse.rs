@@ -2,8 +2,9 @@
 
 mod support;
 
+use cairn_graph::executable::Kind;
 use cairn_graph::ir::{Attr, Graph};
-use cairn_graph::session::{How, Kind};
+use cairn_graph::session::How;
 use support::*;
 
 /// A chain over two inputs, with a number for all elements, a value that goes out from the middle, and one

@@ -2,8 +2,9 @@
 
 mod support;
 
+use cairn_graph::executable::Kind;
 use cairn_graph::ir::{Attr, Graph};
-use cairn_graph::session::{How, Kind};
+use cairn_graph::session::How;
 use cairn_ops::nodes;
 use cairn_tensor::DType;
 use std::collections::BTreeSet;

@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
-use cairn_graph::session::{Asked, Held, How, Out};
+use cairn_graph::session::{Held, How, Out};
 use cairn_runtime::memory::raw::{Ground, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};
@@ -49,7 +49,7 @@ fn floats(out: &Out) -> Vec<f32> {
 }
 
 fn value(world: &World, name: &str) -> Vec<f32> {
-    let (names, values) = world.session.values(&[name.to_owned()], true).unwrap();
+    let (names, values) = world.session.values(&[name.to_owned()]).unwrap();
     assert_eq!((names, values[0].dims.clone()), (vec![name.to_owned()], vec![4]));
     floats(&values[0])
 }
@@ -164,8 +164,8 @@ fn a_shared_name_comes_before_the_name_of_the_node() {
 #[test]
 fn values_are_found_by_name() {
     let world = World::new();
-    assert!(world.session.values(&[], true).unwrap().0.is_empty());
-    let unknown = |name: &str| world.session.values(&[name.to_owned()], true).err().unwrap();
+    assert!(world.session.values(&[]).unwrap().0.is_empty());
+    let unknown = |name: &str| world.session.values(&[name.to_owned()]).err().unwrap();
     assert!(unknown("w").text.contains("no variable w"));
     world.add(1, init("w"), &[]);
     world.add(2, init("a"), &[]);
@@ -173,27 +173,38 @@ fn values_are_found_by_name() {
     assert!(unknown("a").text.contains("no variable a"), "compiled is not loaded");
     world.run(1, How::Host, 0, &[], &[]).unwrap();
     world.run(2, How::Host, 0, &[], &[]).unwrap();
-    let (names, values) = world.session.values(&[], true).unwrap();
+    let (names, values) = world.session.values(&[]).unwrap();
     assert_eq!((names, values.len()), (vec!["a".to_owned(), "w".to_owned()], 2));
     assert!(unknown("b").text.contains("no variable b"));
 }
 
-/// A run that another thread is yet to submit counts as submitted.
+/// A run that the engine's thread is yet to submit counts as submitted; not for that thread, which would wait for itself.
 #[test]
 fn values_wait_for_runs_that_were_asked_for() {
     let world = World::new();
     world.add(1, init("w"), &[]);
     world.add(2, step("w", 4), &[]);
     world.run(1, How::Host, 0, &[], &[]).unwrap();
-    let asked = Asked::new(&world.session);
-    assert_eq!(world.session.values(&[], false).map(|(names, _)| names).unwrap(), ["w"]);
+    let (both_asked, may_go_on) = std::sync::mpsc::channel::<()>();
+    let (tell, told) = std::sync::mpsc::channel();
     let session = world.session.clone();
-    let other = std::thread::spawn(move || {
-        session.run(2, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
-        drop(asked);
-    });
-    assert_eq!(value(&world, "w"), X.map(|x| x + 1.0));
-    other.join().unwrap();
+    let ask = |done: Box<dyn FnOnce() + Send>| {
+        let inputs = vec![host(&[1.0; 4], &[4])];
+        let done = move |made: Result<Vec<Out>, _>| {
+            made.unwrap();
+            done();
+        };
+        world.engine.run_async(&world.session, 2, How::Host, inputs, done).unwrap();
+    };
+    ask(Box::new(move || {
+        may_go_on.recv().unwrap();
+        tell.send(session.values(&[]).map(|(names, _)| names)).unwrap();
+    }));
+    ask(Box::new(|| {}));
+    both_asked.send(()).unwrap();
+    assert_eq!(value(&world, "w"), X.map(|x| x + 2.0));
+    assert_eq!(told.recv().unwrap().unwrap(), ["w"]);
+    world.engine.close(world.id).unwrap();
 }
 
 #[test]

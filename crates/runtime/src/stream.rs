@@ -129,12 +129,7 @@ impl Stream {
     /// Adds a task at the end and returns when it is done, also on streams that synchronize does not
     /// wait for. What failed is left for synchronize.
     pub fn submit_and_wait(self: &Arc<Stream>, task: Task) -> Result<()> {
-        if host::host_function_of() == self.key() {
-            return Err(Error::refused(format!(
-                "{}: stream {} was asked to finish it from its own host function, which it would wait for for ever",
-                task.name, self.index
-            )));
-        }
+        self.may_wait_for(task.name)?;
         let seq = self.push(|_, _, _| task)?;
         self.wait_ordered(seq, None);
         Ok(())
@@ -378,13 +373,13 @@ impl Stream {
                 ),
             ))
         });
-        done.map_err(|error| match &task.body {
-            Body::Kernel(kernel) => match kernel.within() {
-                Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
-                None => error,
-            },
-            _ => error,
-        })
+        let Body::Kernel(kernel) = &task.body else { return done };
+        let done = done.map_err(|error| match kernel.within() {
+            Some(whole) => Error { text: format!("{whole}: {}", error.text), ..error },
+            None => error,
+        });
+        kernel.ended(&done);
+        done
     }
 
     fn is_dropped(&self, seq: u64) -> bool {

@@ -107,6 +107,12 @@ pub trait Kernel: Send + Sync {
     fn within(&self) -> Option<&str> {
         None
     }
+
+    /// Called when the task is over, on the thread that ran it, with what becomes of it at synchronize. Not
+    /// called for a task that was dropped without being run.
+    fn ended(&self, result: &Result<()>) {
+        let _ = result;
+    }
 }
 
 /// The wait of a stream for an event.

@@ -58,7 +58,7 @@ impl Executor {
             present(workspace as *const u8, "workspace")?;
         }
         let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        site::within(self.site, || self.execution.submit(stream, &addresses, workspace))
+        site::within(self.site, || self.execution.submit(stream, &addresses, workspace)).map(drop)
     }
 
     /// Moves a tensor, or one of a list, to other memory. `counts` chooses the arguments that `index`

@@ -1,4 +1,4 @@
-//! A call by name: read from the user's arrays, planned, run.
+//! A call by name: read from the user's arrays, and its shapes written back. What lies between is `cairn_exec::NamedCall`.
 
 use super::attribute::{self, Value};
 use super::operand;
@@ -7,14 +7,13 @@ use crate::aclnn::values;
 use crate::data_buffer::{self, Span};
 use crate::door::{not_null, runtime, string};
 use crate::tensor_desc::{self, Description, TensorDesc};
-use cairn_exec::{Door, Execution, HostInput, Sized, refusal};
-use cairn_ops::{Attr, Node, Passed, Tensor, nodes};
+use cairn_exec::{NamedCall, NamedOutput, Shapes, Target};
+use cairn_ops::{Attr, Node, Tensor, nodes};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::soc;
 use cairn_tensor::Layout;
 use std::ffi::{c_char, c_int};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The operator of a name.
 ///
@@ -85,18 +84,6 @@ pub struct Call {
     attributes: Vec<(String, Attr)>,
 }
 
-/// An output by its place, and the sizes that its values decided.
-type Decided = (usize, Vec<usize>);
-
-/// What is written back into the descriptions of the outputs.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Back {
-    /// Nothing.
-    Nothing,
-    /// The shapes; of an output whose sizes depend on values, after it ran.
-    Shapes,
-}
-
 impl Call {
     /// Copies of what the descriptions and attributes are now.
     pub fn new(
@@ -129,8 +116,8 @@ impl Call {
         self
     }
 
-    fn refused(&self, error: &cairn_ops::Error) -> Error {
-        refusal(Door::ByName, self.node.name, error)
+    fn named(&self) -> NamedCall<'_> {
+        NamedCall { node: self.node, attributes: &self.attributes }
     }
 
     fn read(
@@ -152,95 +139,42 @@ impl Call {
     /// The layouts that follow from the inputs.
     pub fn infer(&self, buffers: &[Option<Span>]) -> Result<Vec<Layout>> {
         let inputs = self.read(buffers, operand::seen)?;
-        let passed = Passed { inputs: &inputs, outputs: &[], attributes: &self.attributes };
-        self.node.infer(&passed).map_err(|error| self.refused(&error))
+        self.named().infer(&inputs)
     }
 
-    fn outputs(
-        &self,
-        inputs: &[Option<Tensor>],
-        buffers: &[Option<Span>],
-        back: Back,
-    ) -> Result<(Vec<Tensor>, Vec<Layout>)> {
+    fn outputs(&self, buffers: &[Option<Span>]) -> Result<Vec<NamedOutput>> {
         if buffers.len() != self.outputs.len() {
             let (have, wanted) = (buffers.len(), self.outputs.len());
             return Err(Error::invalid(format!("{have} output buffers for {wanted} descriptions")));
         }
-        let what = |at: usize| format!("{}: output {at}", self.node.name);
-        let mut layouts = Vec::new();
-        for (at, desc) in self.outputs.iter().enumerate() {
-            layouts.push(operand::layout(desc, &what(at))?);
-        }
-        let mut inferred = Vec::new();
-        if back == Back::Shapes || layouts.iter().any(Option::is_none) {
-            let passed = Passed { inputs, outputs: &[], attributes: &self.attributes };
-            inferred = self.node.infer(&passed).map_err(|error| self.refused(&error))?;
-        }
-        let mut tensors = Vec::new();
-        for (at, (layout, buffer)) in layouts.iter().zip(buffers).enumerate() {
-            let what = what(at);
-            let layout = layout.or_else(|| inferred.get(at).copied()).ok_or_else(|| {
-                Error::invalid(format!("{what}: its shape does not follow from the inputs"))
-            })?;
-            let span = buffer.unwrap_or(Span { address: 0, length: 0 });
-            tensors.push(operand::output(layout, span, &what)?);
-        }
-        Ok((tensors, inferred))
+        let one = |(at, (desc, buffer)): (usize, (&Description, &Option<Span>))| {
+            let what = format!("{}: output {at}", self.node.name);
+            let Span { address, length } = buffer.unwrap_or(Span { address: 0, length: 0 });
+            Ok(NamedOutput { layout: operand::layout(desc, &what)?, address, bytes: length })
+        };
+        self.outputs.iter().zip(buffers).enumerate().map(one).collect()
     }
 
-    /// Submits the call. Memory besides the buffers comes from the allocator of the stream.
+    /// Submits the call. Memory besides the buffers comes from the allocator of the stream. The shapes of the
+    /// outputs, where they are wanted, are written into `into`.
     pub fn run(
         &self,
         inputs: &[Option<Span>],
         outputs: &[Option<Span>],
         stream: aclrtStream,
-        back: (Back, &[Arc<TensorDesc>]),
+        (shapes, into): (Shapes, &[Arc<TensorDesc>]),
     ) -> Result<()> {
         let runtime = runtime()?;
-        let target = runtime.stream(stream as usize)?;
+        let found = runtime.stream(stream as usize)?;
         let inputs = self.read(inputs, operand::input)?;
-        let (outputs, inferred) = self.outputs(&inputs, outputs, back.0)?;
-        let passed = Passed { inputs: &inputs, outputs: &outputs, attributes: &self.attributes };
-        let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
-        let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
-        let heard = decided.clone();
-        let count = inputs.len();
-        let sized: Sized = Box::new(move |(place, inner), dims| {
-            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
-            heard.push(((place + inner).saturating_sub(count), dims.to_vec()));
-        });
-        let execution = Execution::new(self.node.name, plan, Some(sized));
-        let hosts: Result<Vec<HostInput>> = hosts(&inputs, &runtime.shared.config.soc);
-        let supply = runtime.supply_for(Domain::Acl, stream as usize, &target);
-        execution.execute_with(&target, &supply, &hosts?)?;
-        if back.0 == Back::Nothing {
-            return Ok(());
-        }
-        for (desc, layout) in back.1.iter().zip(&inferred) {
-            desc.lock().dims = layout.dims().iter().map(|dim| *dim as i64).collect();
-        }
-        if self.node.marks.sized_by_values {
-            log::info!("{}: waits for its sizes, which depend on values", self.node.name);
-            runtime.synchronize(&target, None)?;
-            for (at, dims) in decided.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-                if let Some(desc) = back.1.get(*at) {
-                    desc.lock().dims = dims.iter().map(|dim| *dim as i64).collect();
-                }
+        let outputs = self.outputs(outputs)?;
+        let target = Target::registered(runtime, found, Domain::Acl, stream as usize);
+        let layouts = self.named().run(&target, &inputs, &outputs, shapes)?;
+        if shapes == Shapes::Wanted {
+            for (desc, layout) in into.iter().zip(&layouts) {
+                desc.lock().dims = layout.dims().iter().map(|dim| *dim as i64).collect();
             }
         }
         Ok(())
     }
-}
-
-fn hosts(inputs: &[Option<Tensor>], soc: &str) -> Result<Vec<HostInput>> {
-    let mut found = Vec::new();
-    for (at, tensor) in inputs.iter().enumerate() {
-        let Some(Tensor { constant: Some(bytes), .. }) = tensor else { continue };
-        let length = bytes.len() as u64;
-        let room = soc::tensor_room(soc, length).ok_or_else(|| {
-            Error::invalid(format!("input {at} has {length} bytes: there is no such memory"))
-        })?;
-        found.push(HostInput { place: at, bytes: bytes.clone(), room });
-    }
-    Ok(found)
 }

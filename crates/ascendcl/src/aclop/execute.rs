@@ -1,11 +1,12 @@
 //! The ways to run an operator by name. Nothing is compiled, so they differ in what they write back.
 
-use super::call::{Back, Call, buffers, descriptions, operator};
+use super::call::{Call, buffers, descriptions, operator};
 use crate::abi::{
     aclDataBuffer, aclTensorDesc, aclopAttr, aclopCompileType, aclopEngineType, aclrtStream,
 };
 use crate::door::entry;
 use crate::{data_buffer, tensor_desc};
+use cairn_exec::Shapes;
 use cairn_ops::Arg;
 use cairn_runtime::error::{Code, Error, Result};
 use std::ffi::{c_char, c_int};
@@ -22,7 +23,7 @@ struct Given {
 impl Given {
     /// # Safety
     /// The name is null or ends with NUL; the lists are null or have as many handles as their counts say.
-    unsafe fn run(&self, back: Back) -> Result<()> {
+    unsafe fn run(&self, shapes: Shapes) -> Result<()> {
         let (inputs, input_descs, input_buffers) = self.inputs;
         let (outputs, output_descs, output_buffers) = self.outputs;
         // SAFETY: as the caller vouches.
@@ -37,7 +38,7 @@ impl Given {
             )?;
             let inputs = buffers(input_buffers, inputs, "inputs")?;
             let outputs = buffers(output_buffers, outputs, "outputs")?;
-            call.run(&inputs, &outputs, self.stream, (back, &into))
+            call.run(&inputs, &outputs, self.stream, (shapes, &into))
         }
     }
 }
@@ -58,7 +59,7 @@ entry! {
         let inputs = (inputs, input_descs, input_buffers);
         let outputs = (outputs, output_descs, output_buffers.cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Back::Nothing) }
+        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
     }
 
     /// Submits an operator and writes the outputs' shapes back.
@@ -76,7 +77,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Back::Shapes) }
+        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
     }
 
     /// Submits an operator; there is nothing to compile.
@@ -97,7 +98,7 @@ entry! {
         let inputs = (inputs, input_descs, input_buffers);
         let outputs = (outputs, output_descs, output_buffers.cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Back::Nothing) }
+        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
     }
 
     /// Submits an operator and writes the outputs' shapes back; there is nothing to compile.
@@ -118,7 +119,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Back::Shapes) }
+        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
     }
 
     /// Converts elements.
@@ -133,7 +134,7 @@ entry! {
         let call = cast(from, to)?;
         let source = data_buffer::find(from_buffer, "srcBuffer")?.span();
         let target = data_buffer::find(to_buffer, "dstBuffer")?.span();
-        call.run(&[Some(source)], &[Some(target)], stream, (Back::Nothing, &[]))
+        call.run(&[Some(source)], &[Some(target)], stream, (Shapes::Known, &[]))
     }
 
     /// Writes the shapes and types that the outputs will have.

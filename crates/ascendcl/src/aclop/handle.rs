@@ -1,9 +1,10 @@
 //! `aclopHandle`: an operator with its descriptions and attributes, to be run on buffers.
 
-use super::call::{Back, Call, buffers, descriptions, operator};
+use super::call::{Call, buffers, descriptions, operator};
 use super::execute::cast;
 use crate::abi::{aclDataBuffer, aclTensorDesc, aclopAttr, aclopHandle, aclrtStream};
 use crate::door::{entry, not_null, runtime, value_entry, write};
+use cairn_exec::Shapes;
 use cairn_runtime::error::Result;
 use cairn_runtime::handle::Handled;
 use std::ffi::{c_char, c_int};
@@ -86,6 +87,6 @@ entry! {
         let (inputs, outputs) = unsafe {
             (buffers(input_buffers, inputs, "inputs")?, buffers(output_buffers.cast(), outputs, "outputs")?)
         };
-        ready.0.run(&inputs, &outputs, stream, (Back::Nothing, &[]))
+        ready.0.run(&inputs, &outputs, stream, (Shapes::Known, &[]))
     }
 }

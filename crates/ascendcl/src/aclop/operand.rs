@@ -89,12 +89,6 @@ pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opti
     }
 }
 
-/// An output of a known layout.
-pub fn output(layout: Layout, span: Span, what: &str) -> Result<Tensor> {
-    fits(&layout, span, what)?;
-    Ok(Tensor::new(layout, span.address))
-}
-
 fn fits(layout: &Layout, span: Span, what: &str) -> Result<()> {
     let wanted = layout.bytes();
     match span.length < wanted && span.address != 0 {

@@ -50,7 +50,6 @@ status! {
 
     /// Stops the engine and ends its sessions.
     fn CairnEngineStop() {
-        super::queue::drain();
         engine().stop();
         Ok(())
     }
@@ -67,7 +66,6 @@ status! {
 
     /// Ends a session and its graphs.
     fn CairnSessionEnd(session: u64) {
-        super::queue::drain();
         engine().close(session)
     }
 
@@ -166,7 +164,7 @@ status! {
 
     /// A picture of a loaded graph.
     fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, see: CairnSeeText) {
-        let json = engine().session(session)?.graph(id)?.loaded()?.compiled.json();
+        let json = engine().session(session)?.graph(id)?.loaded()?.executable().json();
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, json.as_bytes()) };
         Ok(())

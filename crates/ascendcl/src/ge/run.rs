@@ -1,15 +1,13 @@
 //! Runs, and what they give.
 
 use super::abi::*;
-use super::door::{
-    engine, fail, guarded, list, object, owned, plain, release, runtime, show, status, text,
-};
+use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
-use cairn_graph::session::{Asked, Held, How, Out, RunTensor};
+use cairn_graph::session::{Held, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
-use cairn_runtime::record::{Mode, Site, site};
+use cairn_runtime::record::{Mode, site};
 use cairn_tensor::Format;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -69,36 +67,6 @@ unsafe fn tensors(
     unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
 }
 
-/// Brings outputs on the host to memory that the caller has for them.
-///
-/// # Safety
-/// The memory of the outputs is the caller's, and has as many bytes as they say.
-unsafe fn bring(made: &mut [Out], outputs: &[RunTensor]) -> Result<()> {
-    for (at, (out, wanted)) in made.iter_mut().zip(outputs).enumerate() {
-        if wanted.is_empty() {
-            continue;
-        }
-        if wanted.bytes < out.bytes {
-            let (have, want) = (wanted.bytes, out.bytes);
-            return Err(Failure::invalid(format!(
-                "output {at} has {want} bytes; its memory has {have}"
-            )));
-        }
-        // SAFETY: as the caller vouches; the engine's copy is another allocation.
-        unsafe {
-            std::ptr::copy_nonoverlapping(
-                out.address as *const u8,
-                wanted.address as *mut u8,
-                out.bytes,
-            )
-        };
-        let entry = site::current().entry;
-        runtime()?.tell_host_access(entry, wanted.address, out.bytes, Mode::Write);
-        (out.address, out.held) = (wanted.address, None);
-    }
-    Ok(())
-}
-
 fn how(number: CairnRun) -> Result<How> {
     Ok(match number {
         CAIRN_RUN_HOST => How::Host,
@@ -136,12 +104,7 @@ status! {
             let (inputs, outputs) = unsafe {
                 (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
             };
-            let mut made = session.run(id, how, stream as usize, &inputs, &outputs)?;
-            if how == How::HostV2 {
-                // SAFETY: the caller's memory lives for the call and has as many bytes as it says.
-                unsafe { bring(&mut made, &outputs) }?;
-            }
-            Ok::<_, Failure>(made)
+            session.run(id, how, stream as usize, &inputs, &outputs)
         })?;
         if !result.is_null() {
             // SAFETY: the caller passes a place for a handle.
@@ -167,16 +130,8 @@ status! {
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = Done { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
-        let asked = Asked::new(&session);
-        let site = Site { entry: names::of_async_run(is_v2), ..site::keep() };
-        let work = move || {
+        let finish = move |made: Result<Vec<Out>>| {
             let done = done;
-            let run = || guarded(|| session.run(id, way, 0, &inputs, &[]));
-            let made = site::within(site, run);
-            drop(asked);
-            if session.runtime.shared.exiting() {
-                return;
-            }
             let (status, result) = match made {
                 Ok(made) => (0, owned(Outputs(made))),
                 Err(failure) => {
@@ -187,7 +142,9 @@ status! {
             // SAFETY: the caller vouched for its function and context until it is called, once.
             unsafe { (done.call)(done.context as *mut c_void, status, result) };
         };
-        super::queue::push(Box::new(work))
+        site::enter(names::of_async_run(is_v2), || {
+            engine().run_async(&session, id, way, inputs, finish)
+        })
     }
 }
 
@@ -203,7 +160,7 @@ status! {
     ) {
         // SAFETY: the caller's texts live for the call.
         let names: Vec<String> = unsafe { list(names, count).iter().map(|one| text(*one)).collect() };
-        let (names, values) = engine().session(session)?.values(&names, !super::queue::is_here())?;
+        let (names, values) = engine().session(session)?.values(&names)?;
         for name in names {
             // SAFETY: the caller's function takes the context.
             unsafe { show(see, context, name.as_bytes()) };
@@ -218,7 +175,7 @@ status! {
 plain! {
     /// The thread of a callback is lost.
     fn CairnSessionRunLeft() {
-        super::queue::replace();
+        engine().replace_queue_thread();
         Ok(())
     }
 

@@ -3,13 +3,13 @@
 use super::abi::*;
 use super::door::{engine, object, owned, plain, release};
 use super::value::show_desc;
-use cairn_graph::session::Compiled;
+use cairn_graph::executable::Executable;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What a handle of a summary names.
 struct Summary {
-    compiled: Arc<Compiled>,
+    compiled: Arc<Executable>,
     shared: Vec<i64>,
 }
 

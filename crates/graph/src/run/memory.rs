@@ -1,11 +1,10 @@
 //! What a graph takes memory for, and from whom.
 
+use cairn_exec::Target;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::supply::{Lease, Supply};
-use cairn_runtime::stream::Stream;
+use cairn_runtime::memory::supply::Lease;
 use std::cell::Cell;
-use std::sync::Arc;
 
 /// What memory is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,17 +61,15 @@ pub fn reason() -> Option<Reason> {
     REASON.get()
 }
 
-/// A source of memory for one run of one graph on one stream.
-pub struct Taking<'a> {
-    /// Who gives it.
-    pub supply: &'a Arc<dyn Supply>,
-    /// Where it is used.
-    pub stream: &'a Arc<Stream>,
+/// Where one load or run of a graph takes its memory: from the allocator of its target, with the reason told.
+pub struct MemorySource<'a> {
+    /// Where it is used, and who gives it.
+    pub target: &'a Target<'a>,
     /// The graph's id.
     pub graph: u32,
 }
 
-impl Taking<'_> {
+impl MemorySource<'_> {
     /// Takes a block, at an address if that can be.
     pub fn near(
         &self,
@@ -84,7 +81,7 @@ impl Taking<'_> {
         let before = REASON.replace(Some(Reason { class, graph: self.graph, operator }));
         let mut ask = Ask::bytes(bytes);
         ask.near = near;
-        let taken = Lease::take(self.supply, &ask, Some(self.stream));
+        let taken = Lease::take(self.target.allocator(), &ask, Some(&self.target.stream));
         REASON.set(before);
         taken
     }

@@ -1,7 +1,8 @@
-//! Compiled graphs on streams.
+//! Runs of loaded graphs on streams: one task for a static graph, one for each node of a dynamic one.
 
 pub mod dynamic;
 pub mod memory;
 pub mod named;
 pub mod pass;
+pub mod static_run;
 mod steps;

@@ -30,6 +30,10 @@ impl<K: Kernel> Kernel for Named<K> {
     fn within(&self) -> Option<&str> {
         Some(&self.within)
     }
+
+    fn ended(&self, result: &Result<()>) {
+        self.kernel.ended(result);
+    }
 }
 
 /// A copy of one range to another that is as long, as a part of a graph.

@@ -2,6 +2,7 @@
 
 use super::entry::{Entry, SharedGraph};
 use super::options::Options;
+use super::queue::RunQueue;
 use super::variables::Variables;
 use crate::failure::{Failure, Result, Status};
 use cairn_runtime::Runtime;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 /// Any thread may call. No lock is held while a user's allocator is called.
 pub struct Engine {
     state: Mutex<State>,
+    pub(super) queue: RunQueue,
 }
 
 struct State {
@@ -29,7 +31,7 @@ struct State {
 impl Default for Engine {
     fn default() -> Engine {
         let state = State { options: None, sessions: BTreeMap::new(), next: 1 };
-        Engine { state: Mutex::new(Rank::Engine, state) }
+        Engine { state: Mutex::new(Rank::Engine, state), queue: RunQueue::default() }
     }
 }
 
@@ -43,14 +45,25 @@ impl Engine {
         }
     }
 
-    /// Ends all sessions, on this thread.
+    /// Ends all sessions, on this thread, when the runs are over that were asked for without a stream.
     pub fn stop(&self) {
+        let runtime = self.state.lock().sessions.values().next().map(|session| session.runtime);
+        if let Some(runtime) = runtime {
+            self.drain(runtime);
+        }
         let sessions = {
             let mut state = self.state.lock();
             state.options = None;
             std::mem::take(&mut state.sessions)
         };
         sessions.values().for_each(|session| session.end());
+    }
+
+    /// Waits for the runs without a stream, callbacks included; not once the process is exiting.
+    fn drain(&self, runtime: &Runtime) {
+        if !runtime.shared.exiting() {
+            self.queue.drain();
+        }
     }
 
     /// Fails while the engine is not started.
@@ -82,8 +95,13 @@ impl Engine {
         Ok(id)
     }
 
-    /// Ends a session and its graphs, on this thread. What is queued goes on.
+    /// Ends a session and its graphs, on this thread, when the runs are over that were asked for without a stream. What
+    /// is queued on streams goes on.
     pub fn close(&self, id: u64) -> Result<()> {
+        let known = self.state.lock().sessions.get(&id).cloned();
+        if let Some(session) = known {
+            self.drain(session.runtime);
+        }
         let session = self.state.lock().sessions.remove(&id);
         match session {
             Some(session) => {

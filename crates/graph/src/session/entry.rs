@@ -1,9 +1,9 @@
 //! One graph of a session: added, compiled, loaded; and the bases that the application set.
 
-use super::compiled::Compiled;
-use super::loaded::{Loaded, Loading};
+use super::loaded::{LoadedGraph, Loading};
 use super::options::Options;
 use crate::compile::variable::first_of;
+use crate::executable::{Bases, Executable};
 use crate::failure::{Failure, Result, Status};
 use crate::ir::{Desc, Graph};
 use cairn_runtime::Runtime;
@@ -27,19 +27,6 @@ pub enum Base {
     Fixed,
     /// For the rest of it.
     Refreshable,
-}
-
-/// The bases that were set.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Bases {
-    /// For constants.
-    pub constants: Option<usize>,
-    /// For all feature memory.
-    pub feature: Option<usize>,
-    /// For the fixed part; `Some(None)`: it is not to be taken apart.
-    pub fixed: Option<Option<usize>>,
-    /// For the rest.
-    pub refreshable: Option<usize>,
 }
 
 /// How a graph was run before.
@@ -72,8 +59,8 @@ pub struct Entry {
 struct Stage {
     busy: Option<u64>,
     runs: usize,
-    compiled: Option<Arc<Compiled>>,
-    loaded: Option<Arc<Loaded>>,
+    compiled: Option<Arc<Executable>>,
+    loaded: Option<Arc<LoadedGraph>>,
     bases: Bases,
     mode: Option<Mode>,
     removed: bool,
@@ -126,7 +113,7 @@ impl Entry {
     }
 
     /// The compiled graph.
-    pub fn compiled(&self) -> Result<Arc<Compiled>> {
+    pub fn compiled(&self) -> Result<Arc<Executable>> {
         match &self.stage.lock().compiled {
             Some(compiled) => Ok(compiled.clone()),
             None => self.fail(Status::NotBuilt, "is not compiled: call CompileGraph first"),
@@ -134,14 +121,14 @@ impl Entry {
     }
 
     /// Compiles, unless that was done. `inputs` replaces the descriptions of the inputs, unless it is empty.
-    pub fn compile(&self, inputs: Vec<Desc>) -> Result<Arc<Compiled>> {
+    pub fn compile(&self, inputs: Vec<Desc>) -> Result<Arc<Executable>> {
         let busy = self.occupy()?;
         if let Some(compiled) = busy.stage().compiled.clone()
             && inputs.is_empty()
         {
             return Ok(compiled);
         }
-        let is_same = |compiled: &Arc<Compiled>| {
+        let is_same = |compiled: &Arc<Executable>| {
             let known = compiled.inputs.iter().map(|(_, desc)| (desc.dtype, &desc.dims));
             known.eq(inputs.iter().map(|desc| (desc.dtype, &desc.dims)))
         };
@@ -153,7 +140,10 @@ impl Entry {
                 .fail(Status::Unsupported, "is loaded and cannot be compiled for other inputs");
         }
         let graph = self.graph.lock().clone();
-        let compiled = Arc::new(Compiled::new(graph, self.label.clone(), &self.options, inputs)?);
+        let (ins, outs) = (graph.inputs().len(), graph.outputs().len());
+        let options = self.options.compile_options(ins, outs, inputs);
+        let options = options.map_err(|failure| failure.within(&self.label))?;
+        let compiled = Arc::new(Executable::compile(graph, self.label.clone(), options)?);
         busy.stage().compiled = Some(compiled.clone());
         Ok(compiled)
     }
@@ -177,7 +167,7 @@ impl Entry {
     }
 
     /// The loaded graph.
-    pub fn loaded(&self) -> Result<Arc<Loaded>> {
+    pub fn loaded(&self) -> Result<Arc<LoadedGraph>> {
         match &self.stage.lock().loaded {
             Some(loaded) => Ok(loaded.clone()),
             None => self.fail(Status::ParamInvalid, "is not loaded: call LoadGraph first"),
@@ -185,7 +175,7 @@ impl Entry {
     }
 
     /// Loads what is compiled. `anew`: that it was loaded before is a failure.
-    pub fn load(&self, how: &Loading<'_>, anew: bool) -> Result<Arc<Loaded>> {
+    pub fn load(&self, how: &Loading<'_>, anew: bool) -> Result<Arc<LoadedGraph>> {
         let busy = self.occupy()?;
         if let Some(loaded) = busy.stage().loaded.clone() {
             return match anew {
@@ -199,13 +189,13 @@ impl Entry {
         };
         let bases = busy.stage().bases;
         let loaded = Arc::new(
-            Loaded::new(self, &compiled, how, bases)
+            LoadedGraph::new(self, &compiled, how, bases)
                 .map_err(|failure| failure.naming(&self.label))?,
         );
         let mut stage = busy.stage();
         if stage.removed && stage.runs == 0 {
             drop(stage);
-            loaded.unload();
+            loaded.loaded.unload();
             return self.fail(Status::NotExist, "was removed");
         }
         stage.loaded = Some(loaded.clone());
@@ -255,7 +245,7 @@ impl Entry {
         };
         self.changed.notify_all();
         if let Some(loaded) = loaded {
-            loaded.unload();
+            loaded.loaded.unload();
         }
     }
 
@@ -288,7 +278,7 @@ impl Entry {
         let loaded = busy.stage().loaded.clone();
         busy.stage().bases = set;
         if let Some(loaded) = loaded {
-            loaded.rebase(&set);
+            loaded.loaded.rebase(&set);
         }
         let unused = base == Base::Fixed && memory != 0 && set == bases;
         Ok(unused.then(|| {
@@ -302,7 +292,7 @@ impl Entry {
         type_of: Option<i32>,
         memory: usize,
         size: u64,
-        (compiled, bases, is_loaded): (&Compiled, Bases, bool),
+        (compiled, bases, is_loaded): (&Executable, Bases, bool),
     ) -> Result<Bases> {
         let mut set = bases;
         match base {
@@ -351,7 +341,7 @@ impl Entry {
         type_of: Option<i32>,
         memory: usize,
         size: u64,
-        (compiled, bases, is_loaded): (&Compiled, Bases, bool),
+        (compiled, bases, is_loaded): (&Executable, Bases, bool),
     ) -> Result<Bases> {
         let mut set = bases;
         let kind = type_of.unwrap_or(0);
@@ -389,7 +379,7 @@ impl Entry {
     }
 
     /// Fails where feature memory cannot be set (again).
-    fn moves(&self, compiled: &Compiled, is_loaded: bool, is_set: bool) -> Result<()> {
+    fn moves(&self, compiled: &Executable, is_loaded: bool, is_set: bool) -> Result<()> {
         match (compiled.is_refreshable, is_loaded, is_set) {
             (true, ..) | (false, false, false) => Ok(()),
             (false, true, _) => self.fail(
@@ -467,7 +457,7 @@ impl Drop for Running<'_> {
             if stage.removed && stage.runs == 0 { stage.loaded.take() } else { None }
         };
         if let Some(loaded) = loaded {
-            loaded.unload();
+            loaded.loaded.unload();
         }
     }
 }

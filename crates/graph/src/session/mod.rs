@@ -1,18 +1,19 @@
-//! Sessions: graphs by id, from added to loaded, and their runs.
+//! Sessions: graphs by id, from added to loaded, and their runs, with options, variables and callbacks. What compiles,
+//! loads and runs is [`crate::executable`].
 
-mod compiled;
 mod engine;
 mod entry;
 mod loaded;
 mod options;
+mod output;
+mod queue;
 mod running;
-mod tensor;
 mod variables;
 
-pub use compiled::{Compiled, Kind};
+pub use crate::executable::RunTensor;
 pub use engine::{Engine, Session};
 pub use entry::{Base, Entry, SharedGraph};
+pub use loaded::LoadedGraph;
 pub use options::Options;
+pub use output::{Held, Out};
 pub use running::How;
-pub use tensor::{Held, Out, RunTensor};
-pub use variables::Asked;

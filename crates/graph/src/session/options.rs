@@ -1,6 +1,8 @@
 //! Options: of the engine, a session, a graph or a load, the nearer before the farther.
 
+use crate::executable::CompileOptions;
 use crate::failure::{Failure, Result};
+use crate::ir::Desc;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Options by key. Unknown keys are kept and mean nothing.
@@ -104,6 +106,24 @@ impl Options {
             found.push((input, option.place(output, "output", outputs)?));
         }
         Ok(found)
+    }
+
+    /// How a graph with so many inputs and outputs is compiled. `descs` replaces the descriptions of its inputs.
+    pub fn compile_options(
+        &self,
+        inputs: usize,
+        outputs: usize,
+        descs: Vec<Desc>,
+    ) -> Result<CompileOptions> {
+        self.host_inputs(inputs)?;
+        Ok(CompileOptions {
+            inputs: descs,
+            folds: self.folds(),
+            fuses: self.fuses(),
+            is_refreshable: self.is_refreshable(),
+            keeps_fixed_apart: self.keeps_fixed_apart(),
+            reuse: self.reuse(inputs, outputs)?,
+        })
     }
 
     /// Whether nodes are run together where that saves memory traffic.

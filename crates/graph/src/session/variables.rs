@@ -1,8 +1,9 @@
 //! The variables of a session: tensors by name that outlive runs and graphs.
 
 use super::engine::Session;
-use super::loaded::order_after;
-use super::tensor::{Held, Out};
+use super::output::{Held, Out};
+use super::queue;
+use crate::executable::{RunInput, order_after};
 use crate::failure::{Failure, Result};
 use crate::ir::Desc;
 use cairn_runtime::Runtime;
@@ -41,6 +42,11 @@ impl Variable {
             None => return Err(Failure::failed(format!("no device memory at {address:#x}"))),
         }
         Ok(variable)
+    }
+
+    /// As it comes into a run, after the inputs.
+    pub(super) fn input(&self) -> RunInput {
+        RunInput { layout: self.layout, address: self.address, host: None }
     }
 
     /// Its bytes now.
@@ -178,13 +184,10 @@ impl Drop for Asked {
 
 impl Session {
     /// The values of variables, on the host, when all that this session submitted before is done; without names
-    /// all of them, in the order of their names. Also gives the names. `waits_for_asked`: runs that another
-    /// thread is yet to submit count as submitted.
-    pub fn values(
-        &self,
-        names: &[String],
-        waits_for_asked: bool,
-    ) -> Result<(Vec<String>, Vec<Out>)> {
+    /// all of them, in the order of their names. Also gives the names. Runs that the engine's own thread is yet to
+    /// submit count as submitted, but for that thread itself.
+    pub fn values(&self, names: &[String]) -> Result<(Vec<String>, Vec<Out>)> {
+        let waits_for_asked = !queue::is_here();
         let (found, streams) = {
             let mut state = self.variables.state.lock();
             while waits_for_asked && state.asked > 0 {

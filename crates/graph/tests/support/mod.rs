@@ -19,30 +19,19 @@ use std::sync::{Arc, Mutex};
 /// Numbers to compute with.
 pub const X: [f32; 4] = [-3.0, 0.5, 2.0, -1.0];
 
-/// A runtime with one device, and an engine with one session.
-pub struct World {
+/// A runtime with one device.
+pub struct Machine {
     pub runtime: &'static Runtime,
-    pub engine: Engine,
-    pub id: u64,
-    pub session: Arc<Session>,
 }
 
-impl World {
-    pub fn new() -> World {
-        World::with(&[])
-    }
-
-    pub fn with(options: &[(&str, &str)]) -> World {
+impl Machine {
+    pub fn start() -> Machine {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 256 << 20;
         config.workers = 2;
         let runtime: &'static Runtime = Box::leak(Box::new(Runtime::start(config).unwrap()));
         runtime.set_device(0).unwrap();
-        let engine = Engine::default();
-        engine.start(Options::default());
-        let id = engine.open(runtime, self::options(options)).unwrap();
-        let session = engine.session(id).unwrap();
-        World { runtime, engine, id, session }
+        Machine { runtime }
     }
 
     pub fn stream(&self) -> usize {
@@ -52,14 +41,6 @@ impl World {
     pub fn sync(&self, handle: usize) -> Result<(), cairn_runtime::error::Error> {
         let stream = self.runtime.handles.get::<Stream>(handle).unwrap();
         self.runtime.synchronize(&stream, None)
-    }
-
-    pub fn add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) {
-        self.try_add(id, graph, options).unwrap();
-    }
-
-    pub fn try_add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) -> Result<(), Failure> {
-        self.session.add(id, Arc::new(Ranked::new(Rank::Graph, graph)), self::options(options))
     }
 
     /// Device memory with these numbers in it.
@@ -77,6 +58,44 @@ impl World {
     pub fn read(&self, address: usize, count: usize) -> Vec<f32> {
         let bytes = self.runtime.shared.memory.extent(address, count * 4).unwrap().read();
         bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
+    }
+}
+
+/// A machine, and an engine with one session.
+pub struct World {
+    machine: Machine,
+    pub engine: Engine,
+    pub id: u64,
+    pub session: Arc<Session>,
+}
+
+impl std::ops::Deref for World {
+    type Target = Machine;
+    fn deref(&self) -> &Machine {
+        &self.machine
+    }
+}
+
+impl World {
+    pub fn new() -> World {
+        World::with(&[])
+    }
+
+    pub fn with(options: &[(&str, &str)]) -> World {
+        let machine = Machine::start();
+        let engine = Engine::default();
+        engine.start(Options::default());
+        let id = engine.open(machine.runtime, self::options(options)).unwrap();
+        let session = engine.session(id).unwrap();
+        World { machine, engine, id, session }
+    }
+
+    pub fn add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) {
+        self.try_add(id, graph, options).unwrap();
+    }
+
+    pub fn try_add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) -> Result<(), Failure> {
+        self.session.add(id, Arc::new(Ranked::new(Rank::Graph, graph)), self::options(options))
     }
 
     pub fn run(
@@ -214,15 +233,17 @@ struct Counts {
     classes: Mutex<BTreeMap<Class, usize>>,
     /// Called inside the n-th allocation.
     inside: Mutex<Option<(usize, Hook)>>,
+    /// Called inside the first free after the n-th allocation.
+    at_free: Mutex<Option<(usize, Hook)>>,
 }
 
 /// Something to do inside an allocation.
 pub type Hook = Box<dyn Fn() + Send + Sync>;
 
 impl Pool {
-    pub fn new(world: &World) -> Pool {
+    pub fn new(machine: &Machine) -> Pool {
         Pool(Arc::new(Counts {
-            runtime: world.runtime,
+            runtime: machine.runtime,
             malloc: AtomicUsize::new(0),
             advise: AtomicUsize::new(0),
             free: AtomicUsize::new(0),
@@ -230,6 +251,7 @@ impl Pool {
             live: Mutex::default(),
             classes: Mutex::default(),
             inside: Mutex::default(),
+            at_free: Mutex::default(),
         }))
     }
 
@@ -261,6 +283,11 @@ impl Pool {
     /// Does something inside the n-th allocation.
     pub fn at(&self, n: usize, hook: Hook) {
         *self.0.inside.lock().unwrap() = Some((n, hook));
+    }
+
+    /// Does something inside the first free after the n-th allocation.
+    pub fn at_free(&self, n: usize, hook: Hook) {
+        *self.0.at_free.lock().unwrap() = Some((n, hook));
     }
 
     /// Lets the n-th allocation from now on fail; 0 lets all succeed.
@@ -308,6 +335,11 @@ impl UserAllocator for Pool {
             Request::Address(block) => block,
             Request::Free(block) => {
                 self.0.free.fetch_add(1, Ordering::Relaxed);
+                let so_far = self.mallocs() + self.advises();
+                let hook = self.0.at_free.lock().unwrap().take_if(|(n, _)| *n <= so_far);
+                if let Some((_, hook)) = hook {
+                    hook();
+                }
                 let gone = self.0.live.lock().unwrap().remove(&block);
                 assert!(gone.is_some(), "a block came back that is not out");
                 self.0.runtime.shared.memory.free(block).unwrap();

@@ -1,7 +1,7 @@
 //! The spine in the log, from level debug on: who submitted what, and what the host touched itself.
 
 use super::event::Event;
-use super::{Kind, Site, Sink, Stamp};
+use super::{Kind, Sink, Site, Stamp};
 use std::fmt;
 
 /// Writes a line for each event that the program causes.

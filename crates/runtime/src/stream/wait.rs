@@ -2,7 +2,7 @@
 
 use super::{READY, Stream, flag};
 use crate::clock::Clock;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
 use crate::sync::atomic::Ordering;
 use crate::sync::{self, Arc};
@@ -45,6 +45,31 @@ impl Stream {
             return Ok(Some(Clock::new()));
         }
         Ok(self.wait_known(self.shared.progress.submitted(self.index), limit))
+    }
+
+    /// Waits for one task, by the number that its submit gave; afterwards the calling thread is ordered after
+    /// it. Later tasks are not waited for, and failures, also of this task, are left for synchronize. `name` is
+    /// for the error text.
+    pub fn wait_for_task(self: &Arc<Stream>, name: &str, seq: u64) -> Result<()> {
+        self.may_wait_for(name)?;
+        match self.wait_ordered(seq, None) {
+            true => Ok(()),
+            false => Err(Error::new(
+                Code::StreamSyncTimeout,
+                format!("{name} was not done on stream {}, and the process is exiting", self.index),
+            )),
+        }
+    }
+
+    /// Refuses to wait for a task on the thread that the stream itself waits for.
+    pub(super) fn may_wait_for(&self, name: &str) -> Result<()> {
+        match host::host_function_of() == self.key() {
+            false => Ok(()),
+            true => Err(Error::refused(format!(
+                "{name}: stream {} was asked to finish it from its own host function, which it would wait for for ever",
+                self.index
+            ))),
+        }
     }
 
     /// Waits for a task; afterwards the calling thread is ordered after it.

@@ -1,25 +1,56 @@
 //! A graph that is compiled: a program or a flow, and what the user may know about it.
 
-use super::options::Options;
+use super::tensor::{RunInput, RunTensor};
 use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{Wishes, prepare};
 use crate::compile::program::{Program, Refused, program};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Graph};
 use crate::model;
 use crate::run::dynamic::Plans;
 use crate::run::pass::{Part, Pass};
+use cairn_tensor::DType;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// A compiled graph. It holds no memory of a device and serves any number of runs.
-pub struct Compiled {
+/// How a graph is compiled.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Descriptions that replace those of the graph's inputs, by index; empty to keep them.
+    pub inputs: Vec<Desc>,
+    /// Whether nodes that depend on constants alone are computed now.
+    pub folds: bool,
+    /// Whether nodes are run together where that saves memory traffic.
+    pub fuses: bool,
+    /// Whether feature memory may change from run to run.
+    pub is_refreshable: bool,
+    /// Whether fixed feature memory is apart from the rest.
+    pub keeps_fixed_apart: bool,
+    /// Pairs of an input and an output that are one memory.
+    pub reuse: Vec<(usize, usize)>,
+}
+
+impl Default for CompileOptions {
+    fn default() -> CompileOptions {
+        CompileOptions {
+            inputs: Vec::new(),
+            folds: true,
+            fuses: true,
+            is_refreshable: false,
+            keeps_fixed_apart: false,
+            reuse: Vec::new(),
+        }
+    }
+}
+
+/// A compiled graph. It holds no memory of a device, knows no session, and serves any number of loads.
+pub struct Executable {
     /// What the user calls it, for texts.
     pub label: Arc<str>,
     /// What comes in: name, description.
     pub inputs: Vec<(String, Desc)>,
-    /// The variables of the session that come in behind that: name, description.
+    /// The variables that it names, which come in after these and are the caller's to keep: name, description.
     pub variables: Vec<(String, Desc)>,
     /// What goes out.
     pub outputs: Vec<Desc>,
@@ -60,29 +91,29 @@ pub enum Kind {
 /// What 0 bytes of const or feature memory are told as.
 const LEAST: u64 = 512;
 
-impl Compiled {
-    /// Compiles a graph. `inputs` replaces the descriptions of its inputs, unless it is empty.
-    pub fn new(
-        graph: Graph,
-        label: Arc<str>,
-        options: &Options,
-        inputs: Vec<Desc>,
-    ) -> Result<Compiled> {
-        let wishes = Wishes { inputs, folds: options.folds() };
+impl Executable {
+    /// Compiles a graph. `label` is what the user calls it, for texts.
+    pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
+        let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
+            options;
+        let wishes = Wishes { inputs, folds };
         let prepared = prepare(&graph, &wishes).map_err(|failure| failure.within(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let variables = inputs.split_off(inputs.len() - prepared.variables);
         let (ins, outs) = (inputs.len(), prepared.outputs.len());
-        let reuse = options.reuse(ins, outs).map_err(|failure| failure.within(&label))?;
-        options.host_inputs(ins).map_err(|failure| failure.within(&label))?;
+        if let Some((input, output)) = reuse.iter().find(|(i, o)| *i >= ins || *o >= outs) {
+            return Err(Failure::invalid(format!(
+                "{label}: output {output} cannot have the memory of input {input}: there are {ins} inputs and {outs} outputs, counted from 0"
+            )));
+        }
         let outputs = prepared.outputs.iter().map(|one| one.desc.clone()).collect();
         let names: Vec<String> = prepared.inputs.iter().map(|one| one.name.clone()).collect();
         let makers: Vec<String> = prepared.outputs.iter().map(|one| one.name.clone()).collect();
         let bound = match prepared.is_static {
             true => {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
-                match program(&prepared, &apart, options.fuses()) {
+                match program(&prepared, &apart, fuses) {
                     Ok(program) => Some(Arc::new(program)),
                     Err(Refused::Values) => None,
                     Err(Refused::Failed(failure)) => return Err(failure.within(&label)),
@@ -98,9 +129,7 @@ impl Compiled {
             }
             None => Kind::Dynamic { flow: Arc::new(flow(prepared)), plans: Plans::default() },
         };
-        let (is_refreshable, keeps_fixed_apart) =
-            (options.is_refreshable(), options.keeps_fixed_apart());
-        Ok(Compiled {
+        Ok(Executable {
             label,
             inputs,
             variables,
@@ -111,6 +140,61 @@ impl Compiled {
             keeps_fixed_apart,
             reuse,
             source: (graph, wishes),
+        })
+    }
+
+    /// Checks a tensor against an input, or after the inputs against a variable: its type, its sizes, and that its
+    /// memory is as large. Where the memory lies is checked by each run.
+    pub fn input(&self, at: usize, tensor: &RunTensor) -> Result<RunInput> {
+        let wrong = |text: String| Err(Failure::invalid(format!("{text} ({})", self.label)));
+        let Some((name, desc)) = self.inputs.iter().chain(&self.variables).nth(at) else {
+            let count = self.inputs.len() + self.variables.len();
+            return wrong(format!("there is no input {at}: there are {count}, counted from 0"));
+        };
+        if let Some(dtype) = tensor.dtype
+            && desc.dtype != DType::Undefined
+            && dtype != desc.dtype
+        {
+            return wrong(format!(
+                "input {at} ({name}) is of type {dtype}, {} is wanted",
+                desc.dtype
+            ));
+        }
+        let dims = tensor.dims.as_ref().unwrap_or(&desc.dims);
+        if !desc.admits(dims) {
+            return wrong(format!(
+                "input {at} ({name}) has the sizes {dims:?}, {:?} are wanted",
+                desc.dims
+            ));
+        }
+        let dtype = tensor.dtype.unwrap_or(desc.dtype);
+        let Some(layout) = Desc::new(dtype, dims).layout() else {
+            return wrong(format!(
+                "input {at} ({name}) has the sizes {dims:?}: they must be known to run"
+            ));
+        };
+        let want = layout.bytes();
+        if tensor.is_empty() && want > 0 {
+            return wrong(format!("input {at} ({name}) has no memory"));
+        }
+        if tensor.bytes < want {
+            return wrong(format!(
+                "input {at} ({name}) is {layout}, {want} bytes; its memory has {}",
+                tensor.bytes
+            ));
+        }
+        Ok(match &tensor.host {
+            None => RunInput { layout, address: tensor.address, host: None },
+            Some(host) => {
+                let Some(bytes) = host.get(..want) else {
+                    let have = host.len();
+                    return wrong(format!(
+                        "input {at} ({name}) is {layout}, {want} bytes; {have} are given"
+                    ));
+                };
+                let host = if host.len() == want { host.clone() } else { bytes.into() };
+                RunInput { layout, address: 0, host: Some(host) }
+            }
         })
     }
 

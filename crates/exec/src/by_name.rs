@@ -1,0 +1,122 @@
+//! A call of an operator by its name: inferred, planned, given memory, submitted, and waited for where the caller
+//! wants sizes that depend on values.
+
+use crate::execution::Execution;
+use crate::host_input::HostInput;
+use crate::outcome::Outcome;
+use crate::refusal::{Door, refusal};
+use crate::target::Target;
+use cairn_ops::{Attr, Node, Passed, Tensor};
+use cairn_runtime::error::{Error, Result};
+use cairn_runtime::soc;
+use cairn_tensor::Layout;
+use std::sync::Arc;
+
+/// An operator of the table with the attributes that were set, by name.
+#[derive(Clone, Copy)]
+pub struct NamedCall<'a> {
+    /// The operator.
+    pub node: &'static Node,
+    /// Its attributes.
+    pub attributes: &'a [(String, Attr)],
+}
+
+/// An output as the caller left it.
+#[derive(Clone, Copy, Debug)]
+pub struct NamedOutput {
+    /// Its elements, where the caller knows them.
+    pub layout: Option<Layout>,
+    /// Its first byte; 0 for none.
+    pub address: usize,
+    /// Bytes there.
+    pub bytes: usize,
+}
+
+/// Whether the caller wants the shapes of the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shapes {
+    /// It knows them.
+    Known,
+    /// It wants them; of an output whose sizes depend on values, after it ran.
+    Wanted,
+}
+
+impl NamedCall<'_> {
+    fn refused(&self, error: &cairn_ops::Error) -> Error {
+        refusal(Door::ByName, self.node.name, error)
+    }
+
+    /// The layouts that follow from the inputs.
+    pub fn infer(&self, inputs: &[Option<Tensor>]) -> Result<Vec<Layout>> {
+        let passed = Passed { inputs, outputs: &[], attributes: self.attributes };
+        self.node.infer(&passed).map_err(|error| self.refused(&error))
+    }
+
+    /// Submits the call. Inputs with bytes of their own are brought to the device; memory besides the caller's
+    /// comes from the target's allocator, is taken and given back on this thread, inside the call. Gives the layouts of the
+    /// outputs if they are wanted: where they depend on values the call waits for its own task, and for nothing
+    /// else of the stream.
+    pub fn run(
+        &self,
+        target: &Target<'_>,
+        inputs: &[Option<Tensor>],
+        outputs: &[NamedOutput],
+        shapes: Shapes,
+    ) -> Result<Vec<Layout>> {
+        let mut layouts = Vec::new();
+        if shapes == Shapes::Wanted || outputs.iter().any(|output| output.layout.is_none()) {
+            layouts = self.infer(inputs)?;
+        }
+        let bound: Result<Vec<Tensor>> =
+            outputs.iter().enumerate().map(|(at, one)| self.bind(at, one, &layouts)).collect();
+        let bound = bound?;
+        let passed = Passed { inputs, outputs: &bound, attributes: self.attributes };
+        let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
+        let hosts = host_inputs(inputs, &target.runtime.shared.config.soc)?;
+        let waits = shapes == Shapes::Wanted && self.node.marks.sized_by_values;
+        if !waits {
+            Execution::new(self.node.name, plan, None).execute(target, &hosts)?;
+            return Ok(layouts);
+        }
+        let outcome: Arc<Outcome> = Arc::default();
+        let execution = Execution::watched(self.node.name, plan, outcome.clone(), None);
+        let seq = execution.execute(target, &hosts)?;
+        log::info!("{}: waits for its sizes, which depend on values", self.node.name);
+        for ((place, inner), sizes) in outcome.wait(&target.stream, self.node.name, seq)? {
+            let output = (place + inner).checked_sub(inputs.len());
+            if let Some(layout) = output.and_then(|at| layouts.get_mut(at)) {
+                *layout = Layout::contiguous(layout.dtype, &sizes);
+            }
+        }
+        Ok(layouts)
+    }
+
+    fn bind(&self, at: usize, output: &NamedOutput, inferred: &[Layout]) -> Result<Tensor> {
+        let what = || format!("{}: output {at}", self.node.name);
+        let layout = output.layout.or_else(|| inferred.get(at).copied()).ok_or_else(|| {
+            Error::invalid(format!("{}: its shape does not follow from the inputs", what()))
+        })?;
+        let wanted = layout.bytes();
+        if output.address != 0 && output.bytes < wanted {
+            return Err(Error::invalid(format!(
+                "{} ({layout}) takes {wanted} bytes, its buffer has {}",
+                what(),
+                output.bytes
+            )));
+        }
+        Ok(Tensor::new(layout, output.address))
+    }
+}
+
+fn host_inputs(inputs: &[Option<Tensor>], soc: &str) -> Result<Vec<HostInput>> {
+    let mut found = Vec::new();
+    for (at, tensor) in inputs.iter().enumerate() {
+        let Some(Tensor { constant: Some(bytes), .. }) = tensor else { continue };
+        let length = bytes.len() as u64;
+        let room = soc::tensor_room(soc, length).ok_or_else(|| {
+            Error::invalid(format!("input {at} has {length} bytes: there is no such memory"))
+        })?;
+        found.push(HostInput { place: at, bytes: bytes.clone(), room });
+    }
+    Ok(found)
+}

@@ -1,0 +1,66 @@
+//! Where an execution runs, and whose memory it takes.
+
+use cairn_runtime::Runtime;
+use cairn_runtime::memory::pool::Pooled;
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::supply::Supply;
+use cairn_runtime::stream::Stream;
+use std::sync::Arc;
+
+/// A stream, and the allocator that an execution there takes its memory from. The allocator is looked up once, when
+/// the target is made, and kept alive by it.
+#[derive(Clone)]
+pub struct Target<'a> {
+    /// The runtime.
+    pub runtime: &'a Runtime,
+    /// The stream.
+    pub stream: Arc<Stream>,
+    allocator: Arc<dyn Supply>,
+    is_external: bool,
+}
+
+impl<'a> Target<'a> {
+    /// A stream of the user, by its handle, with what the user registered on that handle in `domain`; without a
+    /// registration, with the pool of the device.
+    pub fn registered(
+        runtime: &'a Runtime,
+        stream: Arc<Stream>,
+        domain: Domain,
+        handle: usize,
+    ) -> Target<'a> {
+        match runtime.allocators.allocator_for(domain, handle) {
+            Some(allocator) => Target { runtime, stream, allocator, is_external: true },
+            None => Target::built_in(runtime, stream),
+        }
+    }
+
+    /// A stream with the pool of its device, whatever is registered.
+    pub fn built_in(runtime: &'a Runtime, stream: Arc<Stream>) -> Target<'a> {
+        let allocator = Pooled::built_in(&runtime.shared, stream.spec.device);
+        Target { runtime, stream, allocator, is_external: false }
+    }
+
+    /// A stream with an allocator of the caller's choice.
+    pub fn with(
+        runtime: &'a Runtime,
+        stream: Arc<Stream>,
+        allocator: Arc<dyn Supply>,
+    ) -> Target<'a> {
+        Target { runtime, stream, allocator, is_external: true }
+    }
+
+    /// Where memory is taken from.
+    pub fn allocator(&self) -> &Arc<dyn Supply> {
+        &self.allocator
+    }
+
+    /// Whether that is an allocator of the user.
+    pub fn is_external(&self) -> bool {
+        self.is_external
+    }
+
+    /// The device of the stream.
+    pub fn device(&self) -> u32 {
+        self.stream.spec.device
+    }
+}

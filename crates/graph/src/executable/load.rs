@@ -1,0 +1,345 @@
+//! A graph with its memory on a device.
+
+use super::compile::{Executable, Kind};
+use crate::failure::{Failure, Result};
+use crate::run::memory::{Class, MemorySource};
+use crate::run::named::Named;
+use crate::run::pass::{Constants, Ranges};
+use cairn_exec::{Target, Upload};
+use cairn_runtime::event::{Event, Kind as EventKind};
+use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Place, Span, Spans, Task};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Memory that the caller brings, by its first byte. It stays the caller's, and is there until the unload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bases {
+    /// For constants.
+    pub constants: Option<usize>,
+    /// For all feature memory.
+    pub feature: Option<usize>,
+    /// For the fixed part; `Some(None)`: it is not to be taken apart.
+    pub fixed: Option<Option<usize>>,
+    /// For the rest.
+    pub refreshable: Option<usize>,
+}
+
+/// How an executable is loaded.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoadOptions {
+    /// The number by which allocators are told of it (`cairn/reason.h`).
+    pub id: u32,
+    /// Memory that is not taken from the target's allocator.
+    pub bases: Bases,
+}
+
+/// An executable that is loaded: const memory, and of a static graph fixed and feature memory.
+///
+/// **Threads.** Any number may run it at a time; runs that share memory are ordered between streams. No lock is held
+/// while an allocator is called. **Its end.** [`Loaded::unload`] or the drop give its memory back, on that thread and
+/// without waiting: tasks that are queued keep the plan alive, and the memory is given back in the order of the
+/// stream that ran it last.
+pub struct Loaded {
+    /// What was executable.
+    pub executable: Arc<Executable>,
+    /// The number by which allocators are told of it.
+    pub id: u32,
+    /// The device that its memory is on.
+    pub device: u32,
+    /// The event after the load.
+    ready: Event,
+    loaded_on: u32,
+    runs: Mutex<Runs>,
+}
+
+/// Memory of a loaded graph, and the order of its runs.
+#[derive(Default)]
+pub(crate) struct Runs {
+    constants: Spot,
+    fixed: Spot,
+    feature: Spot,
+    /// Where fixed memory was computed.
+    initialised_at: usize,
+    /// Whose feature memory the last run had, and where.
+    pub last_feature: Option<(usize, usize)>,
+    last: Option<Arc<Stream>>,
+    /// Runs that are being submitted: while there are any, the memory stays.
+    active: usize,
+    is_unloaded: bool,
+}
+
+/// A piece of memory.
+#[derive(Default)]
+enum Spot {
+    /// None yet.
+    #[default]
+    Nowhere,
+    /// The application's.
+    Theirs(usize),
+    /// Taken from an allocator.
+    Taken(Lease),
+}
+
+impl Spot {
+    fn address(&self) -> Option<usize> {
+        match self {
+            Spot::Nowhere => None,
+            Spot::Theirs(address) => Some(*address),
+            Spot::Taken(lease) => Some(lease.address()),
+        }
+    }
+}
+
+/// Where the memory is that every run has besides inputs and outputs.
+pub(crate) struct Regions {
+    /// Const memory.
+    pub constants: usize,
+    /// Fixed memory; `None` if it lies behind the refreshable part.
+    pub fixed: Option<usize>,
+    /// Feature memory; `None` if each run takes its own.
+    pub feature: Option<usize>,
+}
+
+impl Executable {
+    /// Takes memory for the graph from the target's allocator, and fills it on the target's stream.
+    pub fn load(
+        self: &Arc<Executable>,
+        target: &Target<'_>,
+        options: &LoadOptions,
+    ) -> Result<Loaded> {
+        let stream = &target.stream;
+        let source = MemorySource { target, graph: options.id };
+        let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
+        let ready = Event::new(0, EventKind::Ex, 1)?;
+        runs.take(self, &source, &options.bases)?;
+        runs.fill(self, stream)?;
+        ready.record(stream)?;
+        Ok(Loaded {
+            executable: self.clone(),
+            id: options.id,
+            device: target.device(),
+            ready,
+            loaded_on: stream.index,
+            runs: Mutex::new(Rank::Runs, runs),
+        })
+    }
+}
+
+impl Loaded {
+    /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.
+    pub(crate) fn runs(&self) -> MutexGuard<'_, Runs> {
+        self.runs.lock()
+    }
+
+    /// Keeps the memory while a run is submitted.
+    pub(crate) fn begin_run(&self) -> Result<ActiveRun<'_>> {
+        let mut runs = self.runs.lock();
+        if runs.is_unloaded {
+            return Err(Failure::failed(format!("{} was unloaded", self.executable.label)));
+        }
+        runs.active += 1;
+        Ok(ActiveRun(self))
+    }
+
+    /// Lets what follows on a stream come after what the graph needs: its load, and its last run if both
+    /// use the same memory.
+    pub(crate) fn order(&self, runs: &mut Runs, stream: &Arc<Stream>, shares: bool) -> Result<()> {
+        if shares {
+            if let Some(last) = runs.last.replace(stream.clone()) {
+                order_after(&last, stream)?;
+            }
+        } else if stream.index != self.loaded_on {
+            self.ready.wait_as("graph order", stream, Duration::ZERO)?;
+        }
+        Ok(())
+    }
+
+    /// Takes over bases that were set after the load.
+    pub fn rebase(&self, bases: &Bases) {
+        let mut runs = self.runs.lock();
+        let Some(address) = bases.feature.or(bases.refreshable) else { return };
+        let before = std::mem::replace(&mut runs.feature, Spot::Theirs(address));
+        drop(runs);
+        drop(before);
+    }
+
+    /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
+    /// when it is done. What is queued goes on; further runs fail.
+    pub fn unload(&self) {
+        let mut runs = self.runs.lock();
+        runs.is_unloaded = true;
+        if runs.active == 0 {
+            let parts = runs.release();
+            drop(runs);
+            drop(parts);
+        }
+    }
+}
+
+/// A run while it is submitted.
+pub(crate) struct ActiveRun<'a>(&'a Loaded);
+
+impl Drop for ActiveRun<'_> {
+    fn drop(&mut self) {
+        let mut runs = self.0.runs.lock();
+        runs.active -= 1;
+        if runs.is_unloaded && runs.active == 0 {
+            let parts = runs.release();
+            drop(runs);
+            drop(parts);
+        }
+    }
+}
+
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.unload();
+    }
+}
+
+impl Runs {
+    /// All memory, to be given back in the order of the last run's stream by whoever drops it without the lock.
+    fn release(&mut self) -> [Spot; 3] {
+        let mut spots = [
+            std::mem::take(&mut self.constants),
+            std::mem::take(&mut self.feature),
+            std::mem::take(&mut self.fixed),
+        ];
+        if let Some(last) = self.last.take() {
+            for spot in &mut spots {
+                if let Spot::Taken(lease) = spot {
+                    lease.moves_to(&last);
+                }
+            }
+        }
+        spots
+    }
+
+    /// Takes the memory that the application did not bring.
+    fn take(
+        &mut self,
+        executable: &Executable,
+        source: &MemorySource<'_>,
+        bases: &Bases,
+    ) -> Result<()> {
+        let is_static = executable.is_static();
+        self.constants = match bases.constants {
+            Some(address) => Spot::Theirs(address),
+            None if is_static => {
+                Spot::Taken(source.take(Class::Const, None, executable.const_size())?)
+            }
+            None => match executable.const_bytes() {
+                0 => Spot::Nowhere,
+                bytes => Spot::Taken(source.take(Class::Const, None, bytes)?),
+            },
+        };
+        if !is_static {
+            return Ok(());
+        }
+        let app_feature = bases.feature.is_some();
+        let fixed_apart = executable.fixed_bytes() > 0
+            && !app_feature
+            && match bases.fixed {
+                Some(None) => false,
+                Some(Some(_)) => true,
+                None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
+            };
+        if fixed_apart {
+            self.fixed = match bases.fixed {
+                Some(Some(address)) => Spot::Theirs(address),
+                _ => Spot::Taken(source.take(Class::Fixed, None, executable.fixed_bytes())?),
+            };
+        }
+        self.feature = match bases.feature.or(bases.refreshable) {
+            Some(address) => Spot::Theirs(address),
+            None if executable.is_refreshable => Spot::Nowhere,
+            None => {
+                let size = if fixed_apart {
+                    executable.refreshable_size()
+                } else {
+                    executable.feature_size()
+                };
+                Spot::Taken(source.take(Class::Feature, None, size)?)
+            }
+        };
+        Ok(())
+    }
+
+    /// Brings the constants there, and computes what depends on them alone.
+    fn fill(&mut self, executable: &Executable, stream: &Arc<Stream>) -> Result<()> {
+        let place = Place::Device(stream.spec.device);
+        let Some(address) = self.constants.address() else { return Ok(()) };
+        if executable.const_bytes() > 0 {
+            let bytes = executable.const_bytes() as usize;
+            let writes: Spans = [Span { address, bytes, place }].into_iter().collect();
+            let body = match &executable.kind {
+                Kind::Static { program, .. } => {
+                    Named::body(Constants(program.clone()), &executable.label, "constants")
+                }
+                Kind::Dynamic { flow, .. } => {
+                    let mut all = vec![0; bytes];
+                    for (start, bytes) in &flow.constants {
+                        let start = *start as usize;
+                        all[start..start + bytes.len()].copy_from_slice(bytes);
+                    }
+                    Named::body(Upload(all.into()), &executable.label, "constants")
+                }
+            };
+            stream.submit(Task { name: "graph constants", reads: Spans::new(), writes, body })?;
+        }
+        let regions = self.regions(executable);
+        if let (Some(fixed), Kind::Static { .. }) = (regions.fixed, &executable.kind) {
+            self.initialise(executable, stream, fixed)?;
+        }
+        Ok(())
+    }
+
+    /// Where the graph's memory is.
+    pub fn regions(&self, executable: &Executable) -> Regions {
+        let feature = self.feature.address();
+        let inside = || Some(feature? + executable.refreshable_bytes() as usize);
+        let fixed = self.fixed.address().or_else(inside);
+        Regions { constants: self.constants.address().unwrap_or(0), fixed, feature }
+    }
+
+    /// Computes what depends on constants alone, unless that was done at this address.
+    pub fn initialise(
+        &mut self,
+        executable: &Executable,
+        stream: &Arc<Stream>,
+        fixed: usize,
+    ) -> Result<()> {
+        let Kind::Static { init, .. } = &executable.kind else { return Ok(()) };
+        if init.is_empty() || self.initialised_at == fixed {
+            return Ok(());
+        }
+        let constants = self.constants.address().unwrap_or(0);
+        init.submit(stream, &Ranges { constants, fixed, ..Ranges::default() })?;
+        self.initialised_at = fixed;
+        Ok(())
+    }
+
+    /// What was computed from constants is not there any more.
+    pub fn forget_fixed(&mut self) {
+        self.initialised_at = 0;
+    }
+
+    /// Whether runs share feature memory.
+    pub fn shares(&self) -> bool {
+        self.feature.address().is_some()
+    }
+}
+
+/// Lets what comes on a stream wait for what was submitted on another.
+pub(crate) fn order_after(last: &Arc<Stream>, stream: &Arc<Stream>) -> Result<()> {
+    if last.index != stream.index {
+        let event = Event::new(0, EventKind::Ex, 1)?;
+        if event.record(last).is_ok() {
+            event.wait_as("graph order", stream, Duration::ZERO)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,24 @@
+//! Graphs without a session: compiled, loaded, run.
+//!
+//! ```text
+//! Executable::compile(graph, label, options)     plan and constants; no memory of a device
+//!     .load(target, options) -> Loaded           const memory, and a static graph's fixed and feature memory
+//!         .run(target, inputs, outputs)          everything is submitted when it returns
+//! ```
+//!
+//! A [`Target`](cairn_exec::Target) is a stream with an allocator: what is registered there in the ACL or the GE
+//! domain, the pool of the device, or one of the caller's choice. A load takes what stays until the unload from its
+//! target, a run what it needs besides. A [`Failure`](crate::Failure) has the codes of both domains.
+//!
+//! Sessions are ids, options, variables and callbacks over this.
+
+mod compile;
+mod load;
+mod run;
+mod tensor;
+
+pub use compile::{CompileOptions, Executable, Kind};
+pub(crate) use load::order_after;
+pub use load::{Bases, LoadOptions, Loaded};
+pub(crate) use run::shares_input;
+pub use tensor::{OutputMemory, RunInput, RunOutput, RunTensor};

@@ -1,0 +1,127 @@
+//! Planned nodes on the stream: memory for what each makes, its task, and back goes what nobody needs any more.
+
+use super::Run;
+use super::memory::ValueMemory;
+use super::plans::{HostedValues, Step};
+use crate::compile::flow::Origin;
+use crate::compile::prepare::ValueId;
+use crate::executable::{OutputMemory, shares_input};
+use crate::failure::{Failure, Result};
+use crate::run::memory::{Class, room, workspace_room};
+use crate::run::named::Named;
+use cairn_exec::Upload;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::task::{Place, Span, Spans, Task};
+use smallvec::SmallVec;
+
+impl Run<'_> {
+    /// Takes memory for steps and submits them, in order; gives the number of the last task. Memory that is not needed
+    /// any more goes back at once.
+    pub(super) fn launch(
+        &self,
+        steps: &[Step],
+        hosted: &HostedValues,
+        memory: &mut ValueMemory,
+    ) -> Result<Option<u64>> {
+        let mut last = None;
+        for step in steps {
+            let launched = self.launch_one(step, hosted, memory);
+            last = Some(launched.map_err(|failure| {
+                let operation = &self.flow.prepared.works[step.work].operation;
+                let (name, kind) = (&operation.name, operation.row.name);
+                failure.within(format!("{}, node {name} ({kind})", self.label))
+            })?);
+            for value in &step.ends {
+                if let Some(lease) = memory.end(*value) {
+                    lease.give()?;
+                }
+            }
+        }
+        Ok(last)
+    }
+
+    fn launch_one(
+        &self,
+        step: &Step,
+        hosted: &HostedValues,
+        memory: &mut ValueMemory,
+    ) -> Result<u64> {
+        let operator = Some(step.execution.name);
+        for (root, bytes) in &step.makes {
+            if memory.addresses[*root] != 0 {
+                continue;
+            }
+            let output = match self.flow.origins[*root] {
+                Origin::MadeFor(at) => Some(at),
+                _ => None,
+            };
+            let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
+            let given = given.filter(|OutputMemory { address, bytes: have }| {
+                have >= bytes
+                    && !shares_input(self.inputs, *address, *bytes)
+                    && !output.is_some_and(|at| self.meets(at, *address, *bytes))
+            });
+            match given {
+                Some(OutputMemory { address, .. }) => memory.addresses[*root] = address,
+                None => {
+                    let class = if output.is_some() { Class::Output } else { Class::Intermediate };
+                    let lease = self.source.take(class, operator, room(*bytes))?;
+                    memory.hold(*root, lease);
+                }
+            }
+        }
+        let mut addresses: SmallVec<[usize; 6]> = SmallVec::new();
+        for (root, lead) in &step.uses {
+            addresses.push(self.address(*root, hosted, memory)?.wrapping_add_signed(*lead));
+        }
+        let workspace = match step.execution.workspace() {
+            0 => None,
+            bytes => Some(self.source.take(Class::Workspace, operator, workspace_room(bytes))?),
+        };
+        let at = workspace.as_ref().map_or(0, Lease::address);
+        let seq = step.execution.submit(&self.source.target.stream, &addresses, at)?;
+        if let Some(lease) = workspace {
+            lease.give()?;
+        }
+        Ok(seq)
+    }
+
+    /// Where a value is; brings it to the device if it is on the host.
+    pub(super) fn address(
+        &self,
+        root: ValueId,
+        hosted: &HostedValues,
+        memory: &mut ValueMemory,
+    ) -> Result<usize> {
+        if memory.addresses[root] != 0 {
+            return Ok(memory.addresses[root]);
+        }
+        let (bytes, class, what) = match self.flow.origins[root] {
+            Origin::Constant(start) => return Ok(self.constants + start as usize),
+            Origin::Input(at) => match &self.inputs[at].host {
+                None => return Ok(self.inputs[at].address),
+                Some(bytes) => {
+                    let name = &self.flow.prepared.inputs[at].name;
+                    (bytes.clone(), Class::HostInput, format!("input {at} (node {name})"))
+                }
+            },
+            Origin::Made | Origin::MadeFor(_) => match hosted.get(&root) {
+                Some(bytes) => (bytes.clone(), Class::Intermediate, format!("value {root}")),
+                None => {
+                    return Err(Failure::failed(format!(
+                        "{}: value {root} has no memory",
+                        self.label
+                    )));
+                }
+            },
+        };
+        let lease = self.source.take(class, None, room(bytes.len()))?;
+        let stream = &self.source.target.stream;
+        let place = Place::Device(stream.spec.device);
+        let to = Span { address: lease.address(), bytes: bytes.len(), place };
+        let body = Named::body(Upload(bytes), self.label, &what);
+        let writes = [to].into_iter().collect();
+        stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
+        Ok(memory.hold(root, lease))
+    }
+}

@@ -1,0 +1,36 @@
+//! The memory of one dynamic run, by value.
+
+use crate::compile::prepare::ValueId;
+use cairn_runtime::memory::supply::Lease;
+
+/// Where each value of a run is, 0 for nowhere yet, and what was taken for it. What is still here when the run ends
+/// goes back.
+pub struct ValueMemory {
+    /// First byte, by root.
+    pub addresses: Vec<usize>,
+    /// What was taken, by root.
+    pub leases: Vec<Option<Lease>>,
+}
+
+impl ValueMemory {
+    /// For so many values, none of them anywhere.
+    pub fn new(values: usize) -> ValueMemory {
+        let mut leases = Vec::new();
+        leases.resize_with(values, || None);
+        ValueMemory { addresses: vec![0; values], leases }
+    }
+
+    /// A value is in memory that was taken for it; gives its address.
+    pub fn hold(&mut self, value: ValueId, lease: Lease) -> usize {
+        let address = lease.address();
+        self.addresses[value] = address;
+        self.leases[value] = Some(lease);
+        address
+    }
+
+    /// A value is not needed any more; gives its memory, if it was taken.
+    pub fn end(&mut self, value: ValueId) -> Option<Lease> {
+        self.addresses[value] = 0;
+        self.leases[value].take()
+    }
+}

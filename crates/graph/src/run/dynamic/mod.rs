@@ -1,0 +1,61 @@
+//! One run of a dynamic graph: sizes first, then memory and a task for each node.
+//!
+//! `planning.rs` finds out sizes and computes small values on the host, so that sizes seldom wait for the device;
+//! where one depends on what the device computes, `waiting.rs` waits for that node alone. `launch.rs` takes memory
+//! (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some sizes is kept (`plans.rs`).
+
+mod launch;
+mod memory;
+mod outputs;
+mod planning;
+mod plans;
+mod waiting;
+
+pub use plans::Plans;
+
+use super::memory::MemorySource;
+use crate::compile::flow::Flow;
+use crate::executable::{OutputMemory, RunInput, RunOutput};
+use crate::failure::Result;
+use memory::ValueMemory;
+use std::sync::Arc;
+
+/// A run of a dynamic graph, on tensors that were checked.
+pub struct Run<'a> {
+    /// The graph.
+    pub flow: &'a Flow,
+    /// What it is called.
+    pub label: &'a str,
+    /// Where memory comes from, and the stream.
+    pub source: MemorySource<'a>,
+    /// Where the constants are.
+    pub constants: usize,
+    /// What comes in.
+    pub inputs: &'a [RunInput],
+    /// Memory of the caller, by output.
+    pub wanted: &'a [Option<OutputMemory>],
+}
+
+impl Run<'_> {
+    /// Runs: everything is submitted when it returns. Outputs come in order.
+    pub fn run(&self, plans: &Plans) -> Result<Vec<RunOutput>> {
+        let key = plans::key(self.inputs);
+        let mut memory = ValueMemory::new(self.flow.roots.len());
+        let plan = match plans.get(&key) {
+            Some(plan) => {
+                self.check_outputs(&plan.outputs)?;
+                self.launch(&plan.steps, &plan.hosted, &mut memory)?;
+                plan
+            }
+            None => {
+                let (plan, repeats) = self.plan(&mut memory)?;
+                let plan = Arc::new(plan);
+                if repeats {
+                    plans.keep(key, plan.clone());
+                }
+                plan
+            }
+        };
+        self.outputs(&plan, &mut memory)
+    }
+}

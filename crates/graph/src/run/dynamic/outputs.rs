@@ -1,0 +1,99 @@
+//! What a dynamic run hands out: made where it goes, or copied there.
+
+use super::Run;
+use super::memory::ValueMemory;
+use super::plans::Plan;
+use crate::compile::flow::Origin;
+use crate::executable::{OutputMemory, RunOutput};
+use crate::failure::{Failure, Result};
+use crate::run::memory::{Class, room};
+use crate::run::named::copying;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::task::{Place, Span};
+use cairn_tensor::Layout;
+
+impl Run<'_> {
+    /// Fails for memory of the caller that is too small.
+    pub(super) fn check_outputs(&self, layouts: &[Layout]) -> Result<()> {
+        for (at, (layout, wanted)) in layouts.iter().zip(self.wanted).enumerate() {
+            if let Some(OutputMemory { bytes: have, .. }) = wanted
+                && *have < layout.bytes()
+            {
+                let want = layout.bytes();
+                return Err(Failure::invalid(format!(
+                    "output {at} of {} is {layout}, {want} bytes; its memory has {have}",
+                    self.label
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands the outputs over; copies those that were not made where they go. What a copy would overwrite
+    /// before another has read it is brought to safety first.
+    pub(super) fn outputs(&self, plan: &Plan, memory: &mut ValueMemory) -> Result<Vec<RunOutput>> {
+        self.check_outputs(&plan.outputs)?;
+        let mut made = Vec::new();
+        let mut copies: Vec<(usize, usize)> = Vec::new();
+        let mut apart: Vec<Lease> = Vec::new();
+        for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
+            let root = self.flow.roots[output.value];
+            let layout = plan.outputs[at];
+            let is_made_here = self.flow.origins[root] == Origin::MadeFor(at);
+            let wanted = self.wanted.get(at).copied().flatten();
+            let mut from = self.address(root, &plan.hosted, memory)?;
+            if is_made_here && (wanted.is_none() || wanted.is_some_and(|to| to.address == from)) {
+                let lease = if wanted.is_none() { memory.leases[root].take() } else { None };
+                made.push(RunOutput { layout, address: from, block: lease });
+                continue;
+            }
+            let is_overwritten = (self.wanted.iter().flatten()).any(|to| {
+                let OutputMemory { address: to, bytes: have } = *to;
+                to != from && to < from + layout.bytes() && from < to + have
+                    || (to == from && wanted.is_some_and(|mine| mine.address != from))
+            });
+            if is_overwritten {
+                let lease = self.source.take(Class::Intermediate, None, room(layout.bytes()))?;
+                self.copy(at, &layout, from, lease.address())?;
+                from = lease.address();
+                apart.push(lease);
+            }
+            let lease = match wanted {
+                Some(_) => None,
+                None => Some(self.source.take(Class::Output, None, room(layout.bytes()))?),
+            };
+            let to =
+                lease.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Lease::address);
+            copies.push((from, made.len()));
+            made.push(RunOutput { layout, address: to, block: lease });
+        }
+        for (from, at) in copies {
+            self.copy(at, &made[at].layout, from, made[at].address)?;
+        }
+        for lease in apart.into_iter().chain(memory.leases.iter_mut().filter_map(Option::take)) {
+            lease.give()?;
+        }
+        Ok(made)
+    }
+
+    /// Whether memory of an output shares bytes with that of another.
+    pub(super) fn meets(&self, output: usize, address: usize, bytes: usize) -> bool {
+        let others = self.wanted.iter().enumerate().filter(|(at, _)| *at != output);
+        let mut others = others.filter_map(|(_, wanted)| *wanted);
+        others.any(|OutputMemory { address: other, bytes: have }| {
+            address < other + have && other < address + bytes
+        })
+    }
+
+    /// Copies for an output.
+    fn copy(&self, output: usize, layout: &Layout, from: usize, to: usize) -> Result<()> {
+        if layout.bytes() == 0 || from == to {
+            return Ok(());
+        }
+        let place = Place::Device(self.source.target.stream.spec.device);
+        let span = |address| Span { address, bytes: layout.bytes(), place };
+        let what = format!("output {output} (node {})", self.flow.prepared.outputs[output].name);
+        self.source.target.stream.submit(copying(span(from), span(to), self.label, &what))?;
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Sizes on the host: each node inferred and planned, small ones computed there.
+
+use super::Run;
+use super::memory::ValueMemory;
+use super::plans::{HostedValues, Plan, SMALL, Step};
+use crate::compile::operation::{Operation, Seen};
+use crate::compile::prepare::{ValueId, Work};
+use crate::failure::{Failure, Result};
+use cairn_exec::{Door, Execution, Outcome, refusal};
+use cairn_ops::Error;
+use cairn_tensor::Layout;
+use smallvec::SmallVec;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A plan in the making.
+pub struct Planning {
+    /// What is known of each value so far.
+    pub seen: Vec<Option<Seen>>,
+    /// Values that were computed on the host.
+    pub hosted: HostedValues,
+    /// The nodes that run on the device.
+    pub steps: Vec<Step>,
+    /// How many of them were launched.
+    pub launched: usize,
+    /// Whether the plan serves other runs: no size came from the device.
+    pub repeats: bool,
+}
+
+impl Planning {
+    /// What was known of the bytes that a value shares is not true any more.
+    fn forget(&mut self, roots: &[ValueId], value: ValueId) {
+        let shared = roots.iter().zip(&mut self.seen).filter(|(root, _)| **root == roots[value]);
+        for seen in shared.filter_map(|(_, seen)| seen.as_mut()) {
+            seen.bytes = None;
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Plans all nodes, and launches them. Where a size depends on the device, what is planned is launched
+    /// first.
+    pub(super) fn plan(&self, memory: &mut ValueMemory) -> Result<(Plan, bool)> {
+        let prepared = &self.flow.prepared;
+        let mut planning = Planning {
+            seen: prepared.values.iter().map(|fact| fact.bytes.as_ref().and(fact.seen())).collect(),
+            hosted: HashMap::new(),
+            steps: Vec::new(),
+            launched: 0,
+            repeats: true,
+        };
+        for (input, given) in prepared.inputs.iter().zip(self.inputs) {
+            let bytes = given.host.clone().filter(|bytes| bytes.len() <= SMALL);
+            planning.seen[input.value] = Some(Seen { layout: given.layout, bytes });
+        }
+        for work in 0..prepared.works.len() {
+            self.plan_node(work, &mut planning, memory)?;
+        }
+        let outputs: Vec<Layout> = (prepared.outputs.iter())
+            .map(|output| planning.seen[output.value].as_ref().expect("an output of a node").layout)
+            .collect();
+        if planning.launched == 0 {
+            self.check_outputs(&outputs)?;
+        }
+        self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
+        let Planning { steps, hosted, repeats, .. } = planning;
+        Ok((Plan { steps, outputs, hosted }, repeats))
+    }
+
+    fn plan_node(
+        &self,
+        at: usize,
+        planning: &mut Planning,
+        memory: &mut ValueMemory,
+    ) -> Result<()> {
+        let prepared = &self.flow.prepared;
+        let work = &prepared.works[at];
+        let operation = &work.operation;
+        let told = |text: &str| {
+            let (name, kind) = (&operation.name, operation.row.name);
+            Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))
+        };
+        let refused = |error: Error| {
+            let code = refusal(Door::ByName, operation.row.name, &error).code;
+            Failure { code, ..told(error.text()) }
+        };
+        let mut inputs = seen(work, planning);
+        let layouts = match operation.infer(&inputs) {
+            Err(Error::Values(_)) => {
+                self.fetch(at, planning, memory)?;
+                inputs = seen(work, planning);
+                operation.infer(&inputs)
+            }
+            inferred => inferred,
+        };
+        let layouts = layouts.map_err(refused)?;
+        if layouts.len() < work.outputs.len() {
+            return Err(told("fewer outputs come out than the graph says"));
+        }
+        let layouts = &layouts[..work.outputs.len()];
+        let bytes: usize = layouts.iter().map(Layout::bytes).sum();
+        let marks = operation.row.marks;
+        let stays = marks.sized_by_values || marks.random || work.written().is_some();
+        if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
+            let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
+            if let Some(results) = computed {
+                for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
+                    planning.seen[*value] =
+                        Some(Seen { layout: *layout, bytes: Some(bytes.clone()) });
+                    planning.hosted.insert(self.flow.roots[*value], bytes);
+                }
+                return Ok(());
+            }
+        }
+        for (value, layout) in work.outputs.iter().zip(layouts) {
+            planning.seen[*value] = Some(Seen { layout: *layout, bytes: None });
+        }
+        if let Some(input) = work.written() {
+            planning.forget(&self.flow.roots, input);
+        }
+        if work.is_view {
+            let bytes = inputs[0].as_ref().and_then(|seen| seen.bytes.clone());
+            planning.seen[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
+            return Ok(());
+        }
+        let roots = &self.flow.roots;
+        let fed = work.inputs.iter().map(|value| value.map_or(usize::MAX, |value| roots[value]));
+        let shared: SmallVec<[usize; 8]> =
+            fed.chain(work.outputs.iter().map(|value| roots[*value])).collect();
+        let plan = match operation.plan_over(&inputs, layouts, &shared) {
+            Err(Error::Values(_)) => {
+                self.fetch(at, planning, memory)?;
+                inputs = seen(work, planning);
+                operation.plan_over(&inputs, layouts, &shared)
+            }
+            planned => planned,
+        };
+        let plan = plan.map_err(refused)?;
+        let uses = (plan.uses.iter())
+            .map(|one| {
+                let place = one.argument.0 + one.argument.1;
+                let value = match place.checked_sub(inputs.len()) {
+                    None => work.inputs[place].expect("a use of an input that is there"),
+                    Some(output) => work.outputs[output],
+                };
+                (roots[value], one.lead)
+            })
+            .collect();
+        let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
+            .skip(usize::from(work.written().is_some()))
+            .map(|(value, layout)| (roots[*value], layout.bytes()))
+            .collect();
+        let ends = self.flow.ends[at].iter().copied().collect();
+        let outcome: Arc<Outcome> = Arc::default();
+        let node = format!("{}, node {}", self.label, operation.name);
+        let execution = Execution::watched(operation.row.name, plan, outcome.clone(), Some(node));
+        planning.steps.push(Step { work: at, execution, outcome, uses, makes, ends });
+        if marks.sized_by_values {
+            for ((place, inner), sizes) in self.decided_sizes(at, planning, memory)? {
+                let output = (place + inner).checked_sub(inputs.len());
+                if let Some(value) = output.and_then(|output| work.outputs.get(output)) {
+                    let seen = planning.seen[*value].as_mut().expect("just set");
+                    seen.layout = Layout::contiguous(seen.layout.dtype, &sizes);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a node is computed on the host: all it is fed is known there and small.
+    fn is_hosted(&self, operation: &Operation, inputs: &[Option<Seen>]) -> bool {
+        let known = inputs
+            .iter()
+            .flatten()
+            .all(|seen| seen.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
+        (known && inputs.iter().flatten().next().is_some()) || operation.row.marks.from_shapes
+    }
+}
+
+/// What is known of a node's inputs.
+fn seen(work: &Work, planning: &Planning) -> Vec<Option<Seen>> {
+    work.inputs.iter().map(|value| value.and_then(|at| planning.seen[at].clone())).collect()
+}

@@ -1,0 +1,129 @@
+//! Sizes and values that only the device knows: the run waits for the node that computes them, and for nothing else.
+
+use super::Run;
+use super::memory::ValueMemory;
+use super::planning::Planning;
+use super::plans::SMALL;
+use crate::compile::prepare::ValueId;
+use crate::failure::{Failure, Result};
+use crate::run::named::Named;
+use cairn_exec::{DecidedSizes, Outcome};
+use cairn_runtime::error;
+use cairn_runtime::lock::{Mutex, Rank};
+use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::task::{Kernel, Place, Span, Spans, Task};
+use std::cell::Cell;
+use std::sync::Arc;
+
+impl Run<'_> {
+    /// Launches all that is planned, the last of it the node at `at`; waits for that node, and gives the sizes of its
+    /// outputs that its values decided.
+    pub(super) fn decided_sizes(
+        &self,
+        at: usize,
+        planning: &mut Planning,
+        memory: &mut ValueMemory,
+    ) -> Result<Vec<DecidedSizes>> {
+        let name = self.waits_at(at, "its sizes depend on values");
+        let last = self.launch_planned(planning, memory)?;
+        let step = planning.steps.last().expect("the node that was just planned");
+        let decided = match last {
+            Some(seq) => step.outcome.wait(&self.source.target.stream, &name, seq),
+            None => Ok(Vec::new()),
+        };
+        decided.map_err(|error| self.first_failure(planning).unwrap_or_else(|| error.into()))
+    }
+
+    /// Brings the values that a node must know to the host, where they are small.
+    pub(super) fn fetch(
+        &self,
+        at: usize,
+        planning: &mut Planning,
+        memory: &mut ValueMemory,
+    ) -> Result<()> {
+        let name = self.waits_at(at, "it needs values that the device computes");
+        self.launch_planned(planning, memory)?;
+        let stream = &self.source.target.stream;
+        let place = Place::Device(stream.spec.device);
+        let (mut values, mut reads): (Vec<ValueId>, _) = (Vec::new(), Spans::new());
+        let work = &self.flow.prepared.works[at];
+        let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
+        for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
+            let Some(seen) = &planning.seen[value] else { continue };
+            let bytes = seen.layout.bytes();
+            if seen.bytes.is_none() && bytes <= SMALL && !values.contains(&value) {
+                let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
+                values.push(value);
+                reads.push(Span { address, bytes, place });
+            }
+        }
+        let read = Arc::new(ReadBack {
+            ranges: reads.len(),
+            outcome: Outcome::default(),
+            values: Mutex::new(Rank::Decided, Vec::new()),
+        });
+        let body = Named::body(Reading(read.clone()), self.label, &name);
+        let writes = Spans::new();
+        let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
+        let waited = read.outcome.wait(stream, &name, seq);
+        if let Some(failure) = self.first_failure(planning) {
+            return Err(failure);
+        }
+        waited?;
+        for (value, bytes) in values.into_iter().zip(std::mem::take(&mut *read.values.lock())) {
+            planning.seen[value].as_mut().expect("seen above").bytes = Some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Logs that the run waits; gives the node's name.
+    fn waits_at(&self, at: usize, why: &str) -> String {
+        let name = &self.flow.prepared.works[at].operation.name;
+        log::info!("{} waits at node {name}: {why}", self.label);
+        format!("node {name}")
+    }
+
+    fn launch_planned(
+        &self,
+        planning: &mut Planning,
+        memory: &mut ValueMemory,
+    ) -> Result<Option<u64>> {
+        let last = self.launch(&planning.steps[planning.launched..], &planning.hosted, memory)?;
+        planning.launched = planning.steps.len();
+        planning.repeats = false;
+        Ok(last)
+    }
+
+    /// Why the first node of this run that failed did so: what comes after it computed with garbage.
+    fn first_failure(&self, planning: &Planning) -> Option<Failure> {
+        planning.steps.iter().find_map(|step| step.outcome.failure()).map(Failure::from)
+    }
+}
+
+/// What a task read from the device for the host, and what became of it.
+struct ReadBack {
+    ranges: usize,
+    outcome: Outcome,
+    /// The bytes of each range.
+    values: Mutex<Vec<Arc<[u8]>>>,
+}
+
+/// The kernel that reads.
+struct Reading(Arc<ReadBack>);
+
+impl Kernel for Reading {
+    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+        "value"
+    }
+
+    fn run(&self, ground: &Ground<'_>) -> error::Result<()> {
+        *self.0.values.lock() = (0..self.0.ranges)
+            .map(|range| ground.read(range).iter().map(Cell::get).collect())
+            .collect();
+        Ok(())
+    }
+
+    fn ended(&self, result: &error::Result<()>) {
+        self.0.outcome.end(result);
+    }
+}

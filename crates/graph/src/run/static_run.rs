@@ -1,0 +1,176 @@
+//! One run of a static graph: memory first, then everything is submitted under the graph's lock.
+
+use super::memory::{Class, MemorySource, room};
+use super::named::{Named, copying};
+use super::pass::{Pass, Ranges};
+use crate::compile::program::Program;
+use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, shares_input};
+use crate::failure::Result;
+use cairn_exec::Upload;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::task::{Place, Span, Spans, Task};
+use std::sync::Arc;
+
+/// A run of a static graph, on tensors that were checked.
+pub struct StaticRun<'a> {
+    /// The graph and its memory.
+    pub loaded: &'a Loaded,
+    /// What it does.
+    pub program: &'a Arc<Program>,
+    /// The steps of every run.
+    pub steps: &'a Arc<Pass>,
+    /// Where memory comes from, and the stream.
+    pub source: MemorySource<'a>,
+    /// What comes in.
+    pub inputs: &'a [RunInput],
+    /// Memory of the caller, by output.
+    pub wanted: &'a [Option<OutputMemory>],
+}
+
+/// What a run takes for itself. It goes back when everything is submitted, or when the run fails.
+#[derive(Default)]
+struct Scratch {
+    /// Copies of inputs on the host: place, memory, bytes.
+    uploads: Vec<(usize, Lease, Arc<[u8]>)>,
+    /// Outputs whose memory cannot be written while the steps run: place, memory instead, where they go.
+    apart: Vec<(usize, Lease, usize)>,
+    /// Feature memory of this run.
+    feature: Option<Lease>,
+}
+
+impl StaticRun<'_> {
+    /// Runs. Outputs come in order.
+    pub fn run(&self) -> Result<Vec<RunOutput>> {
+        self.check_outputs()?;
+        let mut ranges = Ranges::default();
+        let mut scratch = Scratch::default();
+        self.take_inputs(&mut ranges, &mut scratch)?;
+        let outputs = self.take_outputs(&mut ranges, &mut scratch)?;
+        scratch.feature = self.take_feature()?;
+        self.submit(&mut ranges, &scratch)?;
+        let Scratch { uploads, apart, feature } = scratch;
+        let leases = feature.into_iter().chain(uploads.into_iter().map(|(_, lease, _)| lease));
+        for lease in leases.chain(apart.into_iter().map(|(_, lease, _)| lease)) {
+            lease.give()?;
+        }
+        Ok(outputs)
+    }
+
+    fn check_outputs(&self) -> Result<()> {
+        for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
+            if let Some(OutputMemory { bytes: have, .. }) = wanted
+                && *have < layout.bytes()
+            {
+                let want = layout.bytes();
+                return self.loaded.executable.wrong(format_args!(
+                    "output {at} is {layout}, {want} bytes; its memory has {have}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn take_inputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<()> {
+        for (at, input) in self.inputs.iter().enumerate() {
+            ranges.inputs.push(match &input.host {
+                None => input.address,
+                Some(bytes) => {
+                    let lease = self.source.take(Class::HostInput, None, room(bytes.len()))?;
+                    let address = lease.address();
+                    scratch.uploads.push((at, lease, bytes.clone()));
+                    address
+                }
+            });
+        }
+        Ok(())
+    }
+
+    fn take_outputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<Vec<RunOutput>> {
+        let mut made: Vec<RunOutput> = Vec::new();
+        for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
+            let (layout, bytes) = (*layout, layout.bytes());
+            let take = || self.source.take(Class::Output, None, room(bytes));
+            let Some(OutputMemory { address, .. }) = *wanted else {
+                let lease = take()?;
+                ranges.outputs.push(lease.address());
+                made.push(RunOutput { layout, address: lease.address(), block: Some(lease) });
+                continue;
+            };
+            let is_declared = self.loaded.executable.reuse.iter().any(|(_, output)| *output == at);
+            let is_read = !is_declared && shares_input(self.inputs, address, bytes);
+            if is_read || meets(&made, address, bytes) {
+                let lease = take()?;
+                ranges.outputs.push(lease.address());
+                scratch.apart.push((at, lease, address));
+            } else {
+                ranges.outputs.push(address);
+            }
+            made.push(RunOutput { layout, address, block: None });
+        }
+        Ok(made)
+    }
+
+    /// Feature memory for one run, of a graph that has none of its own: where the last run's was, if the
+    /// same allocator gives it.
+    fn take_feature(&self) -> Result<Option<Lease>> {
+        let executable = &self.loaded.executable;
+        let (regions, last) = {
+            let runs = self.loaded.runs();
+            (runs.regions(executable), runs.last_feature)
+        };
+        if regions.feature.is_some() {
+            return Ok(None);
+        }
+        let size = match regions.fixed {
+            Some(_) => executable.refreshable_size(),
+            None if executable.fixed_bytes() > 0 => executable.feature_size(),
+            None => executable.refreshable_size(),
+        };
+        let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
+        let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
+        let lease = self.source.near(Class::Feature, None, size, near)?;
+        self.loaded.runs().last_feature = Some((maker, lease.address()));
+        Ok(Some(lease))
+    }
+
+    fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
+        let (executable, stream) = (&self.loaded.executable, &self.source.target.stream);
+        let place = Place::Device(stream.spec.device);
+        let mut runs = self.loaded.runs();
+        let shares = runs.shares();
+        self.loaded.order(&mut runs, stream, shares)?;
+        let regions = runs.regions(executable);
+        let feature = scratch.feature.as_ref().map(Lease::address);
+        ranges.constants = regions.constants;
+        ranges.feature = regions.feature.or(feature).unwrap_or(0);
+        let inside = ranges.feature + executable.refreshable_bytes() as usize;
+        ranges.fixed = regions.fixed.unwrap_or(inside);
+        if regions.fixed.is_none() {
+            runs.forget_fixed();
+        }
+        for (at, lease, bytes) in &scratch.uploads {
+            let to = Span { address: lease.address(), bytes: bytes.len(), place };
+            let what = format!("input {at} (node {})", executable.input_name(*at));
+            let body = Named::body(Upload(bytes.clone()), &executable.label, &what);
+            let writes: Spans = [to].into_iter().collect();
+            stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
+        }
+        runs.initialise(executable, stream, ranges.fixed)?;
+        self.steps.submit(stream, ranges)?;
+        for (at, lease, to) in &scratch.apart {
+            let bytes = self.program.outputs[*at].bytes();
+            let span = |address| Span { address, bytes, place };
+            let what = format!("output {at} (node {})", executable.makers[*at]);
+            let copy = copying(span(lease.address()), span(*to), &executable.label, &what);
+            stream.submit(copy)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether memory shares bytes with an output that comes before it.
+fn meets(before: &[RunOutput], address: usize, bytes: usize) -> bool {
+    before
+        .iter()
+        .any(|one| address < one.address + one.layout.bytes() && one.address < address + bytes)
+}

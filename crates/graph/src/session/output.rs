@@ -1,0 +1,92 @@
+//! Outputs of a session's runs, on the device or on the host.
+
+use crate::executable::RunOutput;
+use crate::failure::{Failure, Result};
+use cairn_runtime::Runtime;
+use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::task::{Place, Span, Task};
+use cairn_tensor::DType;
+
+/// Memory that a run made for an output.
+pub enum Held {
+    /// On the device; goes back to its maker when it is dropped.
+    Device(Lease),
+    /// On the host.
+    Host(Box<[u8]>),
+}
+
+impl Held {
+    /// The first byte.
+    pub fn address(&self) -> usize {
+        match self {
+            Held::Device(lease) => lease.address(),
+            Held::Host(bytes) if bytes.is_empty() => 0,
+            Held::Host(bytes) => bytes.as_ptr() as usize,
+        }
+    }
+
+    /// How many.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Held::Device(lease) => lease.bytes() as usize,
+            Held::Host(bytes) => bytes.len(),
+        }
+    }
+}
+
+/// An output of a run.
+pub struct Out {
+    /// Its first byte.
+    pub address: usize,
+    /// Bytes of memory: at least those of its elements.
+    pub bytes: usize,
+    /// The type of its elements.
+    pub dtype: DType,
+    /// Its sizes.
+    pub dims: Vec<i64>,
+    /// Its memory, if the caller brought none.
+    pub held: Option<Held>,
+}
+
+impl Out {
+    /// An output on the device. `is_exact`: its bytes are those of its elements, whatever its block has.
+    pub(super) fn new(made: RunOutput, is_exact: bool) -> Out {
+        let RunOutput { layout, address, block } = made;
+        let whole = block.as_ref().filter(|_| !is_exact).map(|block| block.bytes() as usize);
+        Out {
+            address,
+            bytes: whole.unwrap_or(layout.bytes()),
+            dtype: layout.dtype,
+            dims: layout.dims().iter().map(|dim| *dim as i64).collect(),
+            held: block.map(Held::Device),
+        }
+    }
+
+    /// A copy on the host of an output that is computed: in memory of the caller if there is any (first byte, how
+    /// many), else in memory of its own.
+    pub(super) fn on_host(
+        made: RunOutput,
+        at: usize,
+        theirs: Option<(usize, usize)>,
+        runtime: &Runtime,
+    ) -> Result<Out> {
+        let bytes = made.layout.bytes();
+        let out = Out { bytes, ..Out::new(made, true) };
+        let Some((address, have)) = theirs else {
+            let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
+                Failure::failed(format!("no device memory at {:#x}", out.address))
+            })?;
+            let held = Held::Host(copy.into_boxed_slice());
+            return Ok(Out { address: held.address(), held: Some(held), ..out });
+        };
+        if have < bytes {
+            return Err(Failure::invalid(format!(
+                "output {at} has {bytes} bytes; its memory has {have}"
+            )));
+        }
+        let from = Span { address: out.address, bytes, place: Place::AnyDevice };
+        let to = Span { address, bytes, place: Place::Any };
+        runtime.perform(&Task::copy("graph output", from, to))?;
+        Ok(Out { address, held: None, ..out })
+    }
+}

@@ -1,0 +1,155 @@
+//! Runs that were asked for without a stream: one after the other, on a thread of the engine.
+
+use super::engine::{Engine, Session};
+use super::output::Out;
+use super::running::How;
+use super::variables::Asked;
+use crate::executable::RunTensor;
+use crate::failure::{Failure, Result};
+use cairn_runtime::lock::{Condvar, Mutex, Rank};
+use cairn_runtime::record::site;
+use std::cell::Cell;
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// One run with its callback.
+type Work = Box<dyn FnOnce() + Send>;
+
+thread_local! {
+    static IS_HERE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is one that runs queued graphs.
+pub(super) fn is_here() -> bool {
+    IS_HERE.get()
+}
+
+/// The queue of an engine. Its thread is started by the first run and stays.
+#[derive(Clone)]
+pub(super) struct RunQueue(Arc<Shared>);
+
+struct Shared {
+    state: Mutex<State>,
+    grown: Condvar,
+    drained: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Work>,
+    is_served: bool,
+    /// How many were put in, and how many are over.
+    pushed: u64,
+    over: u64,
+}
+
+impl Default for RunQueue {
+    fn default() -> RunQueue {
+        let state = Mutex::new(Rank::Queue, State::default());
+        RunQueue(Arc::new(Shared { state, grown: Condvar::new(), drained: Condvar::new() }))
+    }
+}
+
+impl RunQueue {
+    /// Puts a run after those that wait.
+    fn push(&self, work: Work) -> Result<()> {
+        let mut state = self.0.state.lock();
+        if !state.is_served {
+            self.start()?;
+            state.is_served = true;
+        }
+        state.waiting.push_back(work);
+        state.pushed += 1;
+        drop(state);
+        self.0.grown.notify_one();
+        Ok(())
+    }
+
+    /// Waits until all that was pushed before is over, callbacks included; not on the queue's own thread.
+    pub(super) fn drain(&self) {
+        if is_here() {
+            return;
+        }
+        let mut state = self.0.state.lock();
+        let before = state.pushed;
+        while state.over < before && state.is_served {
+            self.0.drained.wait(&mut state);
+        }
+    }
+
+    fn end_one(&self) {
+        self.0.state.lock().over += 1;
+        self.0.drained.notify_all();
+    }
+
+    fn start(&self) -> Result<()> {
+        let queue = self.clone();
+        let serve = move || queue.serve();
+        let started = std::thread::Builder::new().name("cairn-graphs".into()).spawn(serve);
+        started.map(drop).map_err(|error| {
+            Failure::failed(format!(
+                "cannot start a thread for graphs: {error}; is `ulimit -u` reached?"
+            ))
+        })
+    }
+
+    fn serve(&self) {
+        IS_HERE.set(true);
+        loop {
+            let work = {
+                let mut state = self.0.state.lock();
+                loop {
+                    match state.waiting.pop_front() {
+                        Some(work) => break work,
+                        None => self.0.grown.wait(&mut state),
+                    }
+                }
+            };
+            let _ = catch_unwind(AssertUnwindSafe(work));
+            self.end_one();
+        }
+    }
+}
+
+impl Engine {
+    /// Runs a graph on the engine's own thread, with tensors of the host, after the runs that were asked for before.
+    /// What it does carries the site of this call. `done` gets the outputs or the failure there, once; it is not called any more when the process is exiting.
+    pub fn run_async(
+        &self,
+        session: &Arc<Session>,
+        id: u32,
+        how: How,
+        inputs: Vec<RunTensor>,
+        done: impl FnOnce(Result<Vec<Out>>) + Send + 'static,
+    ) -> Result<()> {
+        session.graph(id)?;
+        let (session, asked, site) = (session.clone(), Asked::new(session), site::keep());
+        self.queue.push(Box::new(move || {
+            let run = || site::within(site, || session.run(id, how, 0, &inputs, &[]));
+            let made = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+                let text = text.unwrap_or_default();
+                Err(Failure::failed(format!("internal error (please report): {text}")))
+            });
+            drop(asked);
+            if !session.runtime.shared.exiting() {
+                done(made);
+            }
+        }))
+    }
+
+    /// The thread that calls this, the one of the queue, is lost: a callback ended it. Another one goes on.
+    pub fn replace_queue_thread(&self) {
+        log::error!(
+            "the callback of RunGraphAsync ended its thread; another one runs the graphs after it"
+        );
+        let started = self.queue.start();
+        self.queue.0.state.lock().is_served = started.is_ok();
+        self.queue.end_one();
+        if let Err(failure) = started {
+            log::error!("{}; graphs that wait go on at the next RunGraphAsync", failure.text);
+        }
+    }
+}

@@ -1,0 +1,401 @@
+//! Executables without a session: compiled, loaded and run in both domains, and the codes that come back.
+
+mod support;
+
+use cairn_exec::Target;
+use cairn_graph::executable::{
+    Bases, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory, RunInput, RunOutput,
+};
+use cairn_graph::ir::{Desc, Graph};
+use cairn_graph::{Class, Failure, Status};
+use cairn_runtime::error::{Code, Result as Done};
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::stream::Stream;
+use cairn_runtime::task::{Body, Place, Span, Task, Work};
+use cairn_tensor::DType;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use support::*;
+
+const DOMAINS: [(Domain, Domain); 2] = [(Domain::Acl, Domain::Ge), (Domain::Ge, Domain::Acl)];
+
+/// y = relu(x + 1) * 2, z = x + 1, over `n` numbers, unknown where `n` is -1.
+fn two_outputs(n: i64) -> Graph {
+    let mut make = Maker::new("two");
+    let x = make.data(&[n]);
+    let one = make.floats(&[1], &[1.0]);
+    let two = make.floats(&[1], &[2.0]);
+    let z = make.node("Add", &[x, one]);
+    let r = make.node("Relu", &[z]);
+    let y = make.node("Mul", &[r, two]);
+    make.outputs(&[y, z])
+}
+
+fn expected(x: &[f32]) -> [Vec<f32>; 2] {
+    let z: Vec<f32> = x.iter().map(|x| x + 1.0).collect();
+    [z.iter().map(|z| z.max(0.0) * 2.0).collect(), z]
+}
+
+/// The positive numbers among `n`: a size that values decide.
+fn positive(n: i64) -> Graph {
+    let mut make = Maker::new("positive");
+    let x = make.data(&[n]);
+    let zero = make.floats(&[1], &[0.0]);
+    let mask = make.node("Greater", &[x, zero]);
+    let some = make.node("MaskedSelect", &[x, mask]);
+    let y = make.node("Relu", &[some]);
+    make.outputs(&[y])
+}
+
+/// Sums along an axis that comes in as a tensor of the device: a value that the run has to fetch.
+fn sums() -> Graph {
+    let mut make = Maker::new("sums");
+    let x = make.data(&[4]);
+    let axis = make.data(&[1]);
+    make.0.node_mut(axis.node).unwrap().output_descs[0].dtype = DType::Int32;
+    let y = make.node("Cumsum", &[x, axis]);
+    make.outputs(&[y])
+}
+
+/// x with `n` elements out of one.
+fn wide(n: i64, is_static: bool) -> Graph {
+    let mut make = Maker::new("wide");
+    let x = make.data(&[if is_static { 1 } else { -1 }]);
+    let shape = make.ints(&[n]);
+    let y = make.node("BroadcastTo", &[x, shape]);
+    make.outputs(&[y])
+}
+
+fn compiled(graph: Graph) -> Arc<Executable> {
+    let label: Arc<str> = format!("the graph {}", graph.name).into();
+    Arc::new(Executable::compile(graph, label, CompileOptions::default()).unwrap())
+}
+
+/// A machine with one stream.
+struct User {
+    machine: Machine,
+    handle: usize,
+    stream: Arc<Stream>,
+}
+
+impl User {
+    fn new() -> User {
+        let machine = Machine::start();
+        let handle = machine.stream();
+        let stream = machine.runtime.handles.get::<Stream>(handle).unwrap();
+        User { machine, handle, stream }
+    }
+
+    fn register(&self, domain: Domain) -> Pool {
+        let pool = Pool::new(&self.machine);
+        let user = Box::new(pool.clone());
+        let registry = &self.machine.runtime.allocators;
+        registry.register(domain, self.handle, &self.stream, 1, user, |plain| plain).unwrap();
+        pool
+    }
+
+    fn target(&self, domain: Domain) -> Target<'static> {
+        Target::registered(self.machine.runtime, self.stream.clone(), domain, self.handle)
+    }
+
+    fn load(&self, executable: &Arc<Executable>, domain: Domain) -> Result<Loaded, Failure> {
+        executable.load(&self.target(domain), &LoadOptions { id: 7, ..LoadOptions::default() })
+    }
+
+    fn floats(&self, executable: &Executable, values: &[f32]) -> RunInput {
+        let tensor = device(self.machine.floats(values), &[values.len() as i64]);
+        executable.input(0, &tensor).unwrap()
+    }
+
+    fn output(&self, values: usize) -> OutputMemory {
+        OutputMemory { address: self.machine.room(values * 4), bytes: values * 4 }
+    }
+
+    fn values(&self, made: &RunOutput) -> Vec<f32> {
+        self.machine.read(made.address, made.layout.bytes() / 4)
+    }
+
+    /// Submits a task that fails: it reads where nothing is.
+    fn submit_a_failure(&self) {
+        let place = Place::Device(0);
+        let from = Span { address: 64, bytes: 64, place };
+        let to = Span { address: self.machine.room(64), bytes: 64, place };
+        self.stream.submit(Task::copy("unrelated", from, to)).unwrap();
+    }
+
+    fn sync(&self) -> Done<()> {
+        self.machine.sync(self.handle)
+    }
+}
+
+#[test]
+fn both_kinds_run_in_both_domains_in_the_memory_registered_there() {
+    for (domain, other) in DOMAINS {
+        for n in [4, -1] {
+            let user = User::new();
+            let (pool, foreign) = (user.register(domain), user.register(other));
+            let executable = compiled(two_outputs(n));
+            assert_eq!(executable.is_static(), n == 4);
+            let loaded = user.load(&executable, domain).unwrap();
+            assert_eq!(pool.taken_for(Class::Const), 1);
+            let target = user.target(domain);
+            let input = user.floats(&executable, &X);
+            let mine = [Some(user.output(4)), None];
+            let made = loaded.run(&target, std::slice::from_ref(&input), &mine).unwrap();
+            user.sync().unwrap();
+            assert_eq!(made[0].address, mine[0].unwrap().address);
+            assert!(made[0].block.is_none() && pool.holds(made[1].address));
+            assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+            let all = loaded.run(&target, &[input], &[]).unwrap();
+            user.sync().unwrap();
+            assert!(all.iter().all(|one| pool.holds(one.address)));
+            assert_eq!([user.values(&all[0]), user.values(&all[1])], expected(&X));
+            drop(loaded);
+            assert_eq!(pool.live(), 3, "three outputs outlive the graph");
+            drop((made, all));
+            assert_eq!((pool.live(), foreign.mallocs()), (0, 0), "{domain:?}, {n}");
+        }
+    }
+}
+
+/// Weights and work memory of the caller, as a model of aclmdl has them: nothing is asked of an allocator.
+#[test]
+fn memory_of_the_caller_takes_the_allocators_place() {
+    let user = User::new();
+    let pool = user.register(Domain::Acl);
+    for n in [4, -1] {
+        let executable = compiled(two_outputs(n));
+        let constants = Some(user.machine.room(executable.const_size() as usize));
+        let feature = Some(user.machine.room(executable.feature_size() as usize));
+        let bases = Bases { constants, feature, ..Bases::default() };
+        let target = user.target(Domain::Acl);
+        let loaded = executable.load(&target, &LoadOptions { id: 0, bases }).unwrap();
+        assert_eq!(pool.mallocs(), 0);
+        let input = user.floats(&executable, &X);
+        let mine = [Some(user.output(4)), Some(user.output(4))];
+        let made = loaded.run(&target, &[input], &mine).unwrap();
+        user.sync().unwrap();
+        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        if executable.is_static() {
+            assert_eq!(pool.mallocs(), 0);
+        }
+    }
+    assert_eq!(pool.live(), 0);
+}
+
+#[test]
+fn out_of_memory_stays_out_of_memory() {
+    for (domain, _) in DOMAINS {
+        for is_static in [true, false] {
+            let user = User::new();
+            let executable = compiled(wide(1 << 28, is_static));
+            let loaded = user.load(&executable, domain).unwrap();
+            let input = user.floats(&executable, &[1.0]);
+            let failed = loaded.run(&user.target(domain), &[input], &[]).err().unwrap();
+            assert_eq!(failed.code, Code::MemoryAllocation, "{}", failed.text);
+            assert_eq!((failed.number(Domain::Acl), failed.status), (207001, Status::Failed));
+            assert_eq!(failed.number(Domain::Ge), u32::MAX);
+            assert_eq!(cairn_runtime::error::Error::from(failed).code, Code::MemoryAllocation);
+            user.sync().unwrap();
+        }
+    }
+}
+
+/// What an allocator of the user refuses has the code that single operators have for it.
+#[test]
+fn a_failing_allocator_has_its_code_and_gets_all_blocks_back() {
+    for (domain, _) in DOMAINS {
+        for n in [4, -1] {
+            let executable = compiled(two_outputs(n));
+            let mut blocks = 0;
+            for fails_at in 1.. {
+                let user = User::new();
+                let pool = user.register(domain);
+                let input = user.floats(&executable, &X);
+                pool.fail_at(fails_at);
+                let loaded = user.load(&executable, domain);
+                let made = loaded.and_then(|loaded| {
+                    let made = loaded.run(&user.target(domain), &[input], &[])?;
+                    Ok((loaded, made))
+                });
+                let failed = made.err();
+                user.sync().unwrap();
+                assert_eq!(pool.live(), 0, "failure at {fails_at}, {domain:?}, {n}");
+                let Some(failed) = failed else { break };
+                blocks = fails_at;
+                assert_eq!(failed.code, Code::GeFailure, "{}", failed.text);
+                assert_eq!(failed.number(Domain::Ge), Status::Failed as u32);
+            }
+            assert!(blocks >= 4, "{blocks} blocks");
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_an_argument_code() {
+    let user = User::new();
+    let executable = compiled(two_outputs(4));
+    let refused = |tensor| executable.input(0, &tensor).err().unwrap();
+    let room = user.machine.room(64);
+    let mut wrong = device(room, &[4]);
+    wrong.dtype = Some(DType::Int32);
+    assert_eq!(refused(wrong).code, Code::InvalidParam);
+    assert!(refused(device(room, &[5])).text.contains("sizes [5]"));
+    assert!(refused(device(0, &[4])).text.contains("no memory"));
+    assert!(executable.input(1, &device(room, &[4])).err().unwrap().text.contains("no input 1"));
+    let loaded = user.load(&executable, Domain::Acl).unwrap();
+    let target = user.target(Domain::Acl);
+    let input = user.floats(&executable, &X);
+    let failed = |inputs: &[RunInput], outputs: &[Option<OutputMemory>]| {
+        let failed = loaded.run(&target, inputs, outputs).err().unwrap();
+        assert_eq!((failed.code, failed.status), (Code::InvalidParam, Status::ParamInvalid));
+        failed.text
+    };
+    assert!(failed(&[], &[]).contains("0 inputs are given"));
+    let one = std::slice::from_ref(&input);
+    assert!(failed(one, &[None]).contains("1 outputs are given"));
+    let short = Some(OutputMemory { address: room, bytes: 8 });
+    assert!(failed(one, &[short, None]).contains("its memory has 8"));
+    let nowhere = Some(OutputMemory { address: 64, bytes: 16 });
+    assert!(failed(one, &[nowhere, None]).contains("memory of device 0 is wanted"));
+    let reuse = CompileOptions { reuse: vec![(1, 0)], ..CompileOptions::default() };
+    let failed = Executable::compile(two_outputs(4), "g".into(), reuse).err().unwrap();
+    assert!(failed.text.contains("input 1"), "{}", failed.text);
+    loaded.unload();
+    let failed = loaded.run(&target, &[input], &[]).err().unwrap();
+    assert!(failed.text.contains("was unloaded"), "{}", failed.text);
+}
+
+/// An unload from inside a run, by an allocator: the run goes on with its memory, which then goes back.
+#[test]
+fn an_unload_during_a_run_takes_effect_after_it() {
+    for n in [4, -1] {
+        let user = User::new();
+        let pool = user.register(Domain::Acl);
+        let executable = compiled(two_outputs(n));
+        let loaded = Arc::new(user.load(&executable, Domain::Acl).unwrap());
+        let input = user.floats(&executable, &X);
+        let inside = loaded.clone();
+        pool.at(pool.mallocs() + 1, Box::new(move || inside.unload()));
+        let target = user.target(Domain::Acl);
+        let made = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
+        assert_eq!(pool.live(), 2, "the outputs");
+        user.sync().unwrap();
+        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        assert!(loaded.run(&target, &[input], &[]).is_err());
+    }
+}
+
+/// A run that waits for sizes or values leaves what failed before it to the user's synchronize.
+#[test]
+fn waiting_takes_no_other_tasks_failure() {
+    let user = User::new();
+    let target = user.target(Domain::Acl);
+    let executable = compiled(positive(4));
+    let loaded = user.load(&executable, Domain::Acl).unwrap();
+    let input = user.floats(&executable, &X);
+    user.sync().unwrap();
+    user.submit_a_failure();
+    let made = loaded.run(&target, &[input], &[]).unwrap();
+    assert_eq!(made[0].layout.dims(), [2]);
+    assert!(user.sync().unwrap_err().text.contains("unrelated"));
+    user.sync().unwrap();
+    assert_eq!(user.values(&made[0]), [0.5, 2.0]);
+
+    let executable = compiled(sums());
+    let loaded = user.load(&executable, Domain::Acl).unwrap();
+    let x = user.floats(&executable, &[1.0, 2.0, 3.0, 4.0]);
+    let mut axis = device(user.machine.floats(&[0.0]), &[1]);
+    axis.dtype = Some(DType::Int32);
+    let axis = executable.input(1, &axis).unwrap();
+    user.submit_a_failure();
+    let made = loaded.run(&target, &[x, axis], &[]).unwrap();
+    assert!(user.sync().unwrap_err().text.contains("unrelated"));
+    assert_eq!(user.values(&made[0]), [1.0, 3.0, 6.0, 10.0]);
+}
+
+/// A node of the run itself that failed fails the run: its sizes are garbage.
+#[test]
+fn waiting_reports_the_failure_of_its_own_nodes() {
+    let user = User::new();
+    let executable = compiled(positive(-1));
+    let loaded = user.load(&executable, Domain::Acl).unwrap();
+    let mut tensor = device(user.machine.room(64), &[1 << 20]);
+    tensor.bytes = 4 << 20;
+    let input = executable.input(0, &tensor).unwrap();
+    let failed = loaded.run(&user.target(Domain::Acl), &[input], &[]).err().unwrap();
+    assert_eq!(failed.code, Code::RtParamInvalid);
+    assert!(failed.text.contains("greater") && failed.text.contains("4194304"), "{}", failed.text);
+    assert_eq!(user.sync().unwrap_err().text, failed.text, "the stream has it too");
+}
+
+/// Blocks its stream until it is released; says whether it was.
+struct Gate {
+    released: Mutex<Receiver<()>>,
+    opened: Sender<bool>,
+}
+
+impl Work for Gate {
+    fn run(&self) -> Done<()> {
+        let released = self.released.lock().unwrap().recv_timeout(Duration::from_secs(20));
+        self.opened.send(released.is_ok()).unwrap();
+        Ok(())
+    }
+}
+
+/// What another task does after the node that decides a size is not waited for: here a task that ends only when the
+/// run has returned, submitted from the allocator's free, between the node and the wait.
+#[test]
+fn waiting_does_not_wait_for_what_comes_after_its_node() {
+    let user = User::new();
+    let pool = user.register(Domain::Acl);
+    let mut make = Maker::new("positive");
+    let x = make.data(&[4]);
+    let zero = make.floats(&[1], &[0.0]);
+    let mask = make.node("Greater", &[x, zero]);
+    let some = make.node("MaskedSelect", &[x, mask]);
+    let executable = compiled(make.outputs(&[some]));
+    let loaded = user.load(&executable, Domain::Acl).unwrap();
+    let input = user.floats(&executable, &X);
+    let (release, released) = channel();
+    let (opened, outcome) = channel();
+    let gate = Arc::new(Gate { released: Mutex::new(released), opened });
+    let stream = user.stream.clone();
+    // Const memory, the mask, the output, and perhaps a workspace: the free that follows the output is after its node.
+    let submit = move || {
+        let body = Body::Work(gate.clone());
+        stream.submit(Task::bare("gate", body)).unwrap();
+    };
+    pool.at_free(3, Box::new(submit));
+    let made = loaded.run(&user.target(Domain::Acl), &[input], &[]).unwrap();
+    release.send(()).unwrap();
+    assert_eq!(made[0].layout.dims(), [2]);
+    assert!(outcome.recv().unwrap(), "the run returned while the later task was blocked");
+    user.sync().unwrap();
+    assert_eq!(user.values(&made[0]), [0.5, 2.0]);
+}
+
+/// Variables are inputs after those of the graph, and are the caller's to keep.
+#[test]
+fn variables_come_in_after_the_inputs() {
+    let user = User::new();
+    let mut make = Maker::new("kept");
+    let x = make.data(&[4]);
+    let node = cairn_graph::ir::Node {
+        name: "w".into(),
+        kind: "Variable".into(),
+        output_descs: vec![Desc::new(DType::Float, &[4])],
+        ..Default::default()
+    };
+    let w = cairn_graph::ir::Source { node: make.0.add(node), output: 0 };
+    let y = make.node("Add", &[x, w]);
+    let executable = compiled(make.outputs(&[y]));
+    assert_eq!((executable.inputs.len(), executable.variables.len()), (1, 1));
+    let loaded = user.load(&executable, Domain::Ge).unwrap();
+    let kept = device(user.machine.floats(&[1.0; 4]), &[4]);
+    let inputs = [user.floats(&executable, &X), executable.input(1, &kept).unwrap()];
+    let made = loaded.run(&user.target(Domain::Ge), &inputs, &[]).unwrap();
+    user.sync().unwrap();
+    assert_eq!(user.values(&made[0]), X.map(|x| x + 1.0));
+}
