@@ -34,7 +34,9 @@ fn twins(functions: &[Function]) -> String {
     let mut loads = String::new();
     let mut known = BTreeSet::new();
     for function in functions {
-        let Some(twin) = function.twin.as_ref().filter(|twin| known.insert(*twin)) else { continue };
+        let Some(twin) = function.twin.as_ref().filter(|twin| known.insert(*twin)) else {
+            continue;
+        };
         let kind = if function.hand { "usize".into() } else { signature(function) };
         writeln!(fields, "    pub {twin}: {kind},").expect("text");
         let load = format!("library.find(c\"{twin}\")?");

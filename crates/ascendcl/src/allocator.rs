@@ -113,7 +113,9 @@ impl UserAllocator for AclAllocator {
         let object = self.object;
         match (function, request) {
             (Function::C(address), _) => call_c(*address, object, request, left),
-            (Function::Callable(known), Request::Alloc(bytes)) => known.call(&[object, bytes], left),
+            (Function::Callable(known), Request::Alloc(bytes)) => {
+                known.call(&[object, bytes], left)
+            }
             (Function::Callable(known), Request::Advise(bytes, near)) => {
                 known.call(&[object, bytes, near], left)
             }
@@ -187,9 +189,8 @@ pub fn registered(stream: Handle) -> Result<Registration> {
     supported()?;
     not_null(stream, "stream")?;
     let found = runtime()?.allocators.registration(Domain::Acl, stream as usize);
-    found.ok_or_else(|| {
-        Error::invalid(format!("the stream {stream:p} has no allocator registered"))
-    })
+    found
+        .ok_or_else(|| Error::invalid(format!("the stream {stream:p} has no allocator registered")))
 }
 
 /// The allocator of a registration.

@@ -6,13 +6,13 @@ use crate::allocator::{self, AclAllocator};
 use crate::door::{Handle, not_null, status, write};
 use crate::ge::abi::*;
 use crate::trampoline::guarded;
-use cairn_runtime::error::{Error, Result};
+use cairn_runtime::error::Error;
 use cairn_runtime::memory::external::Thrown;
 use std::ffi::c_void;
 use std::sync::Arc;
 
 /// How many functions an allocator has.
-pub const COUNT: usize = CairnFunction_CAIRN_FUNCTIONS as usize;
+pub const COUNT: usize = CAIRN_FUNCTIONS as usize;
 
 /// A function with its context, which is released when the last descriptor and the last registration let go of it.
 pub struct Callable(CairnCallable);
@@ -41,29 +41,21 @@ impl Callable {
     }
 
     /// Calls it with the arguments that the C function in its place would get.
-    pub fn call(
-        &self,
-        arguments: &[usize],
-        left: &dyn Fn(),
-    ) -> std::result::Result<usize, Thrown> {
+    pub fn call(&self, arguments: &[usize], left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
         let mut result = 0;
         guarded(left, |guard| {
             let (first, count) = (arguments.as_ptr(), arguments.len());
             // SAFETY: whoever set the function gave it for this context; the rest is there for the call.
-            let called = |call: Call| unsafe { call(self.0.context, first, count, &mut result, guard) };
+            let called =
+                |call: Call| unsafe { call(self.0.context, first, count, &mut result, guard) };
             self.0.call.is_some_and(called)
         })?;
         Ok(result)
     }
 }
 
-type Call = unsafe extern "C" fn(
-    *mut c_void,
-    *const usize,
-    usize,
-    *mut usize,
-    *const CairnGuard,
-) -> bool;
+type Call =
+    unsafe extern "C" fn(*mut c_void, *const usize, usize, *mut usize, *const CairnGuard) -> bool;
 
 /// A function of an allocator.
 #[derive(Clone)]
@@ -114,7 +106,8 @@ fn stand_ins() -> [usize; COUNT] {
         refuse("get-address");
         std::ptr::null_mut()
     }
-    [alloc as usize, free as usize, advise as usize, address as usize]
+    [alloc as *const (), free as *const (), advise as *const (), address as *const ()]
+        .map(|function| function as usize)
 }
 
 /// Sets a function with a context. After a failure the context is still the caller's.
@@ -126,9 +119,9 @@ pub unsafe extern "C" fn CairnAllocatorSetCallable(
 ) -> i32 {
     let place = which as usize;
     let entry = match which {
-        CairnFunction_CAIRN_FUNCTION_ALLOC => Entry::aclrtAllocatorSetAllocFuncToDesc,
-        CairnFunction_CAIRN_FUNCTION_FREE => Entry::aclrtAllocatorSetFreeFuncToDesc,
-        CairnFunction_CAIRN_FUNCTION_ADVISE => Entry::aclrtAllocatorSetAllocAdviseFuncToDesc,
+        CAIRN_FUNCTION_ALLOC => Entry::aclrtAllocatorSetAllocFuncToDesc,
+        CAIRN_FUNCTION_FREE => Entry::aclrtAllocatorSetFreeFuncToDesc,
+        CAIRN_FUNCTION_ADVISE => Entry::aclrtAllocatorSetAllocAdviseFuncToDesc,
         _ => Entry::aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
     };
     code(status(entry, || {

@@ -61,7 +61,10 @@ impl Fake {
 
 impl UserAllocator for Fake {
     fn identity(&self) -> Identity {
-        Identity { object: self.object, functions: [1, 2, usize::from(self.advises), 4].map(|function| [function, 0]) }
+        Identity {
+            object: self.object,
+            functions: [1, 2, usize::from(self.advises), 4].map(|function| [function, 0]),
+        }
     }
 
     fn takes_advice(&self) -> bool {
