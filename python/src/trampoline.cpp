@@ -205,13 +205,17 @@ bool call(void *context, const uintptr_t *words, size_t count, uintptr_t *result
     return cairn::guarded(guard, [&] { fine = ask(&call, words, count, result); }) && fine;
 }
 
-// Lets a callable go, which may run Python. When the interpreter has ended, it is let be.
+// Lets a callable go, which may run Python; an interrupt that a callback left is not for its finalizer. When the
+// interpreter has ended, it is let be.
 void drop(void *context) {
     if (!cairn_acl_lives()) return;
     (void)cairn::guarded(nullptr, [=] {
         Callable *callable = static_cast<Callable *>(context);
+        Call last = {callable, nullptr, false};
         int state = PyGILState_Ensure();
+        if (PyErr_CheckSignals() != 0) show(&last);
         Py_DecRef(callable->function);
+        if (last.interrupted) PyErr_SetInterrupt();
         PyGILState_Release(state);
         delete callable;
     });

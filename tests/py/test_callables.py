@@ -190,6 +190,33 @@ def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, st
 
 
 @pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_is_not_lost_in_the_finalizer_of_a_callable_that_leaves(stream, sort, monkeypatch):
+    pool, came, shown = Pool(), [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(what.exc_value))
+
+    class Free:
+        def __call__(self, obj, block):
+            pool.free(obj, block)
+            assert rt.allocator_unregister(stream) == 0
+            signal.raise_signal(signal.SIGINT)
+
+        def __del__(self):
+            for _ in range(1000):
+                pass
+            came.append("gone")
+
+    desc = describe(1, pool.alloc, Free(), pool.address)
+    assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
+    try:
+        sort.run(stream)
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        came.append("interrupt")
+    assert came == ["gone", "interrupt"] and shown == [] and pool.allocs == pool.frees == 1
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_a_signal_that_came_between_callbacks_does_not_keep_free_from_its_work(stream, sort):
     """Getting the address is the C function `raise` here, which leaves its signal to whoever runs Python next. The
     block is the number of the signal, and 0 no address."""
