@@ -1,5 +1,5 @@
-// The private C interface between libge_runner.so (the C++ classes of ge:: and gert::) and libascendcl.so
-// (the graph engine). Not installed; both sides are always of one build.
+// The private C interface of libascendcl.so, for libge_runner.so (the C++ classes of ge:: and gert::) and, in its last
+// part, for the Python module acl. Not installed; all sides are always of one build.
 //
 // Handles are owned: who gets one from a function that makes it releases it, once. Texts, values and
 // descriptions that go in are borrowed for the call. What comes out of the engine is shown to a function of
@@ -372,6 +372,43 @@ typedef struct CairnAllocator {
 // `allocator` null: none was given. The engine owns `owner` from here on, also after a failure.
 CairnStatus CairnSessionRegister(uint64_t session, const void *stream, const CairnAllocator *allocator);
 CairnStatus CairnSessionUnregister(uint64_t session, const void *stream);
+
+// ---------------------------------------------------------------------------------------------------------
+// Functions with a context, for descriptors of aclrtAllocator
+
+enum CairnFunction {
+    CAIRN_FUNCTION_ALLOC,
+    CAIRN_FUNCTION_FREE,
+    CAIRN_FUNCTION_ADVISE,
+    CAIRN_FUNCTION_ADDRESS,
+    CAIRN_FUNCTIONS,
+};
+
+// A function that needs more than an address to be called, such as a callable of Python. `call` gets the arguments
+// of the C function in its place as words and gives false after an exception. Two functions with equal `identity` are
+// the same one, as long as neither is dropped. `drop` releases the context, once, on any thread, with no lock held.
+typedef struct CairnCallable {
+    void *context;
+    uintptr_t identity[2];
+    bool (*call)(void *context, const uintptr_t *arguments, size_t count, uintptr_t *result, const CairnGuard *guard);
+    void (*drop)(void *context);
+} CairnCallable;
+
+// What aclrtAllocatorGetByStream tells; 0 for functions that are not there or have a context.
+typedef struct CairnRegistered {
+    void *desc;
+    void *object;
+    uintptr_t functions[CAIRN_FUNCTIONS];
+} CairnRegistered;
+
+typedef void (*CairnSeeCallable)(void *receiver, enum CairnFunction which, void *context);
+
+// As the aclrtAllocatorSet..ToDesc of that function, and with its codes. The context belongs to the descriptor and its
+// registrations; after a failure it is still the caller's.
+int32_t CairnAllocatorSetCallable(void *desc, enum CairnFunction which, const CairnCallable *callable);
+
+// As aclrtAllocatorGetByStream, and with its codes. Contexts are shown.
+int32_t CairnAllocatorGetByStream(void *stream, CairnRegistered *registered, void *receiver, CairnSeeCallable see);
 
 #ifdef __cplusplus
 }

@@ -4,7 +4,9 @@ mod table;
 mod wrappers;
 
 fn main() {
-    for file in ["functions.txt", "table.rs", "wrappers.rs", "build.rs", "src/trampoline.cpp"] {
+    let bridge = ["../cpp/bridge.h", "../cpp/guard.h"];
+    let own = ["functions.txt", "table.rs", "wrappers.rs", "build.rs", "src/trampoline.cpp"];
+    for file in own.iter().chain(&bridge) {
         println!("cargo::rerun-if-changed={file}");
     }
     let functions = table::parse(&std::fs::read_to_string("functions.txt").expect("functions.txt"));
@@ -15,6 +17,7 @@ fn main() {
         .cpp(true)
         .debug(false)
         .std("c++17")
+        .include("../cpp")
         .file("src/trampoline.cpp")
         .flag_if_supported("-fvisibility=hidden")
         .warnings_into_errors(true)

@@ -1,7 +1,10 @@
 //! Writes the Rust of the wrappers that need no hand.
 
 use super::table::{Function, Parameter};
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 /// The table of C functions, a wrapper for each row, and a function `add_MODULE` for each module.
 pub fn source(functions: &[Function]) -> String {
@@ -29,8 +32,11 @@ pub fn source(functions: &[Function]) -> String {
 fn twins(functions: &[Function]) -> String {
     let mut fields = String::new();
     let mut loads = String::new();
+    let mut known = BTreeSet::new();
     for function in functions {
-        let Some(twin) = &function.twin else { continue };
+        let Some(twin) = function.twin.as_ref().filter(|twin| known.insert(*twin)) else {
+            continue;
+        };
         let kind = if function.hand { "usize".into() } else { signature(function) };
         writeln!(fields, "    pub {twin}: {kind},").expect("text");
         let load = format!("library.find(c\"{twin}\")?");

@@ -13,6 +13,15 @@ unsafe extern "C" {
     fn cairn_acl_resume(thread: *mut c_void);
 }
 
+/// What a forked child gets from everything that needs a device.
+const INTERNAL_ERROR: i32 = 507000;
+
+/// [`lives`] for `trampoline.cpp`.
+#[unsafe(no_mangle)]
+extern "C" fn cairn_acl_lives() -> bool {
+    lives()
+}
+
 /// Whether Python may be called. The stable ABI of old versions does not tell when the interpreter is on its way out;
 /// their library does.
 pub(crate) fn lives() -> bool {
@@ -68,7 +77,10 @@ pub(crate) fn watch_forks() {
     unsafe { libc::pthread_atfork(None, None, Some(count)) };
 }
 
-/// How many forks lie between this process and the one that opened the module.
-pub(crate) fn forks() -> usize {
-    FORKS.load(Ordering::Relaxed)
+/// Runs a call that may call back, while other Python threads may run. In a child that a callback forked nothing is
+/// executed, and the code says so.
+pub(crate) fn executing(py: Python<'_>, call: impl FnOnce() -> i32 + Send) -> i32 {
+    let forks = FORKS.load(Ordering::Relaxed);
+    let ret = waiting(py, call);
+    if FORKS.load(Ordering::Relaxed) == forks { ret } else { INTERNAL_ERROR }
 }

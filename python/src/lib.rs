@@ -1,20 +1,16 @@
 //! The Python module `acl`: what pyACL offers, over the C functions of libascendcl.so.
 //!
 //! A function reads its arguments (`arguments.rs`), calls its C twin without the interpreter's lock, and returns its
-//! results with the code last. `functions.txt` is the table of them. What the module keeps itself is what C cannot:
-//! the callables of descriptors (`allocator.rs`), those that C may call (`seats.rs`, `trampoline.cpp`), and the threads
-//! of `acl.util` (`util.rs`).
+//! results with the code last. `functions.txt` is the table of them. The module keeps nothing of its own but the threads
+//! of `acl.util` (`util.rs`): callables of allocators belong to the descriptors and registrations of C (`allocator.rs`),
+//! which calls them through `trampoline.cpp`.
 
 mod allocator;
 mod arguments;
-mod endings;
 mod interpreter;
 mod library;
 mod physical;
-mod seats;
 mod structs;
-mod trampoline;
-mod turn;
 mod util;
 mod wrappers;
 

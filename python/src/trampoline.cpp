@@ -1,15 +1,18 @@
 // Calls from C into Python. Python ends a thread that wants its lock when the interpreter ends, by unwinding it;
 // that must not pass through Rust. So whatever runs Python on the way of a callback or of a thread stands here,
-// without anything to clean up, and Rust, which keeps the books, is called only for a look at them.
+// without anything to clean up.
 
-#include <array>
-#include <atomic>
+#include <csignal>
 #include <cstddef>
-#include <utility>
+#include <cstdint>
+#include <cstdio>
 
 #include <cxxabi.h>
 #include <pthread.h>
 #include <unistd.h>
+
+#include "bridge.h"
+#include "guard.h"
 
 struct _object;
 using PyObject = _object;
@@ -18,7 +21,7 @@ using Word = unsigned long long;
 extern "C" {
 
 // Python's stable ABI.
-extern PyObject *PyExc_KeyboardInterrupt, *PyExc_RuntimeError, *PyExc_TypeError;
+extern PyObject *PyExc_KeyboardInterrupt, *PyExc_TypeError;
 extern char _Py_NoneStruct;
 int PyGILState_Ensure();
 void PyGILState_Release(int state);
@@ -34,31 +37,31 @@ PyObject *PyErr_Occurred();
 int PyErr_ExceptionMatches(PyObject *kind);
 int PyErr_CheckSignals();
 void PyErr_Clear();
+void PyErr_Fetch(PyObject **kind, PyObject **value, PyObject **traceback);
+void PyErr_NormalizeException(PyObject **kind, PyObject **value, PyObject **traceback);
+void PyErr_Restore(PyObject *kind, PyObject *value, PyObject *traceback);
 PyObject *PyErr_Format(PyObject *kind, const char *format, ...);
 void PyErr_SetInterrupt();
 void PyErr_WriteUnraisable(PyObject *where);
+PyObject *PyUnicode_FromFormat(const char *format, ...);
+PyObject *PyUnicode_AsEncodedString(PyObject *text, const char *encoding, const char *errors);
+char *PyBytes_AsString(PyObject *bytes);
 void Py_IncRef(PyObject *object);
 void Py_DecRef(PyObject *object);
 
-// Rust's side, in trampoline.rs and interpreter.rs.
+// Rust's side, in interpreter.rs.
 bool cairn_acl_lives();
-PyObject *cairn_acl_callable(size_t seat, size_t which);
-bool cairn_acl_first(size_t seat, size_t which);
-void cairn_acl_taken(size_t seat, size_t block);
-void cairn_acl_given(size_t seat, size_t block);
-bool cairn_acl_postpone(size_t seat);
-bool cairn_acl_over(size_t seat);
-PyObject *cairn_acl_dropped();
 
 }  // extern "C"
 
 namespace {
 
-constexpr size_t SEATS = 1024;
-enum Which { ALLOC, FREE, ADVISE, ADDRESS };
-
-// How many callbacks of each seat run or wait for Python's lock. No lock guards it: a child of fork could find that held.
-std::array<std::atomic<size_t>, SEATS + 1> inside;
+// A callable of Python as C has it. It holds a reference.
+struct Callable {
+    PyObject *function;
+    CairnFunction which;
+    bool shown;  // whether an error of it was; touched with Python's lock held
+};
 
 // Sets an error that names an int that does not fit. Python writes no very long ones.
 void refuse(PyObject *whole, const char *what) {
@@ -99,114 +102,143 @@ bool read(PyObject *given, const char *what, Word *word) {
     return fits;
 }
 
-// Shows the error that is set, unless one of this callable was shown. An interrupt is for the main thread, which
-// gets it after the call.
-void show(size_t seat, Which which, PyObject *callable) {
-    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && cairn_acl_postpone(seat)) {
+// Whether Python hears of interrupts: whether SIGINT is neither ignored nor left to the system.
+bool hears_interrupts() {
+    struct sigaction known = {};
+    sigaction(SIGINT, nullptr, &known);
+    return known.sa_handler != SIG_DFL && known.sa_handler != SIG_IGN;
+}
+
+// One call of a callable.
+struct Call {
+    Callable *callable;
+    const CairnGuard *guard;
+    bool interrupted;  // the main thread is to be interrupted after it
+};
+
+// True for an error that is an interrupt of the main thread, which is not for the callable.
+bool is_interrupt() { return PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) && hears_interrupts(); }
+
+// Takes an error away that came while another was written down.
+void discard(Call *call) {
+    if (is_interrupt()) call->interrupted = true;
+    PyErr_Clear();
+}
+
+// Writes the error that is set, and stays so, for C: `ValueError: its text`.
+void say(Call *call) {
+    PyObject *kind, *value, *traceback;
+    PyErr_Fetch(&kind, &value, &traceback);
+    PyErr_NormalizeException(&kind, &value, &traceback);
+    PyObject *name = PyObject_GetAttrString(kind, "__name__");
+    PyObject *text = name == nullptr ? nullptr : PyUnicode_FromFormat("%S: %S", name, value);
+    if (text == nullptr) {
+        discard(call);
+        text = name == nullptr ? nullptr : PyUnicode_FromFormat("%S", name);
+    }
+    PyObject *bytes = text == nullptr ? nullptr : PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    if (bytes != nullptr) {
+        std::snprintf(call->guard->said, call->guard->room, "%s", PyBytes_AsString(bytes));
+        Py_DecRef(bytes);
+    } else {
+        discard(call);
+    }
+    if (text != nullptr) Py_DecRef(text);
+    if (name != nullptr) Py_DecRef(name);
+    PyErr_Restore(kind, value, traceback);
+}
+
+// Takes the error that is set and shows it, unless one of this callable was shown. An interrupt is for the main
+// thread, which gets it after the call: the block that C gets or gives back meanwhile would be lost.
+void show(Call *call) {
+    Callable *callable = call->callable;
+    if (is_interrupt()) {
+        call->interrupted = true;
         PyErr_Clear();
-    } else if (cairn_acl_first(seat, which)) {
-        PyErr_WriteUnraisable(callable);
+    } else if (!callable->shown) {
+        callable->shown = true;
+        PyErr_WriteUnraisable(callable->function);
     } else {
         PyErr_Clear();
     }
 }
 
-// Shows that C called a seat where nobody sits.
-void show_nobody(size_t seat) {
-    if (seat == SEATS) {
-        PyErr_Format(PyExc_RuntimeError,
-                     "the functions of this allocator were set in Python, and C registered it: "
-                     "call acl.rt.allocator_register");
-    } else {
-        PyErr_Format(PyExc_RuntimeError,
-                     "C called an allocator that was unregistered meanwhile: wait for calls on its stream first");
-    }
-    PyErr_WriteUnraisable(nullptr);
+PyObject *call_with(PyObject *function, const uintptr_t *words, size_t count) {
+    if (count == 1) return PyObject_CallFunction(function, "(K)", Word{words[0]});
+    if (count == 2) return PyObject_CallFunction(function, "(KK)", Word{words[0]}, Word{words[1]});
+    return PyObject_CallFunction(function, "(KKK)", Word{words[0]}, Word{words[1]}, Word{words[2]});
 }
 
-// Calls the callable of a seat; 0 if it has nothing to give, or Python has ended. `what` names its result, if any.
-// Signals that came before are handled before: they must not keep the callable from its work.
-template <typename Call>
-Word ask(size_t seat, Which which, const char *what, Call call, Word back = 0) {
-    if (!cairn_acl_lives()) return 0;
-    ++inside[seat];
+// Reads what a callable returned, if C wants to know. False with an error set if it is not what it should be.
+bool read(CairnFunction which, PyObject *given, Word *word) {
+    *word = 0;
+    if (given == nullptr) return false;
+    if (which == CAIRN_FUNCTION_FREE) return true;
+    return read(given, which == CAIRN_FUNCTION_ADDRESS ? "the address of a block" : "the block that alloc returns", word);
+}
+
+// Calls a callable; false after an error. A signal that came before is handled before: it must not keep the callable
+// from its work. An interrupt is set anew after each callback: the next one takes it away in this way, and when C has
+// returned to Python, it is raised. If Python has ended, there is nothing to give.
+bool ask(Call *call, const uintptr_t *words, size_t count, uintptr_t *result) {
+    *result = 0;
+    if (!cairn_acl_lives()) return true;
     int state = PyGILState_Ensure();
-    Word word = 0;
-    PyObject *callable = cairn_acl_callable(seat, which);
-    if (callable != nullptr) {
-        if (PyErr_CheckSignals() != 0) show(seat, which, callable);
-        PyObject *given = call(callable);
-        bool fine = what == nullptr ? given != nullptr : read(given, what, &word);
-        if (!fine) show(seat, which, callable);
-        if (given != nullptr) Py_DecRef(given);
-        Py_DecRef(callable);
-    } else {
-        show_nobody(seat);
+    if (PyErr_CheckSignals() != 0) show(call);
+    PyObject *given = call_with(call->callable->function, words, count);
+    Word word;
+    bool fine = read(call->callable->which, given, &word);
+    if (!fine) {
+        say(call);
+        show(call);
     }
-    if (word != 0 && (which == ALLOC || which == ADVISE)) cairn_acl_taken(seat, word);
-    if (back != 0) cairn_acl_given(seat, back);
-    --inside[seat];
-    bool interrupted = cairn_acl_over(seat);
-    while (PyObject *dropped = cairn_acl_dropped()) Py_DecRef(dropped);
-    if (interrupted) PyErr_SetInterrupt();
+    if (given != nullptr) Py_DecRef(given);
+    if (call->interrupted) PyErr_SetInterrupt();
     PyGILState_Release(state);
-    return word;
+    *result = word;
+    return fine;
 }
 
-void *pointer(Word word) { return reinterpret_cast<void *>(word); }
-
-Word word(const void *pointer) { return reinterpret_cast<Word>(pointer); }
-
-constexpr char BLOCK[] = "the block that alloc returns";
-
-[[gnu::noinline]] void *take(size_t seat, void *object, size_t size) {
-    return pointer(ask(seat, ALLOC, BLOCK, [=](PyObject *callable) {
-        return PyObject_CallFunction(callable, "(KK)", word(object), Word{size});
-    }));
+bool call(void *context, const uintptr_t *words, size_t count, uintptr_t *result, const CairnGuard *guard) {
+    Call call = {static_cast<Callable *>(context), guard, false};
+    bool fine = false;
+    return cairn::guarded(guard, [&] { fine = ask(&call, words, count, result); }) && fine;
 }
 
-[[gnu::noinline]] void *take_near(size_t seat, void *object, size_t size, void *near) {
-    return pointer(ask(seat, ADVISE, BLOCK, [=](PyObject *callable) {
-        return PyObject_CallFunction(callable, "(KKK)", word(object), Word{size}, word(near));
-    }));
+// Lets a callable go, which may run Python; an interrupt that a callback left is not for its finalizer. When the
+// interpreter has ended, it is let be.
+void drop(void *context) {
+    if (!cairn_acl_lives()) return;
+    (void)cairn::guarded(nullptr, [=] {
+        Callable *callable = static_cast<Callable *>(context);
+        Call last = {callable, nullptr, false};
+        int state = PyGILState_Ensure();
+        if (PyErr_CheckSignals() != 0) show(&last);
+        Py_DecRef(callable->function);
+        if (last.interrupted) PyErr_SetInterrupt();
+        PyGILState_Release(state);
+        delete callable;
+    });
 }
 
-[[gnu::noinline]] void *locate(size_t seat, void *block) {
-    return pointer(ask(seat, ADDRESS, "the address of a block", [=](PyObject *callable) {
-        return PyObject_CallFunction(callable, "(K)", word(block));
-    }));
-}
-
-[[gnu::noinline]] void give(size_t seat, void *object, void *block) {
-    auto call = [=](PyObject *callable) {
-        return PyObject_CallFunction(callable, "(KK)", word(object), word(block));
-    };
-    ask(seat, FREE, nullptr, call, word(block));
-}
-
-// What C gets for a seat.
-template <size_t SEAT>
-struct Seat {
-    static void *alloc(void *object, size_t size) { return take(SEAT, object, size); }
-    static void free(void *object, void *block) { give(SEAT, object, block); }
-    static void *advise(void *object, size_t size, void *near) { return take_near(SEAT, object, size, near); }
-    static void *address(void *block) { return locate(SEAT, block); }
+// What is registered on a stream; callables with a reference each, for the caller.
+struct Answer {
+    CairnRegistered registered;
+    PyObject *callables[CAIRN_FUNCTIONS];
 };
 
-struct Functions {
-    void *(*alloc)(void *, size_t);
-    void (*free)(void *, void *);
-    void *(*advise)(void *, size_t, void *);
-    void *(*address)(void *);
-};
-
-template <size_t... SEAT>
-constexpr std::array<Functions, sizeof...(SEAT)> functions(std::index_sequence<SEAT...>) {
-    return {{{Seat<SEAT>::alloc, Seat<SEAT>::free, Seat<SEAT>::advise, Seat<SEAT>::address}...}};
+void see(void *answer, CairnFunction which, void *context) {
+    (void)cairn::guarded(nullptr, [=] {
+        PyObject *function = static_cast<Callable *>(context)->function;
+        int state = PyGILState_Ensure();
+        Py_IncRef(function);
+        PyGILState_Release(state);
+        static_cast<Answer *>(answer)->callables[which] = function;
+    });
 }
 
-// One set for each seat, and one that nobody sits on.
-constexpr auto TABLE = functions(std::make_index_sequence<SEATS + 1>());
+template <typename Function>
+Function *function_at(uintptr_t address) { return reinterpret_cast<Function *>(address); }
 
 struct Start {
     PyObject *func, *args;
@@ -233,11 +265,18 @@ void *run(void *given) {
 
 extern "C" {
 
-size_t cairn_acl_seats() { return SEATS; }
+// Sets a callable of a descriptor with the function of the bridge. With 0 the reference belongs to the descriptor.
+int32_t cairn_acl_set(uintptr_t set, void *desc, size_t which, PyObject *function, const uintptr_t *identity) {
+    Callable *callable = new Callable{function, static_cast<CairnFunction>(which), false};
+    CairnCallable given = {callable, {identity[0], identity[1]}, call, drop};
+    int32_t ret = function_at<decltype(CairnAllocatorSetCallable)>(set)(desc, callable->which, &given);
+    if (ret != 0) delete callable;
+    return ret;
+}
 
-size_t cairn_acl_inside(size_t seat) { return inside[seat]; }
-
-const Functions *cairn_acl_functions(size_t seat) { return &TABLE[seat]; }
+int32_t cairn_acl_get(uintptr_t get, void *stream, Answer *answer) {
+    return function_at<decltype(CairnAllocatorGetByStream)>(get)(stream, &answer->registered, answer, see);
+}
 
 // Takes the lock again after PyEval_SaveThread. A thread that Python ends here stays for good.
 void cairn_acl_resume(void *thread) {

@@ -6,11 +6,9 @@
 use crate::{
     allocator::*,
     arguments::{Lists, Number, Numbers, Pairs, Real, Reals, Text, Texts, text},
-    endings::*,
-    interpreter::waiting,
+    interpreter::{executing, waiting},
     library::{Library, twins},
     physical::*,
-    seats::executing,
     structs::*,
     util::*,
 };

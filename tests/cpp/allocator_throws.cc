@@ -49,7 +49,7 @@ static void exceptions()
 {
     GROUP("acl_1_8_6 an exception in alloc is 500002, with its text");
     register_with(stream, &pool, throw_alloc, count_free, pool_address);
-    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "C++ exception");
+    CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "threw an exception");
     CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "bad_alloc");
     CHECK_EQ(frees, 0);
     goes_on();

@@ -129,6 +129,31 @@ class Sort:
             assert acl.rt.free(place) == 0
 
 
+class ProbeBlock(ctypes.Structure):
+    """`CairnProbeBlock` of cairn/probe.h."""
+
+    _fields_ = [("bytes", ctypes.c_size_t), ("workspace", ctypes.c_uint32), ("value", ctypes.c_uint32),
+                ("near", ctypes.c_void_p), ("copy_to", ctypes.c_void_p), ("address", ctypes.c_void_p),
+                ("asked", ctypes.c_size_t)]
+
+
+class Probe(ctypes.Structure):
+    """`CairnProbe` of cairn/probe.h: an execution by C that takes one block, and keeps it until `give_back`."""
+
+    _fields_ = [("blocks", ctypes.POINTER(ProbeBlock)), ("count", ctypes.c_size_t), ("keep", ctypes.c_uint32),
+                ("kept", ctypes.c_void_p)]
+
+    def __init__(self, size, near=None):
+        self.block = ProbeBlock(bytes=size, workspace=1, near=near)
+        super().__init__(ctypes.pointer(self.block), 1, 1)
+
+    def run(self, stream):
+        return ctypes.CDLL("libascendcl.so").cairnProbeExecute(ctypes.c_void_p(stream), ctypes.byref(self))
+
+    def give_back(self):
+        return ctypes.CDLL("libascendcl.so").cairnProbeGiveBack(ctypes.c_void_p(self.kept))
+
+
 def program(text, **env):
     """Runs a program of Python in a process of its own."""
     here = str(pathlib.Path(__file__).parent)

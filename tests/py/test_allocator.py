@@ -1,5 +1,6 @@
 """Seed page 002: allocators of the user, written in Python and registered on a stream."""
 
+import ctypes
 import gc
 import weakref
 
@@ -197,9 +198,7 @@ def test_get_by_stream_tells_what_was_set(stream, pool):
 
 
 def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
-    """Single operators give no advice, so the function that C has is called as C would."""
-    import ctypes
-
+    """Single operators give no advice, so a probe does."""
     asked = []
 
     def advise(obj, size, near):
@@ -209,38 +208,32 @@ def test_advise_gets_the_object_the_size_and_the_address(stream, pool):
     desc = describe(pool.obj, pool.alloc, pool.free, pool.address, advise=advise)
     assert rt.allocator_register(stream, desc) == 0
     assert rt.allocator_destroy_desc(desc) == 0
-    places = [ctypes.c_void_p() for _ in range(6)]
-    by_stream = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
-    assert by_stream(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
-    kind = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
-    free = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(places[3].value)
-    block = kind(places[4].value)(pool.obj, 1 << 19, pool.base)
-    assert asked == [(pool.obj, 1 << 19, pool.base)]
-    assert pool.allocs == 1 and block == pool.SLOTS
-    free(pool.obj, block)
+    probe = support.Probe(1 << 19, near=pool.base)
+    assert probe.run(stream) == 0
+    assert asked == [(pool.obj, 1 << 19, pool.base)] and pool.allocs == pool.addresses == 1
+    assert probe.give_back() == 0
     assert pool.frees == 1 and set(pool.objects) == {pool.obj}
 
 
-def test_there_is_room_for_many_allocators_and_an_error_for_one_more():
-    run = support.program(
-        "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
-        "made = [acl.rt.create_stream()[0] for _ in range(2)]\n"
-        "def allocator(number):\n"
-        "    return describe(number, lambda o, s: None, lambda o, b: None, lambda b: None)\n"
-        "for round in range(3000):\n"
-        "    assert acl.rt.allocator_register(made[round % 2], allocator(1)) == 0\n"
-        "streams = [acl.rt.create_stream()[0] for _ in range(1022)]\n"
-        "assert all(acl.rt.allocator_register(stream, allocator(2)) == 0 for stream in streams)\n"
-        "last, desc = acl.rt.create_stream()[0], allocator(3)\n"
-        "try:\n"
-        "    acl.rt.allocator_register(last, desc)\n"
-        "except RuntimeError as error:\n"
-        "    print(error)\n"
-        "assert acl.rt.destroy_stream(streams[0]) == 0\n"
-        "print(acl.rt.allocator_register(last, desc))\n"
-    )
-    assert run.stdout.splitlines() == [
-        "1024 allocators are registered, and there is room for no more: unregister some", "0"], run.stderr
+def test_more_than_1024_allocators_are_registered_at_once(sort):
+    """Each has callables of its own, and all have one object."""
+    pool, served = Pool(1), []
+
+    def allocator(number):
+        def alloc(obj, size):
+            served.append(number)
+            return pool.alloc(obj, size)
+        return describe(1, alloc, lambda obj, block: pool.free(obj, block), lambda block: pool.address(block))
+
+    streams = [rt.create_stream()[0] for _ in range(1500)]
+    for number, stream in enumerate(streams):
+        desc = allocator(number)
+        assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
+    for number in (0, 1023, 1024, 1499):
+        assert sort.run(streams[number]) == rt.synchronize_stream(streams[number]) == 0
+    assert served == [0, 1023, 1024, 1499] and pool.allocs == pool.frees == 4
+    assert all(rt.destroy_stream(stream) == 0 for stream in streams)
+    pool.close()
 
 
 class Callback:
@@ -290,6 +283,48 @@ def test_callables_go_with_the_context_of_their_stream(device):
     assert rt.set_device(0) == 0
     assert kept() is None
     assert acl.get_recent_err_msg() is None
+
+
+def test_callables_go_with_a_stream_that_c_destroys(device):
+    made, ret = rt.create_stream()
+    assert ret == 0
+    kept = registered_callback(made)
+    assert ctypes.CDLL("libascendcl.so").aclrtDestroyStream(ctypes.c_void_p(made)) == 0
+    assert kept() is None
+
+
+def test_callables_live_until_their_last_block_is_back(stream, pool):
+    class Alloc:
+        def __call__(self, obj, size):
+            return pool.alloc(obj, size)
+
+    alloc = Alloc()
+    kept = weakref.ref(alloc)
+    desc = describe(1, alloc, pool.free, pool.address)
+    del alloc
+    assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
+    probes = support.Probe(64), support.Probe(64)
+    assert [probe.run(stream) for probe in probes] == [0, 0]
+    assert rt.allocator_unregister(stream) == 0
+    for probe, frees in zip(probes, (1, 2)):
+        assert kept() is not None
+        assert probe.give_back() == 0 and pool.frees == frees
+    assert kept() is None
+
+
+def test_the_same_method_looked_up_twice_is_the_same_function(stream, pool):
+    """Registered with the same methods, it is the same allocator, and the block is known to be out."""
+    second, ret = rt.create_stream()
+    assert ret == 0
+    register(stream, pool)
+    register(second, pool)
+    probe, again = support.Probe(64), support.Probe(64)
+    assert probe.run(stream) == 0
+    pool.free_slots.append(pool.free_slots[-1] + 1)
+    assert again.run(second) == STORAGE
+    assert "which is out already" in acl.get_recent_err_msg()
+    assert probe.give_back() == 0
+    assert rt.destroy_stream(second) == 0
 
 
 def test_callables_of_a_descriptor_go_with_it(device):

@@ -247,16 +247,45 @@ def test_a_bad_address_is_an_allocation_failure_and_the_block_goes_back(case, st
     sort.close()
 
 
-def test_a_free_that_raises_is_shown_and_the_work_is_done(stream, shown):
+def test_a_free_that_raises_fails_the_execution_and_the_work_is_done(stream, shown):
     pool = Pool()
     desc = describe(1, pool.alloc, raising, pool.address)
     assert rt.allocator_register(stream, desc) == 0
     sort = Sort()
-    assert sort.run(stream) == 0
-    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    for times in (1, 2):
+        assert sort.run(stream) == STORAGE
+        assert re.search(r"free\(0x[0-9a-f]+\) of the allocator 0x1 .*RuntimeError: no room today", acl.get_recent_err_msg())
+        assert rt.synchronize_stream(stream) == 0 and sort.right()
+        assert pool.allocs == pool.addresses == times and pool.frees == 0
     assert [str(error) for error, _ in shown] == ["no room today"]
     sort.close()
     pool.close()
+
+
+@pytest.mark.parametrize("callables", [(raising, print, print), (lambda o, s: 77, lambda o, b: None, raising)])
+def test_the_code_comes_with_the_text_of_the_exception(callables, stream, shown):
+    assert rt.allocator_register(stream, describe(1, *callables)) == 0
+    sort = Sort()
+    for _ in range(2):
+        assert sort.run(stream) == STORAGE
+        assert "threw an exception: RuntimeError: no room today" in acl.get_recent_err_msg()
+    sort.close()
+
+
+def test_an_exception_whose_text_raises_is_told_by_its_name(stream, shown):
+    class Silent(Exception):
+        def __str__(self):
+            raise ValueError("no text")
+
+    def alloc(obj, size):
+        raise Silent
+
+    assert rt.allocator_register(stream, describe(1, alloc, print, print)) == 0
+    sort = Sort()
+    assert sort.run(stream) == STORAGE
+    assert acl.get_recent_err_msg().rstrip().endswith("threw an exception: Silent")
+    assert [type(error) for error, _ in shown] == [Silent]
+    sort.close()
 
 
 def test_a_callback_may_register_itself_anew(stream):
@@ -347,37 +376,43 @@ def in_c():
     return library
 
 
-def test_callables_in_a_descriptor_that_c_registers_are_refused_when_called(stream, in_c, shown):
+def test_callables_in_a_descriptor_that_c_registers_are_called(stream, in_c):
     import ctypes
 
     pool, sort = Pool(), Sort()
     desc = describe(1, pool.alloc, pool.free, pool.address)
     assert in_c.aclrtAllocatorRegister(ctypes.c_void_p(stream), ctypes.c_void_p(desc)) == 0
-    assert sort.run(stream) == STORAGE
-    assert pool.allocs == 0 and "acl.rt.allocator_register" in str(shown[0][0])
-    assert rt.allocator_register(stream, desc) == 0 and sort.run(stream) == 0
+    assert rt.allocator_destroy_desc(desc) == 0
+    assert sort.run(stream) == 0 and pool.allocs == pool.addresses == pool.frees == 1
+    assert rt.allocator_get_by_stream(stream)[2:6] == (pool.alloc, pool.free, None, pool.address)
     assert in_c.aclrtAllocatorUnregister(ctypes.c_void_p(stream)) == 0
     assert sort.run(stream) == 0 and pool.allocs == 1
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
     sort.close()
 
 
-def test_a_descriptor_with_functions_of_c_and_of_python_is_refused(stream, in_c):
+def test_a_descriptor_may_have_functions_of_c_and_of_python(stream, in_c):
     import ctypes
 
-    pool = Pool()
-    give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(lambda obj, block: None)
+    pool, sort, freed = Pool(), Sort(), []
+    kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
+    give = kind(lambda obj, block: freed.append((obj, block)))
     made_in_c = in_c.aclrtAllocatorCreateDesc()
-    for desc in (rt.allocator_create_desc(), made_in_c):
+    for times, desc in enumerate((rt.allocator_create_desc(), made_in_c), 1):
         assert rt.allocator_set_obj_to_desc(desc, 1) == 0
         assert rt.allocator_set_alloc_func_to_desc(desc, pool.alloc) == 0
         assert rt.allocator_set_get_addr_from_block_func_to_desc(desc, pool.address) == 0
-        assert in_c.aclrtAllocatorSetFreeFuncToDesc(ctypes.c_void_p(desc), give) == 0
         assert rt.allocator_register(stream, desc) == support.INVALID_PARAM
         assert "its free function" in acl.get_recent_err_msg()
-        assert rt.allocator_set_free_func_to_desc(desc, pool.free) == 0
+        assert in_c.aclrtAllocatorSetFreeFuncToDesc(ctypes.c_void_p(desc), give) == 0
         assert rt.allocator_register(stream, desc) == 0
-        assert rt.allocator_unregister(stream) == 0
-        assert rt.allocator_destroy_desc(desc) == 0
+        address = ctypes.cast(give, ctypes.c_void_p).value
+        assert rt.allocator_get_by_stream(stream) == (desc, 1, pool.alloc, address, None, pool.address, 0)
+        assert sort.run(stream) == 0 and len(freed) == pool.allocs == times
+        assert rt.allocator_unregister(stream) == rt.allocator_destroy_desc(desc) == 0
+    assert freed == [(1, pool.SLOTS), (1, pool.SLOTS - 1)]
+    assert rt.synchronize_stream(stream) == 0 and sort.right()
+    sort.close()
     pool.close()
 
 
@@ -545,13 +580,3 @@ def test_a_child_that_a_callback_forked_gets_a_code():
         "assert acl.rt.synchronize_stream(stream) == 0 and sort.right()\n"
     )
     assert (run.stdout, run.stderr) == ("0 7\n", "")
-
-
-def test_a_device_is_reset_when_there_can_be_no_thread_to_look_for_its_streams():
-    run = support.program(
-        HEAD + "import os\n"
-        "assert acl.rt.synchronize_stream(stream) == 0\n"
-        "os.environ['RUST_MIN_STACK'] = str(1 << 50)\n"
-        "print(acl.rt.reset_device(0))\n"
-    )
-    assert (run.stdout, run.stderr) == ("0\n", "")

@@ -1,32 +1,40 @@
 //! Users' allocators: described by a handle, registered on a stream.
 
 use crate::abi;
+use crate::callable::{COUNT, Function};
 use crate::door::{self, Handle, entry, not_null, runtime, value_entry, write};
 use crate::trampoline::{
-    Guard, cairn_call_allocator_address, cairn_call_allocator_advise, cairn_call_allocator_alloc,
-    cairn_call_allocator_free,
+    cairn_call_allocator_address, cairn_call_allocator_advise, cairn_call_allocator_alloc,
+    cairn_call_allocator_free, guarded,
 };
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
-use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::registry::{Domain, Registration};
 use cairn_runtime::stream::Stream;
-use std::ffi::{CStr, c_char, c_void};
+use std::any::Any;
+use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// The place of the function that gives blocks. Places are those of `CairnFunction` in `cpp/bridge.h`.
+const ALLOC: usize = 0;
+/// The place of the function that takes blocks back.
+const FREE: usize = 1;
+/// The place of the function that gives blocks near an address, which need not be there.
+const ADVISE: usize = 2;
+/// The place of the function that tells the address of a block.
+const ADDRESS: usize = 3;
+
 /// What a descriptor says so far.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Fields {
     object: usize,
-    alloc: abi::aclrtAllocatorAllocFunc,
-    free: abi::aclrtAllocatorFreeFunc,
-    advise: abi::aclrtAllocatorAllocAdviseFunc,
-    address: abi::aclrtAllocatorGetAddrFromBlockFunc,
+    functions: [Option<Function>; COUNT],
 }
 
 /// What a descriptor's handle names.
-struct Descriptor(Mutex<Fields>);
+pub struct Descriptor(Mutex<Fields>);
 
 impl Handled for Descriptor {
     const KIND: &'static str = "allocator descriptor";
@@ -36,51 +44,58 @@ impl Descriptor {
     fn fields(&self) -> MutexGuard<'_, Fields> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Sets a function. The one before is let go with no lock held: that may run code of the user.
+    pub fn set(&self, place: usize, function: Function) {
+        let before = self.fields().functions[place].replace(function);
+        drop(before);
+    }
 }
 
 /// A complete descriptor, copied when it was registered.
-#[derive(Clone, Copy)]
-struct AclAllocator {
-    object: usize,
-    alloc: unsafe extern "C" fn(abi::aclrtAllocator, usize) -> *mut c_void,
-    free: unsafe extern "C" fn(abi::aclrtAllocator, abi::aclrtAllocatorBlock),
-    advise: abi::aclrtAllocatorAllocAdviseFunc,
-    address: unsafe extern "C" fn(abi::aclrtAllocatorBlock) -> *mut c_void,
+pub struct AclAllocator {
+    /// What the functions get first.
+    pub object: usize,
+    alloc: Function,
+    free: Function,
+    advise: Option<Function>,
+    address: Function,
 }
 
 impl AclAllocator {
-    fn new(fields: &Fields) -> Result<AclAllocator> {
+    fn new(fields: Fields) -> Result<AclAllocator> {
         let missing = |what: &str| {
             Error::invalid(format!(
                 "the argument allocatorDesc lacks {what}: set it before the registration"
             ))
         };
-        if fields.object == 0 {
+        let Fields { object, functions: [alloc, free, advise, address] } = fields;
+        if object == 0 {
             return Err(missing("its object (aclrtAllocatorSetObjToDesc)"));
         }
         Ok(AclAllocator {
-            object: fields.object,
-            alloc: fields
-                .alloc
+            object,
+            alloc: alloc
                 .ok_or_else(|| missing("its alloc function (aclrtAllocatorSetAllocFuncToDesc)"))?,
-            free: fields
-                .free
+            free: free
                 .ok_or_else(|| missing("its free function (aclrtAllocatorSetFreeFuncToDesc)"))?,
-            advise: fields.advise,
-            address: fields.address.ok_or_else(|| {
+            advise,
+            address: address.ok_or_else(|| {
                 missing("its get-address function (aclrtAllocatorSetGetAddrFromBlockFuncToDesc)")
             })?,
         })
+    }
+
+    /// Its functions, each in its place.
+    pub fn functions(&self) -> [Option<&Function>; COUNT] {
+        [Some(&self.alloc), Some(&self.free), self.advise.as_ref(), Some(&self.address)]
     }
 }
 
 impl UserAllocator for AclAllocator {
     fn identity(&self) -> Identity {
-        let advise = self.advise.map_or(0, |function| function as usize);
-        Identity {
-            object: self.object,
-            functions: [self.alloc as usize, self.free as usize, advise, self.address as usize],
-        }
+        let identity = |function: Option<&Function>| function.map_or([0; 2], Function::identity);
+        Identity { object: self.object, functions: self.functions().map(identity) }
     }
 
     fn takes_advice(&self) -> bool {
@@ -88,61 +103,57 @@ impl UserAllocator for AclAllocator {
     }
 
     fn call(&self, request: Request, left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
-        unsafe extern "C" fn forward(context: *const c_void) {
-            // SAFETY: the context is the reference below, on a frame that is still there.
-            (unsafe { &*context.cast::<&dyn Fn()>() })();
-        }
-        let mut said = [0 as c_char; 256];
-        let guard = Guard {
-            left: forward,
-            context: std::ptr::from_ref(&left).cast(),
-            said: said.as_mut_ptr(),
-            room: said.len(),
+        let (function, request) = match (request, &self.advise) {
+            (Request::Advise(..), Some(advise)) => (advise, request),
+            (Request::Advise(bytes, _), None) => (&self.alloc, Request::Alloc(bytes)),
+            (Request::Alloc(_), _) => (&self.alloc, request),
+            (Request::Address(_), _) => (&self.address, request),
+            (Request::Free(_), _) => (&self.free, request),
         };
-        let object = self.object as *mut c_void;
-        let mut given = null_mut();
-        // SAFETY: the functions are of the types that the headers give them; the user registered
-        // them to be called with this object and with blocks that they gave.
-        let fine = unsafe {
-            match request {
-                Request::Advise(bytes, near) if let Some(advise) = self.advise => {
-                    cairn_call_allocator_advise(
-                        advise as *const c_void,
-                        object,
-                        bytes,
-                        near as *mut c_void,
-                        &mut given,
-                        &guard,
-                    )
-                }
-                Request::Alloc(bytes) | Request::Advise(bytes, _) => cairn_call_allocator_alloc(
-                    self.alloc as *const c_void,
-                    object,
-                    bytes,
-                    &mut given,
-                    &guard,
-                ),
-                Request::Address(block) => cairn_call_allocator_address(
-                    self.address as *const c_void,
-                    block as *mut c_void,
-                    &mut given,
-                    &guard,
-                ),
-                Request::Free(block) => cairn_call_allocator_free(
-                    self.free as *const c_void,
-                    object,
-                    block as *mut c_void,
-                    &guard,
-                ),
+        let object = self.object;
+        match (function, request) {
+            (Function::C(address), _) => call_c(*address, object, request, left),
+            (Function::Callable(known), Request::Alloc(bytes)) => {
+                known.call(&[object, bytes], left)
             }
-        };
-        if fine {
-            return Ok(given as usize);
+            (Function::Callable(known), Request::Advise(bytes, near)) => {
+                known.call(&[object, bytes, near], left)
+            }
+            (Function::Callable(known), Request::Address(block)) => known.call(&[block], left),
+            (Function::Callable(known), Request::Free(block)) => known.call(&[object, block], left),
         }
-        // SAFETY: the trampoline ends what it writes with a NUL, and nothing written is an empty text.
-        let text = unsafe { CStr::from_ptr(said.as_ptr()) };
-        Err(Thrown(text.to_string_lossy().into_owned()))
     }
+}
+
+/// Calls a function of C that was set in the place of this request.
+fn call_c(
+    address: usize,
+    object: usize,
+    request: Request,
+    left: &dyn Fn(),
+) -> std::result::Result<usize, Thrown> {
+    let (function, object) = (address as *const c_void, object as Handle);
+    let mut given = null_mut();
+    // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this
+    // object and with blocks that it gave.
+    guarded(left, |guard| unsafe {
+        match request {
+            Request::Alloc(bytes) => {
+                cairn_call_allocator_alloc(function, object, bytes, &mut given, guard)
+            }
+            Request::Advise(bytes, near) => {
+                let near = near as Handle;
+                cairn_call_allocator_advise(function, object, bytes, near, &mut given, guard)
+            }
+            Request::Address(block) => {
+                cairn_call_allocator_address(function, block as Handle, &mut given, guard)
+            }
+            Request::Free(block) => {
+                cairn_call_allocator_free(function, object, block as Handle, guard)
+            }
+        }
+    })?;
+    Ok(given as usize)
 }
 
 /// Fails on parts that do not have allocators of the user.
@@ -159,23 +170,33 @@ fn supported() -> Result<()> {
     }
 }
 
-/// The descriptor behind a handle of the user.
-fn descriptor(handle: Handle) -> Result<Arc<Descriptor>> {
+/// The descriptor that a handle of the user names.
+pub fn descriptor(handle: Handle) -> Result<Arc<Descriptor>> {
     supported()?;
     not_null(handle, "allocatorDesc")?;
     runtime()?.handles.get(handle as usize)
 }
 
-/// Sets a function of a descriptor; null is not taken.
-fn set<F>(
-    handle: Handle,
-    function: Option<F>,
-    place: impl FnOnce(&mut Fields) -> &mut Option<F>,
-) -> Result<()> {
+/// Sets a function of C in a descriptor; null is not taken.
+fn set(handle: Handle, place: usize, address: Option<usize>) -> Result<()> {
     let descriptor = descriptor(handle)?;
-    let function = function.ok_or_else(|| Error::null("func"))?;
-    *place(&mut descriptor.fields()) = Some(function);
+    descriptor.set(place, Function::C(address.ok_or_else(|| Error::null("func"))?));
     Ok(())
+}
+
+/// What is registered on a stream.
+pub fn registered(stream: Handle) -> Result<Registration> {
+    supported()?;
+    not_null(stream, "stream")?;
+    let found = runtime()?.allocators.registration(Domain::Acl, stream as usize);
+    found
+        .ok_or_else(|| Error::invalid(format!("the stream {stream:p} has no allocator registered")))
+}
+
+/// The allocator of a registration.
+pub fn of(registration: &Registration) -> &AclAllocator {
+    let user: &dyn Any = registration.external.user();
+    user.downcast_ref().expect("in the domain Acl this file alone registers")
 }
 
 value_entry! {
@@ -205,29 +226,30 @@ entry! {
 
     /// Sets the function that gives blocks.
     fn aclrtAllocatorSetAllocFuncToDesc(desc: Handle, func: abi::aclrtAllocatorAllocFunc) {
-        set(desc, func, |fields| &mut fields.alloc)
+        set(desc, ALLOC, func.map(|func| func as usize))
     }
 
     /// Sets the function that takes blocks back.
     fn aclrtAllocatorSetFreeFuncToDesc(desc: Handle, func: abi::aclrtAllocatorFreeFunc) {
-        set(desc, func, |fields| &mut fields.free)
+        set(desc, FREE, func.map(|func| func as usize))
     }
 
     /// Sets the function that gives blocks near an address.
     fn aclrtAllocatorSetAllocAdviseFuncToDesc(desc: Handle, func: abi::aclrtAllocatorAllocAdviseFunc) {
-        set(desc, func, |fields| &mut fields.advise)
+        set(desc, ADVISE, func.map(|func| func as usize))
     }
 
     /// Sets the function that tells the address of a block.
     fn aclrtAllocatorSetGetAddrFromBlockFuncToDesc(desc: Handle, func: abi::aclrtAllocatorGetAddrFromBlockFunc) {
-        set(desc, func, |fields| &mut fields.address)
+        set(desc, ADDRESS, func.map(|func| func as usize))
     }
 
     /// Registers a copy of the descriptor on a stream of any context.
     fn aclrtAllocatorRegister(stream: Handle, desc: Handle) {
         supported()?;
         not_null(stream, "stream")?;
-        let user = AclAllocator::new(&descriptor(desc)?.fields())?;
+        let described = descriptor(desc)?.fields().clone();
+        let user = AclAllocator::new(described)?;
         let runtime = runtime()?;
         let (handle, word) = (stream as usize, desc as usize);
         let stream = runtime.handles.get::<Stream>(handle)?;
@@ -245,21 +267,21 @@ entry! {
         advise: *mut abi::aclrtAllocatorAllocAdviseFunc,
         address: *mut abi::aclrtAllocatorGetAddrFromBlockFunc,
     ) {
-        supported()?;
-        not_null(stream, "stream")?;
+        let found = registered(stream)?;
         not_null(desc, "allocatorDesc")?;
-        let found = runtime()?.allocators.registration(Domain::Acl, stream as usize);
-        let found = found.ok_or_else(|| Error::invalid(format!("the stream {stream:p} has no allocator registered")))?;
-        let Identity { object: known, functions } = found.external.identity();
-        // SAFETY: the places are null or the user's; the numbers are the functions that came
-        // through `aclrtAllocatorRegister`, in the order of `AclAllocator::identity`, 0 for none.
+        let user = of(&found);
+        let known = user.functions();
+        let functions: [usize; COUNT] =
+            std::array::from_fn(|place| known[place].map_or(0, |function| function.address(place)));
+        // SAFETY: the places are null or the user's; the numbers are functions of the types that the headers give
+        // them, in the order of `AclAllocator::functions`, 0 for none.
         unsafe {
             write(desc, "allocatorDesc", found.word as Handle)?;
-            answer(object, known as Handle);
-            answer(alloc, std::mem::transmute::<usize, abi::aclrtAllocatorAllocFunc>(functions[0]));
-            answer(free, std::mem::transmute::<usize, abi::aclrtAllocatorFreeFunc>(functions[1]));
-            answer(advise, std::mem::transmute::<usize, abi::aclrtAllocatorAllocAdviseFunc>(functions[2]));
-            answer(address, std::mem::transmute::<usize, abi::aclrtAllocatorGetAddrFromBlockFunc>(functions[3]));
+            answer(object, user.object as Handle);
+            answer(alloc, std::mem::transmute::<usize, abi::aclrtAllocatorAllocFunc>(functions[ALLOC]));
+            answer(free, std::mem::transmute::<usize, abi::aclrtAllocatorFreeFunc>(functions[FREE]));
+            answer(advise, std::mem::transmute::<usize, abi::aclrtAllocatorAllocAdviseFunc>(functions[ADVISE]));
+            answer(address, std::mem::transmute::<usize, abi::aclrtAllocatorGetAddrFromBlockFunc>(functions[ADDRESS]));
         }
         Ok(())
     }

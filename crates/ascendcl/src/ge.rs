@@ -12,7 +12,7 @@
     clippy::all,
     clippy::undocumented_unsafe_blocks
 )]
-mod abi;
+pub(crate) mod abi;
 mod allocator;
 mod declared;
 mod door;

@@ -20,6 +20,7 @@ mod aclnn;
 mod aclop;
 mod allocator;
 mod app_log;
+mod callable;
 mod compile_option;
 mod context;
 mod copies;

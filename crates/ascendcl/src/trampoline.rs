@@ -1,21 +1,33 @@
 //! The C++ functions that call the user and stop exceptions.
 
-use std::ffi::{c_char, c_void};
+use cairn_runtime::memory::external::Thrown;
+use std::ffi::{CStr, c_char, c_void};
 
 /// Takes a formatted line: level, function, file, line, text.
 pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, *const c_char);
 
-/// What happens to a callback that does not return a result.
-#[repr(C)]
-pub struct Guard {
-    /// Called in its place when it ends its thread, which then stays parked.
-    pub left: unsafe extern "C" fn(context: *const c_void),
-    /// The argument of `left`.
-    pub context: *const c_void,
-    /// Where the text of an exception goes, with its NUL.
-    pub said: *mut c_char,
-    /// How long it may be.
-    pub room: usize,
+pub use crate::ge::abi::CairnGuard as Guard;
+
+/// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
+/// text the guard has. If the function ends its thread, `left` is called in its place and this never returns.
+pub fn guarded(left: &dyn Fn(), call: impl FnOnce(&Guard) -> bool) -> Result<(), Thrown> {
+    unsafe extern "C" fn forward(context: *const c_void) {
+        // SAFETY: the context is the reference below, on a frame that is still there.
+        (unsafe { &*context.cast::<&dyn Fn()>() })();
+    }
+    let mut said = [0 as c_char; 256];
+    let guard = Guard {
+        left: Some(forward),
+        context: std::ptr::from_ref(&left).cast(),
+        said: said.as_mut_ptr(),
+        room: said.len(),
+    };
+    if call(&guard) {
+        return Ok(());
+    }
+    // SAFETY: trampolines end what they write with a NUL, and nothing written is an empty text.
+    let text = unsafe { CStr::from_ptr(said.as_ptr()) };
+    Err(Thrown(text.to_string_lossy().into_owned()))
 }
 
 unsafe extern "C" {

@@ -61,7 +61,10 @@ impl Fake {
 
 impl UserAllocator for Fake {
     fn identity(&self) -> Identity {
-        Identity { object: self.object, functions: [1, 2, usize::from(self.advises), 4] }
+        Identity {
+            object: self.object,
+            functions: [1, 2, usize::from(self.advises), 4].map(|function| [function, 0]),
+        }
     }
 
     fn takes_advice(&self) -> bool {
@@ -199,7 +202,7 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     let throws = Fake::new(0x12, move |_| thrown());
     assert!(b.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
     let throws = Fake::new(0x12, move |_| thrown());
-    assert!(b.refusal(&throws, 64).text.contains("C++ exception: out of luck"));
+    assert!(b.refusal(&throws, 64).text.contains("threw an exception: out of luck"));
 
     let throws_late = Fake::new(0x13, move |request| match request {
         Request::Alloc(_) => Ok(7),

@@ -137,7 +137,7 @@ struct Odd {
 
 impl UserAllocator for Odd {
     fn identity(&self) -> Identity {
-        Identity { object: self.object, functions: [0; 4] }
+        Identity { object: self.object, functions: [[0; 2]; 4] }
     }
     fn takes_advice(&self) -> bool {
         false

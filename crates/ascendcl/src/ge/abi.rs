@@ -377,9 +377,98 @@ impl Default for CairnAllocator {
         }
     }
 }
+pub const CAIRN_FUNCTION_ALLOC: CairnFunction = 0;
+pub const CAIRN_FUNCTION_FREE: CairnFunction = 1;
+pub const CAIRN_FUNCTION_ADVISE: CairnFunction = 2;
+pub const CAIRN_FUNCTION_ADDRESS: CairnFunction = 3;
+pub const CAIRN_FUNCTIONS: CairnFunction = 4;
+pub type CairnFunction = u32;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnCallable {
+    pub context: *mut core::ffi::c_void,
+    pub identity: [usize; 2usize],
+    pub call: ::core::option::Option<
+        unsafe extern "C" fn(
+            context: *mut core::ffi::c_void,
+            arguments: *const usize,
+            count: usize,
+            result: *mut usize,
+            guard: *const CairnGuard,
+        ) -> bool,
+    >,
+    pub drop: ::core::option::Option<unsafe extern "C" fn(context: *mut core::ffi::c_void)>,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnCallable"][::core::mem::size_of::<CairnCallable>() - 40usize];
+    ["Alignment of CairnCallable"][::core::mem::align_of::<CairnCallable>() - 8usize];
+    ["Offset of field: CairnCallable::context"]
+        [::core::mem::offset_of!(CairnCallable, context) - 0usize];
+    ["Offset of field: CairnCallable::identity"]
+        [::core::mem::offset_of!(CairnCallable, identity) - 8usize];
+    ["Offset of field: CairnCallable::call"]
+        [::core::mem::offset_of!(CairnCallable, call) - 24usize];
+    ["Offset of field: CairnCallable::drop"]
+        [::core::mem::offset_of!(CairnCallable, drop) - 32usize];
+};
+impl Default for CairnCallable {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct CairnRegistered {
+    pub desc: *mut core::ffi::c_void,
+    pub object: *mut core::ffi::c_void,
+    pub functions: [usize; 4usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of CairnRegistered"][::core::mem::size_of::<CairnRegistered>() - 48usize];
+    ["Alignment of CairnRegistered"][::core::mem::align_of::<CairnRegistered>() - 8usize];
+    ["Offset of field: CairnRegistered::desc"]
+        [::core::mem::offset_of!(CairnRegistered, desc) - 0usize];
+    ["Offset of field: CairnRegistered::object"]
+        [::core::mem::offset_of!(CairnRegistered, object) - 8usize];
+    ["Offset of field: CairnRegistered::functions"]
+        [::core::mem::offset_of!(CairnRegistered, functions) - 16usize];
+};
+impl Default for CairnRegistered {
+    fn default() -> Self {
+        let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
+        unsafe {
+            ::core::ptr::write_bytes(s.as_mut_ptr(), 0, 1);
+            s.assume_init()
+        }
+    }
+}
+pub type CairnSeeCallable = ::core::option::Option<
+    unsafe extern "C" fn(
+        receiver: *mut core::ffi::c_void,
+        which: CairnFunction,
+        context: *mut core::ffi::c_void,
+    ),
+>;
 /// The type of every function. An export is pinned to its own.
 pub mod signature {
     use super::*;
+    pub type CairnAllocatorGetByStream = unsafe extern "C" fn(
+        stream: *mut core::ffi::c_void,
+        registered: *mut CairnRegistered,
+        receiver: *mut core::ffi::c_void,
+        see: CairnSeeCallable,
+    ) -> i32;
+    pub type CairnAllocatorSetCallable = unsafe extern "C" fn(
+        desc: *mut core::ffi::c_void,
+        which: CairnFunction,
+        callable: *const CairnCallable,
+    ) -> i32;
     pub type CairnBlockAddress =
         unsafe extern "C" fn(block: *const CairnBlock) -> *mut core::ffi::c_void;
     pub type CairnBlockBytes = unsafe extern "C" fn(block: *const CairnBlock) -> usize;

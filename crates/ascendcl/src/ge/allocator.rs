@@ -2,9 +2,10 @@
 
 use super::abi::*;
 use super::door::{engine, status};
+use crate::trampoline::guarded;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::c_void;
 
 /// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
 struct GeAllocator(CairnAllocator);
@@ -33,7 +34,7 @@ static LEFT: Mutex<Vec<usize>> = Mutex::new(Rank::Left, Vec::new());
 
 impl UserAllocator for GeAllocator {
     fn identity(&self) -> Identity {
-        Identity { object: self.0.object as usize, functions: [0; 4] }
+        Identity { object: self.0.object as usize, functions: [[0; 2]; 4] }
     }
 
     fn takes_advice(&self) -> bool {
@@ -41,43 +42,30 @@ impl UserAllocator for GeAllocator {
     }
 
     fn call(&self, request: Request, left: &dyn Fn()) -> Result<usize, Thrown> {
-        unsafe extern "C" fn forward(context: *const c_void) {
-            // SAFETY: the context is the reference below, on a frame that is still there.
-            (unsafe { &*context.cast::<&dyn Fn()>() })();
-        }
-        let mut said = [0 as c_char; 256];
-        let guard = CairnGuard {
-            left: Some(forward),
-            context: std::ptr::from_ref(&left).cast(),
-            said: said.as_mut_ptr(),
-            room: said.len(),
-        };
         let object = self.0.object;
         let mut given = std::ptr::null_mut();
-        // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
-        let fine = unsafe {
-            match request {
-                Request::Alloc(bytes) => {
-                    self.0.alloc.map(|call| call(object, bytes, &mut given, &guard))
+        guarded(left, |guard| {
+            // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
+            let fine = unsafe {
+                match request {
+                    Request::Alloc(bytes) => {
+                        self.0.alloc.map(|call| call(object, bytes, &mut given, guard))
+                    }
+                    Request::Advise(bytes, near) => {
+                        let near = near as *mut c_void;
+                        self.0.advise.map(|call| call(object, bytes, near, &mut given, guard))
+                    }
+                    Request::Address(block) => {
+                        self.0.address.map(|call| call(block as *mut c_void, &mut given, guard))
+                    }
+                    Request::Free(block) => {
+                        self.0.free.map(|call| call(object, block as *mut c_void, guard))
+                    }
                 }
-                Request::Advise(bytes, near) => {
-                    let near = near as *mut c_void;
-                    self.0.advise.map(|call| call(object, bytes, near, &mut given, &guard))
-                }
-                Request::Address(block) => {
-                    self.0.address.map(|call| call(block as *mut c_void, &mut given, &guard))
-                }
-                Request::Free(block) => {
-                    self.0.free.map(|call| call(object, block as *mut c_void, &guard))
-                }
-            }
-        };
-        if fine == Some(true) {
-            return Ok(given as usize);
-        }
-        // SAFETY: the C++ side ends what it writes with a NUL, and nothing written is an empty text.
-        let text = unsafe { CStr::from_ptr(said.as_ptr()) };
-        Err(Thrown(text.to_string_lossy().into_owned()))
+            };
+            fine == Some(true)
+        })?;
+        Ok(given as usize)
     }
 }
 

@@ -18,6 +18,7 @@ use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::task::{Place, Span, Task};
+use std::any::Any;
 use std::fmt;
 
 /// What the address of a block has to be a multiple of. CANN's documentation asks for 64, but its
@@ -29,8 +30,9 @@ pub const ALIGNMENT: usize = 32;
 pub struct Identity {
     /// The user's object.
     pub object: usize,
-    /// The user's functions, in an order of the door's own; 0 for one that is not there.
-    pub functions: [usize; 4],
+    /// The user's functions, in an order of the door's own: an address and what it is bound to, each 0 for
+    /// none.
+    pub functions: [[usize; 2]; 4],
 }
 
 /// A call into a user's allocator.
@@ -57,13 +59,13 @@ impl fmt::Display for Request {
     }
 }
 
-/// A callback threw a C++ exception; with its text where it had one.
+/// A callback threw an exception; with its text where it had one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thrown(pub String);
 
 /// How a door calls an allocator of the user. Dropped, with no lock held, when nothing needs the
 /// allocator any more.
-pub trait UserAllocator: Send + Sync {
+pub trait UserAllocator: Any + Send + Sync {
     /// The object and its functions.
     fn identity(&self) -> Identity;
 
@@ -107,6 +109,11 @@ impl External {
         self.user.identity()
     }
 
+    /// The allocator as its door made it.
+    pub fn user(&self) -> &dyn UserAllocator {
+        &*self.user
+    }
+
     fn maker(&self) -> usize {
         std::ptr::from_ref(self) as usize
     }
@@ -133,7 +140,7 @@ impl External {
         let called = called.ok_or_else(|| self.too_late())?;
         called.map_err(|Thrown(text)| {
             let text = if text.is_empty() { text } else { format!(": {text}") };
-            failure(format!("{visit} threw a C++ exception{text}"))
+            failure(format!("{visit} threw an exception{text}"))
         })
     }
 

@@ -127,7 +127,7 @@ impl OfUser {
 
 impl UserAllocator for OfUser {
     fn identity(&self) -> Identity {
-        Identity { object: USERS_OBJECT, functions: [1, 2, 0, 4] }
+        Identity { object: USERS_OBJECT, functions: [[1, 0], [2, 0], [0, 0], [4, 0]] }
     }
 
     fn takes_advice(&self) -> bool {

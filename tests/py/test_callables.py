@@ -32,7 +32,7 @@ def test_an_allocator_that_leaves_while_c_is_inside_gets_its_block_back(another,
     assert rt.synchronize_stream(stream) == 0 and sort.right()
 
 
-def test_a_seat_where_c_is_inside_is_not_given_to_another(stream, sort):
+def test_an_allocator_that_c_is_inside_of_is_not_mixed_up_with_another(stream, sort):
     first, second = Pool(0xA), Pool(0xB)
     inside, go, answers = threading.Event(), threading.Event(), []
     context, other = rt.get_context()[0], rt.create_stream()[0]
@@ -60,47 +60,21 @@ def test_a_seat_where_c_is_inside_is_not_given_to_another(stream, sort):
     assert rt.destroy_stream(other) == 0
 
 
-def test_a_block_that_is_out_twice_keeps_its_allocator_until_both_are_back(stream, device):
-    class Alloc:
-        def __call__(self, obj, size):
-            return 77
-
-    alloc, freed = Alloc(), []
-    kept = weakref.ref(alloc)
-    desc = describe(1, alloc, lambda obj, block: freed.append(block), lambda block: block)
-    del alloc
-    assert rt.allocator_register(stream, desc) == 0 and rt.allocator_destroy_desc(desc) == 0
-    places = [ctypes.c_void_p() for _ in range(6)]
-    ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
-    assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
-    take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(places[2].value)
-    give = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(places[3].value)
-    assert take(1, 64) == take(1, 64) == 77
-    assert rt.allocator_unregister(stream) == 0
-    give(1, 77)
-    assert kept() is not None
-    give(1, 77)
-    assert kept() is None and freed == [77, 77]
-
-
-def test_a_seat_that_was_left_is_used_again_last(stream, device, monkeypatch):
-    """C that looked up an allocator before it left finds nobody in its seat, and nobody else."""
-    shown, places, take = [], [ctypes.c_void_p() for _ in range(6)], []
-    monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(str(what.exc_value)))
-    pool, others = Pool(1), Pool(1)
+def test_c_is_told_functions_that_give_nothing_in_place_of_callables(stream, device):
+    """A callable has no address; C that calls what it was told gets no memory, and the callable is not called."""
+    pool, places = Pool(1), [ctypes.c_void_p() for _ in range(6)]
     register(stream, pool)
     ask = ctypes.CDLL("libascendcl.so").aclrtAllocatorGetByStream
     assert ask(ctypes.c_void_p(stream), *map(ctypes.byref, places)) == 0
-    take = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)(places[2].value)
-    assert rt.allocator_unregister(stream) == 0
-    for _ in range(100):
-        desc = describe(1, lambda obj, size: others.alloc(obj, size), others.free, others.address)
-        assert rt.allocator_register(stream, desc) == 0 and rt.allocator_destroy_desc(desc) == 0
-    assert take(1, 64) is None
-    assert pool.allocs == others.allocs == 0 and "was unregistered meanwhile" in shown[0]
+    assert places[1].value == 1 and places[4].value is None
+    word = ctypes.c_void_p
+    assert ctypes.CFUNCTYPE(word, word, ctypes.c_size_t)(places[2].value)(1, 64) is None
+    assert ctypes.CFUNCTYPE(word, word)(places[5].value)(7) is None
+    ctypes.CFUNCTYPE(None, word, word)(places[3].value)(1, 7)
+    assert pool.allocs == pool.addresses == pool.frees == 0
 
 
-def test_a_long_call_keeps_no_seats_that_others_need():
+def test_others_register_as_often_as_they_like_during_a_call():
     run = support.program(
         "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
         "pool, sort = Pool(), Sort()\n"
@@ -136,6 +110,28 @@ def test_a_callable_that_is_let_go_may_register(stream, sort):
     assert rt.allocator_get_by_stream(stream)[1] == 2
     assert sort.run(stream) == 0
     assert (first.allocs, second.allocs, second.frees) == (0, 1, 1)
+
+
+def test_a_callable_that_is_let_go_may_change_the_descriptor_that_had_it():
+    run = support.program(
+        "import faulthandler\n"
+        "faulthandler.dump_traceback_later(60, exit=True)\n"
+        "assert acl.init() == 0 and acl.rt.set_device(0) == 0\n"
+        "desc, stream = acl.rt.allocator_create_desc(), acl.rt.create_stream()[0]\n"
+        "class Callback:\n"
+        "    def __call__(self, *given): return None\n"
+        "    def __del__(self):\n"
+        "        assert acl.rt.allocator_set_alloc_func_to_desc(desc, print) == 0\n"
+        "        print('gone')\n"
+        "assert acl.rt.allocator_set_alloc_func_to_desc(desc, Callback()) == 0\n"
+        "assert acl.rt.allocator_set_alloc_func_to_desc(desc, len) == 0\n"
+        "assert acl.rt.allocator_set_obj_to_desc(desc, 1) == 0\n"
+        "assert acl.rt.allocator_set_free_func_to_desc(desc, len) == 0\n"
+        "assert acl.rt.allocator_set_get_addr_from_block_func_to_desc(desc, len) == 0\n"
+        "assert acl.rt.allocator_register(stream, desc) == 0\n"
+        "print(acl.rt.allocator_get_by_stream(stream)[2])\n"
+    )
+    assert (run.stdout, run.stderr) == ("gone\n<built-in function print>\n", "")
 
 
 def test_what_has_the_parts_of_a_method_is_none(stream, sort):
@@ -191,6 +187,33 @@ def test_an_interrupt_comes_after_the_call_and_loses_no_block(where, execute, st
     except KeyboardInterrupt:
         came.append(where)
     assert came == [where] and pool.allocs == pool.frees == (0 if where == "alloc" else 1)
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_is_not_lost_in_the_finalizer_of_a_callable_that_leaves(stream, sort, monkeypatch):
+    pool, came, shown = Pool(), [], []
+    monkeypatch.setattr(sys, "unraisablehook", lambda what: shown.append(what.exc_value))
+
+    class Free:
+        def __call__(self, obj, block):
+            pool.free(obj, block)
+            assert rt.allocator_unregister(stream) == 0
+            signal.raise_signal(signal.SIGINT)
+
+        def __del__(self):
+            for _ in range(1000):
+                pass
+            came.append("gone")
+
+    desc = describe(1, pool.alloc, Free(), pool.address)
+    assert rt.allocator_register(stream, desc) == rt.allocator_destroy_desc(desc) == 0
+    try:
+        sort.run(stream)
+        for _ in range(1000):
+            pass
+    except KeyboardInterrupt:
+        came.append("interrupt")
+    assert came == ["gone", "interrupt"] and shown == [] and pool.allocs == pool.frees == 1
 
 
 @pytest.mark.usefixtures("interrupts")

@@ -1,0 +1,186 @@
+//! Functions of an allocator's descriptor that carry a context. The Python module `acl` sets callables so; C has no
+//! other way to tell one from another, since the get-address function gets nothing but a block.
+
+use crate::abi::Entry;
+use crate::allocator::{self, AclAllocator};
+use crate::door::{Handle, not_null, status, write};
+use crate::ge::abi::*;
+use crate::trampoline::guarded;
+use cairn_runtime::error::Error;
+use cairn_runtime::memory::external::Thrown;
+use std::ffi::c_void;
+use std::sync::Arc;
+
+/// How many functions an allocator has.
+pub const COUNT: usize = CAIRN_FUNCTIONS as usize;
+
+/// A function with its context, which is released when the last descriptor and the last registration let go of it.
+pub struct Callable(CairnCallable);
+
+// SAFETY: whoever set it vouches that its functions may be called on any thread.
+unsafe impl Send for Callable {}
+// SAFETY: likewise.
+unsafe impl Sync for Callable {}
+
+impl Drop for Callable {
+    /// At the end of the process the context stays: what it needs may be gone.
+    fn drop(&mut self) {
+        if let Some(drop) = self.0.drop
+            && !crate::process::ends()
+        {
+            // SAFETY: the context is released once, here.
+            unsafe { drop(self.0.context) };
+        }
+    }
+}
+
+impl Callable {
+    /// What tells it from other functions while it is there.
+    pub fn identity(&self) -> [usize; 2] {
+        self.0.identity
+    }
+
+    /// Calls it with the arguments that the C function in its place would get.
+    pub fn call(&self, arguments: &[usize], left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+        let mut result = 0;
+        guarded(left, |guard| {
+            let (first, count) = (arguments.as_ptr(), arguments.len());
+            // SAFETY: whoever set the function gave it for this context; the rest is there for the call.
+            let called =
+                |call: Call| unsafe { call(self.0.context, first, count, &mut result, guard) };
+            self.0.call.is_some_and(called)
+        })?;
+        Ok(result)
+    }
+}
+
+type Call =
+    unsafe extern "C" fn(*mut c_void, *const usize, usize, *mut usize, *const CairnGuard) -> bool;
+
+/// A function of an allocator.
+#[derive(Clone)]
+pub enum Function {
+    /// The address of a function of C.
+    C(usize),
+    /// A function with a context.
+    Callable(Arc<Callable>),
+}
+
+impl Function {
+    /// What tells it from other functions while it is there.
+    pub fn identity(&self) -> [usize; 2] {
+        match self {
+            Function::C(address) => [*address, 0],
+            Function::Callable(callable) => callable.identity(),
+        }
+    }
+
+    /// What C may call in this place. A function with a context has no address; the one given instead fails, and
+    /// logs why.
+    pub fn address(&self, place: usize) -> usize {
+        match self {
+            Function::C(address) => *address,
+            Function::Callable(_) => stand_ins()[place],
+        }
+    }
+}
+
+fn stand_ins() -> [usize; COUNT] {
+    fn refuse(what: &str) {
+        log::error!(
+            "C called the {what} function of an allocator that was written in Python: it has no address, and only operators reach it"
+        );
+    }
+    extern "C" fn alloc(_: Handle, _: usize) -> Handle {
+        refuse("alloc");
+        std::ptr::null_mut()
+    }
+    extern "C" fn free(_: Handle, _: Handle) {
+        refuse("free");
+    }
+    extern "C" fn advise(_: Handle, _: usize, _: Handle) -> Handle {
+        refuse("alloc-advise");
+        std::ptr::null_mut()
+    }
+    extern "C" fn address(_: Handle) -> Handle {
+        refuse("get-address");
+        std::ptr::null_mut()
+    }
+    [alloc as *const (), free as *const (), advise as *const (), address as *const ()]
+        .map(|function| function as usize)
+}
+
+/// Sets a function with a context. After a failure the context is still the caller's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn CairnAllocatorSetCallable(
+    desc: Handle,
+    which: CairnFunction,
+    callable: *const CairnCallable,
+) -> i32 {
+    let place = which as usize;
+    let entry = match which {
+        CAIRN_FUNCTION_ALLOC => Entry::aclrtAllocatorSetAllocFuncToDesc,
+        CAIRN_FUNCTION_FREE => Entry::aclrtAllocatorSetFreeFuncToDesc,
+        CAIRN_FUNCTION_ADVISE => Entry::aclrtAllocatorSetAllocAdviseFuncToDesc,
+        _ => Entry::aclrtAllocatorSetGetAddrFromBlockFuncToDesc,
+    };
+    code(status(entry, || {
+        let descriptor = allocator::descriptor(desc)?;
+        // SAFETY: the caller passes null or a callable whose context passes to us.
+        let callable = unsafe { callable.as_ref() }.ok_or_else(|| Error::null("func"))?;
+        if place >= COUNT {
+            return Err(Error::invalid(format!("an allocator has no function {place}")));
+        }
+        descriptor.set(place, Function::Callable(Arc::new(Callable(*callable))));
+        Ok(())
+    }))
+}
+const _: signature::CairnAllocatorSetCallable = CairnAllocatorSetCallable;
+
+/// Tells what is registered on a stream, and shows the contexts of its functions.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn CairnAllocatorGetByStream(
+    stream: Handle,
+    registered: *mut CairnRegistered,
+    receiver: *mut c_void,
+    see: CairnSeeCallable,
+) -> i32 {
+    code(status(Entry::aclrtAllocatorGetByStream, || {
+        not_null(registered, "allocatorDesc")?;
+        let found = allocator::registered(stream)?;
+        let user = allocator::of(&found);
+        let functions = user.functions();
+        // SAFETY: the caller passes null or a place for it.
+        unsafe {
+            write(
+                registered,
+                "allocatorDesc",
+                CairnRegistered {
+                    desc: found.word as Handle,
+                    object: user.object as Handle,
+                    functions: functions.map(|function| match function {
+                        Some(Function::C(address)) => *address,
+                        _ => 0,
+                    }),
+                },
+            )?;
+        }
+        show(user, receiver, see);
+        Ok(())
+    }))
+}
+const _: signature::CairnAllocatorGetByStream = CairnAllocatorGetByStream;
+
+fn show(user: &AclAllocator, receiver: *mut c_void, see: CairnSeeCallable) {
+    let Some(see) = see else { return };
+    for (which, function) in user.functions().iter().enumerate() {
+        if let Some(Function::Callable(callable)) = function {
+            // SAFETY: the caller gave the function for its receiver; the registration keeps the context.
+            unsafe { see(receiver, which as CairnFunction, callable.0.context) };
+        }
+    }
+}
+
+fn code(status: crate::code::aclError) -> i32 {
+    status.err().map_or(0, |error| error.number())
+}
