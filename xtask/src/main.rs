@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 mod coverage;
+mod data;
 mod deep;
 mod demo;
 mod fuzz;
