@@ -58,7 +58,8 @@ mod tests {
     #[test]
     fn the_variable_comes_before_the_neighbour() {
         let dir = std::env::temp_dir().join(format!("cairn-data-{}", std::process::id()));
-        for folder in ["root", "shared/facts", "shared/data", "other/facts", "other/data", "wrong"] {
+        for folder in ["root", "shared/facts", "shared/data", "other/facts", "other/data", "wrong"]
+        {
             fs::create_dir_all(dir.join(folder)).unwrap();
         }
         let dir = dir.canonicalize().unwrap();
@@ -67,7 +68,9 @@ mod tests {
         assert_eq!(find(None, &root).unwrap(), Some(dir.join("shared")));
         assert_eq!(find(Some(OsString::new()), &root).unwrap(), Some(dir.join("shared")));
         assert_eq!(find(given("other"), &root).unwrap(), Some(dir.join("other")));
-        assert!(find(given("wrong"), &root).unwrap_err().to_string().contains("wrong: there are no"));
+        assert!(
+            find(given("wrong"), &root).unwrap_err().to_string().contains("wrong: there are no")
+        );
         fs::remove_dir_all(dir.join("shared")).unwrap();
         assert_eq!(find(None, &root).unwrap(), None);
         fs::remove_dir_all(dir).unwrap();

@@ -88,9 +88,7 @@ pub fn all(project: &Path) -> Result<Found, String> {
             traces.extend(read_folder(&data)?);
             None
         }
-        false => {
-            Some(format!("traces of the data folder: there is no {}", data.display()))
-        }
+        false => Some(format!("traces of the data folder: there is no {}", data.display())),
     };
     Ok(Found { traces, absent })
 }
