@@ -9,7 +9,7 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    fuzz,
+    coverage, fuzz,
     step::{Counts, Report, announce, cargo, counted},
     target_dir, test,
     toolkit::{self, Build},
@@ -30,8 +30,9 @@ const DEEP: (&str, &str) = ("CAIRN_TESTS", "deep");
 pub fn run(root: &Path) -> Result<()> {
     let mut skipped = Vec::new();
     let mut report = Report::default();
+    let counters = coverage::folder(root)?;
     let deep = |mut command: Command| {
-        command.env(DEEP.0, DEEP.1);
+        command.env(DEEP.0, DEEP.1).env(coverage::VARIABLE, &counters);
         command
     };
     report
@@ -55,6 +56,9 @@ pub fn run(root: &Path) -> Result<()> {
             test::torch_counts([first, second], alone)
         });
     }
+    report.step("coverage", || {
+        coverage::update(root, &counters, coverage::Run::Whole).map(|()| Counts::default())
+    });
     report.step("fuzzing", || fuzz::run(root));
     report.step("thread sanitizer", || {
         let rebuilt = sysroot()

@@ -2,7 +2,6 @@
 //! products of types and layouts, is in [`crate::deep`].
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -12,7 +11,6 @@ use anyhow::{Context, Result};
 use crate::{
     coverage, data,
     step::{self, Counts, Report, cargo, counted, counted_both},
-    target_dir,
     toolkit::{self, Build},
     venv,
 };
@@ -26,11 +24,9 @@ const RUN_BY_ANOTHER: &str = "source::tests::under_a_limit";
 /// Runs every step, also after a failed one, and ends with `N passed, N failed, N skipped`. The process exits with 1
 /// when anything failed.
 pub fn run(root: &Path, torch: bool) -> Result<()> {
-    let counters = target_dir(root).join("coverage");
-    let _ = fs::remove_dir_all(&counters);
-    fs::create_dir_all(&counters)?;
+    let counters = coverage::folder(root)?;
     let with_counters = |mut command: Command| {
-        command.env("CAIRN_COVERAGE", &counters);
+        command.env(coverage::VARIABLE, &counters);
         command
     };
     let mut report = Report::default();
@@ -58,8 +54,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
         }
     }
     report.step("coverage", || {
-        let whole = if torch { coverage::Run::Whole } else { coverage::Run::Part };
-        coverage::update(root, &counters, whole).map(|()| Counts::default())
+        coverage::update(root, &counters, coverage::Run::Part).map(|()| Counts::default())
     });
     report.finish()
 }
