@@ -64,6 +64,13 @@ def page_builds(tmp_path_factory):
         build.wait()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def builds_begin_with_the_first_test(request):
+    """By the time that a test wants the page's libraries, others have run beside the compiler."""
+    if any("page_builds" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("page_builds")
+
+
 @pytest.fixture(scope="session")
 def page(page_builds):
     """The page's library on the headers of the wheel."""
