@@ -46,6 +46,10 @@ fn of_sources(root: &Path) -> Result<Vec<Trial>> {
             move || headers::agree_with_facts(&root)
         })
         .with_ignored_flag(abi::facts(root).is_none()),
+        trial("headers::op_classes_register_nothing", {
+            let root = here.clone();
+            move || headers::op_classes_register_nothing(&root)
+        }),
         trial("operators::declared", {
             let root = here.clone();
             move || operators::are_declared(&root)

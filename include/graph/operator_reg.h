@@ -355,12 +355,22 @@ private:                                                                        
         #x, [](const AscendString &name) -> Operator { return x(name); });
 #define CAIRN_OP_PASTE(a, b) a##b
 
-#define OP_END_FACTORY_REG(x)                                                                           \
-    Then();                                                                                             \
-    }                                                                                                   \
+/* Ends the class, and leaves the namespace open. */
+#define CAIRN_OP_CLASS_END(x)                                                                            \
+    Then();                                                                                              \
+    }                                                                                                    \
     static_assert(std::is_same<x, OpSelf>::value, "OP_END_FACTORY_REG takes the name that REG_OP took"); \
-    };                                                                                                  \
-    CAIRN_OP_REGISTER(x, __COUNTER__)                                                                   \
+    };
+
+/** The last word of a class: the factory makes operators of this type from now on. */
+#define OP_END_FACTORY_REG(x)         \
+    CAIRN_OP_CLASS_END(x)             \
+    CAIRN_OP_REGISTER(x, __COUNTER__) \
+    }
+
+/** The last word of a class of a built-in type, which the factory knows without any registration. */
+#define CAIRN_OP_END_BUILT_IN(x) \
+    CAIRN_OP_CLASS_END(x)        \
     }
 
 /* Functions of the user for a type: what they are called is what they get. */

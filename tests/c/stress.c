@@ -1,7 +1,7 @@
 // env:
 // env: CAIRN_WORKERS=1
 /*
- * Eight threads, five hundred streams, a million tasks (ten million with CAIRN_STRESS=long). Every
+ * Eight threads, five hundred streams, a million tasks (ten million with CAIRN_TESTS=deep). Every
  * stream fills a cell and copies it into a log, again and again, so that the log shows whether the
  * tasks ran in order; pairs of streams hand their cells to each other through events; host functions
  * count along.
@@ -132,7 +132,7 @@ static void verify(int index, unsigned char *bytes)
 
 int main(void)
 {
-    int is_long = getenv("CAIRN_STRESS") && strcmp(getenv("CAIRN_STRESS"), "long") == 0;
+    int is_long = getenv("CAIRN_TESTS") && strcmp(getenv("CAIRN_TESTS"), "deep") == 0;
     if (is_long) {
         steps *= 10;
         alarm(600);

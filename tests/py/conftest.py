@@ -6,7 +6,7 @@ import sys
 import pytest
 
 for name in list(os.environ):
-    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE"):
+    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_TESTS"):
         del os.environ[name]
 
 sys.dont_write_bytecode = True

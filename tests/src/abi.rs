@@ -1,7 +1,7 @@
 //! The headers in `include/` against tables.
 //!
-//! `golden/abi` pins what the headers say. Where the project's tables of facts about CANN lie
-//! beside the repository, they are compared with the headers too.
+//! `golden/abi` pins what the headers say. Where the data folder is (`CAIRN_DATA`, else `../shared` beside the
+//! repository), its tables of facts about CANN are compared with the headers too.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,7 +36,8 @@ pub fn c_source(root: &Path) -> String {
 
 /// The folder with the tables of facts, when it is there.
 pub fn facts(root: &Path) -> Option<PathBuf> {
-    let folder = root.join("../shared/facts");
+    let given = std::env::var_os("CAIRN_DATA").filter(|folder| !folder.is_empty());
+    let folder = given.map_or_else(|| root.join("../shared"), PathBuf::from).join("facts");
     folder.join("acl_functions.csv").exists().then_some(folder)
 }
 

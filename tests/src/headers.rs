@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{abi, run::run, toolkit};
+use crate::{abi, run::run, symbols, toolkit};
 
 /// Sizes and values of the headers are those of the golden tables.
 pub fn agree_with_tables(root: &Path) -> Result<()> {
@@ -61,6 +61,24 @@ pub fn stands_alone(root: &Path, header: &Path) -> Result<()> {
         command.arg("-I").arg(root.join("include")).arg(&source);
         compile(&mut command, &source).with_context(|| format!("with {}", language.join(" ")))?;
     }
+    Ok(())
+}
+
+/// A program that includes every op class registers none of them: the factory knows the built-in types, and static
+/// registration of each would take most of the time of compiling the program.
+pub fn op_classes_register_nothing(root: &Path) -> Result<()> {
+    let source = scratch("all_ops.cc", "#include \"all_ops.h\"\nint main() { return 0; }\n")?;
+    let object = source.with_extension("o");
+    let mut command = Command::new("g++");
+    command.args(["-std=c++17", "-O0", "-Wall", "-Wextra", "-Werror", "-c"]);
+    command.arg("-I").arg(root.join("include"));
+    command.arg("-I").arg(root.join("opp/built-in/op_graph/inc"));
+    compile(command.arg(&source).arg("-o").arg(&object), &source)?;
+    let registrations: Vec<String> = symbols::undefined(&object)?
+        .into_iter()
+        .filter(|name| name.contains("OperatorCreatorRegister"))
+        .collect();
+    ensure!(registrations.is_empty(), "it calls {registrations:?}");
     Ok(())
 }
 

@@ -135,6 +135,14 @@ pub fn defined(library: &Path) -> Result<BTreeSet<String>> {
     symbols.map(|symbol| Ok(symbol.name()?.to_owned())).collect()
 }
 
+/// The names that an object file or a library takes from others.
+pub fn undefined(file: &Path) -> Result<BTreeSet<String>> {
+    let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    let file = object::File::parse(&*bytes)?;
+    let symbols = file.symbols().filter(|symbol| symbol.is_undefined());
+    symbols.map(|symbol| Ok(symbol.name()?.to_owned())).collect()
+}
+
 fn elf_soname(bytes: &[u8]) -> Result<Option<String>> {
     Ok(dynamic(bytes, object::elf::DT_SONAME)?.pop())
 }

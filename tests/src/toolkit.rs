@@ -9,7 +9,7 @@ use std::{
 };
 
 /// What a program under test keeps of the environment of the tests.
-const KEPT: [&str; 6] = ["PATH", "HOME", "TMPDIR", "LANG", "CAIRN_COVERAGE", "CAIRN_STRESS"];
+const KEPT: [&str; 6] = ["PATH", "HOME", "TMPDIR", "LANG", "CAIRN_COVERAGE", "CAIRN_TESTS"];
 
 /// A toolkit folder, and where to put what is built with it.
 #[derive(Clone, Debug)]
@@ -74,6 +74,6 @@ pub fn scratch() -> PathBuf {
 
 /// How long a program may take.
 pub fn limit() -> Duration {
-    let long = env::var("CAIRN_STRESS").is_ok_and(|value| value == "long");
-    Duration::from_secs(if long { 900 } else { 120 })
+    let deep = env::var("CAIRN_TESTS").is_ok_and(|value| value == "deep");
+    Duration::from_secs(if deep { 900 } else { 120 })
 }

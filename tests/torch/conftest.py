@@ -6,10 +6,12 @@ import sys
 import pytest
 
 import builds
+import depth
 
-# Settings of the caller's shell must not decide what is tested. Recording is no setting, nor is where the data lie.
+# Settings of the caller's shell must not decide what is tested. Recording is no setting, nor is where the data lie, nor
+# how much is tested.
 for name in list(os.environ):
-    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA"):
+    if name.startswith("CAIRN_") and name not in ("CAIRN_COVERAGE", "CAIRN_TRACE", "CAIRN_CACHE", "CAIRN_DATA", "CAIRN_TESTS"):
         del os.environ[name]
 
 sys.dont_write_bytecode = True
@@ -22,6 +24,15 @@ def pytest_configure():
             "`source target/toolkit/set_env.sh` first",
             returncode=2,
         )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without CAIRN_TESTS=deep, every operator in one type and one layout. Tests that are named are run."""
+    if depth.DEEP or any("::" in argument for argument in config.args):
+        return
+    kept = set(depth.once_each(items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
+    items[:] = [item for item in items if item in kept]
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +62,13 @@ def page_builds(tmp_path_factory):
     yield begun
     for build in begun:
         build.wait()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def builds_begin_with_the_first_test(request):
+    """By the time that a test wants the page's libraries, others have run beside the compiler."""
+    if any("page_builds" in item.fixturenames for item in request.session.items):
+        request.getfixturevalue("page_builds")
 
 
 @pytest.fixture(scope="session")

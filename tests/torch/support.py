@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import pathlib
 import subprocess
@@ -12,6 +13,8 @@ import threading
 import torch
 import torch_npu
 
+import forks
+
 HOST_FUNC = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 MIB = 1 << 20
 
@@ -19,20 +22,31 @@ ACL = ctypes.CDLL("libascendcl.so")
 ACL.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
 
 
-def run_script(code, *, arguments=(), check=True, timeout=240, **env):
+@functools.cache
+def fork_server(libraries):
+    """The process that imported torch once for all scripts that start with this LD_LIBRARY_PATH."""
+    return forks.Server(script_environment({"LD_LIBRARY_PATH": libraries}))
+
+
+def script_environment(more):
+    """Our environment, in which scripts find the modules of this folder, and `more`."""
+    path = os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]))
+    return os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path} | more
+
+
+def run_script(code, *, arguments=(), check=True, timeout=240, fresh=False, **env):
     """Runs Python code in a process of its own, with `env` added to our environment; returns the finished process.
 
     It may import the modules of this folder. With `check` a failure of the script is a failure of the test and shows all
-    that it printed.
+    that it printed. torch was imported before; a `fresh` process imports it itself, which takes seconds: for scripts about
+    the import, and for settings that are read then.
     """
-    path = os.pathsep.join(filter(None, [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]))
-    result = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": path} | env,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-    )
+    code, environment = textwrap.dedent(code), script_environment(env)
+    if fresh:
+        command = [sys.executable, "-c", code, *arguments]
+        result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    else:
+        result = fork_server(environment["LD_LIBRARY_PATH"]).run(code, arguments, environment, timeout)
     if check:
         assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result

@@ -214,5 +214,6 @@ def test_launch_blocking():
         there = source.to("npu", non_blocking=True)
         assert torch.equal(there.cpu(), source)
         """,
+        fresh=True,
         ASCEND_LAUNCH_BLOCKING="1",
     )

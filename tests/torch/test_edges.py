@@ -78,6 +78,11 @@ def test_gradients_of_nothing():
             torch.testing.assert_close(grads[1], grads[0])
 
 
+def gelu_of_finite(x):
+    """Of infinity, PyTorch's own gelu makes NaN on some CPUs (AVX-512)."""
+    return F.gelu(x.masked_fill(x.isinf(), 7.0))
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(
     "function",
@@ -86,7 +91,7 @@ def test_gradients_of_nothing():
         lambda x: x.sum(1), lambda x: x.mean(), lambda x: torch.maximum(x, x.flip(0)), lambda x: torch.minimum(x, x.flip(0)), lambda x: x.clamp(-1, 1), lambda x: x.clamp(min=0), torch.relu,
         torch.sigmoid, torch.tanh, torch.exp, lambda x: x.softmax(1), lambda x: x.log_softmax(1), lambda x: x.sort(1), lambda x: x.topk(2, 1)[0], lambda x: x == x, lambda x: x != x,
         lambda x: x < x.flip(0), torch.isnan, torch.isfinite, torch.isinf, lambda x: x.cumsum(1), lambda x: x.bool(), lambda x: x.sign(), torch.abs, lambda x: (x != 0).any(1), lambda x: x.all(1), lambda x: x.prod(1),
-        lambda x: x.nan_to_num(1.0), lambda x: x.float().std(1), lambda x: torch.where(x.isnan(), 0.0, x), F.gelu, F.silu, lambda x: F.layer_norm(x, (5,)), lambda x: x**0, lambda x: x.half().float(),
+        lambda x: x.nan_to_num(1.0), lambda x: x.float().std(1), lambda x: torch.where(x.isnan(), 0.0, x), gelu_of_finite, F.silu, lambda x: F.layer_norm(x, (5,)), lambda x: x**0, lambda x: x.half().float(),
     ],
 )  # fmt: skip
 def test_nan(function, dtype):

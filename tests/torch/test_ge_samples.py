@@ -1,4 +1,4 @@
-"""Models that the real client wrote (the folder `ge_samples` of CAIRN_DATA) through ge::Session, against PyTorch on the CPU."""
+"""Models that the real client wrote (`facts/ge_samples` of the data folder, CAIRN_DATA) through ge::Session, against PyTorch on the CPU."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def sample(name):
     folder = os.environ.get("CAIRN_DATA")
     if not folder:
         pytest.skip("CAIRN_DATA names no folder: the samples of the graph engine are not at hand")
-    return (pathlib.Path(folder) / f"ge_samples/ge_sample_{name}.pb").read_bytes()
+    return (pathlib.Path(folder) / f"facts/ge_samples/ge_sample_{name}.pb").read_bytes()
 
 
 def drawn(model, name, sizes, seed):
@@ -140,6 +140,6 @@ def test_every_node_of_a_sample_computes_what_pytorch_computes(name, engine, cap
 
 def test_every_sample_is_known():
     sample("add_static")
-    folder = pathlib.Path(os.environ["CAIRN_DATA"]) / "ge_samples"
+    folder = pathlib.Path(os.environ["CAIRN_DATA"]) / "facts/ge_samples"
     found = {re.fullmatch(r"ge_sample_(\w+)", path.stem)[1] for path in folder.glob("*.pb")}
     assert found == set(SAMPLES)

@@ -9,9 +9,10 @@ import torch
 import support
 
 
-def test_import_is_silent():
-    result = support.run_script("import torch, torch_npu")
-    assert (result.stdout, result.stderr) == ("", "")
+def test_import_is_silent_and_needs_no_torch_npu_line():
+    """torch finds the backend by itself, through the wheel's entry point."""
+    result = support.run_script("import torch; print(torch.npu.is_available())", fresh=True)
+    assert (result.stdout, result.stderr) == ("True\n", "")
 
 
 def test_first_use_and_exit_are_silent():
@@ -23,17 +24,12 @@ def test_first_use_and_exit_are_silent():
         with torch.npu.stream(s):
             x.copy_(torch.ones(10).pin_memory(), non_blocking=True)
         # The end of the process finds a live tensor, a stream and perhaps a copy on its way.
-        """
+        """,
+        fresh=True,
     )
     # torch_npu says this on the hardware too, at the first allocation.
     lines = [line for line in result.stderr.splitlines() if "processing for 32 padding size" not in line]
     assert (result.stdout, lines) == ("", [])
-
-
-def test_import_needs_no_torch_npu_line():
-    """torch finds the backend by itself, through the wheel's entry point."""
-    result = support.run_script("import torch; print(torch.npu.is_available())")
-    assert result.stdout == "True\n"
 
 
 def test_two_devices_by_default():
@@ -145,7 +141,8 @@ def test_fork_after_use_is_refused_in_the_child():
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert status == 43, status
         assert x.cpu().tolist() == [1] * 10
-        """
+        """,
+        fresh=True,
     )
 
 

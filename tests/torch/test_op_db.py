@@ -2,10 +2,9 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import builds
+import depth
 import support
 
 REQUIRED = set(re.search(r'REQUIRED = set\("""(.*?)"""', (builds.HERE / "op_db.py").read_text(), re.S)[1].split())
@@ -17,10 +16,10 @@ def names():
 
 
 def entries(names):
-    """What op_db.py says of each name. Where it ends early, it begins again behind that name."""
+    """What op_db.py says of each name. Where it ends early, it begins again after that name."""
     report, left = {}, list(names)
     while left:
-        run = subprocess.run([sys.executable, builds.HERE / "op_db.py", *left], capture_output=True, text=True, timeout=1500)
+        run = support.run_script("import op_db; op_db.main()", arguments=left, check=False, timeout=1500, TASK_QUEUE_ENABLE="0")
         lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
         report |= {entry["name"]: entry for entry in lines}
         left = [name for name in left if name not in report]
@@ -33,7 +32,8 @@ def entries(names):
 
 def test_samples_of_pytorch(capsys):
     # Those that have to pass first, so that no other can stop the device before them.
-    report = entries(sorted(names(), key=lambda name: name not in REQUIRED))
+    others = [name for name in names() if name not in REQUIRED] if depth.DEEP else []
+    report = entries([*sorted(REQUIRED), *others])
     count = {kind: sum(entry[kind] for entry in report.values()) for kind in ("passed", "failed", "absent", "refused")}
     clean = {name for name, entry in report.items() if entry["passed"] and not entry["failed"] and not entry["absent"]}
     failing = sorted(name for name, entry in report.items() if entry["failed"])

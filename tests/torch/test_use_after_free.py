@@ -8,11 +8,12 @@ was given away too early shows as a wrong number.
 
 import pytest
 
+import depth
 import support
 
-TURNS = 100_000
+TURNS = 100_000 if depth.DEEP else 20_000
 # What is kept back after a free; every run frees many times as much.
-QUARANTINE = 8 << 20
+QUARANTINE = 8 << 20 if depth.DEEP else 1 << 20
 
 PRELUDE = """
 import ctypes, sys

@@ -25,7 +25,7 @@ pub fn run(root: &Path, name: Option<&str>) -> Result<()> {
     {
         bail!("no bench is named {name}: there are {}", BENCHES.join(", "));
     }
-    let toolkit = toolkit::assemble(root, &toolkit::default_dir(root))?;
+    let toolkit = toolkit::assemble(root, &toolkit::default_dir(root), toolkit::Build::Release)?;
     let out = target_dir(root).join("bench");
     for bench in BENCHES.iter().filter(|b| name.is_none_or(|n| n == **b)) {
         announce(&format!("bench {bench}"));

@@ -10,7 +10,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
     fs,
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use anyhow::{Context, Result, bail};
@@ -19,13 +19,24 @@ const PAGE: &str = "docs/coverage.md";
 const WORKS: &str = "works";
 const UNSUPPORTED: &str = "not supported";
 
+/// Names the folder of counters for the processes under test.
+pub const VARIABLE: &str = "CAIRN_COVERAGE";
+
 /// How much of the tests ran. A part never takes a `works` away: what it did not run, it cannot judge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Run {
-    /// Every step.
+    /// Every test with all it has: `cargo xtask deep`.
     Whole,
-    /// Some steps were left out.
+    /// Each thing once: `cargo xtask test`.
     Part,
+}
+
+/// An empty folder for the counters of a run.
+pub fn folder(root: &Path) -> Result<PathBuf> {
+    let folder = crate::target_dir(root).join("coverage");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    Ok(folder)
 }
 
 /// The summed counters of one entry point.

@@ -1,4 +1,5 @@
-//! `cargo xtask deep`: what takes too long for every day. It says what it skipped, and why.
+//! `cargo xtask deep`: what takes too long for every day, on the toolkit as users get it. It prints what it skipped,
+//! and why. `docs/testing.md` keeps the totals of its runs.
 
 use std::{
     path::Path,
@@ -8,62 +9,82 @@ use std::{
 use anyhow::Result;
 
 use crate::{
-    fuzz,
-    step::{Counts, announce, cargo, counted},
-    target_dir, test, toolkit,
+    coverage, fuzz,
+    step::{Counts, Report, announce, cargo, counted},
+    target_dir, test,
+    toolkit::{self, Build},
+    venv,
 };
 
-/// How many schedules shuttle tries per model here.
+/// How many schedules shuttle tries for each model here, with each of its two ways to choose them.
 const SCHEDULES: &str = "5000";
 
-/// Runs long stress, many schedules, fuzzing, the thread sanitizer and miri; exits with 1 when one failed.
+/// Inputs of each property; proptest's own number is 256.
+const PROPERTIES: &str = "2000";
+
+/// Asks tests for all they have: every type and layout, long stress.
+const DEEP: (&str, &str) = ("CAIRN_TESTS", "deep");
+
+/// Runs every test with all types, layouts and schedules on the release build, fuzzing, the thread sanitizer and miri;
+/// ends as [`test::run`] does.
 pub fn run(root: &Path) -> Result<()> {
-    let mut total = Counts::default();
     let mut skipped = Vec::new();
-    let mut add = |result: Result<Counts>| {
-        total += result.unwrap_or_else(|error| {
-            println!("{error:#}");
-            Counts::FAILURE
-        });
+    let mut report = Report::default();
+    let counters = coverage::folder(root)?;
+    let deep = |mut command: Command| {
+        command.env(DEEP.0, DEEP.1).env(coverage::VARIABLE, &counters);
+        command
     };
-
-    announce("long stress");
-    add(toolkit::assemble(root, &toolkit::default_dir(root))
-        .and_then(|toolkit| counted(test::programs(root, &toolkit).env("CAIRN_STRESS", "long"))));
-
-    announce("many schedules");
-    add(counted(test::models(root).env("CAIRN_SHUTTLE_ITERATIONS", SCHEDULES)));
-
-    announce("fuzzing");
-    add(fuzz::run(root));
-
-    announce("thread sanitizer");
-    let rebuilt =
-        sysroot().is_some_and(|path| path.join("lib/rustlib/src/rust/library/Cargo.lock").exists());
-    if !rebuilt {
-        skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without; its reports are hints)");
+    report
+        .step("unit tests", || counted(deep(test::units(root)?).env("PROPTEST_CASES", PROPERTIES)));
+    report.step("models of concurrency", || counted(&mut test::models(root, SCHEDULES)));
+    let mut found = None;
+    report.step("toolkit", || {
+        found = Some(toolkit::assemble(root, &toolkit::default_dir(root), Build::Release)?);
+        Ok(Counts::default())
+    });
+    if let Some(toolkit) = found {
+        report.step("programs on the toolkit", || {
+            counted(&mut deep(test::programs(root, &toolkit)?))
+        });
+        report.step("python on the toolkit", || {
+            let python = venv::for_module(root)?;
+            counted(deep(test::pytest(root, &toolkit, &python)?).arg("tests/py"))
+        });
+        report.step("torch on the toolkit", || {
+            let [first, second, alone] = test::torch_tests(root, &toolkit)?.map(deep);
+            test::torch_counts([first, second], alone)
+        });
     }
-    add(counted(&mut sanitizer(root, rebuilt)));
-
-    announce("miri");
+    report.step("coverage", || {
+        coverage::update(root, &counters, coverage::Run::Whole).map(|()| Counts::default())
+    });
+    report.step("fuzzing", || fuzz::run(root));
+    report.step("thread sanitizer", || {
+        let rebuilt = sysroot()
+            .is_some_and(|path| path.join("lib/rustlib/src/rust/library/Cargo.lock").exists());
+        if !rebuilt {
+            skipped.push("thread sanitizer with a rebuilt std: `rustup component add rust-src` first (ran without; its reports are hints)");
+        }
+        counted(&mut sanitizer(root, rebuilt))
+    });
     if answers(cargo(root, &["miri", "--version"])) {
-        let mut miri =
-            cargo(root, &["miri", "test", "-p", "cairn-runtime", "-p", "cairn-tensor", "--lib"]);
-        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
-        add(counted(miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri"))));
+        report.step("miri", || {
+            let mut miri = cargo(
+                root,
+                &["miri", "test", "-p", "cairn-runtime", "-p", "cairn-tensor", "--lib"],
+            );
+            miri.env("MIRIFLAGS", "-Zmiri-disable-isolation");
+            counted(miri.env("CARGO_TARGET_DIR", target_dir(root).join("miri")))
+        });
     } else {
         skipped.push("miri: this toolchain has none (it comes with nightly)");
     }
-
-    announce("skipped");
-    for reason in skipped {
-        println!("{reason}");
+    if !skipped.is_empty() {
+        announce("skipped");
+        skipped.iter().for_each(|reason| println!("{reason}"));
     }
-    println!("\n{total}");
-    if total.failed > 0 {
-        std::process::exit(1);
-    }
-    Ok(())
+    report.finish()
 }
 
 /// The runtime's tests under the thread sanitizer. Without a rebuilt std, what std does inside is

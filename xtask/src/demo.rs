@@ -11,20 +11,20 @@ use crate::{
 
 const SOURCE: &str = "examples/cpp/demo.cc";
 
-/// Builds the toolkit, compiles the program against it, runs it with a trace, draws the trace.
+/// Builds what it needs of the toolkit, compiles the program against it, runs it with a trace, draws the trace.
 pub fn run(root: &Path) -> Result<()> {
     if !root.join(SOURCE).exists() {
         bail!("{SOURCE} is not there");
     }
-    let toolkit = toolkit::assemble(root, &toolkit::default_dir(root))?;
     let out = target_dir(root).join("demo");
     fs::create_dir_all(&out)?;
+    let toolkit = toolkit::assemble(root, &out.join("toolkit"), toolkit::Build::Demo)?;
     let (program, trace) = (out.join("demo"), out.join("trace.txt"));
     let _ = fs::remove_file(&trace);
 
     announce(&format!("g++ {SOURCE} -lge_runner -lgraph -lascendcl"));
     let mut compiler = Command::new(std::env::var_os("CXX").unwrap_or_else(|| "g++".into()));
-    compiler.args(["-std=c++17", "-O2", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
+    compiler.args(["-std=c++17", "-O1", "-Wall", SOURCE, "-o"]).arg(&program).current_dir(root);
     compiler
         .arg("-I")
         .arg(toolkit.join("include"))

@@ -29,22 +29,35 @@ struct Unit {
     object: PathBuf,
 }
 
-/// Compiles what is not up to date and links the library; returns its path.
-pub fn build(root: &Path, lib64: &Path) -> Result<PathBuf> {
-    let out = target_dir(root).join("cpp");
+/// Compiles what is not up to date; needs nothing of the core.
+pub fn compile(root: &Path) -> Result<()> {
+    let out = folder(root);
     fs::create_dir_all(&out)?;
-    let compiler = std::env::var_os("CXX").unwrap_or_else(|| "g++".into());
     let units = units(root, &out)?;
     let newest = newest_header(root)?;
     let outdated: Vec<&Unit> = units.iter().filter(|unit| !unit.is_newer_than(newest)).collect();
-    compile_all(root, &compiler, &outdated)?;
+    compile_all(root, &compiler(), &outdated)
+}
+
+/// Links what [`compile`] made with the core in `lib64`; returns the path of the library.
+pub fn link(root: &Path, lib64: &Path) -> Result<PathBuf> {
+    let out = folder(root);
     let library = out.join("libge_runner.so");
-    let mut link = Command::new(&compiler);
-    link.arg("-shared").args(units.iter().map(|unit| &unit.object)).arg("-o").arg(&library);
+    let mut link = Command::new(compiler());
+    let objects = units(root, &out)?.into_iter().map(|unit| unit.object);
+    link.arg("-shared").args(objects).arg("-o").arg(&library);
     link.arg("-L").arg(lib64).args(["-Wl,-Bsymbolic-functions", "-Wl,--no-as-needed"]);
     link.args(["-lascendcl", "-Wl,-z,nodelete", "-Wl,-rpath,$ORIGIN"]);
     step::run(&mut link)?;
     Ok(library)
+}
+
+fn folder(root: &Path) -> PathBuf {
+    target_dir(root).join("cpp")
+}
+
+fn compiler() -> OsString {
+    std::env::var_os("CXX").unwrap_or_else(|| "g++".into())
 }
 
 fn units(root: &Path, out: &Path) -> Result<Vec<Unit>> {

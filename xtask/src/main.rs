@@ -3,6 +3,7 @@
 mod bench;
 mod cache;
 mod coverage;
+mod data;
 mod deep;
 mod demo;
 mod fuzz;
@@ -33,7 +34,7 @@ struct Arguments {
 enum Chore {
     /// Run the demo on the toolkit and draw its timeline
     Demo,
-    /// Run every test; ends with one line `N passed, N failed`
+    /// Run every test; ends with one line `N passed, N failed, N skipped`
     Test {
         /// Leave out the tests that need torch and torch_npu
         #[arg(long)]
@@ -76,7 +77,7 @@ fn main() -> Result<()> {
         Chore::Test { no_torch } => test::run(&root, !no_torch),
         Chore::Toolkit { dir } => {
             let dir = dir.unwrap_or_else(|| toolkit::default_dir(&root));
-            println!("{}", toolkit::assemble(&root, &dir)?.display());
+            println!("{}", toolkit::assemble(&root, &dir, toolkit::Build::Release)?.display());
             Ok(())
         }
         Chore::Bench { name } => bench::run(&root, name.as_deref()),

@@ -1,10 +1,12 @@
-//! One step of a chore: a command whose output is shown as it comes, and counted.
+//! The steps of a chore: commands whose output is shown as it comes, and counted; and the report of a run of several
+//! steps, with the time that each took.
 
 use std::{
     io::{BufRead, BufReader, Write},
     ops::AddAssign,
     path::Path,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
@@ -34,6 +36,50 @@ impl AddAssign for Counts {
         self.failed += other.failed;
         self.skipped += other.skipped;
     }
+}
+
+/// A run of several steps, each announced, timed and counted.
+#[derive(Default)]
+pub struct Report {
+    steps: Vec<(String, Counts, Duration)>,
+}
+
+impl Report {
+    /// Runs a step, also after a failed one. A step that cannot run at all counts as one failure.
+    pub fn step(&mut self, name: &str, body: impl FnOnce() -> Result<Counts>) {
+        announce(name);
+        let begun = Instant::now();
+        let counts = body().unwrap_or_else(|error| {
+            println!("{error:#}");
+            Counts::FAILURE
+        });
+        let time = begun.elapsed();
+        println!("{name}: {counts} in {}", minutes(time));
+        self.steps.push((name.into(), counts, time));
+    }
+
+    /// Prints what each step took and counted, and `N passed, N failed, N skipped` as the last line. The process
+    /// exits with 1 when anything failed.
+    pub fn finish(self) -> Result<()> {
+        announce("steps");
+        let (mut total, mut time) = (Counts::default(), Duration::ZERO);
+        for (name, counts, took) in &self.steps {
+            println!("{name:28} {:>8}  {counts}", minutes(*took));
+            total += *counts;
+            time += *took;
+        }
+        println!("{:28} {:>8}\n\n{total}", "all", minutes(time));
+        if total.failed > 0 {
+            std::process::exit(1);
+        }
+        Ok(())
+    }
+}
+
+/// Minutes and seconds, `3:07`.
+fn minutes(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
 }
 
 /// Announces a step on a line of its own.
@@ -162,6 +208,16 @@ fn shown(command: &Command) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_that_cannot_run_is_a_failure() {
+        let mut report = Report::default();
+        report.step("good", || Ok(Counts { passed: 2, failed: 0, skipped: 1 }));
+        report.step("bad", || bail!("no compiler"));
+        let counts: Vec<Counts> = report.steps.iter().map(|(_, counts, _)| *counts).collect();
+        assert_eq!(counts, [Counts { passed: 2, failed: 0, skipped: 1 }, Counts::FAILURE]);
+        assert_eq!(minutes(Duration::from_millis(187_400)), "3:07");
+    }
 
     #[test]
     fn summaries_are_read() {

@@ -1,129 +1,137 @@
-//! `cargo xtask test`: every test of the project, step by step, and one line of totals.
+//! `cargo xtask test`: every test of the project once, step by step, and one line of totals. What takes longer, such as
+//! products of types and layouts, is in [`crate::deep`].
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{
-    coverage,
-    step::{Counts, announce, cargo, counted, counted_both},
-    target_dir, toolkit,
+    coverage, data,
+    step::{self, Counts, Report, cargo, counted, counted_both},
+    toolkit::{self, Build},
+    venv,
 };
 
-/// Runs every step, also after a failed one, and ends with `N passed, N failed, N skipped`. A step that cannot
-/// run at all counts as one failure. The process exits with 1 when anything failed.
+/// How many schedules shuttle tries for each model, with each of its two ways to choose them.
+const SCHEDULES: &str = "200";
+
+/// Run by another test, in a process of its own.
+const RUN_BY_ANOTHER: &str = "source::tests::under_a_limit";
+
+/// Runs every step, also after a failed one, and ends with `N passed, N failed, N skipped`. The process exits with 1
+/// when anything failed.
 pub fn run(root: &Path, torch: bool) -> Result<()> {
-    let counters = target_dir(root).join("coverage");
-    let _ = fs::remove_dir_all(&counters);
-    fs::create_dir_all(&counters)?;
-    let mut total = Counts::default();
-    let mut add = |result: Result<Counts>| {
-        total += result.unwrap_or_else(|error| {
-            println!("{error:#}");
-            Counts::FAILURE
-        });
-    };
+    let counters = coverage::folder(root)?;
     let with_counters = |mut command: Command| {
-        command.env("CAIRN_COVERAGE", &counters);
+        command.env(coverage::VARIABLE, &counters);
         command
     };
-
-    announce("unit tests");
-    let units = cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
-    add(counted(&mut with_counters(units)));
-    announce("models of concurrency");
-    add(counted(&mut models(root)));
-    announce("toolkit");
-    match toolkit::assemble(root, &toolkit::default_dir(root)) {
-        Err(error) => add(Err(error)),
-        Ok(toolkit) => {
-            announce("programs on the toolkit");
-            add(counted(&mut with_counters(programs(root, &toolkit))));
-            if torch {
-                announce("python on the toolkit");
-                let python = pytest(root, &toolkit).map(|mut command| {
-                    command.arg("tests/py");
-                    command
-                });
-                add(python.and_then(|command| counted(&mut with_counters(command))));
-                announce("torch on the toolkit");
-                match torch_tests(root, &toolkit) {
-                    Err(error) => add(Err(error)),
-                    Ok(parts) => {
-                        let [mut first, mut second, mut alone] = parts.map(with_counters);
-                        for result in counted_both(&mut first, &mut second) {
-                            add(result);
-                        }
-                        add(counted(&mut alone));
-                    }
-                }
-            }
+    let mut report = Report::default();
+    report.step("build", || step::run(&mut build(root)).map(|()| Counts::default()));
+    report.step("unit tests", || counted(&mut with_counters(units(root)?)));
+    report.step("models of concurrency", || counted(&mut models(root, SCHEDULES)));
+    let mut found = None;
+    report.step("toolkit", || {
+        found = Some(toolkit::assemble(root, &toolkit::test_dir(root), Build::Dev)?);
+        Ok(Counts::default())
+    });
+    if let Some(toolkit) = found {
+        report.step("programs on the toolkit", || {
+            counted(&mut with_counters(programs(root, &toolkit)?))
+        });
+        report.step("python on the toolkit", || {
+            let python = venv::for_module(root)?;
+            counted(with_counters(pytest(root, &toolkit, &python)?).arg("tests/py"))
+        });
+        if torch {
+            report.step("torch on the toolkit", || {
+                let [first, second, alone] = torch_tests(root, &toolkit)?.map(with_counters);
+                torch_counts([first, second], alone)
+            });
         }
     }
-    announce("coverage");
-    let whole = if torch { coverage::Run::Whole } else { coverage::Run::Part };
-    if let Err(error) = coverage::update(root, &counters, whole) {
-        add(Err(error));
-    }
-    println!("\n{total}");
-    if total.failed > 0 {
-        std::process::exit(1);
-    }
-    Ok(())
+    report.step("coverage", || {
+        coverage::update(root, &counters, coverage::Run::Part).map(|()| Counts::default())
+    });
+    report.finish()
 }
 
-/// The shuttle models, in a target folder of their own: the feature changes every lock, and sharing
-/// the folder would rebuild the world twice a run.
-pub fn models(root: &Path) -> Command {
-    let mut command = cargo(root, &["test", "-p", "cairn-pool", "-p", "cairn-runtime"]);
-    command.args(["--features", "shuttle", "--test", "models*", "--no-fail-fast"]);
-    command.env("CARGO_TARGET_DIR", target_dir(root).join("shuttle"));
+/// Builds everything that the other steps need, in one go and one profile. They select the whole workspace too: cargo
+/// would build crates again for a selection in which dependencies have other features.
+pub fn build(root: &Path) -> Command {
+    cargo(root, &["build", "--workspace", "--all-targets"])
+}
+
+/// The tests in Rust. Those that need the data folder are ignored without it.
+pub fn units(root: &Path) -> Result<Command> {
+    let mut command =
+        cargo(root, &["test", "--workspace", "--exclude", "cairn-tests", "--no-fail-fast"]);
+    command.args(["--", "--skip", RUN_BY_ANOTHER]);
+    data::give(&mut command, root)?;
+    if data::folder(root)?.is_some() {
+        command.arg("--include-ignored");
+    }
+    Ok(command)
+}
+
+/// The shuttle models, with so many schedules each.
+pub fn models(root: &Path, schedules: &str) -> Command {
+    let mut command = cargo(root, &["test", "--workspace", "--test", "models*", "--no-fail-fast"]);
+    command.args(["--features", "cairn-pool/shuttle,cairn-runtime/shuttle"]);
+    command.env("CAIRN_SHUTTLE_ITERATIONS", schedules);
     command
 }
 
 /// The C and C++ programs, which find the toolkit by `CAIRN_TOOLKIT`.
-pub fn programs(root: &Path, toolkit: &Path) -> Command {
-    let mut command = cargo(root, &["test", "-p", "cairn-tests", "--no-fail-fast"]);
+pub fn programs(root: &Path, toolkit: &Path) -> Result<Command> {
+    let mut command = cargo(root, &["test", "--workspace", "--test", "programs", "--no-fail-fast"]);
     command.env("CAIRN_TOOLKIT", toolkit);
-    command
+    data::give(&mut command, root)?;
+    Ok(command)
 }
 
 /// Leaves no memory free, on purpose, and so depends on when torch_npu's own threads get a core.
 const ALONE: &str = "tests/torch/test_operators_on_freed_memory.py";
 
 /// About half of the torch tests, by the time they take: those that run programs with allocators of the user, which
-/// share what they compile.
+/// share what they compile. Those that need none of it come first.
 const WITH_ALLOCATORS: [&str; 4] = [
-    "tests/torch/test_pluggable.py",
     "tests/torch/test_pool.py",
     "tests/torch/test_use_after_free.py",
     "tests/torch/test_user_allocators.py",
+    "tests/torch/test_pluggable.py",
 ];
 
 /// pytest on the toolkit; the caller says what of.
-fn pytest(root: &Path, toolkit: &Path) -> Result<Command> {
-    let python: PathBuf = crate::venv::ensure(root)?;
+pub fn pytest(root: &Path, toolkit: &Path, python: &Path) -> Result<Command> {
     let mut command = Command::new(toolkit.join("bin/cairn"));
-    command.args(["run", "--"]).arg(&python).args(["-m", "pytest", "-q"]);
+    command.args(["run", "--"]).arg(python).args(["-m", "pytest", "-q"]);
     command.current_dir(root).env("CAIRN_TOOLKIT", toolkit).env("PYTHONDONTWRITEBYTECODE", "1");
-    let facts = root.join("../shared/facts");
-    if std::env::var_os("CAIRN_DATA").is_none() && facts.exists() {
-        command.env("CAIRN_DATA", facts.canonicalize()?);
-    }
+    data::give(&mut command, root)?;
     Ok(command)
 }
 
 /// The torch tests: two processes side by side, since most of their time one core would do nothing, and one alone.
-fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 3]> {
-    let start = || pytest(root, toolkit);
+pub fn torch_tests(root: &Path, toolkit: &Path) -> Result<[Command; 3]> {
+    let python: PathBuf = venv::ensure(root)?;
+    let start = || pytest(root, toolkit, &python);
     let (mut others, mut with_allocators, mut alone) = (start()?, start()?, start()?);
     others.arg("tests/torch").args(WITH_ALLOCATORS.map(|file| format!("--ignore={file}")));
     others.arg(format!("--ignore={ALONE}"));
     with_allocators.args(WITH_ALLOCATORS);
     alone.arg(ALONE);
     Ok([others, with_allocators, alone])
+}
+
+/// Runs the commands of [`torch_tests`].
+pub fn torch_counts([mut first, mut second]: [Command; 2], mut alone: Command) -> Result<Counts> {
+    let mut total = Counts::default();
+    let beside = counted_both(&mut first, &mut second);
+    for counts in beside.into_iter().chain([counted(&mut alone)]) {
+        total += counts.context("torch tests")?;
+    }
+    Ok(total)
 }

@@ -80,23 +80,39 @@ const EXTERNAL: [&str; 4] = ["exe_graph", "ge", "ge_common", "graph"];
 /// What tells a toolkit of ours from any other folder.
 const MARK: &str = "version.info";
 
+/// How the libraries are built.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Build {
+    /// For users: optimized.
+    Release,
+    /// For `cargo xtask test`: what [`crate::test::build`] leaves, with assertions and checked lock ranks.
+    Dev,
+    /// For `cargo xtask demo`: as soon as possible, without the standalone pool and the Python module.
+    Demo,
+}
+
 /// Where the toolkit goes when nobody says where.
 pub fn default_dir(root: &Path) -> PathBuf {
     target_dir(root).join("toolkit")
 }
 
+/// Where the toolkit that tests use goes.
+pub fn test_dir(root: &Path) -> PathBuf {
+    target_dir(root).join("test-toolkit")
+}
+
 /// Builds the libraries and the command and assembles `dir`; returns its absolute path.
 ///
 /// A folder that holds something else is refused. Running programs keep the files they have open.
-pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
+pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     let dir = std::path::absolute(dir)?;
     check_ours(&dir)?;
-    let mut build = cargo(root, &["build", "--release"]);
-    for package in ["cairn-ascendcl", "cairn-plugin", "cairn-cli", "cairn-python"] {
-        build.args(["-p", package]);
-    }
-    step::run(&mut build)?;
-    let built = target_dir(root).join("release");
+    let built = std::thread::scope(|scope| {
+        let classes = scope.spawn(|| ge_runner::compile(root));
+        let built = compile(root, build);
+        classes.join().expect("compiling does not panic")?;
+        built
+    })?;
     let templates = root.join("toolkit");
     let mut folder = Folder { dir: dir.clone(), placed: BTreeSet::new() };
 
@@ -105,8 +121,7 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
         fs::create_dir_all(dir.join(name))?;
     }
     folder.copy(&built.join("libascendcl.so"), "lib64/libascendcl.so")?;
-    folder.copy(&built.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
-    let ge_runner = ge_runner::build(root, &dir.join("lib64"))?;
+    let ge_runner = ge_runner::link(root, &dir.join("lib64"))?;
     folder.copy(&ge_runner, "lib64/libge_runner.so")?;
     for (library, names) in LIBRARIES {
         for name in names {
@@ -133,9 +148,12 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     folder.link("../op_graph/inc", "opp/built-in/op_proto/inc")?;
     folder.copy(&built.join("cairn"), "bin/cairn")?;
     folder.link("cairn", "bin/npu-smi")?;
-    folder.copy(&built.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;
-    for (name, text) in pyacl::stub_files(root)? {
-        folder.write(&name, text.as_bytes(), 0o644)?;
+    if build != Build::Demo {
+        folder.copy(&built.join("libcairn_pool.so"), "lib64/libcairn_pool.so")?;
+        folder.copy(&built.join(pyacl::LIBRARY.0), pyacl::LIBRARY.1)?;
+        for (name, text) in pyacl::stub_files(root)? {
+            folder.write(&name, text.as_bytes(), 0o644)?;
+        }
     }
     folder.copy(&templates.join("set_env.sh"), "set_env.sh")?;
     let info =
@@ -146,6 +164,25 @@ pub fn assemble(root: &Path, dir: &Path) -> Result<PathBuf> {
     }
     folder.prune()?;
     Ok(dir)
+}
+
+/// Compiles the libraries and the command; returns the folder they are in.
+fn compile(root: &Path, build: Build) -> Result<PathBuf> {
+    const CORE: [&str; 4] = ["-p", "cairn-ascendcl", "-p", "cairn-cli"];
+    const REST: [&str; 4] = ["-p", "cairn-plugin", "-p", "cairn-python"];
+    let (mut command, folder) = match build {
+        Build::Release => (cargo(root, &["build", "--release"]), "release"),
+        Build::Dev => (crate::test::build(root), "debug"),
+        Build::Demo => (cargo(root, &["build"]), "debug"),
+    };
+    if build != Build::Dev {
+        command.args(CORE);
+    }
+    if build == Build::Release {
+        command.args(REST);
+    }
+    step::run(&mut command)?;
+    Ok(target_dir(root).join(folder))
 }
 
 fn check_ours(dir: &Path) -> Result<()> {

@@ -1,5 +1,5 @@
-//! The pinned Python environment (torch, torch_npu, pytest) that the torch tests run in, and a small one with what
-//! the benches compare with.
+//! The pinned Python environments: one with torch, torch_npu and pytest that the torch tests run in, a small one for
+//! tests of the module `acl` where that was not made, and one with what the benches compare with.
 //!
 //! An environment is made once and kept in the user's cache folder as `venv-<key>`, where the key follows from its
 //! lists of requirements: checkouts that pin the same versions share one environment (with torch several GiB), and
@@ -31,41 +31,71 @@ pub fn run(root: &Path) -> Result<()> {
 ///
 /// Progress goes to stderr. Waits while another process builds the same environment.
 pub fn ensure(root: &Path) -> Result<PathBuf> {
-    let requirements = root.join("tests/torch/requirements.txt");
-    let nodeps = root.join("tests/torch/requirements-nodeps.txt");
+    let (requirements, nodeps) = lists(root);
     environment(Some(&requirements), &nodeps)
+}
+
+/// The interpreter for tests of the module `acl`, which need no torch: the environment above where it was made before,
+/// else a small one.
+pub fn for_module(root: &Path) -> Result<PathBuf> {
+    let (requirements, nodeps) = lists(root);
+    if let Some(python) = made(Some(&requirements), &nodeps)? {
+        return Ok(python);
+    }
+    environment(None, &root.join("tests/py/requirements-nodeps.txt"))
+}
+
+/// The lists of requirements of the environment with torch.
+fn lists(root: &Path) -> (PathBuf, PathBuf) {
+    let folder = root.join("tests/torch");
+    (folder.join("requirements.txt"), folder.join("requirements-nodeps.txt"))
+}
+
+/// The interpreter of an environment that is complete.
+fn made(requirements: Option<&Path>, nodeps: &Path) -> Result<Option<PathBuf>> {
+    let dir = crate::cache::folder()?.join(name(requirements, nodeps)?);
+    Ok(finished(&dir))
+}
+
+/// The interpreter in a folder of a complete environment. `exists` follows the link to the base interpreter, so an
+/// environment whose Python is gone is built anew.
+fn finished(dir: &Path) -> Option<PathBuf> {
+    let python = dir.join("bin/python");
+    (dir.join(STAMP).exists() && python.exists()).then_some(python)
+}
+
+/// The folder's name.
+fn name(requirements: Option<&Path>, nodeps: &Path) -> Result<String> {
+    let read = |path: &Path| {
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let pinned = requirements.map_or(Ok(String::new()), read)?;
+    Ok(format!("venv-{}", key(&pinned, &read(nodeps)?)))
 }
 
 /// Makes or finds an environment with what `requirements` names, and what `nodeps` names without its
 /// dependencies; the result is its interpreter.
 pub fn environment(requirements: Option<&Path>, nodeps: &Path) -> Result<PathBuf> {
-    let read = |path: &Path| {
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-    };
-    let pinned = requirements.map_or(Ok(String::new()), read)?;
-    let name = format!("venv-{}", key(&pinned, &read(nodeps)?));
-
+    let name = name(requirements, nodeps)?;
     let cache = crate::cache::folder()?;
     let dir = cache.join(&name);
-    let python = dir.join("bin/python");
-    // `exists` follows the link to the base interpreter, so an environment whose Python is gone is built anew.
-    let complete = || dir.join(STAMP).exists() && python.exists();
-    if complete() {
+    if let Some(python) = finished(&dir) {
         return Ok(python);
     }
 
     fs::create_dir_all(&cache).with_context(|| format!("cannot create {}", cache.display()))?;
     let _lock = lock(&cache.join(format!("{name}.lock")))?;
-    if !complete() {
-        build(&dir, &python, requirements, nodeps)
+    if finished(&dir).is_none() {
+        build(&dir, requirements, nodeps)
             .with_context(|| format!("no environment in {}", dir.display()))?;
     }
-    Ok(python)
+    Ok(dir.join("bin/python"))
 }
 
 /// Builds the environment in place; the caller holds its lock.
-fn build(dir: &Path, python: &Path, requirements: Option<&Path>, nodeps: &Path) -> Result<()> {
+fn build(dir: &Path, requirements: Option<&Path>, nodeps: &Path) -> Result<()> {
     let base = find_python()?;
+    let python = dir.join("bin/python");
     let stamp = dir.join(STAMP);
     if stamp.exists() {
         fs::remove_file(&stamp)?;
@@ -85,10 +115,10 @@ fn build(dir: &Path, python: &Path, requirements: Option<&Path>, nodeps: &Path) 
     ];
     if let Some(requirements) = requirements {
         eprintln!("venv: installing {}", requirements.display());
-        must(Command::new(python).args(install).arg("-r").arg(requirements))?;
+        must(Command::new(&python).args(install).arg("-r").arg(requirements))?;
     }
     eprintln!("venv: installing {}", nodeps.display());
-    must(Command::new(python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
+    must(Command::new(&python).args(install).args(["--no-deps", "-r"]).arg(nodeps))?;
 
     fs::write(&stamp, "")?;
     eprintln!("venv: done");
@@ -178,6 +208,7 @@ mod tests {
         for name in [
             "tests/torch/requirements.txt",
             "tests/torch/requirements-nodeps.txt",
+            "tests/py/requirements-nodeps.txt",
             "benches/requirements-nodeps.txt",
         ] {
             let text = fs::read_to_string(root.join(name)).unwrap();

@@ -77,20 +77,18 @@ impl Trace {
     }
 }
 
-/// All traces: ours in `own`, and those of the data folder that `CAIRN_DATA` names, or that lies
-/// beside the project at `../shared/data`.
+/// All traces: ours, and those of the data folder: `data/traces` below `CAIRN_DATA`, or below `../shared` beside
+/// the project.
 pub fn all(project: &Path) -> Result<Found, String> {
     let mut traces = read_folder(&project.join("benches/traces"))?;
     let named = std::env::var_os("CAIRN_DATA").filter(|path| !path.is_empty()).map(PathBuf::from);
-    let data = named.unwrap_or_else(|| project.join("../shared/data")).join("traces");
+    let data = named.unwrap_or_else(|| project.join("../shared")).join("data/traces");
     let absent = match data.is_dir() {
         true => {
             traces.extend(read_folder(&data)?);
             None
         }
-        false => {
-            Some("traces of the data folder: CAIRN_DATA names no folder with `traces` in it".into())
-        }
+        false => Some(format!("traces of the data folder: there is no {}", data.display())),
     };
     Ok(Found { traces, absent })
 }

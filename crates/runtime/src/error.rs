@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A failure as the user meets it: CANN's number and a sentence that names the value at fault and
 /// what to do. Expected outcomes (a queue is empty, a pool is full) are enums elsewhere, not this.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     /// The number the C ABI returns.
     pub code: Code,
@@ -17,6 +17,8 @@ impl fmt::Display for Error {
         write!(f, "{}", self.text)
     }
 }
+
+impl std::error::Error for Error {}
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $name:ident = $value:literal,)*) => {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
@@ -88,12 +88,6 @@ fn read(root: &Path) -> Result<Signatures> {
     Ok(found)
 }
 
-fn facts(root: &Path) -> Option<PathBuf> {
-    let given = std::env::var_os("CAIRN_DATA").map(PathBuf::from);
-    let places = given.into_iter().chain([root.join("../shared/facts")]);
-    places.map(|folder| folder.join("aclnn_functions.csv")).find(|file| file.exists())
-}
-
 /// Adds what the table has and the signatures lack.
 fn extend(root: &Path, known: &mut Signatures, wanted: &BTreeSet<String>) -> Result<()> {
     let lacking: BTreeSet<&String> =
@@ -101,7 +95,7 @@ fn extend(root: &Path, known: &mut Signatures, wanted: &BTreeSet<String>) -> Res
     if lacking.is_empty() {
         return Ok(());
     }
-    let text = match facts(root) {
+    let text = match crate::data::facts(root, "aclnn_functions.csv")? {
         Some(file) => std::fs::read_to_string(file)?,
         None => String::new(),
     };

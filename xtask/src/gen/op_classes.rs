@@ -1,12 +1,13 @@
 //! The op classes: headers of `opp/built-in/op_graph/inc`, from the operators of the table.
 //!
 //! `cpp/operators.txt` holds what the IR declares of every operator there is. One of the table that has no
-//! row yet gets it from the facts that lie beside the repository, else from the table. Rows that are there
-//! stay as they are.
+//! row yet gets it from the facts in the data folder, else from the table. Rows that are there
+//! stay as they are. The classes register nothing: the factory of `libge_runner.so` makes these types from the same
+//! rows, and static registration of each took most of the time of compiling a program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use cairn_ops::Default as Preset;
@@ -196,12 +197,9 @@ fn read(root: &Path) -> Result<Rows> {
     Ok(rows)
 }
 
-/// The rows of facts beside the repository.
+/// The rows of facts in the data folder.
 fn facts(root: &Path) -> Result<Rows> {
-    let given = std::env::var_os("CAIRN_DATA").map(PathBuf::from);
-    let places = given.into_iter().chain([root.join("../shared/facts")]);
-    let Some(file) = places.map(|folder| folder.join("ge_ops.tsv")).find(|file| file.exists())
-    else {
+    let Some(file) = crate::data::facts(root, "ge_ops.tsv")? else {
         return Ok(Rows::new());
     };
     let mut rows = Rows::new();
@@ -286,7 +284,7 @@ fn class(name: &str, ir: &Ir) -> String {
             None => format!("REQUIRED_ATTR({name}, {kind})"),
         });
     }
-    word(format!("OP_END_FACTORY_REG({name})"));
+    word(format!("CAIRN_OP_END_BUILT_IN({name})"));
     text
 }
 
@@ -359,7 +357,7 @@ mod tests {
                 ".REQUIRED_ATTR(axis, Int)",
                 ".ATTR(scale, Float, 1.0)",
                 ".ATTR(list, ListInt, {1, 2})",
-                ".OP_END_FACTORY_REG(Some)",
+                ".CAIRN_OP_END_BUILT_IN(Some)",
             ]
         );
         assert!(Ir::parse("x", "y", "axis:Odd, 1").is_err());

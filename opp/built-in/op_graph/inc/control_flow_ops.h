@@ -9,7 +9,7 @@
 namespace ge {
 
 REG_OP(NoOp)
-    .OP_END_FACTORY_REG(NoOp)
+    .CAIRN_OP_END_BUILT_IN(NoOp)
 
 }  // namespace ge
 

@@ -11,24 +11,24 @@ namespace ge {
 REG_OP(IsFinite)
     .INPUT(x, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(IsFinite)
+    .CAIRN_OP_END_BUILT_IN(IsFinite)
 
 REG_OP(IsInf)
     .INPUT(x, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(IsInf)
+    .CAIRN_OP_END_BUILT_IN(IsInf)
 
 REG_OP(IsNan)
     .INPUT(x, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(IsNan)
+    .CAIRN_OP_END_BUILT_IN(IsNan)
 
 REG_OP(Lerp)
     .INPUT(start, TensorType::ALL())
     .INPUT(end, TensorType::ALL())
     .INPUT(weight, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(Lerp)
+    .CAIRN_OP_END_BUILT_IN(Lerp)
 
 REG_OP(NanToNum)
     .INPUT(x, TensorType::ALL())
@@ -36,7 +36,7 @@ REG_OP(NanToNum)
     .REQUIRED_ATTR(nan, Float)
     .REQUIRED_ATTR(posinf, Float)
     .REQUIRED_ATTR(neginf, Float)
-    .OP_END_FACTORY_REG(NanToNum)
+    .CAIRN_OP_END_BUILT_IN(NanToNum)
 
 }  // namespace ge
 

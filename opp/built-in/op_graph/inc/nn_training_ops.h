@@ -33,7 +33,7 @@ REG_OP(FlashAttentionScore)
     .REQUIRED_ATTR(input_layout, String)
     .ATTR(inner_precise, Int, 1)
     .ATTR(sparse_mode, Int, 0)
-    .OP_END_FACTORY_REG(FlashAttentionScore)
+    .CAIRN_OP_END_BUILT_IN(FlashAttentionScore)
 
 REG_OP(FlashAttentionScoreGrad)
     .INPUT(query, TensorType::ALL())
@@ -65,7 +65,7 @@ REG_OP(FlashAttentionScoreGrad)
     .REQUIRED_ATTR(input_layout, String)
     .ATTR(inner_precise, Int, 1)
     .ATTR(sparse_mode, Int, 0)
-    .OP_END_FACTORY_REG(FlashAttentionScoreGrad)
+    .CAIRN_OP_END_BUILT_IN(FlashAttentionScoreGrad)
 
 }  // namespace ge
 

@@ -12,13 +12,13 @@ REG_OP(Fill)
     .INPUT(dims, TensorType::ALL())
     .INPUT(value, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(Fill)
+    .CAIRN_OP_END_BUILT_IN(Fill)
 
 REG_OP(Pad)
     .INPUT(x, TensorType::ALL())
     .INPUT(paddings, TensorType::ALL())
     .OUTPUT(y, TensorType::ALL())
-    .OP_END_FACTORY_REG(Pad)
+    .CAIRN_OP_END_BUILT_IN(Pad)
 
 REG_OP(PadV3)
     .INPUT(x, TensorType::ALL())
@@ -27,7 +27,7 @@ REG_OP(PadV3)
     .OUTPUT(y, TensorType::ALL())
     .ATTR(mode, String, "constant")
     .ATTR(paddings_contiguous, Bool, true)
-    .OP_END_FACTORY_REG(PadV3)
+    .CAIRN_OP_END_BUILT_IN(PadV3)
 
 }  // namespace ge
 

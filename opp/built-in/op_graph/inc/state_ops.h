@@ -14,7 +14,7 @@ REG_OP(Assign)
     .OUTPUT(ref, TensorType::ALL())
     .ATTR(validate_shape, Bool, true)
     .ATTR(use_locking, Bool, false)
-    .OP_END_FACTORY_REG(Assign)
+    .CAIRN_OP_END_BUILT_IN(Assign)
 
 REG_OP(Variable)
     .INPUT(x, TensorType::ALL())
@@ -23,7 +23,7 @@ REG_OP(Variable)
     .ATTR(value, Tensor, Tensor())
     .ATTR(container, String, "")
     .ATTR(shared_name, String, "")
-    .OP_END_FACTORY_REG(Variable)
+    .CAIRN_OP_END_BUILT_IN(Variable)
 
 }  // namespace ge
 
