@@ -159,6 +159,27 @@ fn both_kinds_run_in_both_domains_in_the_memory_registered_there() {
     }
 }
 
+/// A run takes from the allocator that its caller names, whatever the graph was loaded with or is registered.
+#[test]
+fn a_run_may_have_an_allocator_of_its_own() {
+    for n in [4, -1] {
+        let user = User::new();
+        let (registered, own) = (user.register(Domain::Acl), user.register(Domain::Ge));
+        let executable = compiled(two_outputs(n));
+        let loaded = user.load(&executable, Domain::Acl).unwrap();
+        let before = registered.mallocs();
+        let allocator = user.target(Domain::Ge).allocator().clone();
+        let target = Target::with(user.machine.runtime, user.stream.clone(), allocator);
+        let made = loaded.run(&target, &[user.floats(&executable, &X)], &[]).unwrap();
+        user.sync().unwrap();
+        assert!(made.iter().all(|one| own.holds(one.address)));
+        assert_eq!([user.values(&made[0]), user.values(&made[1])], expected(&X));
+        assert_eq!(registered.mallocs(), before);
+        drop((made, loaded));
+        assert_eq!((registered.live(), own.live()), (0, 0));
+    }
+}
+
 /// Weights and work memory of the caller, as a model of aclmdl has them: nothing is asked of an allocator.
 #[test]
 fn memory_of_the_caller_takes_the_allocators_place() {
