@@ -176,7 +176,10 @@ pub enum Kind {
     Ex,
 }
 
-/// An event of the user.
+/// The id of every event that the engine makes for itself.
+pub const INTERNAL: u32 = u32::MAX;
+
+/// An event of the user, or of the engine itself.
 pub struct Event {
     /// A number for humans and `aclrtGetEventId`.
     pub id: u32,
@@ -211,6 +214,11 @@ impl Event {
             current: Mutex::new(Rank::Event, current),
             waits: Default::default(),
         })
+    }
+
+    /// An unrecorded event of the engine itself, for the order of its own tasks.
+    pub fn internal() -> Event {
+        Event::new(INTERNAL, Kind::Ex, flag::SYNC).expect("a flag that is taken")
     }
 
     /// Records the event at the end of the stream.

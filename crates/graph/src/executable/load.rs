@@ -6,7 +6,7 @@ use crate::run::memory::{Class, MemorySource};
 use crate::run::named::Named;
 use crate::run::pass::{Constants, Ranges};
 use cairn_exec::{Target, Upload};
-use cairn_runtime::event::{Event, Kind as EventKind};
+use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
 use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::stream::Stream;
@@ -113,7 +113,7 @@ impl Executable {
         let stream = &target.stream;
         let source = MemorySource { target, graph: options.id };
         let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
-        let ready = Event::new(0, EventKind::Ex, 1)?;
+        let ready = Event::internal();
         runs.take(self, &source, &options.bases)?;
         runs.fill(self, stream)?;
         ready.record(stream)?;
@@ -336,7 +336,7 @@ impl Runs {
 /// Lets what comes on a stream wait for what was submitted on another.
 pub(crate) fn order_after(last: &Arc<Stream>, stream: &Arc<Stream>) -> Result<()> {
     if last.index != stream.index {
-        let event = Event::new(0, EventKind::Ex, 1)?;
+        let event = Event::internal();
         if event.record(last).is_ok() {
             event.wait_as("graph order", stream, Duration::ZERO)?;
         }

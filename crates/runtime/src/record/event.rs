@@ -289,7 +289,7 @@ pub enum Event<'a> {
     },
     /// An event was recorded: the record is the task `epoch`, whose [`Event::Submit`] comes next.
     Record {
-        /// The event's id.
+        /// The event's id; [`crate::event::INTERNAL`] for one of the engine itself.
         event: u32,
         /// Where.
         epoch: Epoch,
