@@ -249,10 +249,10 @@ impl Runtime {
         }
         self.stream_callbacks.call(handle, StreamState::DestroyPre);
         let stream = self.handles.remove::<Stream>(handle)?;
-        if let Some(context) = context {
-            if let Some(streams) = &mut *context.streams.lock() {
-                streams.retain(|(h, _)| *h != handle);
-            }
+        if let Some(context) = context
+            && let Some(streams) = &mut *context.streams.lock()
+        {
+            streams.retain(|(h, _)| *h != handle);
         }
         let closed = stream.close(wait);
         let device = &self.devices[stream.spec.device as usize];
