@@ -109,11 +109,15 @@ fn rows_that_read_no_element_and_only_those_are_answered_from_shapes() {
 #[test]
 fn rows_whose_output_is_their_input_and_only_those_are_views() {
     let shows = |case: &Case| {
-        let input = case.inputs[0].as_ref().unwrap();
+        let dtype = case.inputs[0].as_ref().unwrap().layout.dtype;
+        let same = |round| {
+            let case = case.reseeded(round);
+            case.run(0x5a).unwrap()[0] == case.inputs[0].as_ref().unwrap().bytes
+        };
         case.node.name != copy().name
             && case.outputs.len() == 1
-            && case.outputs[0].dtype == input.layout.dtype
-            && case.run(0x5a).unwrap()[0] == input.bytes
+            && case.outputs[0].dtype == dtype
+            && (0..8).all(same)
     };
     same(shows, |marks| marks.view);
 }

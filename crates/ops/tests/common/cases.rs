@@ -167,6 +167,22 @@ impl Input {
 }
 
 impl Case {
+    /// The same case with other random numbers.
+    pub fn reseeded(&self, round: u64) -> Case {
+        let again = |input: &Option<Input>| {
+            let input = input.as_ref()?;
+            let seed = input.seed + 100 * round;
+            Some(Input { bytes: input.what.bytes(&input.layout, seed), seed, ..input.clone() })
+        };
+        Case {
+            node: self.node,
+            line: self.line.clone(),
+            inputs: self.inputs.iter().map(again).collect(),
+            attributes: self.attributes.clone(),
+            outputs: self.outputs.clone(),
+        }
+    }
+
     /// The tensors as the table takes them, each at an address of its own.
     pub fn tensors(&self) -> (Vec<Option<Tensor>>, Vec<Tensor>) {
         let address = |at: usize| (at + 1) * APART;
