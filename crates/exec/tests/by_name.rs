@@ -118,7 +118,7 @@ impl Pool {
 
 impl UserAllocator for Pool {
     fn identity(&self) -> Identity {
-        Identity { object: Arc::as_ptr(&self.0) as usize, functions: [0; 2] }
+        Identity { object: Arc::as_ptr(&self.0) as usize, functions: [[0; 2]; 4] }
     }
 
     fn takes_advice(&self) -> bool {
