@@ -38,6 +38,7 @@ stream = side()
 with torch.npu.stream(stream):
     kept.append(torch.zeros(777, dtype=torch.int32, device="npu"))
     kept[-1] += torch.arange(777, dtype=torch.int32).npu()
+stream.synchronize()
 for tensor in kept:
     call = journal.live()[tensor.data_ptr()]
     on = stream if tensor is kept[-1] else default(tensor.device.index)
