@@ -63,7 +63,7 @@ enum Chore {
     Lint,
     /// Make or find the pinned Python environment and print its interpreter
     Venv,
-    /// Long stress, more schedules, fuzzing, sanitizers; says what it skipped
+    /// Every test with all types, layouts and schedules; fuzzing, sanitizers; says what it skipped
     Deep,
 }
 
