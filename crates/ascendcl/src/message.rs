@@ -24,6 +24,14 @@ pub fn keep(function: &str, code: i32, text: &str) {
     }
 }
 
+/// A text without the name of the function in front of it, which is said anyway: that of the function
+/// itself, or of the operator whose first phase it is.
+pub fn without_name<'a>(function: &str, text: &'a str) -> &'a str {
+    let operator = function.strip_suffix("GetWorkspaceSize").unwrap_or(function);
+    let rest = |name: &str| text.strip_prefix(name)?.strip_prefix(": ");
+    rest(function).or_else(|| rest(operator)).unwrap_or(text)
+}
+
 /// The text, or null if nothing failed since the last call. Valid until the thread calls again.
 pub fn take() -> *const c_char {
     let of_process = match PER_PROCESS.load(Ordering::Acquire) {
