@@ -293,7 +293,7 @@ fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
         abi::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => {
             let known = started().map(|runtime| runtime.shared.memory.info(id as u32).1);
             known.unwrap_or(config.device_memory) as i64
-        },
+        }
         abi::ACL_DEV_ATTR_L2_CACHE_SIZE => part.l2,
         abi::ACL_DEV_ATTR_SMP_ID => 0,
         abi::ACL_DEV_ATTR_PHY_CHIP_ID => machine as i64,

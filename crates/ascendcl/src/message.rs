@@ -16,8 +16,12 @@ pub fn set_per_process(on: bool) {
 
 /// Keeps the text of a failure.
 pub fn keep(function: &str, code: i32, text: &str) {
-    let line = format!("E{code}: {function}: {text}").replace('\0', " ");
-    let line = CString::new(line).expect("no NUL is left");
+    keep_text(&format!("E{code}: {function}: {text}"));
+}
+
+/// Keeps a text as it is.
+pub fn keep_text(text: &str) {
+    let line = CString::new(text.replace('\0', " ")).expect("no NUL is left");
     match PER_PROCESS.load(Ordering::Acquire) {
         true => *OF_PROCESS.lock().unwrap_or_else(|e| e.into_inner()) = Some(line),
         false => HostThread::current().message().next = Some(line),

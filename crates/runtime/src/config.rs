@@ -22,9 +22,7 @@ fn whole_number(
         None => Ok(default),
         Some(text) => match text.trim().parse::<usize>() {
             Ok(number) if (low..=high).contains(&number) => Ok(number),
-            _ => {
-                Err(Error::setting(name, &text, format!("a whole number from {low} to {high}")))
-            }
+            _ => Err(Error::setting(name, &text, format!("a whole number from {low} to {high}"))),
         },
     }
 }
@@ -289,7 +287,8 @@ mod tests {
     fn visible_devices_are_read_as_cann_and_torch_npu_read_them() {
         let seen = |list: &str| visible(Some(list), 4);
         assert_eq!(visible(None, 4), [0, 1, 2, 3]);
-        for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"] {
+        for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"]
+        {
             assert_eq!(seen(none), [0; 0], "'{none}'");
         }
         assert_eq!(seen("1,3"), [1, 3]);

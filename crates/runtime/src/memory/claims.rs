@@ -137,8 +137,7 @@ impl Claims {
 
 /// A number for a name (FNV-1a), never 0.
 fn number_of(name: &str) -> u64 {
-    let step =
-        |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
 }
 
