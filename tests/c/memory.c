@@ -122,7 +122,7 @@ static void bad_sizes(void)
     REFUSED(aclrtMallocHostWithCfg(&m, 0, NULL), m, ACL_ERROR_INVALID_PARAM, "size");
 
     GROUP("acl_3_2_51 pinned memory with a configuration is the program's to write");
-    CHECK_OK(aclrtMallocHostWithCfg((uint64_t **)&m, 4096, NULL));
+    CHECK_OK(aclrtMallocHostWithCfg(&m, 4096, NULL));
     memset(m, 7, 4096);
     aclrtPtrAttributes of_pinned;
     CHECK_OK(aclrtPointerGetAttributes(m, &of_pinned));

@@ -114,9 +114,15 @@ pub fn doctor(toolkit: &Toolkit) -> Result<()> {
     let good = good.display().to_string();
     let text = call(toolkit, "cairn", &["doctor", &good])?.output;
     let line = text.lines().find(|line| line.contains("doctor_good")).unwrap_or_default();
-    ensure!(line.contains("of 1 symbols") && line.contains("1 work, 0 refuse, 0 are absent"), "{text}");
+    ensure!(
+        line.contains("of 1 symbols") && line.contains("1 work, 0 refuse, 0 are absent"),
+        "{text}"
+    );
     let text = call(toolkit, "cairn", &["doctor", &bad.display().to_string()])?.expect(1)?;
-    ensure!(text.contains("of 3 symbols") && text.contains("1 work, 1 refuse, 1 are absent"), "{text}");
+    ensure!(
+        text.contains("of 3 symbols") && text.contains("1 work, 1 refuse, 1 are absent"),
+        "{text}"
+    );
     for name in ["aclFoo", "HcclSend", "aclrtBar"] {
         ensure!(text.contains(name), "{name} is not told\n{text}");
     }

@@ -86,7 +86,8 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
         counters.iter().map(|(name, counter)| (name.as_str(), state(name, counter))).collect();
     if run == Run::Part {
         for (name, state) in &mut states {
-            if ["untested", "untested failure"].contains(state) && before.get(name) == Some(&WORKS) {
+            if ["untested", "untested failure"].contains(state) && before.get(name) == Some(&WORKS)
+            {
                 *state = WORKS;
             }
         }
@@ -253,7 +254,8 @@ mod tests {
             "aclInit works 0 2\naclrtMalloc works 1 0\nHcclSend unsupported 0 4\n",
         )
         .unwrap();
-        fs::write(root.join("tests/effects.txt"), "without-effect aclNone it does nothing\n").unwrap();
+        fs::write(root.join("tests/effects.txt"), "without-effect aclNone it does nothing\n")
+            .unwrap();
         update(&root, &counters, Run::Whole).unwrap();
         let page = fs::read_to_string(root.join(PAGE)).unwrap();
         let expected = "6 entry points: 2 work, 1 have no effect, 2 lack a test, 1 are not supported.\n\n## acl/acl.h\n\n| function | state |\n|---|---|\n\

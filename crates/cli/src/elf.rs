@@ -76,7 +76,9 @@ impl Library {
             match entry.tag {
                 DT_NEEDED => library.needed.push(text()?),
                 DT_SONAME => library.soname = Some(text()?),
-                DT_RPATH | DT_RUNPATH => library.run_path.extend(text()?.split(':').map(String::from)),
+                DT_RPATH | DT_RUNPATH => {
+                    library.run_path.extend(text()?.split(':').map(String::from))
+                }
                 _ => {}
             }
         }
@@ -104,7 +106,8 @@ impl Library {
 }
 
 fn refused<'data>(file: &impl Object<'data>, address: u64, size: u64) -> BTreeSet<String> {
-    let mut data = file.sections().filter_map(|section| section.data_range(address, size).ok().flatten());
+    let mut data =
+        file.sections().filter_map(|section| section.data_range(address, size).ok().flatten());
     let text = String::from_utf8_lossy(data.next().unwrap_or_default()).into_owned();
     text.lines().map(String::from).collect()
 }
@@ -115,7 +118,8 @@ fn looked_up<'data>(file: &impl Object<'data>) -> BTreeSet<String> {
     let texts = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
     for section in file.sections().filter(|section| texts(section.kind())) {
         let Ok(data) = section.data() else { continue };
-        for text in data.split(|byte| *byte == 0).filter(|text| (4..=LONGEST).contains(&text.len())) {
+        for text in data.split(|byte| *byte == 0).filter(|text| (4..=LONGEST).contains(&text.len()))
+        {
             let is_name = text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
             if let Ok(name) = std::str::from_utf8(text)
                 && is_name

@@ -60,14 +60,16 @@ impl Effects {
 
     fn add(&mut self, root: &Path, line: &str) -> Result<()> {
         let mut words = line.splitn(3, ' ');
-        let (Some(kind), Some(name), Some(rest)) = (words.next(), words.next(), words.next()) else {
+        let (Some(kind), Some(name), Some(rest)) = (words.next(), words.next(), words.next())
+        else {
             bail!("it is not `kind function reason`");
         };
         match kind {
             "without-effect" => self.without.insert(name.into()),
             "looked-at" => {
                 let file = root.join("tests").join(rest);
-                let text = fs::read_to_string(&file).with_context(|| format!("cannot read {rest}"))?;
+                let text =
+                    fs::read_to_string(&file).with_context(|| format!("cannot read {rest}"))?;
                 ensure!(called(&text).contains(name), "{rest} does not call {name}");
                 self.looked_at.insert(name.into())
             }
@@ -78,7 +80,8 @@ impl Effects {
 
     /// Fails for names of the list that there are no entry points of.
     pub fn check_names<T>(&self, known: &BTreeMap<String, T>) -> Result<()> {
-        let unknown: Vec<_> = self.without.iter().filter(|name| !known.contains_key(*name)).collect();
+        let unknown: Vec<_> =
+            self.without.iter().filter(|name| !known.contains_key(*name)).collect();
         ensure!(unknown.is_empty(), "{LIST} names {unknown:?}, which no library has");
         Ok(())
     }
@@ -97,7 +100,8 @@ impl Effects {
 fn looked_at(text: &str) -> BTreeSet<String> {
     let text = without_comments(text);
     let groups = text.split("GROUP(").flat_map(|part| part.split("\n}\n"));
-    let groups = groups.map(called).filter(|called| ABOUT_VALUES.iter().any(|one| called.contains(*one)));
+    let groups =
+        groups.map(called).filter(|called| ABOUT_VALUES.iter().any(|one| called.contains(*one)));
     groups.flatten().collect()
 }
 
@@ -153,7 +157,9 @@ mod tests {
         assert_eq!(effects.of("aclRun"), Effect::LookedAt);
         assert_eq!(effects.of("aclOther"), Effect::Unseen);
         assert!(effects.check_names(&BTreeMap::from([("aclRun".to_string(), ())])).is_err());
-        for wrong in ["looked-at aclOther c/a.h", "looked-at aclRun c/b.h", "works aclRun c/a.h", "aclRun"] {
+        for wrong in
+            ["looked-at aclOther c/a.h", "looked-at aclRun c/b.h", "works aclRun c/a.h", "aclRun"]
+        {
             assert!(format!("{:#}", read(wrong).unwrap_err()).contains(wrong), "{wrong}");
         }
         fs::remove_dir_all(root).unwrap();

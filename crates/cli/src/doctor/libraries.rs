@@ -116,7 +116,12 @@ enum Dependency {
 }
 
 /// Where the loader would find a library that another needs.
-fn dependency(path: &Path, library: &Library, name: &str, folders: &[PathBuf]) -> Option<Dependency> {
+fn dependency(
+    path: &Path,
+    library: &Library,
+    name: &str,
+    folders: &[PathBuf],
+) -> Option<Dependency> {
     let origin = path.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
     let own = library.run_path.iter().map(|folder| {
         PathBuf::from(folder.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin))
@@ -126,9 +131,10 @@ fn dependency(path: &Path, library: &Library, name: &str, folders: &[PathBuf]) -
         return Some(Dependency::Followed(path));
     }
     let triple = format!("{ARCH}-linux-gnu");
-    let system = SYSTEM.iter().map(Path::new).any(|folder| {
-        folder.join(name).exists() || folder.join(&triple).join(name).exists()
-    });
+    let system = SYSTEM
+        .iter()
+        .map(Path::new)
+        .any(|folder| folder.join(name).exists() || folder.join(&triple).join(name).exists());
     system.then_some(Dependency::OfSystem)
 }
 
@@ -150,12 +156,16 @@ fn judge(
     };
     if library.machine != offer.machine {
         let (its, ours) = (machine_name(library.machine), machine_name(offer.machine));
-        report.wrong(format!("{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"));
+        report.wrong(format!(
+            "{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"
+        ));
     }
     let (needs, wishes, looks) =
         (sorted(&library.undefined), sorted(&library.wished), sorted(&library.looked_up));
     let empty = Vec::new();
-    let of = |states: &'_ BTreeMap<State, Vec<String>>, state| states.get(&state).unwrap_or(&empty).clone();
+    let of = |states: &'_ BTreeMap<State, Vec<String>>, state| {
+        states.get(&state).unwrap_or(&empty).clone()
+    };
     let total: usize = needs.values().map(Vec::len).sum();
     if total > 0 || was_named {
         let [works, refuses, absent] =
@@ -164,7 +174,8 @@ fn judge(
             "{path}: of {total} symbols of CANN that it needs {works} work, {refuses} refuse, {absent} are absent"
         ));
     }
-    let listed = |what: &str, names: Vec<String>| format!("{path}: {what}:\n  {}", names.join("\n  "));
+    let listed =
+        |what: &str, names: Vec<String>| format!("{path}: {what}:\n  {}", names.join("\n  "));
     let refuses = of(&needs, State::Refuses);
     if !refuses.is_empty() {
         report.note(listed("there, but only refuse (not supported)", refuses));
@@ -181,7 +192,8 @@ fn judge(
     let total: usize = looks.values().map(Vec::len).sum();
     if total > 0 {
         let works = of(&looks, State::Works).len();
-        let mut text = format!("{path}: it may look up {total} names at run time, of which {works} work");
+        let mut text =
+            format!("{path}: it may look up {total} names at run time, of which {works} work");
         for (what, state) in [("refuse", State::Refuses), ("are absent", State::Absent)] {
             let names = of(&looks, state);
             if !names.is_empty() {
@@ -216,7 +228,14 @@ mod tests {
     fn what_works_refuses_and_is_absent_is_listed() {
         let library = Library {
             needed: vec!["libascendcl.so".into(), "libatb.so".into(), "libc.so.6".into()],
-            undefined: set(&["aclInit", "aclNew", "HcclSend", "aclMine", "malloc", "_ZN2ge7SessionD1Ev"]),
+            undefined: set(&[
+                "aclInit",
+                "aclNew",
+                "HcclSend",
+                "aclMine",
+                "malloc",
+                "_ZN2ge7SessionD1Ev",
+            ]),
             wished: set(&["HcclRecv", "__gmon_start__"]),
             looked_up: set(&["aclInit", "aclLater"]),
             machine: 62,
@@ -250,8 +269,14 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
         let library =
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
         judge(Path::new("y.so"), &library, &offer, &BTreeSet::new(), true, &mut report);
-        assert!(report.graded(Grade::Fine).contains("needs 1 work, 0 refuse, 0 are absent"), "{report}");
-        assert!(report.graded(Grade::Wrong).contains("for aarch64, this toolkit for x86_64"), "{report}");
+        assert!(
+            report.graded(Grade::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
+            "{report}"
+        );
+        assert!(
+            report.graded(Grade::Wrong).contains("for aarch64, this toolkit for x86_64"),
+            "{report}"
+        );
     }
 
     #[test]
@@ -267,7 +292,11 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
             assert!(compiler.status().unwrap().success());
             so
         };
-        build("deep/libinner.so", "int aclDeep(void);\nint inner(void) { return aclDeep(); }\n", &[]);
+        build(
+            "deep/libinner.so",
+            "int aclDeep(void);\nint inner(void) { return aclDeep(); }\n",
+            &[],
+        );
         let deep = folder.join("deep").display().to_string();
         let outer = build(
             "libouter.so",
