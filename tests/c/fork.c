@@ -50,7 +50,7 @@ static void asked(void)
     CHECK_OK(aclrtGetRunMode(&mode));
     CHECK_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
     CHECK_OK(aclrtGetDeviceSatMode(&overflow));
-    CHECK_CODE(aclrtGetDeviceInfo(9, ACL_DEV_ATTR_AICPU_CORE_NUM, &value), ACL_ERROR_RT_INVALID_DEVICEID);
+    CHECK_FAIL(aclrtGetDeviceInfo(9, ACL_DEV_ATTR_AICPU_CORE_NUM, &value), ACL_ERROR_RT_INVALID_DEVICEID, "9");
 }
 
 #define DEAD(call) CHECK_CODE(call, ACL_ERROR_RT_INTERNAL_ERROR)
