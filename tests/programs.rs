@@ -117,6 +117,8 @@ fn of_toolkit(root: &Path, found: Option<Toolkit>) -> Result<Vec<Trial>> {
         on.add_if(here, &name, move |toolkit| shell::gcc_line(toolkit, shell));
     }
     on.add("shell::moved", shell::moved);
+    on.add("shell::kept_path", shell::kept_path);
+    on.add("shell::parts", shell::parts);
     on.add_if(shell::is_installed("cmake"), "shell::cmake", shell::cmake);
     on.add("commands::cairn_run", commands::cairn_run);
     on.add("commands::doctor", commands::doctor);

@@ -37,14 +37,20 @@ else
     done
 fi
 
-__cairn_self=$(readlink -f -- "$__cairn_self" || true)
-__cairn_root=${__cairn_self%/*}
+# The folder by the path that it was sourced by, which may go through a link such as `latest`; where no toolkit
+# is around that path, the file itself may be a link.
+__cairn_root=$(CDPATH='' cd -- "$(dirname -- "$__cairn_self")" 2>/dev/null && pwd -L || true)
+if [ ! -e "$__cairn_root/lib64/libascendcl.so" ]; then
+    __cairn_self=$(readlink -f -- "$__cairn_self" || true)
+    __cairn_root=${__cairn_self%/*}
+fi
 if [ -n "$__cairn_root" ] && [ -e "$__cairn_root/lib64/libascendcl.so" ]; then
     export ASCEND_HOME_PATH="$__cairn_root"
     export ASCEND_TOOLKIT_HOME="$__cairn_root"
     export ASCEND_OPP_PATH="$__cairn_root/opp"
     export ASCEND_AICPU_PATH="$__cairn_root"
-    __cairn_front "${LD_LIBRARY_PATH:-}" "$__cairn_root/lib64"
+    __cairn_front "${LD_LIBRARY_PATH:-}" "$__cairn_root/opp/lib64"
+    __cairn_front "$__cairn_list" "$__cairn_root/lib64"
     export LD_LIBRARY_PATH="$__cairn_list"
     __cairn_front "${PYTHONPATH:-}" "$__cairn_root/python/site-packages"
     export PYTHONPATH="$__cairn_list"

@@ -85,14 +85,13 @@ static void refused(void)
 {
     aclOpExecutor *executor = (aclOpExecutor *)values;
     uint64_t bytes = 77;
-    aclTensor *other = vector_of(SIZE - 1, x), *nowhere = vector_of(SIZE, NULL);
+    aclTensor *other = vector_of(SIZE - 1, x);
 #define PHASE1(self, other, alpha, out) aclnnAddGetWorkspaceSize(self, other, alpha, out, &bytes, &executor)
-    GROUP("aclnn_6 null tensors and null addresses are 161001");
+    GROUP("aclnn_6 null tensors are 161001");
     CHECK_FAIL(PHASE1(NULL, b, alpha, out), ACLNN_ERR_PARAM_NULLPTR, "self");
     CHECK(executor == NULL && bytes == 0);
     CHECK_FAIL(PHASE1(a, NULL, alpha, out), ACLNN_ERR_PARAM_NULLPTR, "other");
     CHECK_FAIL(PHASE1(a, b, alpha, NULL), ACLNN_ERR_PARAM_NULLPTR, "out");
-    CHECK_FAIL(PHASE1(a, nowhere, alpha, out), ACLNN_ERR_PARAM_NULLPTR, "address of other");
     CHECK_FAIL(aclnnAddGetWorkspaceSize(a, b, alpha, out, NULL, &executor), ACLNN_ERR_PARAM_NULLPTR, "workspaceSize");
     CHECK_FAIL(aclnnAddGetWorkspaceSize(a, b, alpha, out, &bytes, NULL), ACLNN_ERR_PARAM_NULLPTR, "executor");
 
@@ -103,7 +102,68 @@ static void refused(void)
     CHECK_FAIL(PHASE1((aclTensor *)values, b, alpha, out), ACLNN_ERR_PARAM_INVALID, "self");
     CHECK_OK(aclDestroyTensor(other));
     CHECK_FAIL(PHASE1(other, b, alpha, out), ACLNN_ERR_PARAM_INVALID, "destroyed");
-    CHECK_OK(aclDestroyTensor(nowhere));
+}
+
+/* How often a word stands in a text. */
+static int times(const char *text, const char *word)
+{
+    int count = 0;
+    while (text && (text = strstr(text, word))) {
+        count++;
+        text += strlen(word);
+    }
+    return count;
+}
+
+static void without_addresses(void)
+{
+    aclOpExecutor *executor = NULL;
+    uint64_t bytes = 77;
+    aclTensor *first = vector_of(SIZE, NULL), *second = vector_of(SIZE, NULL), *sum = vector_of(SIZE, NULL);
+    GROUP("aclnn_11 the first phase needs no addresses, the second does: 161001");
+    CHECK_OK(aclnnAddGetWorkspaceSize(first, second, alpha, sum, &bytes, &executor));
+    CHECK(executor != NULL && bytes == 0);
+    CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_NULLPTR, "address of self");
+    CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID, "runs once");
+
+    GROUP("aclnn_11 addresses that come between the phases");
+    CHECK_OK(aclnnAddGetWorkspaceSize(first, second, alpha, sum, &bytes, &executor));
+    CHECK_OK(aclSetAclOpExecutorRepeatable(executor));
+    CHECK_OK(aclrtMemset(z, sizeof values, 0, sizeof values));
+    CHECK_OK(aclSetInputTensorAddr(executor, 0, first, x));
+    CHECK_FAIL(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_NULLPTR, "address of other");
+    CHECK_OK(aclSetInputTensorAddr(executor, 1, second, y));
+    CHECK_OK(aclSetRawTensorAddr(sum, z));
+    CHECK_OK(aclnnAdd(NULL, 0, executor, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 7) == 21.0f && number_at(z, SIZE - 1) == 3.0f * (SIZE - 1));
+    CHECK_OK(aclDestroyAclOpExecutor(executor));
+
+    GROUP("aclnn_11 one tensor that is read and written is one, wherever it will lie");
+    aclTensor *both = vector_of(SIZE, NULL);
+    CHECK_OK(aclnnAddGetWorkspaceSize(both, b, alpha, both, &bytes, &executor));
+    CHECK_OK(aclrtMemcpy(z, sizeof values, x, sizeof values, ACL_MEMCPY_DEVICE_TO_DEVICE));
+    CHECK_OK(aclSetRawTensorAddr(both, z));
+    CHECK_OK(aclnnAdd(NULL, 0, executor, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 7) == 21.0f);
+
+    GROUP("aclnn_12 a text names the function once");
+    CHECK_OK(aclnnAddGetWorkspaceSize(a, b, alpha, out, &bytes, &executor));
+    CHECK_OK(aclSetAclOpExecutorRepeatable(executor));
+    CHECK_OK(aclSetInputTensorAddr(executor, 0, a, (float *)z + 1));
+    aclGetRecentErrMsg();
+    CHECK_CODE(aclnnAdd(NULL, 0, executor, stream), ACLNN_ERR_PARAM_INVALID);
+    CHECK_EQ(times(aclGetRecentErrMsg(), "aclnnAdd"), 1);
+    CHECK_OK(aclDestroyAclOpExecutor(executor));
+    aclTensor *shorter = vector_of(SIZE - 1, x);
+    CHECK_CODE(aclnnAddGetWorkspaceSize(a, shorter, alpha, out, &bytes, &executor), ACLNN_ERR_PARAM_INVALID);
+    CHECK_EQ(times(aclGetRecentErrMsg(), "aclnnAdd"), 1);
+    CHECK_OK(aclDestroyTensor(shorter));
+    CHECK_OK(aclDestroyTensor(first));
+    CHECK_OK(aclDestroyTensor(second));
+    CHECK_OK(aclDestroyTensor(sum));
+    CHECK_OK(aclDestroyTensor(both));
 }
 
 /* Adds with another first operand and tells what the synchronize says. */
@@ -324,6 +384,7 @@ int main(void)
     end_to_end();
     misuse();
     refused();
+    without_addresses();
     wrong_memory();
     repeatable();
     lists();

@@ -259,6 +259,74 @@ static void casts(void)
     operands_end(&out);
 }
 
+static void read_by_operators(void)
+{
+    Operands in = {0}, out = {0};
+    const int64_t unknown[] = {-1}, five[] = {5}, origin[] = {2, 3}, stored[] = {3, 2}, pair[] = {2}, six[] = {6};
+    GROUP("aclop_7 aclSetTensorShape and aclSetTensorStorageShape: the sizes in memory are those of the operator");
+    aclTensorDesc *desc = operand(&in, ACL_FLOAT, 1, unknown, x, 5 * sizeof(float));
+    CHECK_OK(aclSetTensorShape(desc, 1, five));
+    desc = operand(&in, ACL_FLOAT, 1, unknown, y, 5 * sizeof(float));
+    CHECK_OK(aclSetTensorStorageShape(desc, 1, five));
+    desc = operand(&out, ACL_FLOAT, 1, unknown, z, 5 * sizeof(float));
+    CHECK_OK(aclrtMemset(z, sizeof values, 0, sizeof values));
+    CHECK_OK(run_op(EXECUTE_V2, "Add", &in, &out, NULL, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 4) == 12.0f && number_at(z, 5) == 0.0f);
+    CHECK_EQ(aclGetTensorDescDim(desc, 0), 5);
+    operands_end(&in);
+    operands_end(&out);
+    desc = operand(&in, ACL_FLOAT, 2, origin, x, 6 * sizeof(float));
+    CHECK_OK(aclSetTensorShape(desc, 2, stored));
+    desc = operand(&out, ACL_FLOAT, 1, unknown, z, 6 * sizeof(float));
+    CHECK_OK(aclopInferShape("Relu", 1, in.descs, in.buffers, 1, out.descs, NULL));
+    CHECK(aclGetTensorDescNumDims(desc) == 2 && aclGetTensorDescDim(desc, 0) == 3 && aclGetTensorDescDim(desc, 1) == 2);
+    CHECK_OK(aclSetTensorShape(in.descs[0], 1, five));
+    CHECK_FAIL(run_op(EXECUTE, "Relu", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "[5] in memory");
+    operands_end(&in);
+    operands_end(&out);
+
+    GROUP("aclop_7 aclSetTensorDynamicInput: only where the operator has such an input");
+    CHECK_OK(aclSetTensorDynamicInput(vector_operand(&in, 2, x), "x"));
+    CHECK_OK(aclSetTensorDynamicInput(vector_operand(&in, 3, y), "x"));
+    vector_operand(&out, 5, z);
+    aclopAttr *attr = aclopCreateAttr();
+    CHECK_OK(aclopSetAttrInt(attr, "concat_dim", 0));
+    CHECK_OK(run_op(EXECUTE, "ConcatD", &in, &out, attr, stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK(number_at(z, 1) == 1.0f && number_at(z, 4) == 4.0f);
+    CHECK_OK(aclSetTensorDynamicInput(in.descs[1], "others"));
+    CHECK_FAIL(run_op(EXECUTE, "ConcatD", &in, &out, attr, stream), ACL_ERROR_INVALID_PARAM, "others");
+    CHECK_OK(aclSetTensorDynamicInput(in.descs[1], "x2"));
+    CHECK_FAIL(run_op(EXECUTE, "Add", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "no variable-length input");
+    aclopDestroyAttr(attr);
+    operands_end(&in);
+    operands_end(&out);
+
+    GROUP("aclop_7 aclSetTensorValueRange: values that it decides are known, others must lie in it");
+    int64_t exact[2][2] = {{2, 2}, {3, 3}}, wide[2][2] = {{1, 2}, {3, 9}}, turned[1][2] = {{5, 4}};
+    int64_t sizes[2] = {3, 2};
+    operand(&in, ACL_FLOAT, 1, six, x, 6 * sizeof(float));
+    desc = operand(&in, ACL_INT64, 1, pair, NULL, 0);
+    operand(&out, ACL_FLOAT, 1, unknown, z, 6 * sizeof(float));
+    CHECK_FAIL(aclSetTensorValueRange(desc, 1, turned), ACL_ERROR_INVALID_PARAM, "valueRange[0] = [5, 4]");
+    CHECK_OK(aclSetTensorValueRange(desc, 2, exact));
+    CHECK_OK(aclopInferShape("Reshape", 2, in.descs, in.buffers, 1, out.descs, NULL));
+    CHECK(aclGetTensorDescDim(out.descs[0], 0) == 2 && aclGetTensorDescDim(out.descs[0], 1) == 3);
+    CHECK_OK(aclSetTensorConst(desc, sizes, sizeof sizes));
+    CHECK_FAIL(
+        aclopInferShape("Reshape", 2, in.descs, in.buffers, 1, out.descs, NULL), ACL_ERROR_INVALID_PARAM,
+        "value 0 is 3, outside of the range [2, 2]");
+    CHECK_OK(aclSetTensorValueRange(desc, 1, exact));
+    CHECK_FAIL(run_op(EXECUTE, "Reshape", &in, &out, NULL, stream), ACL_ERROR_INVALID_PARAM, "a range for 1");
+    sizes[0] = 2, sizes[1] = 3;
+    CHECK_OK(aclSetTensorConst(desc, sizes, sizeof sizes));
+    CHECK_OK(aclSetTensorValueRange(desc, 2, wide));
+    CHECK_OK(aclopInferShape("Reshape", 2, in.descs, in.buffers, 1, out.descs, NULL));
+    operands_end(&in);
+    operands_end(&out);
+}
+
 static void models(void)
 {
     GROUP("aclop_6 folders and models that exist are taken");
@@ -293,6 +361,7 @@ int main(void)
     attributes();
     shapes();
     casts();
+    read_by_operators();
     models();
     CHECK_OK(aclrtDestroyStream(stream));
     CHECK_OK(aclrtResetDevice(0));

@@ -40,8 +40,6 @@ static void without_device(void *unused)
         aclrtMemcpyAsync(b, 8, a, 8, ACL_MEMCPY_HOST_TO_HOST, NULL), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_CODE(aclrtMemcpy(b, 8, a, 8, ACL_MEMCPY_HOST_TO_DEVICE), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_CODE(aclrtGetMemInfo(ACL_HBM_MEM, &free_bytes, &total), ACL_ERROR_RT_CONTEXT_NULL);
-    CHECK_CODE(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN), ACL_ERROR_RT_CONTEXT_NULL);
-    CHECK_CODE(aclrtGetDeviceSatMode(&mode), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_CODE(aclrtDeviceEnablePeerAccess(1, 0), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_CODE(aclrtDeviceDisablePeerAccess(1), ACL_ERROR_RT_CONTEXT_NULL);
     CHECK_CODE(aclrtGetStreamAvailableNum(&available), ACL_ERROR_RT_CONTEXT_NULL);
@@ -50,6 +48,14 @@ static void without_device(void *unused)
     CHECK_CODE(aclrtSetOpExecuteTimeOut(5), ACL_ERROR_RT_CONTEXT_NULL);
 
     GROUP("acl_3_2_17 what needs no device works without one");
+    CHECK_OK(aclrtGetDeviceSatMode(&mode));
+    CHECK_EQ(mode, ACL_RT_OVERFLOW_MODE_INFNAN);
+    CHECK_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_SATURATION));
+    CHECK_OK(aclrtGetDeviceSatMode(&mode));
+    CHECK_EQ(mode, ACL_RT_OVERFLOW_MODE_SATURATION);
+    CHECK_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
+    CHECK_FAIL(aclrtSetDeviceSatMode((aclrtFloatOverflowMode)2), ACL_ERROR_RT_PARAM_INVALID, "2");
+    CHECK_FAIL(aclrtGetDeviceSatMode(NULL), ACL_ERROR_INVALID_PARAM, "mode");
     CHECK_OK(aclrtMemcpy(b, 8, a, 8, ACL_MEMCPY_HOST_TO_HOST));
     CHECK(memcmp(a, b, 8) == 0);
     CHECK_OK(aclrtMallocHost(&pinned, 4096));

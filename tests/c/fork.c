@@ -23,6 +23,36 @@ static void full_use(void)
     CHECK_OK(aclFinalize());
 }
 
+/* The driver's count, by which torch_npu finds out whether there is a device. */
+extern int drvGetDevNum(uint32_t *count);
+
+static void asked(void)
+{
+    uint32_t devices = 0, seen = 0;
+    int32_t number = -1, mapped = -1;
+    int64_t value = 0;
+    char runtime[] = "runtime", text[ACL_PKG_VERSION_MAX_SIZE];
+    aclrtRunMode mode;
+    aclrtFloatOverflowMode overflow;
+    CHECK_EQ(drvGetDevNum(&devices), 0);
+    CHECK_OK(aclrtGetDeviceCount(&seen));
+    CHECK(devices == 2 && seen == 2);
+    CHECK(drvGetDevNum(NULL) != 0);
+    CHECK(aclrtGetSocName() != NULL);
+    CHECK_OK(aclrtGetPhyDevIdByUserDevId(1, &mapped));
+    CHECK_EQ(mapped, 1);
+    CHECK_OK(aclrtGetUserDevIdByPhyDevId(1, &mapped));
+    CHECK_OK(aclrtGetDeviceInfo(0, ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE, &value));
+    CHECK(value > 0);
+    CHECK_OK(aclrtDeviceCanAccessPeer(&number, 0, 1));
+    CHECK_OK(aclrtGetVersion(&number, &number, &number));
+    CHECK_OK(aclsysGetVersionStr(runtime, text));
+    CHECK_OK(aclrtGetRunMode(&mode));
+    CHECK_OK(aclrtSetDeviceSatMode(ACL_RT_OVERFLOW_MODE_INFNAN));
+    CHECK_OK(aclrtGetDeviceSatMode(&overflow));
+    CHECK_FAIL(aclrtGetDeviceInfo(9, ACL_DEV_ATTR_AICPU_CORE_NUM, &value), ACL_ERROR_RT_INVALID_DEVICEID, "9");
+}
+
 #define DEAD(call) CHECK_CODE(call, ACL_ERROR_RT_INTERNAL_ERROR)
 
 static void dead_devices(void)
@@ -194,6 +224,11 @@ int main(void)
     GROUP("acl_3_2_63 a fork before the runtime is used: the child is free to use it");
     CHECK_EQ(in_child(full_use, 60), 0);
     CHECK_EQ(in_child(full_use, 60), 0);
+
+    GROUP("acl_3_2_63 questions that touch no device start nothing: a fork afterwards is as one before");
+    asked();
+    CHECK_EQ(in_child(full_use, 60), 0);
+    CHECK_EQ(in_child(asked, 60), 0);
 
     GROUP("acl_3_2_63 a fork afterwards: every call of the child is 507000, nothing hangs");
     CHECK_OK(aclInit(NULL));

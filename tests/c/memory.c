@@ -121,6 +121,14 @@ static void bad_sizes(void)
     REFUSED(aclrtMallocHost(&m, 0), m, ACL_ERROR_INVALID_PARAM, "size");
     REFUSED(aclrtMallocHostWithCfg(&m, 0, NULL), m, ACL_ERROR_INVALID_PARAM, "size");
 
+    GROUP("acl_3_2_51 pinned memory with a configuration is the program's to write");
+    CHECK_OK(aclrtMallocHostWithCfg(&m, 4096, NULL));
+    memset(m, 7, 4096);
+    aclrtPtrAttributes of_pinned;
+    CHECK_OK(aclrtPointerGetAttributes(m, &of_pinned));
+    CHECK_EQ(of_pinned.location.type, ACL_MEM_LOCATION_TYPE_HOST);
+    CHECK_OK(aclrtFreeHost(m));
+
     GROUP("acl_3_2_51 sizes near 2^64 are out of memory");
     static const size_t size[] = {SIZE_MAX, SIZE_MAX - 31, SIZE_MAX - 63, SIZE_MAX - 2 * MIB, SIZE_MAX - GIB,
         (size_t)1 << 63, (size_t)1 << 48};

@@ -133,6 +133,60 @@ static void reentrant(void)
     CHECK_OK(aclrtRegStreamStateCallback("outer", NULL, NULL));
 }
 
+static void leave_on_stream(aclrtStream stream, aclrtStreamState state, void *args)
+{
+    (void)stream, (void)state;
+    raise_flag(args);
+    pthread_exit(NULL);
+}
+
+static void leave_on_device(int32_t device, aclrtDeviceState state, void *args)
+{
+    (void)device, (void)state;
+    raise_flag(args);
+    pthread_exit(NULL);
+}
+
+static void *make_stream(void *unused)
+{
+    aclrtStream made;
+    CHECK_OK(aclrtSetDevice(0));
+    aclrtCreateStream(&made);
+    CHECK(!"the callback came back");
+    return unused;
+}
+
+static void *set_device(void *unused)
+{
+    aclrtSetDevice(1);
+    CHECK(!"the callback came back");
+    return unused;
+}
+
+static void ends_its_thread(void)
+{
+    int left = 0;
+    pthread_t thread;
+    aclrtStream stream = NULL;
+    GROUP("acl_3_2_37 a callback that ends its thread leaves it parked; nothing unwinds, and others go on");
+    CHECK_OK(aclrtSetDevice(0));
+    CHECK_OK(aclrtRegStreamStateCallback("leaves", leave_on_stream, &left));
+    CHECK_EQ(pthread_create(&thread, NULL, make_stream, NULL), 0);
+    SPIN_UNTIL(raised(&left));
+    CHECK_OK(aclrtRegStreamStateCallback("leaves", NULL, NULL));
+    CHECK_OK(aclrtCreateStream(&stream));
+    CHECK_OK(aclrtSynchronizeStream(stream));
+    CHECK_OK(aclrtDestroyStream(stream));
+    left = 0;
+    CHECK_OK(aclrtRegDeviceStateCallback("leaves", leave_on_device, &left));
+    CHECK_EQ(pthread_create(&thread, NULL, set_device, NULL), 0);
+    SPIN_UNTIL(raised(&left));
+    CHECK_OK(aclrtRegDeviceStateCallback("leaves", NULL, NULL));
+    CHECK_OK(aclrtSetDevice(1));
+    CHECK_OK(aclrtResetDevice(1));
+    CHECK_OK(aclrtResetDevice(0));
+}
+
 int main(void)
 {
     CHECK_OK(aclInit(NULL));
@@ -142,6 +196,7 @@ int main(void)
     devices();
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtResetDeviceForce(0));
+    ends_its_thread();
     CHECK_OK(aclFinalize());
     return END();
 }

@@ -3,13 +3,16 @@
 // env: ASCEND_RT_VISIBLE_DEVICES=1,1,0
 // env: ASCEND_RT_VISIBLE_DEVICES=0,9,1
 // env: ASCEND_RT_VISIBLE_DEVICES=7
+// env: ASCEND_RT_VISIBLE_DEVICES=
+// env: ASCEND_RT_VISIBLE_DEVICES=0;1
 // env: ASCEND_RT_VISIBLE_DEVICES=x
 // env: CAIRN_DEVICES=4 ASCEND_RT_VISIBLE_DEVICES=3,1
+// env: CAIRN_DEVICES=4 ASCEND_RT_VISIBLE_DEVICES=1,3
 // env: CAIRN_DEVICES=16
 /* ASCEND_RT_VISIBLE_DEVICES hides and renumbers devices. */
 #include "gate.h"
 
-/* Ids are read from the left; the first bad or repeated one ends the list. */
+/* As CANN and torch_npu read it: numbers that rise; one that does not leaves nothing. */
 static int parse(int visible[16])
 {
     const char *list = getenv("ASCEND_RT_VISIBLE_DEVICES");
@@ -22,11 +25,10 @@ static int parse(int visible[16])
     }
     while (*list >= '0' && *list <= '9') {
         int id = (int)strtol(list, (char **)&list, 10);
-        for (int i = 0; i < count; i++)
-            if (visible[i] == id)
-                return count;
         if (id >= devices)
             return count;
+        if (count && visible[count - 1] >= id)
+            return 0;
         visible[count++] = id;
         if (*list != ',')
             break;

@@ -253,9 +253,15 @@ static void graphs()
     Graph broken("broken");
     CHECK_EQ(broken.LoadFromMem(bytes.GetData(), bytes.GetSize() / 2 + 1) == GRAPH_SUCCESS, false);
     CHECK(broken.GetName() == "broken");
-    (void)GEGetErrorMsgV2();
+
+    GROUP("ge texts: of several failures the text is about the last, for either reader");
+    CHECK_CODE(aclrtFree(nullptr), ACL_ERROR_INVALID_PARAM);
+    CHECK_EQ(broken.LoadFromFile("no such file.air") == GRAPH_SUCCESS, false);
     CHECK_EQ(broken.LoadFromSerializedModelArray(nullptr, 5), GRAPH_FAILED);
-    (void)GEGetErrorMsgV2();
+    const std::string last = GEGetErrorMsgV2().GetString();
+    const char *recent = aclGetRecentErrMsg();
+    CHECK(!last.empty() && last.find("no such file") == std::string::npos);
+    CHECK(recent != nullptr && last == recent);
     const std::string file = "ge_graphs_" + std::to_string(getpid()) + ".air";
     OK(graph.SaveToFile(file));
     OK(again.LoadFromFile(file.c_str()));

@@ -107,15 +107,25 @@ pub fn doctor(toolkit: &Toolkit) -> Result<()> {
     let _ = fs::remove_file(&mark);
     let good = "extern int aclInit(const char *);\nint f(void) { return aclInit(0); }\n";
     let good = library(toolkit, "doctor_good", &mark, good)?;
-    let bad = "extern int aclInit(const char *), aclFoo(void), mine(void);\n\
-               int f(void) { return aclInit(0) + aclFoo() + mine(); }\n";
+    let bad = "extern int aclInit(const char *), aclFoo(void), HcclSend(void), mine(void);\n\
+               extern void *dlsym(void *, const char *);\n\
+               int f(void) { return aclInit(0) + aclFoo() + HcclSend() + mine() + !dlsym(0, \"aclrtBar\"); }\n";
     let bad = library(toolkit, "doctor_bad", &mark, bad)?;
     let good = good.display().to_string();
     let text = call(toolkit, "cairn", &["doctor", &good])?.output;
     let line = text.lines().find(|line| line.contains("doctor_good")).unwrap_or_default();
-    ensure!(line.contains("all 1 symbols"), "{text}");
+    ensure!(
+        line.contains("of 1 symbols") && line.contains("1 work, 0 refuse, 0 are absent"),
+        "{text}"
+    );
     let text = call(toolkit, "cairn", &["doctor", &bad.display().to_string()])?.expect(1)?;
-    ensure!(text.contains("1 of 2 symbols") && text.contains("aclFoo"), "{text}");
+    ensure!(
+        text.contains("of 3 symbols") && text.contains("1 work, 1 refuse, 1 are absent"),
+        "{text}"
+    );
+    for name in ["aclFoo", "HcclSend", "aclrtBar"] {
+        ensure!(text.contains(name), "{name} is not told\n{text}");
+    }
     ensure!(!text.contains("mine") && !text.contains("aclInit"), "{text}");
     let text = call(toolkit, "cairn", &["doctor", "/no/such.so"])?.expect(1)?;
     ensure!(text.contains("/no/such.so"), "{text}");

@@ -43,6 +43,61 @@ pub fn set_env(toolkit: &Toolkit, shell: &str) -> Result<()> {
     Ok(())
 }
 
+/// The path by which the file is sourced stays: `latest` and `cann` are the same folder, and a link to the file
+/// itself leads to it. `bin/setenv.bash` does the same.
+pub fn kept_path(toolkit: &Toolkit) -> Result<()> {
+    let link = scratch(toolkit, "a link to set_env.sh")?;
+    let _ = fs::remove_file(&link);
+    std::os::unix::fs::symlink(toolkit.dir.join("set_env.sh"), &link)?;
+    let cases = [
+        (toolkit.dir.join("latest/set_env.sh"), toolkit.dir.join("latest")),
+        (toolkit.dir.join("cann/set_env.sh"), toolkit.dir.join("cann")),
+        (toolkit.dir.join("latest/bin/setenv.bash"), toolkit.dir.join("latest")),
+        (link, toolkit.dir.clone()),
+    ];
+    for (at, (file, wanted)) in cases.iter().enumerate() {
+        let script = format!("set -eu; . '{}'; echo \"=$ASCEND_HOME_PATH=\"", file.display());
+        let mut command = toolkit.bare("bash");
+        command.args(["-c", &script]);
+        let log = scratch(toolkit, &format!("kept_path-{at}.log"))?;
+        let output = run(&mut command, &log, limit())?.expect(0)?;
+        ensure!(output.trim() == format!("={}=", wanted.display()), "{}: {output}", file.display());
+    }
+    Ok(())
+}
+
+/// The build line of the vendor's examples, which names a part of the operators; `lib64` holds no library that
+/// torch_npu takes for a package of operators.
+pub fn parts(toolkit: &Toolkit) -> Result<()> {
+    let scanned = fs::read_dir(toolkit.lib64())?.flatten().map(|entry| entry.file_name());
+    let scanned: Vec<_> = scanned
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| name.starts_with("libopapi_") && name.ends_with(".so"))
+        .collect();
+    ensure!(scanned.is_empty(), "torch_npu would load {scanned:?}");
+    let source = toolkit::root().join("tests/c/support/level2.c");
+    for (at, folder) in ["lib64", "opp/lib64"].into_iter().enumerate() {
+        for part in ["math", "nn", "transformer", "cv"] {
+            let program = scratch(toolkit, &format!("part-{part}-{at}"))?;
+            let script = format!(
+                "set -eu\n. '{}/set_env.sh'\n\
+                 g++ -x c '{}' -x none -I\"$ASCEND_HOME_PATH\"/include -I\"$ASCEND_HOME_PATH\"/include/aclnn \
+                 -L\"$ASCEND_HOME_PATH/{folder}\" -L\"$ASCEND_HOME_PATH\"/lib64 -lopapi_{part} -lascendcl -lnnopbase \
+                 -lplatform -lc_sec -lhcomm -lge_common_base -o '{}'\n'{}'\n",
+                toolkit.dir.display(),
+                source.display(),
+                program.display(),
+                program.display(),
+            );
+            let mut command = toolkit.bare("bash");
+            command.args(["-c", &script]);
+            let output = run(&mut command, &program.with_extension("log"), limit())?.expect(0)?;
+            ensure!(output.contains("planned"), "{output}");
+        }
+    }
+    Ok(())
+}
+
 /// The values of the variables after sourcing the file some times.
 fn sourced(
     toolkit: &Toolkit,
@@ -77,14 +132,19 @@ fn check(dir: &Path, values: &[String], present: bool) -> Result<()> {
     for name in ["ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME"] {
         ensure!(value(name) == dir, "{name} is {}, wanted {dir}", value(name));
     }
-    for (name, first) in
-        [("LD_LIBRARY_PATH", "lib64"), ("PYTHONPATH", "python/site-packages"), ("PATH", "bin")]
-    {
+    let lists: [(&str, &[&str]); 3] = [
+        ("LD_LIBRARY_PATH", &["lib64", "opp/lib64"]),
+        ("PYTHONPATH", &["python/site-packages"]),
+        ("PATH", &["bin"]),
+    ];
+    for (name, ours) in lists {
         let elements: Vec<_> = value(name).split(':').collect();
-        ensure!(elements[0] == format!("{dir}/{first}"), "{name} begins with {}", elements[0]);
+        let (first, rest) = elements.split_at(ours.len().min(elements.len()));
+        let wanted: Vec<_> = ours.iter().map(|folder| format!("{dir}/{folder}")).collect();
+        ensure!(first == wanted, "{name} begins with {first:?}");
         ensure!(!elements.contains(&""), "{name} has an empty element: {}", value(name));
         if present && name != "PATH" {
-            ensure!(elements[1..] == ["/a b", "/c"], "{name} lost something: {}", value(name));
+            ensure!(rest == ["/a b", "/c"], "{name} lost something: {}", value(name));
         }
     }
     Ok(())

@@ -12,19 +12,23 @@ use object::{Object, ObjectSymbol};
 use crate::toolkit::Toolkit;
 
 /// The libraries that the wheels and common programs name.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 17] = [
     "libacl_op_compiler.so",
     "libacl_rt.so",
     "libacl_tdt_channel.so",
     "libascend_hal.so",
     "libascendcl.so",
+    "libc_sec.so",
+    "libge_common_base.so",
     "libge_compiler.so",
     "libge_runner.so",
     "libgraph.so",
     "libhccl.so",
+    "libhcomm.so",
     "libmsprofiler.so",
     "libnnopbase.so",
     "libopapi.so",
+    "libplatform.so",
     "libruntime.so",
 ];
 

@@ -4,7 +4,10 @@
 //! line per entry point: `name kind ok fail`, where kind is `works`, `cannot-fail`, `unsupported`, or
 //! `operator` for the two functions of an operator of aclnn, counted as one.
 //! The counters of all processes are summed. An entry point counts as working only when the tests
-//! saw it succeed and, if it can, fail.
+//! saw it succeed and, if it can, fail, and look at its effect (`effect.rs`); an operator of aclnn when it ran: the
+//! tests with torch compare its results with those of the CPU.
+
+mod effect;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,9 +18,12 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
+use effect::{Effect, Effects};
+
 const PAGE: &str = "docs/coverage.md";
 const WORKS: &str = "works";
 const UNSUPPORTED: &str = "not supported";
+const WITHOUT_EFFECT: &str = "without effect";
 
 /// Names the folder of counters for the processes under test.
 pub const VARIABLE: &str = "CAIRN_COVERAGE";
@@ -48,12 +54,15 @@ struct Counter {
 }
 
 impl Counter {
-    fn state(&self) -> &'static str {
-        match (self.kind.as_str(), self.ok, self.fail) {
+    fn state(&self, effect: Effect) -> &'static str {
+        match (self.kind.as_str(), self.ok, self.fail, effect) {
             ("unsupported", ..) => UNSUPPORTED,
-            (_, 0, _) => "untested",
-            ("cannot-fail" | "operator", ..) => WORKS,
-            (_, _, 0) => "untested failure",
+            (.., Effect::Without) => WITHOUT_EFFECT,
+            (_, 0, ..) => "untested",
+            ("operator", ..) => WORKS,
+            (.., Effect::Unseen) => "code only",
+            ("cannot-fail", ..) => WORKS,
+            (_, _, 0, _) => "untested failure",
             _ => WORKS,
         }
     }
@@ -70,11 +79,15 @@ pub fn update(root: &Path, folder: &Path, run: Run) -> Result<()> {
     let path = root.join(PAGE);
     let old = fs::read_to_string(&path).unwrap_or_default();
     let before = states_in(&old);
+    let effects = Effects::read(root)?;
+    effects.check_names(&counters)?;
+    let state = |name: &str, counter: &Counter| counter.state(effects.of(name));
     let mut states: BTreeMap<&str, &str> =
-        counters.iter().map(|(name, counter)| (name.as_str(), counter.state())).collect();
+        counters.iter().map(|(name, counter)| (name.as_str(), state(name, counter))).collect();
     if run == Run::Part {
         for (name, state) in &mut states {
-            if *state != UNSUPPORTED && before.get(name) == Some(&WORKS) {
+            if ["untested", "untested failure"].contains(state) && before.get(name) == Some(&WORKS)
+            {
                 *state = WORKS;
             }
         }
@@ -186,15 +199,19 @@ fn render(states: &BTreeMap<&str, &str>, headers: &BTreeMap<String, String>) -> 
     }
     let count = |wanted: &str| states.values().filter(|state| **state == wanted).count();
     let mut page = String::from(
-        "# Coverage\n\nWritten by `cargo xtask test` from counters in the entry points; do not edit. `works`: the tests saw it \
-         succeed and, if it can fail, fail. `untested failure`: never seen to fail. `not supported`: it exists, answers with \
-         the not-supported code and logs its name.\n",
+        "# Coverage\n\nWritten by `cargo xtask test` from counters in the entry points and from what the tests assert; do not \
+         edit.\n\n- `works`: the tests saw it succeed and, if it can fail, fail, and one that calls it looks at what it did: values, \
+         bytes, handles, not only codes. For an operator: it ran, and tests with torch compare its results with the CPU's.\n\
+         - `without effect`: it takes its arguments and returns 0, and nothing else follows (`tests/effects.txt` says why).\n\
+         - `code only`: no test looks at more than its code.\n- `untested failure`: never seen to fail. `untested`: never seen to \
+         succeed.\n- `not supported`: it exists, answers with the not-supported code and logs its name.\n",
     );
-    let (total, works, unsupported) = (states.len(), count(WORKS), count(UNSUPPORTED));
-    let rest = total - works - unsupported;
+    let total = states.len();
+    let (works, unsupported, without) = (count(WORKS), count(UNSUPPORTED), count(WITHOUT_EFFECT));
+    let rest = total - works - unsupported - without;
     let _ = writeln!(
         page,
-        "\n{total} entry points: {works} work, {rest} lack a test, {unsupported} are not supported."
+        "\n{total} entry points: {works} work, {without} have no effect, {rest} lack a test, {unsupported} are not supported."
     );
     for (header, rows) in groups {
         let _ = write!(page, "\n## {header}\n\n| function | state |\n|---|---|\n");
@@ -217,6 +234,9 @@ mod tests {
         fs::create_dir_all(root.join("counters")).unwrap();
         let header = "aclError aclInit(const char *path);\naclError\naclrtMalloc (void **p);\nvoid aclAppLog(int level);\n";
         fs::write(root.join("include/acl/acl.h"), header).unwrap();
+        fs::create_dir_all(root.join("tests/c")).unwrap();
+        let program = "GROUP(1);\naclInit(0);\naclrtMalloc(&p);\naclAppLog(0);\nCHECK(p);\nGROUP(2);\naclLoad();\n";
+        fs::write(root.join("tests/c/a.c"), program).unwrap();
         root
     }
 
@@ -226,7 +246,7 @@ mod tests {
         let counters = root.join("counters");
         fs::write(
             counters.join("1"),
-            "aclInit works 1 0\naclrtMalloc works 5 0\naclAppLog cannot-fail 1 0\n",
+            "aclInit works 1 0\naclrtMalloc works 5 0\naclAppLog cannot-fail 1 0\naclLoad works 1 1\naclNone works 1 1\n",
         )
         .unwrap();
         fs::write(
@@ -234,11 +254,14 @@ mod tests {
             "aclInit works 0 2\naclrtMalloc works 1 0\nHcclSend unsupported 0 4\n",
         )
         .unwrap();
+        fs::write(root.join("tests/effects.txt"), "without-effect aclNone it does nothing\n")
+            .unwrap();
         update(&root, &counters, Run::Whole).unwrap();
         let page = fs::read_to_string(root.join(PAGE)).unwrap();
-        let expected = "4 entry points: 2 work, 1 lack a test, 1 are not supported.\n\n## acl/acl.h\n\n| function | state |\n|---|---|\n\
+        let expected = "6 entry points: 2 work, 1 have no effect, 2 lack a test, 1 are not supported.\n\n## acl/acl.h\n\n| function | state |\n|---|---|\n\
                         | `aclAppLog` | works |\n| `aclInit` | works |\n| `aclrtMalloc` | untested failure |\n\n\
-                        ## declared in no header\n\n| function | state |\n|---|---|\n| `HcclSend` | not supported |\n";
+                        ## declared in no header\n\n| function | state |\n|---|---|\n| `HcclSend` | not supported |\n\
+                        | `aclLoad` | code only |\n| `aclNone` | without effect |\n";
         assert!(page.ends_with(expected), "{page}");
         fs::remove_dir_all(root).unwrap();
     }

@@ -2,10 +2,13 @@
 //!
 //! ```text
 //! DIR/set_env.sh  version.info  ascend_toolkit_install.info
+//!     latest, cann -> DIR itself, for programs that want such a name in the path
 //!     lib64/   libascendcl.so, libge_runner.so, links to them; libcairn_pool.so; cmake/Cairn/
+//!              libopapi_math.a and its kin, for the linker: see PARTS
 //!     share/cmake -> lib64/cmake, for systems where CMake does not look into lib64
-//!     include/ bin/ runtime/ compiler/
+//!     include/ bin/ runtime/ compiler/; include/aclnnop/level2: links to the headers above it
 //!     python/site-packages/ the module acl and its type stubs
+//!     opp/lib64/ libopapi_math.so and its kin, for programs that name them
 //!     opp/built-in/op_graph/inc, op_proto/inc -> it: a class for every operator
 //!     <arch>-linux/ -> the same include and lib64
 //! ```
@@ -30,8 +33,7 @@ use crate::{
 };
 
 /// The libraries, each with the names that are links to it. The loader tells libraries apart by
-/// inode, so all names of one row share one state. No name may begin with `libopapi_`: torch_npu
-/// takes such files for packages of custom operators.
+/// inode, so all names of one row share one state. No name may begin with `libopapi_`: see [`PARTS`].
 const LIBRARIES: [(&str, &[&str]); 2] = [
     (
         "libascendcl.so",
@@ -46,6 +48,7 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
             "libascend_dump.so",
             "libascend_hal.so",
             "libhccl.so",
+            "libhcomm.so",
             "libmsprofiler.so",
             "libnnopbase.so",
             "libopapi.so",
@@ -57,19 +60,36 @@ const LIBRARIES: [(&str, &[&str]); 2] = [
         "libge_runner.so",
         &[
             "libascend_protobuf.so",
+            "libc_sec.so",
             "libexe_graph.so",
             "libfmk_onnx_parser.so",
             "libfmk_parser.so",
+            "libge_common_base.so",
             "libge_compiler.so",
             "libge_runner_v2.so",
             "libgraph.so",
             "libgraph_base.so",
             "liblowering.so",
             "libmetadef.so",
+            "libplatform.so",
             "libregister.so",
         ],
     ),
 ];
+
+/// Parts into which CANN splits `libopapi.so`, and which build lines name: `-lopapi_math`.
+///
+/// torch_npu takes every `libopapi_*.so` in `lib64` for a package of operators, in the order of the folder and
+/// ahead of `libopapi.so`: ours would hide those that a user puts there. So `lib64` holds archives of these names,
+/// which are scripts that lead the linker to `libopapi.so`, and the libraries lie in [`PARTS_DIR`], where build lines
+/// look too and `LD_LIBRARY_PATH` leads.
+const PARTS: [&str; 4] = ["opapi_cv", "opapi_math", "opapi_nn", "opapi_transformer"];
+
+/// Where libraries with the names of [`PARTS`] lie.
+const PARTS_DIR: &str = "opp/lib64";
+
+/// Names by which the folder is also found.
+const ALSO_NAMED: [&str; 2] = ["cann", "latest"];
 
 /// Folders that programs look for, empty as they are.
 const FOLDERS: [&str; 4] = ["opp/vendors", "runtime", "compiler", "python/site-packages"];
@@ -128,6 +148,11 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
             folder.link(library, &format!("lib64/{name}"))?;
         }
     }
+    for part in PARTS {
+        folder.link("../../lib64/libascendcl.so", &format!("{PARTS_DIR}/lib{part}.so"))?;
+        let script = "/* A script for the linker. */\nINPUT(-lopapi)\n";
+        folder.write(&format!("lib64/lib{part}.a"), script.as_bytes(), 0o644)?;
+    }
     for name in ["CairnConfig.cmake", "CairnConfigVersion.cmake"] {
         folder.copy(&templates.join("cmake").join(name), &format!("lib64/cmake/Cairn/{name}"))?;
     }
@@ -136,6 +161,10 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
     for header in files_under(&include)? {
         let name = header.strip_prefix(&include)?.to_string_lossy().into_owned();
         folder.copy(&header, &format!("include/{name}"))?;
+        if let Some(operator) = name.strip_prefix("aclnnop/") {
+            folder
+                .link(&format!("../{operator}"), &format!("include/aclnnop/level2/{operator}"))?;
+        }
     }
     for name in EXTERNAL {
         folder.link(&format!("../{name}"), &format!("include/external/{name}"))?;
@@ -156,6 +185,10 @@ pub fn assemble(root: &Path, dir: &Path, build: Build) -> Result<PathBuf> {
         }
     }
     folder.copy(&templates.join("set_env.sh"), "set_env.sh")?;
+    folder.copy(&templates.join("bin/setenv.bash"), "bin/setenv.bash")?;
+    for name in ALSO_NAMED {
+        folder.link(".", name)?;
+    }
     let info =
         fs::read_to_string(templates.join("ascend_toolkit_install.info"))?.replace("@ARCH@", ARCH);
     folder.write("ascend_toolkit_install.info", info.as_bytes(), 0o644)?;
@@ -268,7 +301,7 @@ impl Folder {
 
     /// Removes what an earlier version placed and this one did not.
     fn prune(&self) -> Result<()> {
-        for folder in ["bin", "include", "lib64", "opp/built-in"] {
+        for folder in ["bin", "include", "lib64", "opp/built-in", PARTS_DIR] {
             for file in files_under(&self.dir.join(folder))? {
                 if !self.placed.contains(&file) {
                     fs::remove_file(&file)

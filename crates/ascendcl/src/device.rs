@@ -2,6 +2,7 @@
 
 use crate::abi;
 use crate::door::{self, entry, runtime, write};
+use crate::process::{config, started};
 use crate::trampoline::cairn_call_device_state;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::soc;
@@ -23,7 +24,7 @@ entry! {
     /// How many devices this process sees.
     fn aclrtGetDeviceCount(count: *mut u32) {
         // SAFETY: null or a place for the count.
-        unsafe { write(count, "count", runtime()?.devices().len() as u32) }
+        unsafe { write(count, "count", config()?.visible.len() as u32) }
     }
 
     /// Makes a device the calling thread's.
@@ -53,7 +54,7 @@ entry! {
 
     /// Whether a feature is there.
     fn aclrtGetDeviceCapability(id: i32, feature: abi::aclrtDevFeatureType, value: *mut i32) {
-        runtime()?.device(i64::from(id))?;
+        visible(i64::from(id))?;
         match feature {
             abi::ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV | abi::ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV => {
                 // SAFETY: null or a place for the value.
@@ -65,9 +66,8 @@ entry! {
 
     /// A figure of the part.
     fn aclGetDeviceCapability(id: u32, info: abi::aclDeviceInfo, value: *mut i64) {
-        let runtime = runtime()?;
-        runtime.device(i64::from(id))?;
-        let part = soc::part(&runtime.shared.config.soc);
+        visible(i64::from(id))?;
+        let part = soc::part(&config()?.soc);
         let figure = match info {
             abi::ACL_DEVICE_INFO_AI_CORE_NUM => part.cubes,
             abi::ACL_DEVICE_INFO_VECTOR_CORE_NUM => part.vectors,
@@ -107,9 +107,8 @@ entry! {
 
     /// Whether a device can reach the memory of another.
     fn aclrtDeviceCanAccessPeer(can: *mut i32, id: i32, peer: i32) {
-        let runtime = runtime()?;
-        runtime.device(i64::from(id))?;
-        runtime.device(i64::from(peer))?;
+        visible(i64::from(id))?;
+        visible(i64::from(peer))?;
         if id == peer {
             return Err(Error::invalid(format!("device {id} is no peer of itself")));
         }
@@ -171,27 +170,32 @@ entry! {
 
     /// Whether a device is well: always.
     fn aclrtQueryDeviceStatus(id: i32, status: *mut abi::aclrtDeviceStatus) {
-        runtime()?.device(i64::from(id))?;
+        visible(i64::from(id))?;
         // SAFETY: null or a place for the status.
         unsafe { write(status, "deviceStatus", abi::ACL_RT_DEVICE_STATUS_NORMAL) }
     }
 
-    /// Sets how overflow of floating point numbers is treated.
+    /// Sets how the process treats overflow of floating point numbers. It needs no device.
     fn aclrtSetDeviceSatMode(mode: abi::aclrtFloatOverflowMode) {
-        if mode > abi::ACL_RT_OVERFLOW_MODE_INFNAN {
-            return Err(Error::refused(format!("overflow mode {mode}: it takes 0 (saturate) or 1 (inf and nan)")));
+        cairn_runtime::logs::install();
+        match mode {
+            abi::ACL_RT_OVERFLOW_MODE_SATURATION => {
+                log::warn!("aclrtSetDeviceSatMode: operators do not saturate yet: overflow gives inf and nan");
+            }
+            abi::ACL_RT_OVERFLOW_MODE_INFNAN => {}
+            _ => {
+                let text = format!("overflow mode {mode}: it takes 0 (saturate) or 1 (inf and nan)");
+                return Err(Error::refused(text));
+            }
         }
-        let runtime = runtime()?;
-        runtime.device(i64::from(runtime.current_device()?))?.set_saturation(mode);
+        soc::set_overflow_mode(mode);
         Ok(())
     }
 
-    /// How overflow of floating point numbers is treated.
+    /// How the process treats overflow of floating point numbers, as it was set.
     fn aclrtGetDeviceSatMode(mode: *mut abi::aclrtFloatOverflowMode) {
-        let runtime = runtime()?;
-        let set = runtime.device(i64::from(runtime.current_device()?))?.saturation();
         // SAFETY: null or a place for the mode.
-        unsafe { write(mode, "mode", set) }
+        unsafe { write(mode, "mode", soc::overflow_mode()) }
     }
 
     /// The process id outside of any container, as far as we can see: our own.
@@ -239,15 +243,21 @@ fn pair(peer: i32) -> Result<(u32, u32)> {
     }
 }
 
+/// The machine's id of a device that this process sees. Starts nothing.
+fn visible(user: i64) -> Result<usize> {
+    let visible = &config()?.visible;
+    let found = usize::try_from(user).ok().and_then(|at| visible.get(at).copied());
+    found.ok_or_else(|| Error::device(user, visible.len()))
+}
+
 fn to_machine(user: i32, out: *mut i32) -> Result<()> {
-    let runtime = runtime()?;
-    let device = runtime.device(i64::from(user))?;
+    let machine = visible(i64::from(user))?;
     // SAFETY: null or a place for the id.
-    unsafe { write(out, "the id", runtime.shared.config.visible[device.id as usize] as i32) }
+    unsafe { write(out, "the id", machine as i32) }
 }
 
 fn to_user(machine: i32, out: *mut i32) -> Result<()> {
-    let visible = &runtime()?.shared.config.visible;
+    let visible = &config()?.visible;
     let found = visible.iter().position(|&m| m as i64 == i64::from(machine)).ok_or_else(|| {
         Error::new(
             Code::InvalidDeviceId,
@@ -259,7 +269,7 @@ fn to_user(machine: i32, out: *mut i32) -> Result<()> {
 }
 
 fn same(id: i32, out: *mut i32) -> Result<()> {
-    let count = runtime()?.shared.config.devices;
+    let count = config()?.devices;
     if id < 0 || id as usize >= count {
         return Err(Error::device(i64::from(id), count));
     }
@@ -268,9 +278,9 @@ fn same(id: i32, out: *mut i32) -> Result<()> {
 }
 
 fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
-    let runtime = runtime()?;
-    let device = runtime.device(id)?;
-    let part = soc::part(&runtime.shared.config.soc);
+    let machine = visible(id)?;
+    let config = config()?;
+    let part = soc::part(&config.soc);
     Ok(match attribute {
         abi::ACL_DEV_ATTR_AICPU_CORE_NUM => part.aicpus,
         abi::ACL_DEV_ATTR_AICORE_CORE_NUM | abi::ACL_DEV_ATTR_CUBE_CORE_NUM => part.cubes,
@@ -280,10 +290,13 @@ fn attribute_of(id: i64, attribute: abi::aclrtDevAttr) -> Result<i64> {
         abi::ACL_DEV_ATTR_UBUF_PER_VECTOR_CORE => part.buffer,
         abi::ACL_DEV_ATTR_MAX_GRID_DIM_X..=abi::ACL_DEV_ATTR_MAX_BLOCK_PER_GRID => 65535,
         abi::ACL_DEV_ATTR_MAX_THREADS_PER_BLOCK..=abi::ACL_DEV_ATTR_MAX_BLOCK_DIM_Z => 2048,
-        abi::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => runtime.shared.memory.info(device.id).1 as i64,
+        abi::ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE => {
+            let known = started().map(|runtime| runtime.shared.memory.info(id as u32).1);
+            known.unwrap_or(config.device_memory) as i64
+        }
         abi::ACL_DEV_ATTR_L2_CACHE_SIZE => part.l2,
         abi::ACL_DEV_ATTR_SMP_ID => 0,
-        abi::ACL_DEV_ATTR_PHY_CHIP_ID => runtime.shared.config.visible[device.id as usize] as i64,
+        abi::ACL_DEV_ATTR_PHY_CHIP_ID => machine as i64,
         abi::ACL_DEV_ATTR_SUPER_POD_DEVICE_ID..=abi::ACL_DEV_ATTR_SUPER_POD_ID => 0,
         abi::ACL_DEV_ATTR_CUST_OP_PRIVILEGE => 0,
         abi::ACL_DEV_ATTR_MAINBOARD_ID..=abi::ACL_DEV_ATTR_DEVICE_FORM_FACTOR => 0,

@@ -166,8 +166,9 @@ fn report(called: Called, error: Error) -> AclError {
     let name = called.name;
     let code = AclError::from(error.code);
     set_last_code(code.number());
-    log::error!("{name}: {} ({})", error.text, code.number());
-    crate::message::keep(name, code.number(), &error.text);
+    let text = crate::message::without_name(name, &error.text);
+    log::error!("{name}: {text} ({})", code.number());
+    crate::message::keep(name, code.number(), text);
     code
 }
 

@@ -28,6 +28,7 @@ mod data_buffer;
 mod device;
 mod event;
 mod ge;
+mod hal;
 mod hccl;
 mod host_func;
 mod init;

@@ -16,12 +16,24 @@ pub fn set_per_process(on: bool) {
 
 /// Keeps the text of a failure.
 pub fn keep(function: &str, code: i32, text: &str) {
-    let line = format!("E{code}: {function}: {text}").replace('\0', " ");
-    let line = CString::new(line).expect("no NUL is left");
+    keep_text(&format!("E{code}: {function}: {text}"));
+}
+
+/// Keeps a text as it is.
+pub fn keep_text(text: &str) {
+    let line = CString::new(text.replace('\0', " ")).expect("no NUL is left");
     match PER_PROCESS.load(Ordering::Acquire) {
         true => *OF_PROCESS.lock().unwrap_or_else(|e| e.into_inner()) = Some(line),
         false => HostThread::current().message().next = Some(line),
     }
+}
+
+/// A text without the name of the function in front of it, which is said anyway: that of the function
+/// itself, or of the operator whose first phase it is.
+pub fn without_name<'a>(function: &str, text: &'a str) -> &'a str {
+    let operator = function.strip_suffix("GetWorkspaceSize").unwrap_or(function);
+    let rest = |name: &str| text.strip_prefix(name)?.strip_prefix(": ");
+    rest(function).or_else(|| rest(operator)).unwrap_or(text)
 }
 
 /// The text, or null if nothing failed since the last call. Valid until the thread calls again.

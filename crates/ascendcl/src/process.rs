@@ -7,6 +7,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::error::Result;
 use cairn_runtime::logs;
+use std::borrow::Cow;
 use std::ffi::{c_int, c_void};
 use std::fmt::Write;
 use std::io::Write as _;
@@ -34,6 +35,24 @@ pub fn runtime() -> Result<&'static Runtime> {
         Ok(runtime)
     });
     started.as_ref().map_err(Clone::clone)
+}
+
+/// The settings of this process, also before the runtime is started: what only asks for them starts
+/// nothing, so that a fork afterwards leaves a child that can use devices.
+pub fn config() -> Result<Cow<'static, Config>> {
+    match RUNTIME.get() {
+        Some(Ok(runtime)) => Ok(Cow::Borrowed(&runtime.shared.config)),
+        Some(Err(error)) => Err(error.clone()),
+        None => {
+            logs::install();
+            Config::from_env().map(Cow::Owned)
+        }
+    }
+}
+
+/// The runtime, if it was started.
+pub fn started() -> Option<&'static Runtime> {
+    RUNTIME.get()?.as_ref().ok()
 }
 
 /// True in a child of a process that had started the runtime: nothing here works any more.

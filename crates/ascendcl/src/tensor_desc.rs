@@ -238,6 +238,10 @@ entry! {
         let desc = find(desc, "desc")?;
         // SAFETY: the caller passes `count` ranges.
         let ranges = unsafe { copied(ranges.cast_const(), count, "valueRange") }?;
+        if let Some(at) = ranges.iter().position(|[least, greatest]| least > greatest) {
+            let range = ranges[at];
+            return Err(Error::invalid(format!("valueRange[{at}] = {range:?}: the first is the least value")));
+        }
         desc.lock().value_range = ranges;
         Ok(())
     }

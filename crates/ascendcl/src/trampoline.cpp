@@ -9,21 +9,9 @@
 #include <exception>
 #include <new>
 
-// Cancellation of a thread and its exit unwind too, and must pass.
+// Cancellation of a thread and its exit unwind too.
 #include <cxxabi.h>
 #include <unistd.h>
-
-template <typename Call>
-static bool guarded(Call call) {
-    try {
-        call();
-        return true;
-    } catch (abi::__forced_unwind &) {
-        throw;
-    } catch (...) {
-        return false;
-    }
-}
 
 // What happens to a callback that does not return a result: `left` runs when it ends its thread, the text
 // of an exception goes to `said`.
@@ -34,8 +22,8 @@ struct Guard {
     size_t room;
 };
 
-// A callback that ends its thread cannot be stopped from unwinding, and must not unwind through Rust: the
-// thread stays here for good.
+// A callback that ends its thread (pthread_exit, or Python at its end) cannot be stopped from unwinding, and
+// must not unwind through Rust: what it leaves is finished from here, and the thread stays for good.
 template <typename Call>
 static bool guarded(const Guard *guard, Call call) {
     try {
@@ -52,6 +40,14 @@ static bool guarded(const Guard *guard, Call call) {
     }
 }
 
+// The same where nobody asks for the text of an exception.
+template <typename Call>
+static bool guarded(void (*left)(const void *), const void *context, Call call) {
+    char unread[1];
+    const Guard guard = {left, context, unread, sizeof unread};
+    return guarded(&guard, call);
+}
+
 template <typename Function>
 static Function *function_at(const void *address) {
     return reinterpret_cast<Function *>(reinterpret_cast<uintptr_t>(address));
@@ -64,29 +60,22 @@ __attribute__((visibility("hidden"))) bool (*cairn_app_log_enabled)(uint32_t lev
 __attribute__((visibility("hidden"))) void (*cairn_app_log)(uint32_t level, const char *func, const char *file,
                                                             uint32_t line, const char *text) = nullptr;
 
-// A function that ends its thread (pthread_exit, or Python at its end) unwinds and cannot be stopped:
-// its task is finished from here, and the thread stays where it is for good.
 bool cairn_call_host_function(const void *function, void *argument, void (*left)(const void *), const void *context) {
-    auto call = reinterpret_cast<void (*)(void *)>(reinterpret_cast<uintptr_t>(function));
-    try {
-        call(argument);
-        return true;
-    } catch (abi::__forced_unwind &) {
-        left(context);
-        for (;;) pause();
-    } catch (...) {
-        return false;
-    }
+    auto call = function_at<void(void *)>(function);
+    return guarded(left, context, [&] { call(argument); });
 }
 
-bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument) {
-    auto call = reinterpret_cast<void (*)(void *, int, void *)>(reinterpret_cast<uintptr_t>(function));
-    return guarded([&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
+bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument,
+                             void (*left)(const void *), const void *context) {
+    auto call = function_at<void(void *, int, void *)>(function);
+    return guarded(left, context,
+                   [&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
 }
 
-bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument) {
-    auto call = reinterpret_cast<void (*)(int32_t, int, void *)>(reinterpret_cast<uintptr_t>(function));
-    return guarded([&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument,
+                             void (*left)(const void *), const void *context) {
+    auto call = function_at<void(int32_t, int, void *)>(function);
+    return guarded(left, context, [&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
 }
 
 // An array that the user ends with `delete[]`; null when there is no memory.

@@ -77,6 +77,8 @@ unsafe extern "C" {
         stream: usize,
         state: u32,
         argument: *mut c_void,
+        left: unsafe extern "C" fn(context: *const c_void),
+        context: *const c_void,
     ) -> bool;
     /// Calls a device state callback.
     pub fn cairn_call_device_state(
@@ -84,6 +86,8 @@ unsafe extern "C" {
         device: usize,
         state: u32,
         argument: *mut c_void,
+        left: unsafe extern "C" fn(context: *const c_void),
+        context: *const c_void,
     ) -> bool;
     /// The body of `aclAppLog`.
     pub fn cairn_app_log_variadic();

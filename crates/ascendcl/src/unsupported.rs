@@ -24,8 +24,18 @@ macro_rules! unsupported {
         )*)*
         /// Every function here, by name.
         pub const NAMES: &[&str] = &[$($(stringify!($name),)*)*];
+        const LINES: &str = concat!($($(stringify!($name), "\n",)*)*);
     };
 }
+
+/// Every function here, a line each: `cairn doctor` reads it from the file.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static cairn_refused: [u8; LINES.len()] = {
+    let mut bytes = [0; LINES.len()];
+    bytes.copy_from_slice(LINES.as_bytes());
+    bytes
+};
 
 /// True if the function only says that it is not supported.
 pub fn is_listed(name: &str) -> bool {

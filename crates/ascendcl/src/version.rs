@@ -1,7 +1,8 @@
 //! Versions, the name of the part, the run mode.
 
 use crate::abi::{self, aclCANNPackageVersion};
-use crate::door::{self, entry, runtime, value_entry, write};
+use crate::door::{self, entry, value_entry, write};
+use crate::process;
 use cairn_runtime::error::{Error, Result};
 use std::ffi::{CString, c_char};
 use std::sync::OnceLock;
@@ -121,7 +122,7 @@ value_entry! {
     /// The name of the part.
     fn aclrtGetSocName() -> *const c_char, else std::ptr::null(), {
         static NAME: OnceLock<CString> = OnceLock::new();
-        let soc = &runtime()?.shared.config.soc;
-        Ok(NAME.get_or_init(|| CString::new(soc.replace('\0', "")).unwrap_or_default()).as_ptr())
+        let soc = process::config()?.soc.replace('\0', "");
+        Ok(NAME.get_or_init(|| CString::new(soc).unwrap_or_default()).as_ptr())
     }
 }

@@ -4,14 +4,26 @@ use std::{collections::BTreeSet, fs::File, path::Path};
 
 use anyhow::{Context, Result};
 use object::{
-    Endianness, FileKind, Object, ObjectSymbol, ReadCache, ReadRef,
-    elf::{DT_NEEDED, DT_SONAME, FileHeader64},
-    read::elf::ElfFile,
+    Endianness, FileKind, Object, ObjectSection, ObjectSymbol, ReadCache, ReadRef, SectionKind,
+    elf::{self, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, FileHeader64},
+    read::elf::{ElfFile, FileHeader},
 };
+
+use crate::cann;
+
+/// The data of `libascendcl.so` that names the functions which only refuse, a line each.
+const REFUSED: &str = "cairn_refused";
+
+/// The longest name that is taken for a symbol.
+const LONGEST: usize = 200;
 
 /// The dynamic section and dynamic symbols of a 64-bit ELF file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Library {
+    /// The processor it is for, as the file numbers it.
+    pub machine: u16,
+    /// Folders in which it looks for the libraries it needs, as written.
+    pub run_path: Vec<String>,
     /// The name it gives itself, if any.
     pub soname: Option<String>,
     /// The libraries it names as needed, in its order.
@@ -22,6 +34,23 @@ pub struct Library {
     pub undefined: BTreeSet<String>,
     /// Symbols it uses when they are there.
     pub wished: BTreeSet<String>,
+    /// Texts in a library that uses `dlsym` which are names of CANN's symbols: it may look them up at run time.
+    pub looked_up: BTreeSet<String>,
+    /// Symbols it offers that do nothing but refuse, where it says so.
+    pub refused: BTreeSet<String>,
+}
+
+/// The name of a processor by its number in an ELF file.
+pub fn machine_name(machine: u16) -> String {
+    match machine {
+        elf::EM_X86_64 => "x86_64".into(),
+        elf::EM_AARCH64 => "aarch64".into(),
+        elf::EM_RISCV => "riscv64".into(),
+        elf::EM_LOONGARCH => "loongarch64".into(),
+        elf::EM_PPC64 => "ppc64".into(),
+        elf::EM_S390 => "s390x".into(),
+        other => format!("processor {other}"),
+    }
 }
 
 impl Library {
@@ -37,7 +66,8 @@ impl Library {
         let kind = FileKind::parse(data).context("not an ELF file")?;
         anyhow::ensure!(kind == FileKind::Elf64, "not a 64-bit ELF file but {kind:?}");
         let file = ElfFile::<FileHeader64<Endianness>, R>::parse(data)?;
-        let mut library = Library::default();
+        let machine = file.elf_header().e_machine(file.endian());
+        let mut library = Library { machine, ..Library::default() };
         let dynamic = file.elf_dynamic_table()?;
         for entry in dynamic.iter() {
             let text = || -> Result<String> {
@@ -46,6 +76,9 @@ impl Library {
             match entry.tag {
                 DT_NEEDED => library.needed.push(text()?),
                 DT_SONAME => library.soname = Some(text()?),
+                DT_RPATH | DT_RUNPATH => {
+                    library.run_path.extend(text()?.split(':').map(String::from))
+                }
                 _ => {}
             }
         }
@@ -61,9 +94,42 @@ impl Library {
                 (false, _) => continue,
             };
             list.insert(name.to_string());
+            if name == REFUSED && !symbol.is_undefined() {
+                library.refused = refused(&file, symbol.address(), symbol.size());
+            }
+        }
+        if library.undefined.contains("dlsym") || library.wished.contains("dlsym") {
+            library.looked_up = looked_up(&file);
         }
         Ok(library)
     }
+}
+
+fn refused<'data>(file: &impl Object<'data>, address: u64, size: u64) -> BTreeSet<String> {
+    let mut data =
+        file.sections().filter_map(|section| section.data_range(address, size).ok().flatten());
+    let text = String::from_utf8_lossy(data.next().unwrap_or_default()).into_owned();
+    text.lines().map(String::from).collect()
+}
+
+/// Names of CANN's symbols among the constant texts of a file.
+fn looked_up<'data>(file: &impl Object<'data>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let texts = |kind| matches!(kind, SectionKind::ReadOnlyData | SectionKind::ReadOnlyString);
+    for section in file.sections().filter(|section| texts(section.kind())) {
+        let Ok(data) = section.data() else { continue };
+        for text in data.split(|byte| *byte == 0).filter(|text| (4..=LONGEST).contains(&text.len()))
+        {
+            let is_name = text.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
+            if let Ok(name) = std::str::from_utf8(text)
+                && is_name
+                && cann::is_symbol(name)
+            {
+                found.insert(name.to_string());
+            }
+        }
+    }
+    found
 }
 
 #[cfg(test)]
@@ -104,6 +170,27 @@ __attribute__((visibility(\"hidden\"))) int kept(void) { return 1; }
         assert!(library.wished.contains("HcclSend"));
         assert!(library.defined.contains("offered") && !library.defined.contains("kept"));
         assert_eq!(build("named", &["-Wl,-soname,libx.so.1"]).soname.as_deref(), Some("libx.so.1"));
+    }
+
+    #[test]
+    fn what_is_looked_up_and_refused_is_read() {
+        let base = std::env::temp_dir().join(format!("cairn-elf-{}-lookup", std::process::id()));
+        let (source, library) = (base.with_extension("c"), base.with_extension("so"));
+        let text = "void *dlsym(void *, const char *);\n\
+                    const char cairn_refused[] = \"aclOne\\nHcclTwo\\n\";\n\
+                    void *find(void) { return (char *)dlsym(0, \"aclrtMalloc\") - (long)dlsym(0, \"my own\"); }\n";
+        fs::write(&source, text).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-shared", "-fPIC", "-nostdlib", "-Wl,-rpath,$ORIGIN:/opt", "-o"]);
+        assert!(compiler.arg(&library).arg(&source).status().unwrap().success());
+        let read = Library::read(&library).unwrap();
+        fs::remove_file(source).unwrap();
+        fs::remove_file(library).unwrap();
+        assert_eq!(read.looked_up, BTreeSet::from(["aclrtMalloc".to_string()]));
+        assert!(read.refused.contains("aclOne") && read.refused.contains("HcclTwo"));
+        assert_eq!(read.run_path, ["$ORIGIN", "/opt"]);
+        assert_eq!(machine_name(read.machine), std::env::consts::ARCH);
+        assert_eq!(machine_name(elf::EM_AARCH64), "aarch64");
     }
 
     #[test]

@@ -18,9 +18,12 @@ const FOLDERS: [(&str, &str); 4] = [
     ("ASCEND_AICPU_PATH", ""),
 ];
 
-/// Variables that are lists of folders, of which ours comes first.
-pub const LISTS: [(&str, &str); 3] =
-    [("LD_LIBRARY_PATH", "lib64"), ("PYTHONPATH", "python/site-packages"), ("PATH", "bin")];
+/// Variables that are lists of folders, of which ours come first, in this order.
+pub const LISTS: [(&str, &[&str]); 3] = [
+    ("LD_LIBRARY_PATH", &["lib64", "opp/lib64"]),
+    ("PYTHONPATH", &["python/site-packages"]),
+    ("PATH", &["bin"]),
+];
 
 /// The variables with their values, given what they are now.
 pub fn variables(
@@ -28,8 +31,11 @@ pub fn variables(
     now: impl Fn(&str) -> Option<OsString>,
 ) -> Vec<(&'static str, OsString)> {
     let single = FOLDERS.map(|(name, folder)| (name, in_root(toolkit, folder)));
-    let lists = LISTS.map(|(name, folder)| {
-        (name, to_front(&in_root(toolkit, folder), &now(name).unwrap_or_default()))
+    let lists = LISTS.map(|(name, folders)| {
+        let list = folders.iter().rev().fold(now(name).unwrap_or_default(), |list, folder| {
+            to_front(&in_root(toolkit, folder), &list)
+        });
+        (name, list)
     });
     single.into_iter().chain(lists).collect()
 }
@@ -85,13 +91,14 @@ mod tests {
             ("ASCEND_TOOLKIT_HOME", "/opt/my kit"),
             ("ASCEND_OPP_PATH", "/opt/my kit/opp"),
             ("ASCEND_AICPU_PATH", "/opt/my kit"),
-            ("LD_LIBRARY_PATH", "/opt/my kit/lib64"),
+            ("LD_LIBRARY_PATH", "/opt/my kit/lib64:/opt/my kit/opp/lib64"),
             ("PYTHONPATH", "/opt/my kit/python/site-packages"),
             ("PATH", "/opt/my kit/bin"),
         ];
         assert_eq!(of(None), expected.map(|(name, value)| (name, value.to_string())));
         assert_eq!(of(Some("")), of(None));
-        assert_eq!(of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1, "/opt/my kit/lib64:/a:/b");
+        let list = &of(Some(":/a::/opt/my kit/lib64:/b:"))[4].1;
+        assert_eq!(list, "/opt/my kit/lib64:/opt/my kit/opp/lib64:/a:/b");
     }
 
     #[test]

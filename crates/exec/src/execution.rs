@@ -67,6 +67,11 @@ impl Execution {
         self.plan.uses.iter().map(|one| one.address).collect()
     }
 
+    /// The name of the parameter whose memory is at a place of that list.
+    pub fn parameter(&self, at: usize) -> &'static str {
+        self.plan.uses.get(at).map_or("argument", |one| one.parameter)
+    }
+
     /// Whether the call reads or writes the memory of an argument.
     pub fn touches(&self, argument: (usize, usize)) -> bool {
         self.plan.uses.iter().any(|one| one.argument == argument)

@@ -38,13 +38,23 @@ pub enum DeviceState {
 }
 
 /// Calls the user's function at `function` with subject, state and argument, and turns an exception
-/// into `false`. The door provides it.
+/// into `false`. When the function ends its thread, `left` is called with `context` and the thread stays
+/// where it is: nothing unwinds further. The door provides it.
 pub type Caller = unsafe extern "C" fn(
     function: *const c_void,
     subject: usize,
     state: u32,
     argument: *mut c_void,
+    left: unsafe extern "C" fn(context: *const c_void),
+    context: *const c_void,
 ) -> bool;
+
+/// A callback ended its thread; `context` is the callback.
+unsafe extern "C" fn left(context: *const c_void) {
+    // SAFETY: `call_each` passes a callback of its own list, which lives as long as its parked thread.
+    let callback = unsafe { &*context.cast::<Callback>() };
+    log::error!("the state callback {} ended its thread, which stays parked", callback.name);
+}
 
 /// What a list of callbacks is about.
 pub trait Subject {
@@ -151,10 +161,11 @@ impl<S: Subject> Callbacks<S> {
     fn call_each(&self, id: S::Id, state: S::State) {
         let list: Vec<Callback> = self.list.lock().clone();
         let (subject, state) = S::raw(id, state);
-        for callback in list {
+        for callback in &list {
+            let Callback { call, function, argument, .. } = *callback;
+            let context = std::ptr::from_ref(callback).cast();
             // SAFETY: `call` accepts any function and argument that came through the same door.
-            let fine =
-                unsafe { (callback.call)(callback.function, subject, state, callback.argument) };
+            let fine = unsafe { call(function, subject, state, argument, left, context) };
             if !fine {
                 log::error!("the state callback {} threw a C++ exception", callback.name);
             }

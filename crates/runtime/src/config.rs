@@ -2,10 +2,33 @@
 
 use crate::error::Error;
 use crate::memory::layer::Spec;
-use crate::memory::source;
+use crate::memory::source::{self, SharedLimit};
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::time::Duration;
+
+/// Devices of the machine (`CAIRN_DEVICES`), from the environment of this process alone.
+pub fn device_count() -> Result<usize, Error> {
+    whole_number("CAIRN_DEVICES", std::env::var("CAIRN_DEVICES").ok(), (1, MAX_DEVICES), DEVICES)
+}
+
+fn whole_number(
+    name: &str,
+    text: Option<String>,
+    (low, high): (usize, usize),
+    default: usize,
+) -> Result<usize, Error> {
+    match text.filter(|text| !text.is_empty()) {
+        None => Ok(default),
+        Some(text) => match text.trim().parse::<usize>() {
+            Ok(number) if (low..=high).contains(&number) => Ok(number),
+            _ => Err(Error::setting(name, &text, format!("a whole number from {low} to {high}"))),
+        },
+    }
+}
+
+/// Devices of a machine for which nobody sets a number.
+const DEVICES: usize = 2;
 
 /// How many software devices a process may ask for.
 pub const MAX_DEVICES: usize = 16;
@@ -14,6 +37,8 @@ pub const MAX_DEVICES: usize = 16;
 const LARGEST_DEVICE: u64 = 64 << 30;
 /// Nor can it be smaller than a huge page.
 const SMALLEST_DEVICE: u64 = 2 << 20;
+/// A process plans with this much even where nothing is left.
+const SMALLEST_BUDGET: u64 = 64 << 20;
 
 /// What a process was told through its environment. Read once, when the runtime is first used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +51,9 @@ pub struct Config {
     pub device_memory: u64,
     /// Bytes all devices and pinned host memory of the process may hold together.
     pub budget: u64,
+    /// What this process shares with others: the name of the limit (the machine, a control group, or
+    /// `CAIRN_HOST_MEMORY`), and the bytes that all processes under it may hold together.
+    pub shared: SharedLimit,
     /// Bytes of freed memory kept intact per device (`CAIRN_QUARANTINE`).
     pub quarantine: u64,
     /// The layers over the memory of devices (`CAIRN_MEMORY`).
@@ -44,10 +72,15 @@ pub struct Config {
 impl Config {
     /// Reads the environment of this process. An unusable value is an error that names it.
     pub fn from_env() -> Result<Config, Error> {
-        Config::from_raw(|name| std::env::var_os(name), source::machine_available())
+        let (limit, own) = (source::machine_limit(), source::own_limit());
+        Config::from_raw(|name| std::env::var_os(name), limit, own)
     }
 
-    fn from_raw(get: impl Fn(&str) -> Option<OsString>, available: u64) -> Result<Config, Error> {
+    fn from_raw(
+        get: impl Fn(&str) -> Option<OsString>,
+        limit: SharedLimit,
+        own: u64,
+    ) -> Result<Config, Error> {
         let unreadable = RefCell::new(None);
         let text = |name: &str| {
             get(name)?
@@ -59,7 +92,7 @@ impl Config {
                 })
                 .ok()
         };
-        let config = Config::from_lookup(text, available);
+        let config = Config::read(text, limit, own);
         unreadable.into_inner().map_or(config, Err)
     }
 
@@ -68,14 +101,17 @@ impl Config {
         get: impl Fn(&str) -> Option<String>,
         available: u64,
     ) -> Result<Config, Error> {
+        Config::read(get, SharedLimit { name: "test".into(), bytes: available }, u64::MAX)
+    }
+
+    fn read(
+        get: impl Fn(&str) -> Option<String>,
+        limit: SharedLimit,
+        own: u64,
+    ) -> Result<Config, Error> {
         let text = |name: &str| get(name).filter(|v| !v.is_empty());
-        let number = |name: &'static str, low: usize, high: usize, default: usize| match text(name)
-        {
-            None => Ok(default),
-            Some(v) => match v.trim().parse::<usize>() {
-                Ok(n) if (low..=high).contains(&n) => Ok(n),
-                _ => Err(Error::setting(name, &v, format!("a whole number from {low} to {high}"))),
-            },
+        let number = |name: &'static str, low: usize, high: usize, default: usize| {
+            whole_number(name, text(name), (low, high), default)
         };
         let bytes = |name: &'static str, default: u64| match text(name) {
             None => Ok(default),
@@ -84,8 +120,17 @@ impl Config {
             }),
         };
 
-        let devices = number("CAIRN_DEVICES", 1, MAX_DEVICES, 2)?;
-        let budget = (available / 5 * 4).max(64 << 20);
+        let devices = number("CAIRN_DEVICES", 1, MAX_DEVICES, DEVICES)?;
+        let limit = match bytes("CAIRN_HOST_MEMORY", 0)? {
+            0 => limit,
+            asked => SharedLimit {
+                name: format!("CAIRN_HOST_MEMORY={asked}"),
+                bytes: asked.min(limit.bytes),
+            },
+        };
+        let planned = |available: u64| (available / 5 * 4).max(SMALLEST_BUDGET);
+        let budget = planned(limit.bytes.min(own));
+        let shared = SharedLimit { bytes: planned(limit.bytes), ..limit };
         let device_memory = match bytes("CAIRN_DEVICE_MEMORY", 0)? {
             0 => budget.min(LARGEST_DEVICE),
             asked if asked < SMALLEST_DEVICE => {
@@ -107,9 +152,10 @@ impl Config {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Config {
             devices,
-            visible: visible(text("ASCEND_RT_VISIBLE_DEVICES").as_deref(), devices),
+            visible: visible(get("ASCEND_RT_VISIBLE_DEVICES").as_deref(), devices),
             device_memory: device_memory & !((2 << 20) - 1),
             budget,
+            shared,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
             memory: layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
@@ -156,18 +202,27 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     (value.is_finite() && value >= 0.0 && value < u64::MAX as f64).then_some(value as u64)
 }
 
-/// CANN's rule: ids are read from the left, the first bad or repeated one ends the list.
+/// The rule of CANN and torch_npu: numbers between commas, up to the first other character or number that
+/// is no device. A list that is empty, repeats a number or falls leaves no device at all.
 fn visible(list: Option<&str>, devices: usize) -> Vec<usize> {
     let Some(list) = list else { return (0..devices).collect() };
-    let mut seen = Vec::new();
-    for part in list.split(',') {
-        match part.trim().parse::<usize>() {
-            Ok(id) if id < devices && !seen.contains(&id) => seen.push(id),
-            _ => {
-                log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{part}' ends the list");
-                break;
-            }
+    let end = list.find(|c: char| !c.is_ascii_digit() && c != ',').unwrap_or(list.len());
+    if end < list.len() {
+        log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{}' ends the list", &list[end..]);
+    }
+    let mut seen: Vec<usize> = Vec::new();
+    for part in list[..end].split(',') {
+        let Some(id) = part.parse().ok().filter(|id| *id < devices) else {
+            log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{part}' ends the list");
+            break;
+        };
+        if seen.last().is_some_and(|last| *last >= id) {
+            log::error!(
+                "ASCEND_RT_VISIBLE_DEVICES={list}: {id} is no larger than the number before it, which leaves no device"
+            );
+            return Vec::new();
         }
+        seen.push(id);
     }
     seen
 }
@@ -220,16 +275,40 @@ mod tests {
         for name in ["CAIRN_MEMORY", "CAIRN_SOC", "CAIRN_DEVICE_MEMORY", "CAIRN_TRACE"] {
             let raw = OsString::from_vec(b"gu\xffard".to_vec());
             let find = |asked: &str| (asked == name).then(|| raw.clone());
-            let text = Config::from_raw(find, 20 << 30).unwrap_err().to_string();
+            let limit = SharedLimit { name: "test".into(), bytes: 20 << 30 };
+            let text = Config::from_raw(find, limit, u64::MAX).unwrap_err().to_string();
             assert!(text.contains(name) && text.contains("gu\u{fffd}ard"), "{text}");
         }
-        assert_eq!(Config::from_raw(|_| None, 20 << 30), with(&[]));
+        let limit = SharedLimit { name: "test".into(), bytes: 20 << 30 };
+        assert_eq!(Config::from_raw(|_| None, limit, u64::MAX), with(&[]));
     }
 
     #[test]
-    fn visible_devices_renumber() {
-        assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "1,0")]).unwrap().visible, [1, 0]);
-        assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "1,1,0")]).unwrap().visible, [1]);
-        assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "7")]).unwrap().visible, []);
+    fn visible_devices_are_read_as_cann_and_torch_npu_read_them() {
+        let seen = |list: &str| visible(Some(list), 4);
+        assert_eq!(visible(None, 4), [0, 1, 2, 3]);
+        for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"]
+        {
+            assert_eq!(seen(none), [0; 0], "'{none}'");
+        }
+        assert_eq!(seen("1,3"), [1, 3]);
+        for one in ["0,9,1", "0,", "0,,1", "0, 1", "0 ,1", "0;1", "0,9,0"] {
+            assert_eq!(seen(one), [0], "'{one}'");
+        }
+        assert_eq!(seen("0,1 ,2"), [0, 1]);
+        assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "")]).unwrap().visible, [0; 0]);
+    }
+
+    #[test]
+    fn a_limit_for_all_processes_can_be_set() {
+        let c = with(&[("CAIRN_HOST_MEMORY", "10gib")]).unwrap();
+        assert_eq!((c.budget, c.shared.bytes), (8 << 30, 8 << 30));
+        assert!(c.shared.name.contains("CAIRN_HOST_MEMORY"));
+        let c = with(&[("CAIRN_HOST_MEMORY", "100gib")]).unwrap();
+        assert_eq!(c.shared.bytes, 16 << 30);
+        let find = |_: &str| None;
+        let limit = SharedLimit { name: "group".into(), bytes: 20 << 30 };
+        let c = Config::read(find, limit, 5 << 30).unwrap();
+        assert_eq!((c.budget, c.shared.bytes), (4 << 30, 16 << 30));
     }
 }

@@ -10,14 +10,12 @@ use crate::lock::{Mutex, Rank};
 use crate::record::{Change, Event, Kind};
 use crate::stream::Stream;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// A software device.
 pub struct Device {
     /// The user's id, after `ASCEND_RT_VISIBLE_DEVICES`.
     pub id: u32,
     state: Mutex<State>,
-    saturation: AtomicU32,
 }
 
 #[derive(Default)]
@@ -29,11 +27,7 @@ struct State {
 
 impl Device {
     pub(crate) fn new(id: u32) -> Device {
-        Device {
-            id,
-            state: Mutex::new(Rank::Device, State::default()),
-            saturation: AtomicU32::new(crate::soc::SATURATE_INF_NAN),
-        }
+        Device { id, state: Mutex::new(Rank::Device, State::default()) }
     }
 
     /// True while a thread has set the device.
@@ -59,16 +53,6 @@ impl Device {
     /// How many more streams it takes.
     pub fn streams_left(&self) -> usize {
         STREAMS_PER_DEVICE.saturating_sub(self.stream_count())
-    }
-
-    /// How overflow of floating point numbers is treated.
-    pub fn saturation(&self) -> u32 {
-        self.saturation.load(Ordering::Relaxed)
-    }
-
-    /// Sets how overflow of floating point numbers is treated.
-    pub fn set_saturation(&self, mode: u32) {
-        self.saturation.store(mode, Ordering::Relaxed);
     }
 
     fn contexts(&self) -> Vec<Arc<Context>> {

@@ -12,6 +12,8 @@
 //!   48  command name
 //!  128  device 0: capacity  used  waiting  streams  active
 //!  192  device 1: ...
+//! 1152  claimed  limit  most: bytes claimed under a limit that is shared with other processes, the limit's
+//!       number, and what all claims under it may reach (memory/claims.rs)
 //! 4096
 //! ```
 //!
@@ -23,7 +25,10 @@ use std::{
     os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     ptr::NonNull,
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{
+        AtomicU64,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 use rustix::{
@@ -43,6 +48,9 @@ const NAME_AT: usize = 48;
 const NAME_LEN: usize = 64;
 const DEVICES_AT: usize = 128;
 const DEVICE_LEN: usize = 64;
+const CLAIM_AT: usize = DEVICES_AT + MAX_DEVICES * DEVICE_LEN;
+const LIMIT_AT: usize = CLAIM_AT + 8;
+const MOST_AT: usize = CLAIM_AT + 16;
 
 /// One word per figure, in the order of the file.
 #[derive(Clone, Copy)]
@@ -135,6 +143,18 @@ impl LivePage {
         self.set(device, Figure::Active, active.into());
     }
 
+    /// Which limit this process shares with others, by number, and how far all claims under it may go.
+    pub fn set_limit(&self, limit: u64, most: u64) {
+        self.word(MOST_AT).store(most, Relaxed);
+        self.word(LIMIT_AT).store(limit, Relaxed);
+    }
+
+    /// How many bytes of that limit this process claims. Others see it before they see anything that this
+    /// thread stores later.
+    pub fn set_claim(&self, bytes: u64) {
+        self.word(CLAIM_AT).store(bytes, SeqCst);
+    }
+
     /// Takes the file away; later stores go nowhere. Safe to call more than once.
     pub fn remove(&self) {
         if getpid().as_raw_pid() == self.pid {
@@ -144,11 +164,16 @@ impl LivePage {
 
     fn set(&self, device: usize, figure: Figure, value: u64) {
         if device < MAX_DEVICES {
-            let word = (DEVICES_AT + device * DEVICE_LEN) / 8 + figure as usize;
-            // SAFETY: `word` lies within the page, which is mapped for as long as `self` lives; every
-            // access to it in this process is atomic.
-            unsafe { self.words.add(word).as_ref() }.store(value, Relaxed);
+            let at = DEVICES_AT + device * DEVICE_LEN + figure as usize * 8;
+            self.word(at).store(value, Relaxed);
         }
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < PAGE);
+        // SAFETY: the word lies within the page, which is mapped for as long as `self` lives; every
+        // access to it in this process is atomic.
+        unsafe { self.words.add(at / 8).as_ref() }
     }
 }
 
@@ -168,6 +193,19 @@ pub struct Snapshot {
     pub name: String,
     /// One entry per physical device, in order.
     pub devices: Vec<DeviceFigures>,
+    /// What it claims of the limit that it shares with others.
+    pub claim: Claim,
+}
+
+/// What one process claims of a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claim {
+    /// The limit's number; 0 while the process has none.
+    pub limit: u64,
+    /// Bytes claimed.
+    pub bytes: u64,
+    /// What all claims may reach.
+    pub most: u64,
 }
 
 /// What one process holds on one device.
@@ -192,6 +230,13 @@ pub fn read_all() -> Vec<Snapshot> {
     all.sort_by_key(|snapshot| snapshot.pid);
     all.dedup_by_key(|snapshot| snapshot.pid);
     all
+}
+
+/// The claims of all other live processes of this user under a limit, each with what all may reach.
+pub fn claims_of_others(limit: u64) -> Vec<(u64, u64)> {
+    let me = getpid().as_raw_pid();
+    let others = read_all().into_iter().filter(|one| one.pid != me && one.claim.limit == limit);
+    others.map(|one| (one.claim.bytes, one.claim.most)).collect()
 }
 
 fn read_folder(path: &Path) -> io::Result<Vec<Snapshot>> {
@@ -254,6 +299,7 @@ fn judge(page: &[u8; PAGE], pid: i32) -> Page {
         pid,
         name: String::from_utf8_lossy(name).into_owned(),
         devices: devices.collect(),
+        claim: Claim { limit: word(LIMIT_AT), bytes: word(CLAIM_AT), most: word(MOST_AT) },
     })
 }
 

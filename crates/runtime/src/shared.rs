@@ -3,6 +3,7 @@
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::memory::Memory;
+use crate::memory::claims::Claims;
 use crate::record::debug_log::DebugLog;
 use crate::record::live_figures::LiveFigures;
 use crate::record::trace::TaskTrace;
@@ -47,7 +48,10 @@ impl Shared {
         if let Some(live) = &live {
             spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
         }
-        let memory = Memory::new(&config, progress.clone(), spine.clone())?;
+        let page = live.as_ref().map(|live| live.page());
+        let claims = page.map(|page| Claims::of_processes(page, &config.shared));
+        let memory =
+            Memory::among_processes(&config, progress.clone(), spine.clone(), claims)?;
         Ok(Arc::new(Shared {
             config,
             progress,

@@ -1,9 +1,24 @@
 //! What the parts that we stand in for say about themselves.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// Overflow saturates.
 pub const SATURATE: u32 = 0;
 /// Overflow gives infinities and NaN: the default of every part here.
 pub const SATURATE_INF_NAN: u32 = 1;
+
+static OVERFLOW_MODE: AtomicU32 = AtomicU32::new(SATURATE_INF_NAN);
+
+/// How this process treats overflow of floating point numbers.
+pub fn overflow_mode() -> u32 {
+    OVERFLOW_MODE.load(Ordering::Relaxed)
+}
+
+/// Sets how this process treats overflow of floating point numbers: on all devices, before and after any
+/// is opened.
+pub fn set_overflow_mode(mode: u32) {
+    OVERFLOW_MODE.store(mode, Ordering::Relaxed);
+}
 
 /// Bytes that the memory of a tensor with so many bytes has to have on the named part: a multiple of
 /// 32, never none, and 32 more on the parts whose kernels read beyond the end.

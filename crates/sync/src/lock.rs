@@ -60,6 +60,8 @@ pub enum Rank {
     Loan,
     /// A memory arena.
     Arena,
+    /// The growth of what this process claims of a limit that others share.
+    Claims,
     /// What an arena has lent to pools.
     Lent,
     /// What the program ordered before a stream, for pools to read.

@@ -13,6 +13,7 @@ use cairn_runtime::error::{Error, Result};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::ffi::c_char;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A tensor that is written: its place among the arguments, and in its list.
@@ -26,6 +27,53 @@ pub struct Gathered {
     pub origins: SmallVec<[Origin; 6]>,
     /// The tensors that the operator may write, by place of the argument and place in its list.
     pub written: SmallVec<[Written; 2]>,
+    /// The tensors without an address.
+    pub unplaced: Unplaced,
+}
+
+/// Tensors that have elements and no address yet: only the run needs one. Each stands at addresses that no
+/// memory ever has, apart from all others, until it is placed.
+#[derive(Default)]
+pub struct Unplaced(Vec<(Arc<Tensor>, Range<usize>)>);
+
+impl Unplaced {
+    /// Where the addresses begin: above all that a process can have.
+    const START: usize = 1 << 62;
+
+    /// The tensor as the table takes it.
+    fn stand_in(&mut self, tensor: &Arc<Tensor>) -> Result<ops::Tensor> {
+        let mut taken = tensor.argument()?;
+        if taken.address != 0 || taken.layout.count() == 0 {
+            return Ok(taken);
+        }
+        if let Some((_, range)) = self.0.iter().find(|(one, _)| Arc::ptr_eq(one, tensor)) {
+            taken.address = range.start;
+            return Ok(taken);
+        }
+        let last = self.0.last().map_or(Self::START, |(_, range)| range.end);
+        let length = taken.layout.extent().and_then(|extent| {
+            let elements = usize::try_from(extent.end).ok().filter(|_| extent.start >= 0)?;
+            elements.checked_mul(taken.layout.item())?.checked_next_multiple_of(512)
+        });
+        let Some(end) = length.and_then(|length| last.checked_add(length.max(512))) else {
+            return Ok(taken);
+        };
+        self.0.push((tensor.clone(), last..end));
+        taken.address = last;
+        Ok(taken)
+    }
+
+    /// The tensor that stands at an address, how far behind its start that is, and where the tensor lies
+    /// by now; 0 for nowhere.
+    pub fn placed(&self, address: usize) -> Option<(usize, usize)> {
+        let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;
+        Some((address - range.start, tensor.address()))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// A tensor, or a list of them, among the arguments.
@@ -46,6 +94,7 @@ impl Gathered {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),
             written: SmallVec::new(),
+            unplaced: Unplaced::default(),
         }
     }
 
@@ -56,7 +105,10 @@ impl Gathered {
     pub unsafe fn add(&mut self, argument: impl Argument, name: &'static str) -> Result<()> {
         // SAFETY: as the caller vouches.
         let arg = unsafe { argument.gather(name, self) };
-        let named = |error: Error| Error { text: format!("{name}: {}", error.text), ..error };
+        let named = |error: Error| match error.text.contains(&format!("the argument {name} ")) {
+            true => error,
+            false => Error { text: format!("{name}: {}", error.text), ..error },
+        };
         self.args.push(arg.map_err(named)?);
         Ok(())
     }
@@ -68,7 +120,7 @@ impl Gathered {
             return Ok(Arg::Absent);
         }
         let tensor = tensor::find(handle, name)?;
-        let arg = Arg::Tensor(tensor.argument()?);
+        let arg = Arg::Tensor(self.unplaced.stand_in(&tensor)?);
         if is_output {
             self.written.push(((place, 0), tensor));
         }
@@ -93,8 +145,9 @@ impl Gathered {
                 members.filter_map(|(at, one)| Some(((place, at), one.as_ref()?.1.clone())));
             self.written.extend(members);
         }
+        let unplaced = &mut self.unplaced;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
-            Some((_, tensor)) => tensor.argument(),
+            Some((_, tensor)) => unplaced.stand_in(tensor),
             None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
         Ok(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?))

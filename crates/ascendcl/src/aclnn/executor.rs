@@ -1,6 +1,6 @@
 //! `aclOpExecutor`: a call that was planned, behind a handle, from its first phase to its second.
 
-use super::argument::Origin;
+use super::argument::{Origin, Unplaced};
 use super::list::{self, List};
 use super::operator::Operator;
 use super::tensor::{self, Tensor};
@@ -26,6 +26,7 @@ pub struct Executor {
     site: Site,
     origins: SmallVec<[Origin; 6]>,
     addresses: Mutex<SmallVec<[usize; 6]>>,
+    unplaced: Unplaced,
     repeatable: AtomicBool,
 }
 
@@ -39,10 +40,11 @@ impl Executor {
         operator: &'static Operator,
         execution: Arc<Execution>,
         origins: SmallVec<[Origin; 6]>,
+        unplaced: Unplaced,
     ) -> Executor {
-        let addresses = Mutex::new(execution.addresses());
-        let repeatable = AtomicBool::new(false);
-        Executor { operator, execution, site: site::keep(), origins, addresses, repeatable }
+        let (addresses, repeatable) = (Mutex::new(execution.addresses()), AtomicBool::new(false));
+        let site = site::keep();
+        Executor { operator, execution, site, origins, addresses, unplaced, repeatable }
     }
 
     /// Queues the call with the user's workspace.
@@ -57,8 +59,29 @@ impl Executor {
         if wanted > 0 {
             present(workspace as *const u8, "workspace")?;
         }
-        let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !self.unplaced.is_empty() {
+            self.place(&mut addresses)?;
+        }
         site::within(self.site, || self.execution.submit(stream, &addresses, workspace)).map(drop)
+    }
+
+    /// Puts tensors that had no address when the call was planned where they are now.
+    fn place(&self, addresses: &mut [usize]) -> Result<()> {
+        for (at, address) in addresses.iter_mut().enumerate() {
+            match self.unplaced.placed(*address) {
+                None => {}
+                Some((_, 0)) => {
+                    let parameter = self.execution.parameter(at);
+                    return Err(Error::new(
+                        Code::OperatorNull,
+                        format!("the address of {parameter} is null: a run needs one"),
+                    ));
+                }
+                Some((lead, storage)) => *address = storage + lead,
+            }
+        }
+        Ok(())
     }
 
     /// Moves a tensor, or one of a list, to other memory. `counts` chooses the arguments that `index`

@@ -81,6 +81,11 @@ impl Tensor {
         }
     }
 
+    /// The start of the storage; 0 for none.
+    pub fn address(&self) -> usize {
+        self.lock().address
+    }
+
     /// The sizes that the values decided, from the first element on, one after the other.
     pub fn resize(&self, dims: &[usize]) {
         let mut state = self.lock();

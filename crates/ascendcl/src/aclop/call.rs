@@ -106,7 +106,8 @@ impl Call {
             }
         }
         let copies = |list: &[Arc<TensorDesc>]| list.iter().map(|one| one.lock().clone()).collect();
-        let (inputs, outputs) = (copies(inputs), copies(outputs));
+        let (inputs, outputs): (Vec<Description>, _) = (copies(inputs), copies(outputs));
+        operand::check_lists(node, &inputs)?;
         Ok(Call { node, inputs, outputs, attributes: known })
     }
 
@@ -172,7 +173,7 @@ impl Call {
         let layouts = self.named().run(&target, &inputs, &outputs, shapes)?;
         if shapes == Shapes::Wanted {
             for (desc, layout) in into.iter().zip(&layouts) {
-                desc.lock().dims = layout.dims().iter().map(|dim| *dim as i64).collect();
+                desc.lock().resize(layout.dims().iter().map(|dim| *dim as i64).collect());
             }
         }
         Ok(())

@@ -161,7 +161,7 @@ entry! {
             }
             for (desc, layout) in into.iter().zip(layouts) {
                 let mut desc = desc.lock();
-                desc.dims = layout.dims().iter().map(|dim| *dim as i64).collect();
+                desc.resize(layout.dims().iter().map(|dim| *dim as i64).collect());
                 desc.dtype = layout.dtype;
             }
         }

@@ -3,7 +3,7 @@
 use crate::data_buffer::Span;
 use crate::door::runtime;
 use crate::tensor_desc::{Description, copied};
-use cairn_ops::Tensor;
+use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::Located;
 use cairn_runtime::record::{Mode, site};
@@ -30,16 +30,94 @@ pub fn layout(desc: &Description, what: &str) -> Result<Option<Layout>> {
         let text = format!("{what} lies in memory as {format}: only plain formats are supported");
         return Err(Error::new(Code::FeatureNotSupport, text));
     }
-    if desc.dims.len() > MAX_DIMS {
-        let rank = desc.dims.len();
+    let sizes = desc.sizes(what)?;
+    if sizes.len() > MAX_DIMS {
+        let rank = sizes.len();
         return Err(Error::invalid(format!("{what} has {rank} dimensions, more than {MAX_DIMS}")));
     }
     desc.size()?;
-    let dims: Option<Dims> = match desc.dims.iter().all(|dim| *dim >= 0) {
-        true => Some(desc.dims.iter().map(|dim| *dim as usize).collect()),
+    let dims: Option<Dims> = match sizes.iter().all(|dim| *dim >= 0) {
+        true => Some(sizes.iter().map(|dim| *dim as usize).collect()),
         false => None,
     };
     Ok(dims.map(|dims| Layout::contiguous(desc.dtype, &dims)))
+}
+
+/// Refuses inputs that are marked as parts of a variable-length input that the operator does not have there.
+pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
+    for (at, desc) in inputs.iter().enumerate() {
+        let Some(list) = &desc.dynamic_input else { continue };
+        let (name, list) = (node.name, list.to_string_lossy());
+        let Some(first) = node.inputs.iter().position(|one| one.strip_suffix("[]") == Some(&list))
+        else {
+            let has = node.inputs.join(", ");
+            return Err(Error::invalid(format!(
+                "{name}: input {at} is marked as a part of {list}, but {name} has no variable-length input of that \
+                 name: it takes {has}"
+            )));
+        };
+        let behind = node.inputs.len() - 1 - first;
+        let end = inputs.len().saturating_sub(behind);
+        if !(first..end).contains(&at) {
+            return Err(Error::invalid(format!(
+                "{name}: input {at} is marked as a part of {list}, whose parts are the inputs from {first} to before {end}"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses values outside of the range that the description gives them. Types that hold no whole numbers that
+/// shapes could follow from are not looked at.
+fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Result<()> {
+    let ranges = &desc.value_range;
+    if ranges.is_empty() {
+        return Ok(());
+    }
+    if ranges.len() != layout.count() {
+        let (have, wanted) = (ranges.len(), layout.count());
+        return Err(Error::invalid(format!("{what} has {wanted} values, and a range for {have}")));
+    }
+    let values: Vec<i64> = match desc.dtype {
+        DType::Int64 => bytes
+            .chunks_exact(8)
+            .map(|b| i64::from_ne_bytes(b.try_into().unwrap_or_default()))
+            .collect(),
+        DType::Int32 => {
+            let value = |b: &[u8]| i32::from_ne_bytes(b.try_into().unwrap_or_default());
+            bytes.chunks_exact(4).map(|b| i64::from(value(b))).collect()
+        }
+        _ => return Ok(()),
+    };
+    let outside = |(value, [least, greatest]): (&i64, &[i64; 2])| value < least || value > greatest;
+    match values.iter().zip(ranges).position(outside) {
+        None => Ok(()),
+        Some(at) => {
+            let (value, range) = (values[at], ranges[at]);
+            Err(Error::invalid(format!(
+                "{what}: its value {at} is {value}, outside of the range {range:?}"
+            )))
+        }
+    }
+}
+
+/// The bytes that follow from a range that leaves each value no choice.
+fn decided(desc: &Description, layout: &Layout) -> Option<Vec<u8>> {
+    let ranges = &desc.value_range;
+    let is_decided = ranges.iter().all(|[least, greatest]| least == greatest);
+    if ranges.is_empty() || ranges.len() != layout.count() || !is_decided {
+        return None;
+    }
+    let values = ranges.iter().map(|[value, _]| *value);
+    match desc.dtype {
+        DType::Int64 => Some(values.flat_map(i64::to_ne_bytes).collect()),
+        DType::Int32 => values
+            .map(i32::try_from)
+            .collect::<std::result::Result<Vec<i32>, _>>()
+            .ok()
+            .map(|values| values.into_iter().flat_map(i32::to_ne_bytes).collect()),
+        _ => None,
+    }
 }
 
 /// An input, with its bytes if they lie on the host. `None` for one that is not there.
@@ -54,14 +132,14 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant(layout, bytes.as_slice().into(), what).map(Some);
+        return constant(desc, layout, bytes.as_slice().into(), what).map(Some);
     }
     let span = buffer.unwrap_or(Span { address: 0, length: 0 });
     fits(&layout, span, what)?;
     if desc.placement == crate::abi::ACL_MEMTYPE_DEVICE || span.address == 0 {
         return Ok(Some(Tensor::new(layout, span.address)));
     }
-    host(layout, span, what).map(Some)
+    host(desc, layout, span, what).map(Some)
 }
 
 /// An input of which only host bytes may be looked at: for inference.
@@ -76,16 +154,19 @@ pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opti
         )));
     };
     if let Some(bytes) = &desc.constant {
-        return constant(layout, bytes.as_slice().into(), what).map(Some);
+        return constant(desc, layout, bytes.as_slice().into(), what).map(Some);
     }
     match buffer {
         Some(span) if span.address != 0 && span.length >= layout.bytes() => {
             match runtime()?.shared.memory.locate(span.address) {
                 Located::Device(..) => Ok(Some(Tensor::new(layout, span.address))),
-                _ => host(layout, span, what).map(Some),
+                _ => host(desc, layout, span, what).map(Some),
             }
         }
-        _ => Ok(Some(Tensor::new(layout, 0))),
+        _ => match decided(desc, &layout) {
+            Some(bytes) => constant(desc, layout, bytes.into(), what).map(Some),
+            None => Ok(Some(Tensor::new(layout, 0))),
+        },
     }
 }
 
@@ -100,22 +181,23 @@ fn fits(layout: &Layout, span: Span, what: &str) -> Result<()> {
     }
 }
 
-fn host(layout: Layout, span: Span, what: &str) -> Result<Tensor> {
+fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Tensor> {
     // SAFETY: the user says that so many bytes are there; what cannot be read is found out first.
     let bytes = unsafe { copied(span.address as *const u8, layout.bytes(), what) }?;
     let entry = site::current().entry;
     runtime()?.tell_host_access(entry, span.address, layout.bytes(), Mode::Read);
-    constant(layout, bytes.into(), what)
+    constant(desc, layout, bytes.into(), what)
 }
 
 /// The address stands for the bytes until they are on the device.
-fn constant(layout: Layout, bytes: Arc<[u8]>, what: &str) -> Result<Tensor> {
+fn constant(desc: &Description, layout: Layout, bytes: Arc<[u8]>, what: &str) -> Result<Tensor> {
     if bytes.len() < layout.bytes() {
         let (have, wanted) = (bytes.len(), layout.bytes());
         return Err(Error::invalid(format!(
             "{what} ({layout}) takes {wanted} bytes, {have} are given"
         )));
     }
+    in_range(desc, &layout, &bytes, what)?;
     let address = bytes.as_ptr() as usize;
     Ok(Tensor { layout, address, constant: Some(bytes) })
 }

@@ -41,13 +41,14 @@ macro_rules! plain {
 
 pub(crate) use {plain, status};
 
-/// Texts of failures or warnings by thread, until they are read; the thread that failed last is the last.
+/// Texts of failures or warnings by thread, until they are read; the thread that failed last is the last. Of
+/// failures only the last is kept: an older one that nobody read is about another call.
 type Texts = Mutex<VecDeque<(u64, Vec<String>)>>;
 
 static ERRORS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
 static WARNINGS: Texts = Mutex::new(Rank::Texts, VecDeque::new());
 
-/// How many texts are kept for a thread; then the oldest goes.
+/// How many warnings are kept for a thread; then the oldest goes.
 const KEPT: usize = 16;
 
 /// For how many threads texts are kept; then those go that nobody has read for longest.
@@ -71,9 +72,9 @@ fn mine(texts: &Texts) -> Vec<String> {
     place.and_then(|place| texts.remove(place)).map(|(_, mine)| mine).unwrap_or_default()
 }
 
-fn keep(texts: &Texts, text: String) {
+fn keep(texts: &Texts, text: String, most: usize) {
     let mut mine = mine(texts);
-    if mine.len() == KEPT {
+    if mine.len() == most {
         mine.remove(0);
     }
     mine.push(text);
@@ -87,19 +88,26 @@ fn keep(texts: &Texts, text: String) {
 /// Keeps the text of a failure for this thread, and logs it.
 pub fn fail(failure: &Failure) {
     log::error!("{} ({:#x})", failure.text, failure.status as u32);
-    keep(&ERRORS, failure.text.clone());
+    keep_error(failure.text.clone());
+}
+
+/// For readers of the graph engine's texts, and of ACL's: `aclGetRecentErrMsg` must not answer with a text about
+/// an earlier call.
+fn keep_error(text: String) {
+    crate::message::keep_text(&text);
+    keep(&ERRORS, text, 1);
 }
 
 /// Keeps a warning for this thread, and logs it.
 pub fn warn(text: String) {
     log::warn!("{text}");
-    keep(&WARNINGS, text);
+    keep(&WARNINGS, text, KEPT);
 }
 
 /// Keeps a text that came with a code of its own.
 pub fn fail_with(code: u32, text: String) {
     log::error!("{text} ({code:#x})");
-    keep(&ERRORS, text);
+    keep_error(text);
 }
 
 /// This thread's texts, joined; they are forgotten.

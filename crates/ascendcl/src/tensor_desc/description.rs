@@ -25,7 +25,6 @@ pub struct TensorDesc(Mutex<Description>);
 /// One state of a description. Submitting an operator takes a copy: the handle may be destroyed
 /// right after.
 #[derive(Clone, Debug)]
-#[allow(dead_code, reason = "operators by name read what no getter shows")]
 pub struct Description {
     /// The type of the elements.
     pub dtype: DType,
@@ -108,6 +107,30 @@ impl Description {
             let (dims, dtype) = (&self.dims, self.dtype);
             Error::invalid(format!("{dims:?} of {dtype} has more bytes than 64 bits count"))
         })
+    }
+
+    /// The sizes in memory: those that were given for it, else the origin's. Formats in plain order have as many
+    /// elements either way; `what` is for texts.
+    pub fn sizes(&self, what: &str) -> Result<&[i64]> {
+        let Some(storage) = &self.storage_dims else { return Ok(&self.dims) };
+        let in_memory = Description { dims: storage.clone(), ..self.clone() };
+        in_memory.size()?;
+        let is_known = |dims: &[i64]| dims.iter().all(|dim| *dim >= 0);
+        if is_known(&self.dims) && is_known(storage) && self.count()? != in_memory.count()? {
+            return Err(Error::invalid(format!(
+                "{what} has the shape {:?}, and {storage:?} in memory: they have different numbers of elements",
+                self.dims
+            )));
+        }
+        Ok(storage)
+    }
+
+    /// Gives the tensor other sizes, in memory too.
+    pub fn resize(&mut self, dims: Vec<i64>) {
+        if let Some(storage) = &mut self.storage_dims {
+            storage.clone_from(&dims);
+        }
+        self.dims = dims;
     }
 
     /// One dimension of the origin.

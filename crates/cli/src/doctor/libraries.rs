@@ -1,71 +1,209 @@
-//! What the user's libraries need of CANN, and what of that the toolkit lacks.
+//! What the user's libraries need of CANN: what of that works here, what refuses, and what is absent.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    env::consts::ARCH,
     path::{Path, PathBuf},
 };
 
 use super::Report;
 use crate::{
     cann,
-    elf::Library,
+    elf::{Library, machine_name},
+    environment::elements,
     toolkit::{BODIES, Toolkit},
 };
 
+/// Folders of libraries that belong to the system, which need nothing of CANN.
+const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
+
+/// What the toolkit has.
+#[derive(Debug, Default)]
+struct Offer {
+    machine: u16,
+    symbols: BTreeSet<String>,
+    refused: BTreeSet<String>,
+    libraries: BTreeSet<String>,
+}
+
+/// What a symbol comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Works,
+    Refuses,
+    Absent,
+}
+
+impl Offer {
+    fn of(toolkit: &Toolkit, report: &mut Report) -> Offer {
+        let mut offer = Offer::default();
+        for body in BODIES {
+            match Library::read(&toolkit.library(body)) {
+                Ok(library) => {
+                    offer.machine = library.machine;
+                    offer.symbols.extend(library.defined);
+                    offer.refused.extend(library.refused);
+                }
+                Err(error) => report.wrong(format!("{error:#}")),
+            }
+        }
+        offer.libraries = toolkit.libraries().unwrap_or_default().into_iter().collect();
+        offer
+    }
+
+    fn state(&self, symbol: &str) -> State {
+        match () {
+            _ if self.refused.contains(symbol) => State::Refuses,
+            _ if self.symbols.contains(symbol) => State::Works,
+            _ => State::Absent,
+        }
+    }
+}
+
+/// Looks at the libraries, and at those they need that are neither the toolkit's nor the system's.
 pub fn check(toolkit: &Toolkit, paths: &[PathBuf], report: &mut Report) {
     if paths.is_empty() {
         return;
     }
-    let mut offered = BTreeSet::new();
-    for body in BODIES {
-        match Library::read(&toolkit.library(body)) {
-            Ok(library) => offered.extend(library.defined),
+    let offer = Offer::of(toolkit, report);
+    let list = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    let folders: Vec<PathBuf> = elements(&list).map(PathBuf::from).collect();
+    let found = with_dependencies(paths, &offer, &folders, report);
+    let elsewhere: BTreeSet<&String> =
+        found.values().flat_map(|library| &library.defined).collect();
+    for (path, library) in &found {
+        judge(path, library, &offer, &elsewhere, paths.contains(path), report);
+    }
+}
+
+/// The libraries and what they need, by path.
+fn with_dependencies(
+    paths: &[PathBuf],
+    offer: &Offer,
+    folders: &[PathBuf],
+    report: &mut Report,
+) -> BTreeMap<PathBuf, Library> {
+    let mut found = BTreeMap::new();
+    let mut left: VecDeque<PathBuf> = paths.iter().cloned().collect();
+    while let Some(path) = left.pop_front() {
+        if found.contains_key(&path) {
+            continue;
+        }
+        match Library::read(&path) {
+            Ok(library) => {
+                for name in library.needed.iter().filter(|name| !offer.libraries.contains(*name)) {
+                    match dependency(&path, &library, name, folders) {
+                        Some(Dependency::Followed(path)) => left.push_back(path),
+                        Some(Dependency::OfSystem) => {}
+                        None if cann::is_library(name) => {}
+                        None => report.note(format!(
+                            "{}: it needs {name}, which was not found and not looked into",
+                            path.display()
+                        )),
+                    }
+                }
+                found.insert(path, library);
+            }
             Err(error) => report.wrong(format!("{error:#}")),
         }
     }
-    let names: BTreeSet<_> = toolkit.libraries().unwrap_or_default().into_iter().collect();
-    for path in paths {
-        match Library::read(path) {
-            Ok(library) => judge(path, &library, &offered, &names, report),
-            Err(error) => report.wrong(format!("{error:#}")),
-        }
+    found
+}
+
+enum Dependency {
+    Followed(PathBuf),
+    OfSystem,
+}
+
+/// Where the loader would find a library that another needs.
+fn dependency(
+    path: &Path,
+    library: &Library,
+    name: &str,
+    folders: &[PathBuf],
+) -> Option<Dependency> {
+    let origin = path.parent().unwrap_or(Path::new("")).to_string_lossy().into_owned();
+    let own = library.run_path.iter().map(|folder| {
+        PathBuf::from(folder.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin))
+    });
+    let mut candidates = own.chain(folders.iter().cloned()).map(|folder| folder.join(name));
+    if let Some(path) = candidates.find(|path| path.is_file()) {
+        return Some(Dependency::Followed(path));
     }
+    let triple = format!("{ARCH}-linux-gnu");
+    let system = SYSTEM
+        .iter()
+        .map(Path::new)
+        .any(|folder| folder.join(name).exists() || folder.join(&triple).join(name).exists());
+    system.then_some(Dependency::OfSystem)
 }
 
 fn judge(
     path: &Path,
     library: &Library,
-    offered: &BTreeSet<String>,
-    names: &BTreeSet<String>,
+    offer: &Offer,
+    elsewhere: &BTreeSet<&String>,
+    was_named: bool,
     report: &mut Report,
 ) {
     let path = path.display();
-    let lacking = |wanted: &BTreeSet<String>| -> (usize, Vec<String>) {
-        let ours: Vec<_> = wanted.iter().filter(|name| cann::is_symbol(name)).collect();
-        let lacking =
-            ours.iter().filter(|name| !offered.contains(**name)).map(|name| described(name));
-        (ours.len(), lacking.collect())
+    let sorted = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
+        let mut states = BTreeMap::<State, Vec<String>>::new();
+        for name in names.iter().filter(|name| cann::is_symbol(name) && !elsewhere.contains(name)) {
+            states.entry(offer.state(name)).or_default().push(described(name));
+        }
+        states
     };
-    let (count, missing) = lacking(&library.undefined);
-    if missing.is_empty() {
-        report.fine(format!("{path}: all {count} symbols of CANN that it needs are here"));
-    } else {
+    if library.machine != offer.machine {
+        let (its, ours) = (machine_name(library.machine), machine_name(offer.machine));
         report.wrong(format!(
-            "{path}: {} of {count} symbols of CANN that it needs are missing:\n  {}",
-            missing.len(),
-            missing.join("\n  ")
+            "{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"
         ));
     }
-    let (_, wished) = lacking(&library.wished);
-    if !wished.is_empty() {
-        report.note(format!(
-            "{path}: it would also use, but does without:\n  {}",
-            wished.join("\n  ")
+    let (needs, wishes, looks) =
+        (sorted(&library.undefined), sorted(&library.wished), sorted(&library.looked_up));
+    let empty = Vec::new();
+    let of = |states: &'_ BTreeMap<State, Vec<String>>, state| {
+        states.get(&state).unwrap_or(&empty).clone()
+    };
+    let total: usize = needs.values().map(Vec::len).sum();
+    if total > 0 || was_named {
+        let [works, refuses, absent] =
+            [State::Works, State::Refuses, State::Absent].map(|state| of(&needs, state).len());
+        report.fine(format!(
+            "{path}: of {total} symbols of CANN that it needs {works} work, {refuses} refuse, {absent} are absent"
         ));
     }
-    for name in
-        library.needed.iter().filter(|name| cann::is_library(name) && !names.contains(*name))
-    {
+    let listed =
+        |what: &str, names: Vec<String>| format!("{path}: {what}:\n  {}", names.join("\n  "));
+    let refuses = of(&needs, State::Refuses);
+    if !refuses.is_empty() {
+        report.note(listed("there, but only refuse (not supported)", refuses));
+    }
+    let absent = of(&needs, State::Absent);
+    if !absent.is_empty() {
+        report.wrong(listed("absent", absent));
+    }
+    let lacks: Vec<String> =
+        of(&wishes, State::Absent).into_iter().chain(of(&wishes, State::Refuses)).collect();
+    if !lacks.is_empty() {
+        report.note(listed("it would also use, but does without", lacks));
+    }
+    let total: usize = looks.values().map(Vec::len).sum();
+    if total > 0 {
+        let works = of(&looks, State::Works).len();
+        let mut text =
+            format!("{path}: it may look up {total} names at run time, of which {works} work");
+        for (what, state) in [("refuse", State::Refuses), ("are absent", State::Absent)] {
+            let names = of(&looks, state);
+            if !names.is_empty() {
+                text += &format!("\n{} {what}:\n  {}", names.len(), names.join("\n  "));
+            }
+        }
+        report.note(text);
+    }
+    let has = |name: &String| offer.libraries.contains(name);
+    for name in library.needed.iter().filter(|name| cann::is_library(name) && !has(name)) {
         report
             .wrong(format!("{path}: it needs the library {name}, which the toolkit does not have"));
     }
@@ -79,40 +217,98 @@ fn described(symbol: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Grade;
+    use std::{fs, process::Command};
+
+    fn set(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| name.to_string()).collect()
+    }
 
     #[test]
-    fn what_is_missing_is_listed() {
-        let set =
-            |names: &[&str]| names.iter().map(|name| name.to_string()).collect::<BTreeSet<_>>();
+    fn what_works_refuses_and_is_absent_is_listed() {
         let library = Library {
             needed: vec!["libascendcl.so".into(), "libatb.so".into(), "libc.so.6".into()],
-            undefined: set(&["aclInit", "aclNew", "malloc", "_ZN2ge7SessionD1Ev"]),
-            wished: set(&["HcclSend", "__gmon_start__"]),
+            undefined: set(&[
+                "aclInit",
+                "aclNew",
+                "HcclSend",
+                "aclMine",
+                "malloc",
+                "_ZN2ge7SessionD1Ev",
+            ]),
+            wished: set(&["HcclRecv", "__gmon_start__"]),
+            looked_up: set(&["aclInit", "aclLater"]),
+            machine: 62,
             ..Library::default()
         };
+        let offer = Offer {
+            machine: 62,
+            symbols: set(&["aclInit", "HcclSend"]),
+            refused: set(&["HcclSend"]),
+            libraries: set(&["libascendcl.so"]),
+        };
         let mut report = Report::default();
-        judge(
-            Path::new("x.so"),
-            &library,
-            &set(&["aclInit"]),
-            &set(&["libascendcl.so"]),
-            &mut report,
-        );
+        let mine = "aclMine".to_string();
+        judge(Path::new("x.so"), &library, &offer, &BTreeSet::from([&mine]), true, &mut report);
         let expected = "\
-WRONG  x.so: 2 of 3 symbols of CANN that it needs are missing:
+ok     x.so: of 4 symbols of CANN that it needs 1 work, 1 refuse, 2 are absent
+note   x.so: there, but only refuse (not supported):
+         HcclSend
+WRONG  x.so: absent:
          _ZN2ge7SessionD1Ev  (ge::Session::~Session)
          aclNew
 note   x.so: it would also use, but does without:
-         HcclSend
+         HcclRecv
+note   x.so: it may look up 2 names at run time, of which 1 work
+       1 are absent:
+         aclLater
 WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
 ";
         assert_eq!(report.to_string(), expected);
         let mut report = Report::default();
-        let library = Library { undefined: set(&["aclInit", "puts"]), ..Library::default() };
-        judge(Path::new("y.so"), &library, &set(&["aclInit"]), &set(&[]), &mut report);
-        assert_eq!(
-            report.to_string(),
-            "ok     y.so: all 1 symbols of CANN that it needs are here\n"
+        let library =
+            Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
+        judge(Path::new("y.so"), &library, &offer, &BTreeSet::new(), true, &mut report);
+        assert!(
+            report.graded(Grade::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
+            "{report}"
         );
+        assert!(
+            report.graded(Grade::Wrong).contains("for aarch64, this toolkit for x86_64"),
+            "{report}"
+        );
+    }
+
+    #[test]
+    fn dependencies_are_followed() {
+        let folder = std::env::temp_dir().join(format!("cairn-follow-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(folder.join("deep")).unwrap();
+        let build = |name: &str, source: &str, more: &[&str]| {
+            let (c, so) = (folder.join("a.c"), folder.join(name));
+            fs::write(&c, source).unwrap();
+            let mut compiler = Command::new("cc");
+            compiler.args(["-shared", "-fPIC", "-nostdlib", "-o"]).arg(&so).arg(c).args(more);
+            assert!(compiler.status().unwrap().success());
+            so
+        };
+        build(
+            "deep/libinner.so",
+            "int aclDeep(void);\nint inner(void) { return aclDeep(); }\n",
+            &[],
+        );
+        let deep = folder.join("deep").display().to_string();
+        let outer = build(
+            "libouter.so",
+            "int inner(void);\nint outer(void) { return inner(); }\n",
+            &["-L", &deep, "-linner", "-Wl,-rpath,$ORIGIN/deep"],
+        );
+        let mut report = Report::default();
+        let found = with_dependencies(&[outer], &Offer::default(), &[], &mut report);
+        let names: Vec<_> = found.keys().map(|path| path.file_name().unwrap().to_owned()).collect();
+        assert_eq!(names, ["libinner.so", "libouter.so"], "{report}");
+        let inner = found.values().find(|library| library.undefined.contains("aclDeep"));
+        assert!(inner.is_some());
+        fs::remove_dir_all(folder).unwrap();
     }
 }

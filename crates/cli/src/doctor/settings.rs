@@ -46,16 +46,17 @@ pub fn check(toolkit: &Toolkit, now: impl Fn(&str) -> Option<OsString>, report: 
 }
 
 fn check_lists(toolkit: &Toolkit, now: &impl Fn(&str) -> Option<OsString>, report: &mut Report) {
-    for (name, folder) in LISTS {
+    for (name, folders) in LISTS {
         let list = now(name).unwrap_or_default();
         if elements(&list).any(OsStr::is_empty) {
             report.note(format!("{name} has an empty element, which means the current folder"));
         }
-        let ours = toolkit.root().join(folder);
-        if !list.is_empty()
-            && !elements(&list).any(|element| same_folder(element, ours.as_os_str()))
-        {
-            report.note(format!("{name} does not contain {}", ours.display()));
+        for ours in folders.iter().map(|folder| toolkit.root().join(folder)) {
+            if !list.is_empty()
+                && !elements(&list).any(|element| same_folder(element, ours.as_os_str()))
+            {
+                report.note(format!("{name} does not contain {}", ours.display()));
+            }
         }
     }
     let list = now("LD_LIBRARY_PATH").unwrap_or_default();

@@ -46,7 +46,7 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
         match FileId::of(&path) {
             Err(error) => report.wrong(format!("lib64/{name} leads nowhere: {error}")),
             Ok(_) if name.starts_with("libopapi_") => {
-                report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; remove it"));
+                report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; it belongs into opp/lib64"));
             }
             Ok(file) if bodies.contains(&Some(file)) => links += usize::from(is_link),
             // The pool to take away is a library of its own, on any ACL.

@@ -124,7 +124,8 @@ impl Machine {
             streams: 3,
             active: true,
         };
-        let process = Snapshot { pid: 4711, name: "python".into(), devices };
+        let process =
+            Snapshot { pid: 4711, name: "python".into(), devices, claim: live::Claim::default() };
         Machine::new("Ascend910B1", 2, 32 << 30, &[process])
     }
 }
@@ -137,7 +138,12 @@ mod tests {
     fn what_runs_is_true() {
         let figures =
             |capacity| live::DeviceFigures { capacity, active: true, ..Default::default() };
-        let process = |pid, devices| Snapshot { pid, name: "p".into(), devices };
+        let process = |pid, devices| Snapshot {
+            pid,
+            name: "p".into(),
+            devices,
+            claim: live::Claim::default(),
+        };
         let processes = [
             process(1, vec![figures(4 << 30)]),
             process(2, vec![figures(8 << 30), live::DeviceFigures::default(), figures(8 << 30)]),

@@ -243,8 +243,8 @@ impl Arena {
 
     /// Bytes an allocation may still get, quarantined ones counted as free.
     pub fn free_bytes(&self) -> u64 {
-        let inner = self.inner.lock();
-        (self.capacity - inner.live).min(self.budget.left_and_waiting())
+        let live = self.inner.lock().live;
+        (self.capacity - live).min(self.budget.free())
     }
 
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.

@@ -1,32 +1,47 @@
 //! The bytes that all arenas of the process may hold together.
 
+use super::claims::Claims;
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// A shared allowance. Lock-free.
+/// A shared allowance. Lock-free, but for every 64 MiB or so that it grows by: then the claims of other
+/// processes are looked at (`claims.rs`).
 pub struct Budget {
     limit: u64,
     used: AtomicU64,
     waiting: AtomicU64,
+    claims: Option<Claims>,
 }
 
 impl Budget {
     /// An allowance of this many bytes.
     pub fn new(limit: u64) -> Budget {
-        Budget { limit, used: AtomicU64::new(0), waiting: AtomicU64::new(0) }
+        Budget { limit, used: AtomicU64::new(0), waiting: AtomicU64::new(0), claims: None }
+    }
+
+    /// The same, as far as other processes have not claimed it.
+    pub fn among_processes(limit: u64, claims: Option<Claims>) -> Budget {
+        Budget { claims, ..Budget::new(limit) }
     }
 
     /// Takes bytes, or leaves everything as it was.
     pub fn take(&self, bytes: u64) -> bool {
-        self.used
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, |used| {
-                used.checked_add(bytes).filter(|&sum| sum <= self.limit)
-            })
-            .is_ok()
+        let taken = self.used.fetch_update(Ordering::SeqCst, Ordering::Acquire, |used| {
+            used.checked_add(bytes).filter(|&sum| sum <= self.limit)
+        });
+        let Ok(before) = taken else { return false };
+        let covered = self.claims.as_ref().is_none_or(|claims| claims.cover(before + bytes));
+        if !covered {
+            self.used.fetch_sub(bytes, Ordering::AcqRel);
+        }
+        covered
     }
 
     /// Gives bytes back.
     pub fn give(&self, bytes: u64) {
         self.used.fetch_sub(bytes, Ordering::AcqRel);
+        if let Some(claims) = &self.claims {
+            claims.shrink(|| self.used.load(Ordering::SeqCst));
+        }
     }
 
     /// Replaces what was taken by what was really granted, which may be a little more.
@@ -45,13 +60,20 @@ impl Budget {
         self.give(bytes);
     }
 
-    /// Bytes that are left, or would be if all quarantines were empty.
+    /// Bytes that are left, or would be if all quarantines were empty. What other processes claimed counts
+    /// only once it was in the way.
     pub fn left_and_waiting(&self) -> u64 {
-        self.left() + self.waiting.load(Ordering::Acquire)
+        let most = self.claims.as_ref().map_or(u64::MAX, Claims::most_if_short);
+        self.left_of(most) + self.waiting.load(Ordering::Acquire)
     }
 
-    /// Bytes that are left.
-    pub fn left(&self) -> u64 {
-        self.limit.saturating_sub(self.used.load(Ordering::Acquire))
+    /// The same, after a look at all other processes: for figures that a user sees.
+    pub fn free(&self) -> u64 {
+        let most = self.claims.as_ref().map_or(u64::MAX, Claims::most);
+        self.left_of(most) + self.waiting.load(Ordering::Acquire)
+    }
+
+    fn left_of(&self, most: u64) -> u64 {
+        self.limit.min(most).saturating_sub(self.used.load(Ordering::Acquire))
     }
 }

@@ -3,6 +3,7 @@
 
 pub mod arena;
 pub mod budget;
+pub mod claims;
 pub mod direct;
 pub mod external;
 pub mod layer;
@@ -34,6 +35,7 @@ use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::task::{Body, Place, Span, Task};
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
+use claims::Claims;
 use layer::Layers;
 use pool::Pools;
 use pressure::{Verdict, Watch};
@@ -88,7 +90,17 @@ pub struct Inside {
 impl Memory {
     /// Reserves the address ranges. Without any byte in use yet.
     pub fn new(config: &Config, progress: Arc<Progress>, spine: Arc<Spine>) -> Result<Memory> {
-        let budget = Arc::new(Budget::new(config.budget));
+        Memory::among_processes(config, progress, spine, None)
+    }
+
+    /// The same, of which other processes may have claimed a part.
+    pub fn among_processes(
+        config: &Config,
+        progress: Arc<Progress>,
+        spine: Arc<Spine>,
+        claims: Option<Claims>,
+    ) -> Result<Memory> {
+        let budget = Arc::new(Budget::among_processes(config.budget, claims));
         let arena = |name: String, capacity: u64, skew: u64| {
             let (progress, budget) = (progress.clone(), budget.clone());
             Arena::new(name, capacity, config.quarantine, skew, progress, budget)

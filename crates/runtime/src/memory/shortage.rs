@@ -65,7 +65,7 @@ impl Memory {
                 "give blocks of the pool back, or make it with a larger maxSize"
             }
             _ if free < whole && whole <= arena.capacity - usage.live => {
-                "free memory of other devices, or pinned memory: they share what the machine can give"
+                "free memory of other devices, pinned memory, or memory of other processes: they share what the machine, or the control group, can give"
             }
             _ if free < whole && of_device => {
                 "free memory, use smaller batches, or set CAIRN_DEVICE_MEMORY higher"

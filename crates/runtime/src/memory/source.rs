@@ -239,12 +239,34 @@ fn chosen(text: &str) -> HugePages {
 ///
 /// Under `ulimit -v` a [`Source`] may have been granted less: plan with the lesser of the two.
 pub fn machine_available() -> u64 {
-    available(&read).min(limit(Resource::As)).min(limit(Resource::Data))
+    machine_limit().bytes.min(own_limit())
+}
+
+/// What `ulimit -v` and `-d` leave to this process alone.
+pub fn own_limit() -> u64 {
+    limit(Resource::As).min(limit(Resource::Data))
+}
+
+/// The limit that this process meets first among those that it shares with other processes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedLimit {
+    /// The same for all processes under it: the folder of a control group, or `machine`.
+    pub name: String,
+    /// Bytes that are left under it.
+    pub bytes: u64,
+}
+
+/// The machine, or the control group with the least memory left, as [`machine_available`] sees it.
+pub fn machine_limit() -> SharedLimit {
+    tightest(&read)
 }
 
 fn limit(resource: Resource) -> u64 {
     getrlimit(resource).current.unwrap_or(u64::MAX)
 }
+
+/// The name of the limit that is the machine itself.
+const MACHINE: &str = "machine";
 
 type Read<'a> = &'a dyn Fn(&Path) -> Option<String>;
 
@@ -252,16 +274,19 @@ fn read(path: &Path) -> Option<String> {
     std::fs::read_to_string(path).ok()
 }
 
-fn available(read: Read) -> u64 {
+fn tightest(read: Read) -> SharedLimit {
     let machine = read(Path::new("/proc/meminfo"))
         .and_then(|text| Some(field(&text, "MemAvailable:")? << 10));
+    let machine = machine.map(|bytes| SharedLimit { name: MACHINE.into(), bytes });
     let groups = read(Path::new("/proc/self/cgroup")).unwrap_or_default();
-    let group = groups.lines().filter_map(|line| group_left(read, line)).min();
-    machine.into_iter().chain(group).min().unwrap_or(GIB)
+    let groups = groups.lines().filter_map(|line| group_left(read, line));
+    let limits = machine.into_iter().chain(groups);
+    let none = SharedLimit { name: MACHINE.into(), bytes: GIB };
+    limits.min_by_key(|limit| limit.bytes).unwrap_or(none)
 }
 
-/// What is left to the group of one line of `/proc/self/cgroup` and to those above it.
-fn group_left(read: Read, line: &str) -> Option<u64> {
+/// The group with the least left among that of one line of `/proc/self/cgroup` and those above it.
+fn group_left(read: Read, line: &str) -> Option<SharedLimit> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?.trim_start_matches('/'));
     let (root, limit, usage, cached) = match controllers {
@@ -279,10 +304,12 @@ fn group_left(read: Read, line: &str) -> Option<u64> {
         let used = number(&read(&group.join(usage))?)?;
         let cached =
             read(&group.join("memory.stat")).and_then(|text| field(&text, cached)).unwrap_or(0);
-        Some(limit.saturating_sub(used.saturating_sub(cached)))
+        let bytes = limit.saturating_sub(used.saturating_sub(cached));
+        Some(SharedLimit { name: group.to_string_lossy().into_owned(), bytes })
     };
     let own = Path::new(root).join(path);
-    own.ancestors().take_while(|group| group.starts_with(root)).filter_map(left).min()
+    let groups = own.ancestors().take_while(|group| group.starts_with(root));
+    groups.filter_map(left).min_by_key(|limit| limit.bytes)
 }
 
 /// A file that is one number; `max`, which means no limit, is none.
@@ -412,7 +439,11 @@ mod tests {
     }
 
     fn available_with(files: &[(&str, &str)]) -> u64 {
-        available(&|path: &Path| {
+        tightest_with(files).bytes
+    }
+
+    fn tightest_with(files: &[(&str, &str)]) -> SharedLimit {
+        tightest(&|path: &Path| {
             files.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| text.to_string())
         })
     }
@@ -433,6 +464,8 @@ mod tests {
             ("/sys/fs/cgroup/a/memory.stat", "anon 3\ninactive_file 500\n"),
         ];
         assert_eq!(available_with(&second), 4500);
+        assert_eq!(tightest_with(&second).name, "/sys/fs/cgroup/a");
+        assert_eq!(tightest_with(&[meminfo]).name, MACHINE);
 
         let first = [
             meminfo,

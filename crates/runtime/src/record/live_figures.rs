@@ -4,10 +4,11 @@ use super::event::{Change, Event};
 use super::{Kind, Sink, Stamp};
 use crate::config::Config;
 use crate::live::LivePage;
+use crate::sync::Arc;
 
 /// The page of this process, by the numbers that the process gives its devices.
 pub struct LiveFigures {
-    page: LivePage,
+    page: Arc<LivePage>,
     /// The physical number of each device.
     physical: Vec<usize>,
 }
@@ -18,8 +19,13 @@ impl LiveFigures {
 
     /// A page with nothing on it; `None` where none can be had.
     pub fn create(config: &Config) -> Option<LiveFigures> {
-        let page = LivePage::create(config.devices)?;
+        let page = Arc::new(LivePage::create(config.devices)?);
         Some(LiveFigures { page, physical: config.visible.clone() })
+    }
+
+    /// The page itself, which also holds what this process claims of a shared limit.
+    pub fn page(&self) -> Arc<LivePage> {
+        self.page.clone()
     }
 
     /// Takes this process off the list that `npu-smi` shows: it ends.

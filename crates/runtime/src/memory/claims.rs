@@ -1,0 +1,237 @@
+//! What the processes under one limit have claimed of it together.
+//!
+//! Memory is charged when it is touched, and whoever touches the byte over the limit of a control group
+//! is killed. So bytes are claimed before they are handed out, and the claims of all processes under the
+//! limit stay below it:
+//!
+//! ```text
+//!   this process: publish its new claim ──> read the claims of the others ──> their sum fits? keep : take back
+//! ```
+//!
+//! Claims are words in the live pages (`live.rs`); nobody waits for anybody. Of two processes that claim
+//! the last bytes at the same moment at most one gets them, and maybe none: never both.
+
+use super::source::{SharedLimit, machine_limit};
+use crate::live::{LivePage, claims_of_others};
+use crate::lock::{Mutex, Rank};
+use crate::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
+
+/// Claims grow and shrink in steps of this, so that few allocations look at other processes.
+const STEP: u64 = 64 << 20;
+
+/// Where claims are published and read.
+pub trait Board: Send + Sync {
+    /// Shows the claim of this process.
+    fn publish(&self, bytes: u64);
+    /// The sum of the claims of all other processes under the limit.
+    fn others(&self) -> u64;
+    /// Bytes that can be touched now, whoever has claimed them.
+    fn untouched(&self) -> u64;
+}
+
+/// The live pages of this machine.
+struct Pages {
+    page: Arc<LivePage>,
+    limit: u64,
+}
+
+impl Board for Pages {
+    fn publish(&self, bytes: u64) {
+        self.page.set_claim(bytes);
+    }
+
+    fn others(&self) -> u64 {
+        claims_of_others(self.limit).iter().map(|(claimed, _)| claimed).sum()
+    }
+
+    fn untouched(&self) -> u64 {
+        machine_limit().bytes
+    }
+}
+
+/// The claim of this process. Lock-free while it covers what is used.
+pub struct Claims {
+    board: Box<dyn Board>,
+    /// What all claims together may reach.
+    most: u64,
+    claimed: AtomicU64,
+    /// The last attempt to grow failed: others are in the way, or were.
+    is_short: AtomicBool,
+    growing: Mutex<()>,
+}
+
+impl Claims {
+    /// Claims on the live pages, under a limit that others may have measured before: then theirs counts,
+    /// if it is more, because their own memory was not in use yet.
+    pub fn of_processes(page: Arc<LivePage>, shared: &SharedLimit) -> Claims {
+        let limit = number_of(&shared.name);
+        let most = claims_of_others(limit).iter().map(|(_, most)| *most).max();
+        let most = shared.bytes.max(most.unwrap_or(0));
+        page.set_limit(limit, most);
+        Claims::on(Box::new(Pages { page, limit }), most)
+    }
+
+    /// Claims on any board.
+    pub fn on(board: Box<dyn Board>, most: u64) -> Claims {
+        let growing = Mutex::new(Rank::Claims, ());
+        let (claimed, is_short) = (AtomicU64::new(0), AtomicBool::new(false));
+        Claims { board, most, claimed, is_short, growing }
+    }
+
+    /// Makes the claim cover so many bytes. False if others have claimed too much.
+    pub fn cover(&self, used: u64) -> bool {
+        if used <= self.claimed.load(SeqCst) {
+            return true;
+        }
+        let _growing = self.growing.lock();
+        let claimed = self.claimed.load(SeqCst);
+        if used <= claimed {
+            return true;
+        }
+        let wished = used.checked_next_multiple_of(STEP).unwrap_or(used).min(self.most.max(used));
+        let found = [wished, used].into_iter().find(|bytes| self.try_claim(*bytes, claimed));
+        self.is_short.store(found.is_none(), SeqCst);
+        match found {
+            Some(bytes) => self.claimed.store(bytes, SeqCst),
+            None => self.board.publish(claimed),
+        }
+        found.is_some()
+    }
+
+    fn try_claim(&self, bytes: u64, before: u64) -> bool {
+        self.board.publish(bytes);
+        fence(SeqCst);
+        let sum = bytes.checked_add(self.board.others());
+        sum.is_some_and(|sum| sum <= self.most) && bytes - before <= self.board.untouched()
+    }
+
+    /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
+    pub fn shrink(&self, used: impl Fn() -> u64) {
+        if self.claimed.load(SeqCst) < used().saturating_add(4 * STEP) {
+            return;
+        }
+        let _growing = self.growing.lock();
+        let claimed = self.claimed.load(SeqCst);
+        let less = used().next_multiple_of(STEP) + STEP;
+        if less >= claimed {
+            return;
+        }
+        self.claimed.store(less, SeqCst);
+        match used() <= less {
+            true => self.board.publish(less),
+            false => self.claimed.store(claimed, SeqCst),
+        }
+    }
+
+    /// What this process may use in all, as far as others let it.
+    pub fn most(&self) -> u64 {
+        self.most.saturating_sub(self.board.others())
+    }
+
+    /// The same, without a look at others while none of them was in the way.
+    pub fn most_if_short(&self) -> u64 {
+        if self.is_short.load(SeqCst) { self.most() } else { u64::MAX }
+    }
+}
+
+/// A number for a name (FNV-1a), never 0.
+fn number_of(name: &str) -> u64 {
+    let step = |sum: u64, byte: u8| (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, step).max(1)
+}
+
+#[cfg(all(test, not(feature = "shuttle")))]
+mod tests {
+    use super::*;
+    use std::thread;
+
+    const MIB: u64 = 1 << 20;
+
+    /// The claims of a few processes, one of which is `me`.
+    struct Words {
+        words: std::sync::Arc<Vec<AtomicU64>>,
+        me: usize,
+        untouched: u64,
+    }
+
+    impl Board for Words {
+        fn publish(&self, bytes: u64) {
+            self.words[self.me].store(bytes, SeqCst);
+        }
+
+        fn others(&self) -> u64 {
+            let others = self.words.iter().enumerate().filter(|(at, _)| *at != self.me);
+            others.map(|(_, word)| word.load(SeqCst)).sum()
+        }
+
+        fn untouched(&self) -> u64 {
+            self.untouched
+        }
+    }
+
+    fn processes(count: usize, most: u64, untouched: u64) -> Vec<Claims> {
+        let words: std::sync::Arc<Vec<AtomicU64>> =
+            std::sync::Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
+        let one = |me| Claims::on(Box::new(Words { words: words.clone(), me, untouched }), most);
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn what_one_has_another_does_not_get() {
+        let two = processes(2, 512 * MIB, u64::MAX);
+        assert!(two[0].cover(300 * MIB));
+        assert!(!two[1].cover(200 * MIB), "the first claimed 320 MiB");
+        assert!(two[1].cover(192 * MIB));
+        assert!(!two[0].cover(321 * MIB));
+        assert_eq!((two[0].most(), two[1].most()), (320 * MIB, 192 * MIB));
+        assert_eq!((two[0].most_if_short(), two[1].most_if_short()), (320 * MIB, u64::MAX));
+        two[1].shrink(|| 0);
+        assert!(!two[0].cover(400 * MIB), "too little to give up");
+        two[0].shrink(|| 10 * MIB);
+        assert!(two[1].cover(384 * MIB));
+        assert!(!two[1].cover(385 * MIB));
+    }
+
+    #[test]
+    fn what_cannot_be_touched_is_not_claimed() {
+        let one = processes(1, 512 * MIB, 100 * MIB);
+        assert!(!one[0].cover(101 * MIB));
+        assert!(one[0].cover(100 * MIB));
+    }
+
+    #[test]
+    fn a_claim_that_is_needed_again_stays() {
+        let one = processes(1, 512 * MIB, u64::MAX);
+        assert!(one[0].cover(400 * MIB));
+        let used = AtomicU64::new(0);
+        one[0].shrink(|| used.fetch_add(150 * MIB, SeqCst));
+        assert_eq!(one[0].board.others(), 0);
+        assert!(one[0].claimed.load(SeqCst) >= 400 * MIB);
+    }
+
+    #[test]
+    fn many_at_once_never_claim_more_than_there_is() {
+        let most = 1024 * MIB;
+        let all = processes(4, most, u64::MAX);
+        let got: u64 = thread::scope(|scope| {
+            let workers: Vec<_> = all
+                .iter()
+                .map(|claims| {
+                    scope.spawn(|| {
+                        let mut used = 0;
+                        for _ in 0..4000 {
+                            if claims.cover(used + MIB) {
+                                used += MIB;
+                            }
+                        }
+                        used
+                    })
+                })
+                .collect();
+            workers.into_iter().map(|worker| worker.join().unwrap()).sum()
+        });
+        assert!(got <= most, "{got}");
+        assert!(got > most / 2, "{got}");
+    }
+}
