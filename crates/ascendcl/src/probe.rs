@@ -6,9 +6,9 @@ use crate::door::{Handle, entry, not_null, runtime};
 use cairn_runtime::Runtime;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::Handled;
+use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Lease, Supply};
 use cairn_runtime::soc;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
@@ -17,7 +17,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a probe kept, behind a handle.
-struct Kept(Mutex<Vec<Lease>>);
+struct Kept(Mutex<Vec<Block>>);
 
 impl Handled for Kept {
     const KIND: &'static str = "probe's keeping";
@@ -37,10 +37,10 @@ fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
 /// Takes every block; those before one that cannot be had go back.
 fn take(
     runtime: &Runtime,
-    supply: &Arc<dyn Supply>,
+    allocator: &Arc<dyn Allocator>,
     stream: &Arc<Stream>,
     blocks: &mut [CairnProbeBlock],
-) -> Result<Vec<Lease>> {
+) -> Result<Vec<Block>> {
     let mut leases = Vec::new();
     for block in blocks {
         let bytes = asked(block, &runtime.shared.config.soc)?;
@@ -48,7 +48,7 @@ fn take(
             continue;
         }
         let near = Some(block.near as usize).filter(|&near| near != 0);
-        let lease = Lease::take(supply, &Ask { near, ..Ask::bytes(bytes) }, Some(stream))?;
+        let lease = Block::allocate(allocator, &Ask { near, ..Ask::bytes(bytes) }, Some(stream))?;
         block.address = lease.address() as *mut c_void;
         block.asked = bytes as usize;
         leases.push(lease);
@@ -74,8 +74,8 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
 }
 
 /// Gives every block back, also after one whose free callback failed; the first failure is told.
-fn give_back(leases: impl IntoIterator<Item = Lease>) -> Result<()> {
-    leases.into_iter().map(Lease::give).fold(Ok(()), Result::and)
+fn give_back(leases: impl IntoIterator<Item = Block>) -> Result<()> {
+    leases.into_iter().map(Block::free).fold(Ok(()), Result::and)
 }
 
 entry! {
@@ -98,8 +98,8 @@ entry! {
         }
         let runtime = runtime()?;
         let target = runtime.stream(stream as usize)?;
-        let supply = runtime.supply_for(Domain::Acl, stream as usize, &target);
-        let leases = take(runtime, &supply, &target, blocks)?;
+        let allocator = runtime.allocator_for(Domain::Acl, stream as usize, &target);
+        let leases = take(runtime, &allocator, &target, blocks)?;
         let submitted = blocks.iter().try_for_each(|block| submit(&target, block));
         if probe.keep != 0 && submitted.is_ok() {
             probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(leases))))? as Handle;

@@ -3,9 +3,9 @@
 use crate::execution::Execution;
 use crate::target::Target;
 use cairn_runtime::error::Result;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::raw::{Ground, Use};
-use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -40,19 +40,19 @@ impl Execution {
     /// call, and gives the memory back: all on this thread, before anything has run. Gives the number of the
     /// call's task on its stream.
     pub fn execute(self: &Arc<Execution>, target: &Target<'_>, hosts: &[HostInput]) -> Result<u64> {
-        let (stream, supply) = (&target.stream, target.allocator());
+        let (stream, allocator) = (&target.stream, target.allocator());
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();
         for host in hosts {
             let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
             let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
-            let lease = Lease::take(supply, &Ask::bytes(host.room), Some(stream))?;
+            let lease = Block::allocate(allocator, &Ask::bytes(host.room), Some(stream))?;
             self.relocate(&mut addresses, argument, lease.address());
             uploads.push((lease, host.bytes.clone()));
         }
         let workspace = match self.workspace() {
             0 => None,
-            bytes => Some(Lease::take(supply, &Ask::bytes(bytes as u64), Some(stream))?),
+            bytes => Some(Block::allocate(allocator, &Ask::bytes(bytes as u64), Some(stream))?),
         };
         let place = Place::Device(stream.spec.device);
         let mut submitted = Ok(());
@@ -63,10 +63,10 @@ impl Execution {
             let task = Task { name: self.name, reads: Spans::new(), writes, body };
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
-        let at = workspace.as_ref().map_or(0, Lease::address);
+        let at = workspace.as_ref().map_or(0, Block::address);
         let submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
         let leases = uploads.into_iter().map(|(lease, _)| lease).chain(workspace);
-        let given = leases.map(Lease::give).fold(Ok(()), Result::and);
+        let given = leases.map(Block::free).fold(Ok(()), Result::and);
         submitted.and_then(|seq| given.map(|()| seq))
     }
 }

@@ -6,10 +6,10 @@ mod support;
 
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
+use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Block, Lease, Supply};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
 use std::sync::{Arc, Mutex};
@@ -93,7 +93,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    fn register(&self, fake: &Fake) -> Arc<dyn Supply> {
+    fn register(&self, fake: &Fake) -> Arc<dyn Allocator> {
         self.register_on(self.handle, fake).unwrap();
         self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
     }
@@ -104,13 +104,13 @@ impl Bench {
         self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain)
     }
 
-    fn take(&self, supply: &Arc<dyn Supply>, bytes: u64) -> Result<Lease> {
-        Lease::take(supply, &Ask::bytes(bytes), Some(&self.stream))
+    fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
+        Block::allocate(allocator, &Ask::bytes(bytes), Some(&self.stream))
     }
 
     fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
-        let supply = self.register(fake);
-        let error = self.take(&supply, bytes).err().expect("it is refused");
+        let allocator = self.register(fake);
+        let error = self.take(&allocator, bytes).err().expect("it is refused");
         assert_eq!(error.code, Code::GeFailure, "{error}");
         for named in [format!("{:#x}", fake.object), format!("stream {}", self.stream.index)] {
             assert!(error.text.contains(&named), "{error} does not name {named}");
@@ -124,13 +124,13 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 100).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 100).unwrap();
     assert_eq!((lease.address(), lease.bytes()), (memory.address, 100));
     assert_eq!(fake.take_calls(), [Request::Alloc(100), Request::Address(memory.address)]);
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), [Request::Free(memory.address)]);
-    drop(b.take(&supply, 64).unwrap());
+    drop(b.take(&allocator, 64).unwrap());
     assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
 }
 
@@ -138,10 +138,10 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
 fn nothing_is_asked_for_no_bytes() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 0).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 0).unwrap();
     assert_eq!((lease.address(), lease.bytes()), (0, 0));
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), []);
 }
 
@@ -150,14 +150,14 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let supply = b.register(&fake);
+    let allocator = b.register(&fake);
     let ask = Ask { front: 512, back: 64, ..Ask::bytes(100) };
-    let block = supply.take(&ask, Some(&b.stream)).unwrap();
+    let block = allocator.allocate(&ask, Some(&b.stream)).unwrap();
     assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
     assert_eq!(fake.take_calls()[0], Request::Alloc(676));
     let gate = Gate::default();
     b.stream.submit(gate.task()).unwrap();
-    supply.give(Block { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
+    allocator.free(RawBlock { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
     assert_eq!(fake.take_calls(), [Request::Free(memory.address)], "the free does not wait");
     let whole = Span { bytes: 700, ..memory };
     assert_eq!(bytes(whole), [0; 700]);
@@ -174,14 +174,14 @@ fn advice_goes_to_those_who_take_it() {
     let near = Ask { near: Some(memory.address + 1024), front: 512, ..Ask::bytes(64) };
     for advises in [false, true] {
         let fake = Fake { advises, ..Fake::bump(0x10, memory) };
-        let supply = b.register(&fake);
-        Lease::take(&supply, &near, Some(&b.stream)).unwrap().give().unwrap();
+        let allocator = b.register(&fake);
+        Block::allocate(&allocator, &near, Some(&b.stream)).unwrap().free().unwrap();
         let asked = match advises {
             true => Request::Advise(576, memory.address + 512),
             false => Request::Alloc(576),
         };
         assert_eq!(fake.take_calls()[0], asked);
-        Lease::take(&supply, &Ask::bytes(64), Some(&b.stream)).unwrap().give().unwrap();
+        Block::allocate(&allocator, &Ask::bytes(64), Some(&b.stream)).unwrap().free().unwrap();
         assert_eq!(fake.take_calls()[0], Request::Alloc(64));
     }
 }
@@ -217,10 +217,10 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
         Request::Address(_) => Ok(address),
         _ => Ok(7),
     });
-    let supply = b.register(&throws_at_free);
+    let allocator = b.register(&throws_at_free);
     for _ in 0..2 {
-        let lease = b.take(&supply, 64).unwrap();
-        let error = lease.give().unwrap_err();
+        let lease = b.take(&allocator, 64).unwrap();
+        let error = lease.free().unwrap_err();
         assert!(error.code == Code::GeFailure && error.text.contains("free(0x7)"), "{error}");
         assert_eq!(throws_at_free.take_calls().len(), 3);
     }
@@ -257,7 +257,7 @@ fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
         b.rig.allocators.unregister(Domain::Acl, b.handle);
     }
     let fine = Fake::at(0x10, memory.address + 32);
-    b.take(&b.register(&fine), 4096 - 32).unwrap().give().unwrap();
+    b.take(&b.register(&fine), 4096 - 32).unwrap().free().unwrap();
 }
 
 #[test]
@@ -265,10 +265,10 @@ fn memory_that_is_out_is_not_taken_again() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address + 512);
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 512).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 512).unwrap();
     fake.take_calls();
-    let error = b.take(&supply, 64).err().unwrap();
+    let error = b.take(&allocator, 64).err().unwrap();
     assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
     assert_eq!(fake.take_calls(), [Request::Alloc(64)], "it is neither located nor freed again");
 
@@ -278,9 +278,9 @@ fn memory_that_is_out_is_not_taken_again() {
     assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
     assert_eq!(other.take_calls().last(), Some(&Request::Free(7)));
 
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), [Request::Free(7)]);
-    b.take(&supply, 64).unwrap().give().unwrap();
+    b.take(&allocator, 64).unwrap().free().unwrap();
 }
 
 #[test]
@@ -290,13 +290,13 @@ fn the_same_allocator_stays_the_same() {
     let fake = Fake::at(0x10, memory.address);
     let lease = b.take(&b.register(&fake), 64).unwrap();
     b.rig.allocators.unregister(Domain::Acl, b.handle);
-    let supply = b.register(&fake);
-    assert!(b.take(&supply, 64).is_err(), "its block is still out");
+    let allocator = b.register(&fake);
+    assert!(b.take(&allocator, 64).is_err(), "its block is still out");
     let other = b.rig.create_stream(0, 0).unwrap();
     b.register_on(other, &fake).unwrap();
     let registered = |handle| b.rig.allocators.registration(Domain::Acl, handle).unwrap();
     assert!(Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
-    lease.give().unwrap();
+    lease.free().unwrap();
 
     let replaced = Fake { advises: true, ..Fake::bump(0x10, memory) };
     b.register_on(b.handle, &replaced).unwrap();
@@ -314,8 +314,8 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
     assert_eq!(Arc::strong_count(&first.calls), 2, "the block keeps its maker");
     first.take_calls();
     second.take_calls();
-    lease.give().unwrap();
-    later.give().unwrap();
+    lease.free().unwrap();
+    later.free().unwrap();
     assert_eq!(first.take_calls(), [Request::Free(memory.address)]);
     assert_eq!(second.take_calls(), [Request::Free(7)]);
     assert_eq!(Arc::strong_count(&first.calls), 1, "and only the block did");
@@ -341,9 +341,9 @@ fn domains_streams_and_null_do_not_see_each_other() {
 fn registrations_end_with_their_stream() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 64).unwrap();
-    drop(supply);
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 64).unwrap();
+    drop(allocator);
     b.rig.destroy_stream(b.handle, true).unwrap();
     assert!(b.rig.allocators.registration(Domain::Acl, b.handle).is_none());
     assert_eq!(b.register_on(b.handle, &fake).unwrap_err().code, Code::InvalidHandle);
@@ -378,24 +378,24 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let next = Fake::at(0x20, again.address);
     let handle = b.rig.create_stream(0, 0).unwrap();
     b.register_on(handle, &next).unwrap();
-    let supply = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
-    let fresh = Lease::take(&supply, &Ask::bytes(64), Some(&stream)).unwrap();
+    let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
+    let fresh = Block::allocate(&allocator, &Ask::bytes(64), Some(&stream)).unwrap();
     fake.take_calls();
     drop(lease);
     assert_eq!(fake.take_calls(), [Request::Free(7)], "it goes back all the same");
-    fresh.give().unwrap();
+    fresh.free().unwrap();
 }
 
 #[test]
 fn nobody_is_called_once_main_has_returned() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 64).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 64).unwrap();
     fake.take_calls();
     b.rig.shared.set_exiting();
-    assert_eq!(b.take(&supply, 64).err().unwrap().code, Code::RtInternal);
-    lease.give().unwrap();
+    assert_eq!(b.take(&allocator, 64).err().unwrap().code, Code::RtInternal);
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), []);
     assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
 }
@@ -403,11 +403,11 @@ fn nobody_is_called_once_main_has_returned() {
 #[test]
 fn without_a_registration_the_device_serves() {
     let b = bench();
-    let supply = b.rig.supply_for(Domain::Acl, b.handle, &b.stream);
-    let lease = b.take(&supply, 100).unwrap();
+    let allocator = b.rig.allocator_for(Domain::Acl, b.handle, &b.stream);
+    let lease = b.take(&allocator, 100).unwrap();
     let span = Span { address: lease.address(), bytes: 100, place: Place::Device(0) };
     b.stream.submit(fill(span, 9)).unwrap();
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert!(b.stream.synchronize(None).unwrap());
     assert_eq!(bytes(span), [9; 100]);
 }
@@ -421,7 +421,7 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     let second = Fake { advises: true, ..first.clone() };
     let error = b.take(&b.register(&second), 64).err().unwrap();
     assert!(error.text.contains("still out"), "{}", error.text);
-    lease.give().unwrap();
+    lease.free().unwrap();
     let frees = first.take_calls().iter().filter(|c| matches!(c, Request::Free(7))).count();
     assert_eq!(frees, 1);
 }

@@ -3,9 +3,9 @@
 #![cfg(not(feature = "shuttle"))]
 
 use cairn_runtime::event::{Event, Kind, flag};
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::pool::{Pooled, StreamPool};
-use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Task};
 use std::sync::Arc;
@@ -168,9 +168,9 @@ fn a_device_that_is_reset_and_set_again_while_another_works() {
     for _ in 0..2 {
         rig.set_device(0).unwrap();
         let stream = rig.new_stream();
-        let supply = Pooled::built_in(&rig.shared, 0);
-        Lease::take(&supply, &Ask::bytes(MIB), Some(&stream)).unwrap().give().unwrap();
-        drop((supply, stream));
+        let allocator = Pooled::built_in(&rig.shared, 0);
+        Block::allocate(&allocator, &Ask::bytes(MIB), Some(&stream)).unwrap().free().unwrap();
+        drop((allocator, stream));
         rig.reset_device(0, false).unwrap();
     }
     gate.open();

@@ -3,9 +3,9 @@
 
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind, flag};
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::pool::Pooled;
-use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
 
@@ -20,7 +20,7 @@ fn hold(stream: &Arc<Stream>) -> Gate {
     gate
 }
 
-fn span(lease: &Lease) -> Span {
+fn span(lease: &Block) -> Span {
     let (address, bytes) = (lease.address(), lease.bytes() as usize);
     Span { address, bytes, place: Place::Device(0) }
 }
@@ -30,19 +30,19 @@ fn a_block_freed_right_after_its_task_was_submitted_is_intact_when_the_task_runs
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let stream = rig.new_stream();
-    let supply = Pooled::built_in(&rig.shared, 0);
+    let allocator = Pooled::built_in(&rig.shared, 0);
     let out = rig.alloc(0, 64);
     let gate = hold(&stream);
     let mut addresses = Vec::new();
     for value in 0..8 {
-        let lease = Lease::take(&supply, &Ask::bytes(MIB), Some(&stream)).unwrap();
+        let lease = Block::allocate(&allocator, &Ask::bytes(MIB), Some(&stream)).unwrap();
         addresses.push(lease.address());
         stream.submit(fill(span(&lease), value)).unwrap();
         let head = Span { bytes: 64, ..span(&lease) };
         if value == 5 {
             stream.submit(copy(head, out)).unwrap();
         }
-        lease.give().unwrap();
+        lease.free().unwrap();
     }
     assert!(
         addresses.iter().all(|a| *a == addresses[0]),

@@ -5,10 +5,10 @@
 mod support;
 
 use cairn_runtime::host::HostThread;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::Lease;
 use cairn_runtime::memory::turnstile::{Turnstile, Visit};
 use cairn_runtime::stream::Stream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -181,9 +181,9 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
 }
 
 impl Scene {
-    fn take(&self, bytes: u64) -> Lease {
-        let supply = self.rig.supply_for(Domain::Acl, self.handle, &self.stream);
-        Lease::take(&supply, &Ask::bytes(bytes), Some(&self.stream)).unwrap()
+    fn take(&self, bytes: u64) -> Block {
+        let allocator = self.rig.allocator_for(Domain::Acl, self.handle, &self.stream);
+        Block::allocate(&allocator, &Ask::bytes(bytes), Some(&self.stream)).unwrap()
     }
 }
 
@@ -192,7 +192,7 @@ fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
     listen();
     let (scene, told) = scene(0xb10c5, false);
     thread::scope(|scope| {
-        scope.spawn(|| scene.take(4096).give().unwrap());
+        scope.spawn(|| scene.take(4096).free().unwrap());
         let owner = told.recv().unwrap();
         line_with(&[
             "does not return",
@@ -210,6 +210,6 @@ fn a_callback_that_ends_its_thread_holds_nobody_up() {
     let ends = scene.clone();
     thread::spawn(move || ends.take(4096));
     let ended = told.recv().unwrap();
-    scene.take(64).give().unwrap();
+    scene.take(64).free().unwrap();
     line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
 }

@@ -8,7 +8,7 @@ use crate::run::pass::{Constants, Ranges};
 use cairn_exec::{Target, Upload};
 use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
@@ -80,7 +80,7 @@ enum Spot {
     /// The application's.
     Theirs(usize),
     /// Taken from an allocator.
-    Taken(Lease),
+    Taken(Block),
 }
 
 impl Spot {

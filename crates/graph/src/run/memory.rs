@@ -2,8 +2,8 @@
 
 use cairn_exec::Target;
 use cairn_runtime::error::Result;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::supply::Lease;
 use std::cell::Cell;
 
 /// What memory is for.
@@ -77,17 +77,17 @@ impl MemorySource<'_> {
         operator: Option<&'static str>,
         bytes: u64,
         near: Option<usize>,
-    ) -> Result<Lease> {
+    ) -> Result<Block> {
         let before = REASON.replace(Some(Reason { class, graph: self.graph, operator }));
         let mut ask = Ask::bytes(bytes);
         ask.near = near;
-        let taken = Lease::take(self.target.allocator(), &ask, Some(&self.target.stream));
+        let taken = Block::allocate(self.target.allocator(), &ask, Some(&self.target.stream));
         REASON.set(before);
         taken
     }
 
     /// Takes a block.
-    pub fn take(&self, class: Class, operator: Option<&'static str>, bytes: u64) -> Result<Lease> {
+    pub fn take(&self, class: Class, operator: Option<&'static str>, bytes: u64) -> Result<Block> {
         self.near(class, operator, bytes, None)
     }
 }

@@ -7,7 +7,7 @@ use crate::compile::program::Program;
 use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, shares_input};
 use crate::failure::Result;
 use cairn_exec::Upload;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -31,11 +31,11 @@ pub struct StaticRun<'a> {
 #[derive(Default)]
 struct Scratch {
     /// Copies of inputs on the host: place, memory, bytes.
-    uploads: Vec<(usize, Lease, Arc<[u8]>)>,
+    uploads: Vec<(usize, Block, Arc<[u8]>)>,
     /// Outputs whose memory cannot be written while the steps run: place, memory instead, where they go.
-    apart: Vec<(usize, Lease, usize)>,
+    apart: Vec<(usize, Block, usize)>,
     /// Feature memory of this run.
-    feature: Option<Lease>,
+    feature: Option<Block>,
 }
 
 impl StaticRun<'_> {
@@ -51,7 +51,7 @@ impl StaticRun<'_> {
         let Scratch { uploads, apart, feature } = scratch;
         let leases = feature.into_iter().chain(uploads.into_iter().map(|(_, lease, _)| lease));
         for lease in leases.chain(apart.into_iter().map(|(_, lease, _)| lease)) {
-            lease.give()?;
+            lease.free()?;
         }
         Ok(outputs)
     }
@@ -112,7 +112,7 @@ impl StaticRun<'_> {
 
     /// Feature memory for one run, of a graph that has none of its own: where the last run's was, if the
     /// same allocator gives it.
-    fn take_feature(&self) -> Result<Option<Lease>> {
+    fn take_feature(&self) -> Result<Option<Block>> {
         let executable = &self.loaded.executable;
         let (regions, last) = {
             let runs = self.loaded.runs();
@@ -140,7 +140,7 @@ impl StaticRun<'_> {
         let shares = runs.shares();
         self.loaded.order(&mut runs, stream, shares)?;
         let regions = runs.regions(executable);
-        let feature = scratch.feature.as_ref().map(Lease::address);
+        let feature = scratch.feature.as_ref().map(Block::address);
         ranges.constants = regions.constants;
         ranges.feature = regions.feature.or(feature).unwrap_or(0);
         let inside = ranges.feature + executable.refreshable_bytes() as usize;

@@ -1,10 +1,10 @@
-//! The memory of a device as `aclrtMalloc` and `aclrtFree` know it, as a [`Supply`],
+//! The memory of a device as `aclrtMalloc` and `aclrtFree` know it, as a [`Allocator`],
 //! and the layers over it.
 
+use super::allocator::{Allocator, RawBlock};
 use super::arena::{Arena, Ask};
 use super::layer::{Books, Layers};
 use super::raw::Extent;
-use super::supply::{Block, Supply};
 use super::{Inside, Memory, wrong_free};
 use crate::error::Result;
 use crate::stream::Stream;
@@ -23,17 +23,17 @@ impl Direct<'_> {
     }
 }
 
-impl Supply for Direct<'_> {
+impl Allocator for Direct<'_> {
     fn name(&self) -> String {
         format!("the memory of device {}", self.device)
     }
 
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
         let address = self.memory.allocate_in(self.arena(), *ask)?;
-        Ok(Block { address, bytes: ask.bytes, token: 0, poison: None })
+        Ok(RawBlock { address, bytes: ask.bytes, token: 0, poison: None })
     }
 
-    fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         let retired = self
             .arena()
             .offset(block.address)
@@ -53,14 +53,14 @@ impl Supply for Direct<'_> {
 
 /// What lies over the memory of devices.
 impl Memory {
-    /// The memory of a device as a supply, without layers.
+    /// The memory of a device as a allocator, without layers.
     pub fn direct(&self, device: u32) -> Direct<'_> {
         Direct { memory: self, device }
     }
 
-    /// A supply of a device under the layers that `CAIRN_MEMORY` asks for, which all supplies of the
+    /// A allocator of a device under the layers that `CAIRN_MEMORY` asks for, which all supplies of the
     /// device share; as it is where it asks for none.
-    pub fn wrap(&self, device: u32, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+    pub fn wrap(&self, device: u32, source: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         match &self.layers {
             Some(layers) => layers.of_device(device).wrap(source),
             None => source,
@@ -68,7 +68,7 @@ impl Memory {
     }
 
     /// An allocator of the user under layers of its own.
-    pub fn wrap_external(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+    pub fn wrap_external(&self, source: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         match &self.layers {
             Some(layers) => layers.wrap_external(source),
             None => source,
@@ -97,7 +97,7 @@ impl Memory {
 
     /// Gives a block back through the layers; its owner has let it go.
     pub(super) fn give(&self, layers: &Layers, device: u32, block: Inside) -> Result<()> {
-        let block = Block { address: block.start, bytes: block.bytes, token: 0, poison: None };
-        layers.of_device(device).over(&self.direct(device)).give(block, None)
+        let block = RawBlock { address: block.start, bytes: block.bytes, token: 0, poison: None };
+        layers.of_device(device).over(&self.direct(device)).free(block, None)
     }
 }

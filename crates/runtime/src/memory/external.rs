@@ -6,10 +6,10 @@
 //!  give   poison task on the stream, if a layer wants it ─> turnstile [ free ]
 //! ```
 
+use super::allocator::{Allocator, RawBlock};
 use super::arena::Ask;
 use super::outstanding::{Clash, Out, Outstanding};
 use super::raw::Extent;
-use super::supply::{Block, Supply};
 use super::turnstile::{Turnstile, Turnstiles, Visit};
 use super::{Located, describe};
 use crate::error::{Code, Error, Result};
@@ -247,20 +247,20 @@ impl External {
     }
 }
 
-impl Supply for External {
+impl Allocator for External {
     fn name(&self) -> String {
         format!("the user's allocator {:#x}", self.user.identity().object)
     }
 
     /// Nothing is asked for 0 bytes: such a block has no address. `ask.near` is handed on as a wish
     /// where the user takes one; other wishes than size and place cannot be expressed.
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
         let bytes = ask.whole().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
             failure(format!("{}: {} bytes are more than there can be", self.name(), ask.bytes))
         })?;
         if bytes == 0 {
-            return Ok(Block { address: 0, bytes: 0, token: 0, poison: None });
+            return Ok(RawBlock { address: 0, bytes: 0, token: 0, poison: None });
         }
         if self.shared.exiting() {
             return Err(self.too_late());
@@ -274,11 +274,11 @@ impl Supply for External {
             .turnstile
             .pass(self.visit(request, stream), || self.obtain(request, bytes, stream))?;
         let address = out.address + ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token: out.block, poison: None })
+        Ok(RawBlock { address, bytes: ask.bytes, token: out.block, poison: None })
     }
 
     /// Without a stream there is nothing to order a poison after, so none is written.
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         if block.token == 0 {
             return Ok(());
         }

@@ -1,6 +1,7 @@
 //! Memory of the devices and pinned memory of the host: who may have it, where it is, and when it
 //! comes back.
 
+pub mod allocator;
 pub mod arena;
 pub mod budget;
 pub mod direct;
@@ -20,7 +21,6 @@ pub mod registered;
 pub mod registry;
 mod shortage;
 pub mod source;
-pub mod supply;
 pub mod turnstile;
 
 pub use cairn_pool::tlsf;
@@ -32,6 +32,7 @@ use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::task::{Body, Place, Span, Task};
+use allocator::Allocator;
 use arena::{Arena, Ask, Attempt, Usage};
 use budget::Budget;
 use layer::Layers;
@@ -40,7 +41,6 @@ use pressure::{Verdict, Watch};
 use raw::{Bytes, Use};
 use registered::Registered;
 use shortage::Cause;
-use supply::Supply;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
 const DEVICE_SKEW: u64 = 10 << 20;
@@ -126,7 +126,11 @@ impl Memory {
             None => self.allocate_in(&self.devices[device as usize], ask),
             Some(layers) => {
                 let direct = self.direct(device);
-                layers.of_device(device).over(&direct).take(&ask, None).map(|block| block.address)
+                layers
+                    .of_device(device)
+                    .over(&direct)
+                    .allocate(&ask, None)
+                    .map(|block| block.address)
             }
         }?;
         self.show(device);

@@ -1,10 +1,10 @@
 //! Stream-ordered memory as the user asks for it: pools by handle, their blocks by address.
 
+use super::allocator::{Allocator, RawBlock};
 use super::arena::Ask;
 use super::layer::Layers;
 use super::pool::StreamPool;
 use super::raw::Extent;
-use super::supply::{Block, Supply};
 use super::{Memory, describe};
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
@@ -17,25 +17,25 @@ impl Handled for StreamPool {
     const KIND: &'static str = "memory pool";
 }
 
-/// A pool as a supply of blocks for streams. A block that is to be poisoned is filled in the order of
+/// A pool as a allocator of blocks for streams. A block that is to be poisoned is filled in the order of
 /// the stream that gives it back, if that is its own and nobody recorded a use elsewhere.
 pub(super) struct Ordered<'a> {
     pub memory: &'a Memory,
     pub pool: &'a StreamPool,
 }
 
-impl Supply for Ordered<'_> {
+impl Allocator for Ordered<'_> {
     fn name(&self) -> String {
         self.pool.name()
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
         let address = self.memory.allocate_ordered(self.pool, ask, self.named(stream)?)?;
         let token = address - ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token, poison: None })
+        Ok(RawBlock { address, bytes: ask.bytes, token, poison: None })
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         let stream = self.named(stream)?;
         // Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
         if let Some(value) = block.poison.filter(|_| self.pool.is_of(block.token, stream)) {
@@ -64,16 +64,16 @@ impl Ordered<'_> {
 /// Where blocks of a pool go that has ended under them: only the layers still want to know.
 struct Ended<'a>(&'a StreamPool);
 
-impl Supply for Ended<'_> {
+impl Allocator for Ended<'_> {
     fn name(&self) -> String {
         self.0.name()
     }
 
-    fn take(&self, _: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, _: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
         self.0.check().map(|()| unreachable!("only ended pools come here"))
     }
 
-    fn give(&self, _: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, _: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         Ok(())
     }
 }
@@ -87,7 +87,7 @@ impl Memory {
             return self.allocate_ordered(pool, &ask, stream);
         };
         let ordered = Ordered { memory: self, pool };
-        let block = layers.of_device(pool.device).over(&ordered).take(&ask, Some(stream))?;
+        let block = layers.of_device(pool.device).over(&ordered).allocate(&ask, Some(stream))?;
         let address = block.address;
         self.pools.layered().insert(address, (pool.number, block));
         Ok(address)
@@ -123,16 +123,16 @@ impl Memory {
         let held = self.pools.layered().remove(&address);
         let Some((_, block)) = held else { return Err(pool.no_block_at(address)) };
         let ordered = Ordered { memory: self, pool };
-        layers.of_device(pool.device).over(&ordered).give(block, Some(stream))
+        layers.of_device(pool.device).over(&ordered).free(block, Some(stream))
     }
 
     /// A pool has ended: so have the blocks that layers know of.
     pub(super) fn write_off(&self, pool: &StreamPool) {
         let Some(layers) = &self.layers else { return };
-        let of_pool = |_: &usize, (number, _): &mut (u32, Block)| *number == pool.number;
+        let of_pool = |_: &usize, (number, _): &mut (u32, RawBlock)| *number == pool.number;
         let gone: Vec<_> = self.pools.layered().extract_if(of_pool).collect();
         for (_, (_, block)) in gone {
-            if let Err(error) = layers.of_device(pool.device).over(&Ended(pool)).give(block, None) {
+            if let Err(error) = layers.of_device(pool.device).over(&Ended(pool)).free(block, None) {
                 log::error!("the end of {}: {}", pool.name(), error.text);
             }
         }

@@ -1,10 +1,10 @@
 //! Stream-ordered pools over the memory of a device: the built-in one, and those that users make.
 
+use super::allocator::{Allocator, RawBlock};
 use super::arena::{Arena, Ask, Attempt};
 use super::loan::Loan;
 use super::ordered::Ordered;
 use super::raw::Extent;
-use super::supply::{Block, Supply};
 use super::{Memory, describe};
 use crate::clock::{Clock, Epoch, Progress, StreamIndex};
 use crate::error::{Code, Error, Result};
@@ -255,7 +255,7 @@ pub(super) struct Pools {
     /// True once any pool has a threshold, or is to end later.
     thresholds: AtomicBool,
     /// Blocks of users' pools that went out through layers, by address, with the pool's number.
-    layered: Mutex<HashMap<usize, (u32, Block)>>,
+    layered: Mutex<HashMap<usize, (u32, RawBlock)>>,
 }
 
 #[derive(Default)]
@@ -275,7 +275,7 @@ impl Pools {
     }
 
     /// The blocks that went out through layers.
-    pub fn layered(&self) -> MutexGuard<'_, HashMap<usize, (u32, Block)>> {
+    pub fn layered(&self) -> MutexGuard<'_, HashMap<usize, (u32, RawBlock)>> {
         self.layered.lock()
     }
 
@@ -473,7 +473,7 @@ impl Memory {
     }
 }
 
-/// A pool as a supply of blocks for streams.
+/// A pool as a allocator of blocks for streams.
 pub struct Pooled {
     shared: Arc<Shared>,
     pool: Arc<StreamPool>,
@@ -481,7 +481,7 @@ pub struct Pooled {
 
 impl Pooled {
     /// The built-in pool of a device, under the layers that `CAIRN_MEMORY` asks for.
-    pub fn built_in(shared: &Arc<Shared>, device: u32) -> Arc<dyn Supply> {
+    pub fn built_in(shared: &Arc<Shared>, device: u32) -> Arc<dyn Allocator> {
         let pool = shared.memory.built_in_pool(device);
         shared.memory.wrap(device, Arc::new(Pooled { shared: shared.clone(), pool }))
     }
@@ -493,17 +493,17 @@ impl Pooled {
     }
 }
 
-impl Supply for Pooled {
+impl Allocator for Pooled {
     fn name(&self) -> String {
         self.ordered().name()
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        self.ordered().take(ask, stream)
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        self.ordered().allocate(ask, stream)
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        self.ordered().give(block, stream)
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
+        self.ordered().free(block, stream)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {

@@ -1,9 +1,9 @@
 //! Who registered which allocator on which stream.
 
+use super::allocator::Allocator;
 use super::external::{External, Identity, UserAllocator};
 use super::outstanding::{Held, Outstanding};
 use super::pool::Pooled;
-use super::supply::Supply;
 use super::turnstile::Turnstiles;
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
@@ -31,7 +31,7 @@ pub struct Registration {
     /// The allocator.
     pub external: Arc<External>,
     /// What blocks are taken from: the allocator, plain or under layers.
-    pub supply: Arc<dyn Supply>,
+    pub allocator: Arc<dyn Allocator>,
 }
 
 /// The registrations of a process, by domain and handle of the stream.
@@ -74,14 +74,14 @@ impl Registry {
         stream: &Stream,
         word: usize,
         user: Box<dyn UserAllocator>,
-        wrap: impl FnOnce(Arc<dyn Supply>) -> Arc<dyn Supply>,
+        wrap: impl FnOnce(Arc<dyn Allocator>) -> Arc<dyn Allocator>,
     ) -> Result<()> {
         let (external, spare) = self.external(user);
         drop(spare);
         let key = (domain, handle);
         let kept = self.registration(domain, handle);
-        let supply = match kept {
-            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.supply,
+        let allocator = match kept {
+            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.allocator,
             _ => wrap(external.clone()),
         };
         let mut tables = self.tables.lock();
@@ -90,7 +90,7 @@ impl Registry {
             let text = format!("stream {handle:#x} is being destroyed");
             return Err(Error::new(Code::InvalidHandle, text));
         }
-        let before = tables.registrations.insert(key, Registration { word, external, supply });
+        let before = tables.registrations.insert(key, Registration { word, external, allocator });
         drop(tables);
         drop(before);
         Ok(())
@@ -127,8 +127,8 @@ impl Registry {
     /// What an execution on the stream with this handle takes its memory from; `None` when the user
     /// registered nothing, and then the built-in allocator of the device serves it. Asked once for
     /// every execution.
-    pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Supply>> {
-        self.registration(domain, handle).map(|registration| registration.supply)
+    pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Allocator>> {
+        self.registration(domain, handle).map(|registration| registration.allocator)
     }
 
     /// A stream has ended: so do its registrations. Whoever set `ending` of the stream calls this
@@ -165,7 +165,12 @@ impl Registry {
 impl Runtime {
     /// What an execution on a stream takes its memory from: what the user registered on this handle,
     /// else what the device has built in.
-    pub fn supply_for(&self, domain: Domain, handle: usize, stream: &Stream) -> Arc<dyn Supply> {
+    pub fn allocator_for(
+        &self,
+        domain: Domain,
+        handle: usize,
+        stream: &Stream,
+    ) -> Arc<dyn Allocator> {
         self.allocators
             .allocator_for(domain, handle)
             .unwrap_or_else(|| Pooled::built_in(&self.shared, stream.spec.device))

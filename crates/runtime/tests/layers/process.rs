@@ -4,11 +4,11 @@ use crate::sources::Paper;
 use crate::support::*;
 use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
+use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
 use cairn_runtime::memory::pool::Pooled;
-use cairn_runtime::memory::supply::{Lease, Supply};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,7 +74,7 @@ fn without_a_spec_there_is_nothing_in_the_way() {
     assert!(
         memory.books(0).is_empty() && memory.inspect().is_empty() && memory.report().is_empty()
     );
-    let paper: Arc<dyn Supply> = Arc::<Paper>::default();
+    let paper: Arc<dyn Allocator> = Arc::<Paper>::default();
     assert!(Arc::ptr_eq(&memory.wrap(0, paper.clone()), &paper));
     assert!(Arc::ptr_eq(&memory.wrap_external(paper.clone()), &paper));
 }
@@ -124,7 +124,7 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     let memory = &rig.shared.memory;
     let stream = rig.new_stream();
     let pool = Pooled::built_in(&rig.shared, 0);
-    let take = || Lease::take(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    let take = || Block::allocate(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
     let (first, lease) = (take(), take());
     rig.synchronize(&stream, None).unwrap();
     rig.reset_device(0, true).unwrap();
@@ -134,7 +134,7 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     memory.perform(&fill(all, 1)).unwrap();
     assert_eq!(memory.inspect(), Vec::<String>::new());
     for lease in [first, lease] {
-        let late = lease.give().unwrap_err();
+        let late = lease.free().unwrap_err();
         assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
     }
     memory.free(all.address).unwrap();
@@ -209,20 +209,20 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 600);
     let pool = memory.wrap(0, Arc::<Paper>::default());
-    assert!(Lease::take(&pool, &Ask::bytes(401), None).is_err());
-    let lease = Lease::take(&pool, &Ask::bytes(400), None).unwrap();
+    assert!(Block::allocate(&pool, &Ask::bytes(401), None).is_err());
+    let lease = Block::allocate(&pool, &Ask::bytes(400), None).unwrap();
     let books = memory.books(0).remove(0);
     assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
     assert_eq!(books.supplies["paper"].live, 400);
     assert_eq!(books.supplies["the memory of device 0"].live, 600);
     assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
-    lease.give().unwrap();
+    lease.free().unwrap();
     memory.free(block.address).unwrap();
 
     let externals: Vec<_> =
         (0..200).map(|_| memory.wrap_external(Arc::<Paper>::default())).collect();
     for external in &externals {
-        drop(Lease::take(external, &Ask::bytes(1000), None).unwrap());
+        drop(Block::allocate(external, &Ask::bytes(1000), None).unwrap());
     }
     drop(externals);
     drop(memory.wrap_external(Arc::<Paper>::default()));

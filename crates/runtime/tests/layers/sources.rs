@@ -2,11 +2,11 @@
 
 use crate::support::{MIB, Rig};
 use cairn_runtime::error::{Code, Error, Result};
+use cairn_runtime::memory::allocator::{Allocator, RawBlock};
 use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
 use cairn_runtime::memory::raw::Extent;
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Block, Supply};
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
@@ -68,21 +68,21 @@ impl Ordered {
     }
 }
 
-impl Supply for Ordered {
+impl Allocator for Ordered {
     fn name(&self) -> String {
         "a stream-ordered source".into()
     }
 
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
         let full = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
         let whole = ask.whole().ok_or_else(full)?;
         let mut slab = self.slab.lock().unwrap();
         let begin = slab.take(whole, ask.align as usize).ok_or_else(full)?;
         let address = begin + ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token: begin, poison: None })
+        Ok(RawBlock { address, bytes: ask.bytes, token: begin, poison: None })
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         let span =
             Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) };
         if let (Some(value), Some(stream)) = (block.poison, stream) {
@@ -112,7 +112,7 @@ impl OfUser {
     }
 
     /// Registers it on a stream; without layers, which the tests put over it themselves.
-    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Supply> {
+    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Allocator> {
         let stream = rig.handles.get::<Stream>(handle).unwrap();
         let user = Box::new(self.clone());
         rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain).unwrap();
@@ -156,18 +156,18 @@ pub struct Paper {
     pub poisons: Mutex<Vec<Option<u8>>>,
 }
 
-impl Supply for Paper {
+impl Allocator for Paper {
     fn name(&self) -> String {
         "paper".into()
     }
 
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
         let mut asked = self.asked.lock().unwrap();
         asked.push(*ask);
-        Ok(Block { address: asked.len() << 20, bytes: ask.bytes, token: 0, poison: None })
+        Ok(RawBlock { address: asked.len() << 20, bytes: ask.bytes, token: 0, poison: None })
     }
 
-    fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         self.poisons.lock().unwrap().push(block.poison);
         Ok(())
     }

@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::run::memory::{Class, room, workspace_room};
 use crate::run::named::Named;
 use cairn_exec::Upload;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use smallvec::SmallVec;
 
@@ -33,7 +33,7 @@ impl Run<'_> {
             })?);
             for value in &step.ends {
                 if let Some(lease) = memory.end(*value) {
-                    lease.give()?;
+                    lease.free()?;
                 }
             }
         }
@@ -78,10 +78,10 @@ impl Run<'_> {
             0 => None,
             bytes => Some(self.source.take(Class::Workspace, operator, workspace_room(bytes))?),
         };
-        let at = workspace.as_ref().map_or(0, Lease::address);
+        let at = workspace.as_ref().map_or(0, Block::address);
         let seq = step.execution.submit(&self.source.target.stream, &addresses, at)?;
         if let Some(lease) = workspace {
-            lease.give()?;
+            lease.free()?;
         }
         Ok(seq)
     }

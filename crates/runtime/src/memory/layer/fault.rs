@@ -3,8 +3,8 @@
 use super::Layer;
 use super::spec::{FaultSpec, Trigger};
 use crate::error::{Code, Error, Result};
+use crate::memory::allocator::{Allocator, RawBlock};
 use crate::memory::arena::Ask;
-use crate::memory::supply::{Block, Supply};
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{self, Arc};
@@ -53,7 +53,12 @@ impl Layer for Fault {
         "fault"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+    fn allocate(
+        &self,
+        ask: &Ask,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<RawBlock> {
         let number = self.takes.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.spec.delay.is_zero() {
             (self.sleep)(self.spec.delay);
@@ -69,11 +74,16 @@ impl Layer for Fault {
                 ),
             ));
         }
-        below.take(ask, stream)
+        below.allocate(ask, stream)
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
-        below.give(block, stream)
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
+        below.free(block, stream)
     }
 }
 
@@ -92,14 +102,14 @@ mod tests {
 
     struct Nothing;
 
-    impl Supply for Nothing {
+    impl Allocator for Nothing {
         fn name(&self) -> String {
             "nothing".into()
         }
-        fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
-            Ok(Block { address: 0, bytes: ask.bytes, token: 0, poison: None })
+        fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+            Ok(RawBlock { address: 0, bytes: ask.bytes, token: 0, poison: None })
         }
-        fn give(&self, _: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+        fn free(&self, _: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
             Ok(())
         }
     }
@@ -110,10 +120,10 @@ mod tests {
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
         let fault = Fault { sleep, ..Fault::new(spec) };
-        let block = fault.take(&Ask::bytes(1), None, &Nothing).unwrap();
+        let block = fault.allocate(&Ask::bytes(1), None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), delay);
-        fault.take(&Ask::bytes(1), None, &Nothing).unwrap_err();
-        fault.give(block, None, &Nothing).unwrap();
+        fault.allocate(&Ask::bytes(1), None, &Nothing).unwrap_err();
+        fault.free(block, None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
     }
 

@@ -9,9 +9,9 @@
 use super::Layer;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::memory::allocator::{Allocator, RawBlock};
 use crate::memory::arena::Ask;
 use crate::memory::raw::Extent;
-use crate::memory::supply::{Block, Supply};
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const SHOWN: usize = 8;
 
 /// Puts a canary in front of each block and one behind it, looks at them when the block comes back or
 /// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
-/// ([`Block::poison`]).
+/// ([`RawBlock::poison`]).
 ///
 /// **Streams.** A block taken for a stream may still be used by earlier work of that stream. So there
 /// canaries are written and checked by tasks in the stream, and what they find surfaces at its
@@ -60,9 +60,9 @@ impl Guard {
     fn watch(
         &self,
         ask: &Ask,
-        block: &Block,
+        block: &RawBlock,
         stream: Option<&Arc<Stream>>,
-        below: &dyn Supply,
+        below: &dyn Allocator,
     ) -> Result<()> {
         let front = (block.address - ask.front as usize).wrapping_sub(CANARY);
         let back = block.address + (block.bytes + ask.back) as usize;
@@ -100,16 +100,21 @@ impl Layer for Guard {
         "guard"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+    fn allocate(
+        &self,
+        ask: &Ask,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<RawBlock> {
         if !self.canaries || ask.bytes == 0 {
-            return below.take(ask, stream);
+            return below.allocate(ask, stream);
         }
         let wider = Ask {
             front: ask.front.saturating_add(ask.align.max(CANARY as u64)),
             back: ask.back.saturating_add(CANARY as u64),
             ..*ask
         };
-        let block = below.take(&wider, stream)?;
+        let block = below.allocate(&wider, stream)?;
         match self.watch(ask, &block, stream, below) {
             Ok(()) => Ok(block),
             Err(error) => {
@@ -119,11 +124,11 @@ impl Layer for Guard {
         }
     }
 
-    fn give(
+    fn free(
         &self,
-        mut block: Block,
+        mut block: RawBlock,
         stream: Option<&Arc<Stream>>,
-        below: &dyn Supply,
+        below: &dyn Allocator,
     ) -> Result<()> {
         let watched = self.watched.lock().remove(&block.address);
         let found = match (watched, stream) {
@@ -158,12 +163,12 @@ impl Layer for Guard {
 
 /// Gives a block back and says the first thing that went wrong; a second one goes to the log.
 fn give(
-    block: Block,
+    block: RawBlock,
     stream: Option<&Arc<Stream>>,
-    below: &dyn Supply,
+    below: &dyn Allocator,
     found: Result<()>,
 ) -> Result<()> {
-    let given = below.give(block, stream);
+    let given = below.free(block, stream);
     if let (Err(_), Err(second)) = (&found, &given) {
         log::error!("{}: {}", below.name(), second.text);
     }

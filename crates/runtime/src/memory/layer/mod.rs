@@ -1,4 +1,4 @@
-//! Layers over any [`Supply`]: each sees every block that is taken and given back, may enlarge or
+//! Layers over any [`Allocator`]: each sees every block that is taken and given back, may enlarge or
 //! refuse the one and inspect the other, and asks whatever lies below it for the memory.
 //!
 //! ```text
@@ -21,9 +21,9 @@ pub use process::Layers;
 pub use spec::Spec;
 pub use stats::{Books, Figures, Stats};
 
+use super::allocator::{Allocator, RawBlock};
 use super::arena::Ask;
 use super::raw::Extent;
-use super::supply::{Block, Supply};
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -37,10 +37,20 @@ pub trait Layer: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Takes a block from `below`. A failure leaves nothing taken.
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block>;
+    fn allocate(
+        &self,
+        ask: &Ask,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<RawBlock>;
 
     /// Gives a block back to `below`, whatever it has found out about it.
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()>;
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()>;
 
     /// What is wrong with the blocks that are out now: a text for each.
     fn inspect(&self) -> Vec<String> {
@@ -73,12 +83,12 @@ impl Stack {
     }
 
     /// The layers over a source that the caller holds.
-    pub fn over<'a>(&'a self, source: &'a dyn Supply) -> Over<'a> {
+    pub fn over<'a>(&'a self, source: &'a dyn Allocator) -> Over<'a> {
         Over { layers: &self.layers, source }
     }
 
-    /// The layers over a source, as one supply.
-    pub fn wrap(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+    /// The layers over a source, as one allocator.
+    pub fn wrap(&self, source: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         Arc::new(Layered { stack: self.clone(), source })
     }
 
@@ -97,29 +107,29 @@ impl Stack {
         self.layers.iter().filter_map(|layer| layer.books()).collect()
     }
 
-    /// True if no supply uses these layers any more.
+    /// True if no allocator uses these layers any more.
     fn is_alone(&self) -> bool {
         Arc::strong_count(&self.layers) == 1
     }
 }
 
-/// A supply under layers, and owner of both.
+/// A allocator under layers, and owner of both.
 struct Layered {
     stack: Stack,
-    source: Arc<dyn Supply>,
+    source: Arc<dyn Allocator>,
 }
 
-impl Supply for Layered {
+impl Allocator for Layered {
     fn name(&self) -> String {
         self.source.name()
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        self.stack.over(&*self.source).take(ask, stream)
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        self.stack.over(&*self.source).allocate(ask, stream)
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        self.stack.over(&*self.source).give(block, stream)
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
+        self.stack.over(&*self.source).free(block, stream)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
@@ -130,25 +140,25 @@ impl Supply for Layered {
 /// Some layers over a source: a whole stack, or what lies below one of its layers.
 pub struct Over<'a> {
     layers: &'a [Box<dyn Layer>],
-    source: &'a dyn Supply,
+    source: &'a dyn Allocator,
 }
 
-impl Supply for Over<'_> {
+impl Allocator for Over<'_> {
     fn name(&self) -> String {
         self.source.name()
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.take(ask, stream, &Over { layers, ..*self }),
-            None => self.source.take(ask, stream),
+            Some((first, layers)) => first.allocate(ask, stream, &Over { layers, ..*self }),
+            None => self.source.allocate(ask, stream),
         }
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.give(block, stream, &Over { layers, ..*self }),
-            None => self.source.give(block, stream),
+            Some((first, layers)) => first.free(block, stream, &Over { layers, ..*self }),
+            None => self.source.free(block, stream),
         }
     }
 

@@ -3,7 +3,7 @@
 use super::spec::Below;
 use super::{Figures, Spec, Stack};
 use crate::lock::{Mutex, Rank};
-use crate::memory::supply::Supply;
+use crate::memory::allocator::Allocator;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -41,7 +41,7 @@ impl Layers {
     }
 
     /// An allocator of the user under layers of its own.
-    pub fn wrap_external(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
+    pub fn wrap_external(&self, source: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         let stack = self.spec.build_over(Below::External);
         let name = source.name();
         let wrapped = stack.wrap(source);

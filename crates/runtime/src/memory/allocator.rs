@@ -13,20 +13,20 @@ use crate::sync::Arc;
 /// **Threads.** Any, at any time; an implementation serialises what has to be. **Callbacks** of the
 /// user run on the calling thread, inside the call. **Asynchrony.** No call
 /// waits for a stream, but for one that would else be out of memory.
-pub trait Supply: Send + Sync {
+pub trait Allocator: Send + Sync {
     /// What the user calls it, for error texts: `the pool of device 0`, `the allocator 0x.. of stream 3`.
     fn name(&self) -> String;
 
     /// Takes a block for use on `stream` (`None`: by whoever holds it, on any stream). The block's
     /// address is what the user gets; `ask.front` bytes before and `ask.back` after belong to it.
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block>;
+    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock>;
 
-    /// Gives a block back that [`Supply::take`] of the same supply made. Work that was submitted to
+    /// Gives a block back that [`Allocator::allocate`] of the same allocator made. Work that was submitted to
     /// `stream` before may still use it.
     ///
     /// The block is the caller's no more, whatever comes back: an error is something that was found out
     /// about it, such as bytes written beside it.
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()>;
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()>;
 
     /// The bytes at an address of a block that is out, or of the room around it, for layers that write
     /// there. `None` where layers have no business.
@@ -36,10 +36,10 @@ pub trait Supply: Send + Sync {
     }
 }
 
-/// Memory that somebody holds. Who takes one gives it back, once, to the supply it came from: see
-/// [`Lease`].
+/// Memory that somebody holds. Who takes one gives it back, once, to the allocator it came from: see
+/// [`Block`].
 #[derive(Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct RawBlock {
     /// First byte for the user.
     pub address: usize,
     /// Bytes for the user.
@@ -51,18 +51,22 @@ pub struct Block {
 }
 
 /// A block and whoever made it. Keeps the maker alive, and gives the block back exactly once: by
-/// [`Lease::give`], or when it is dropped.
-pub struct Lease {
-    block: Option<Block>,
-    maker: Arc<dyn Supply>,
+/// [`Block::free`], or when it is dropped.
+pub struct Block {
+    block: Option<RawBlock>,
+    maker: Arc<dyn Allocator>,
     stream: Option<Arc<Stream>>,
 }
 
-impl Lease {
+impl Block {
     /// Takes a block from `maker`.
-    pub fn take(maker: &Arc<dyn Supply>, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Lease> {
-        let block = maker.take(ask, stream)?;
-        Ok(Lease { block: Some(block), maker: maker.clone(), stream: stream.cloned() })
+    pub fn allocate(
+        maker: &Arc<dyn Allocator>,
+        ask: &Ask,
+        stream: Option<&Arc<Stream>>,
+    ) -> Result<Block> {
+        let block = maker.allocate(ask, stream)?;
+        Ok(Block { block: Some(block), maker: maker.clone(), stream: stream.cloned() })
     }
 
     /// First byte for the user.
@@ -81,23 +85,23 @@ impl Lease {
     }
 
     /// Who made it.
-    pub fn maker(&self) -> &Arc<dyn Supply> {
+    pub fn maker(&self) -> &Arc<dyn Allocator> {
         &self.maker
     }
 
     /// Gives the block back now, on this thread.
-    pub fn give(mut self) -> Result<()> {
+    pub fn free(mut self) -> Result<()> {
         match self.block.take() {
-            Some(block) => self.maker.give(block, self.stream.as_ref()),
+            Some(block) => self.maker.free(block, self.stream.as_ref()),
             None => Ok(()),
         }
     }
 }
 
-impl Drop for Lease {
+impl Drop for Block {
     fn drop(&mut self) {
         if let Some(block) = self.block.take()
-            && let Err(error) = self.maker.give(block, self.stream.as_ref())
+            && let Err(error) = self.maker.free(block, self.stream.as_ref())
         {
             log::error!("{}: {}", self.maker.name(), error.text);
         }
