@@ -1,10 +1,10 @@
-//! Memory: allocate, free, copy, fill, ask.
+//! Memory: allocate, free, copy, fill, request.
 
 use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::arena::{Ask, Huge};
 use cairn_runtime::memory::raw::{Use, reachable};
+use cairn_runtime::memory::request::{Huge, Request};
 use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::task::{Place, Span, Task};
 use std::ffi::c_void;
@@ -30,7 +30,7 @@ enum Padding {
 }
 
 /// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST.
-fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
+fn request(size: u64, policy: u32, padding: Padding) -> Option<Request> {
     let policy = policy & !KIND_BITS;
     let to32 = || size.checked_next_multiple_of(32);
     let padded = match padding {
@@ -39,19 +39,23 @@ fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
         _ => to32()?,
     };
     Some(match policy {
-        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => Ask::bytes(padded),
-        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Ask {
+        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
+            Request::bytes(padded)
+        }
+        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Request {
             align: 2 * MIB,
             huge: Huge::Required,
-            ..Ask::bytes(padded.checked_next_multiple_of(2 * MIB)?)
+            ..Request::bytes(padded.checked_next_multiple_of(2 * MIB)?)
         },
-        _ if is_1g(policy) => Ask {
+        _ if is_1g(policy) => Request {
             align: GIB,
             huge: Huge::Required,
-            ..Ask::bytes(padded.checked_next_multiple_of(GIB)?)
+            ..Request::bytes(padded.checked_next_multiple_of(GIB)?)
         },
-        _ if size >= 2 * MIB => Ask { align: 2 * MIB, huge: Huge::Wished, ..Ask::bytes(padded) },
-        _ => Ask::bytes(padded),
+        _ if size >= 2 * MIB => {
+            Request { align: 2 * MIB, huge: Huge::Wished, ..Request::bytes(padded) }
+        }
+        _ => Request::bytes(padded),
     })
 }
 
@@ -70,8 +74,8 @@ fn allocate(
     let runtime = runtime()?;
     let device = runtime.current_device()?;
     // A size that overflows asks for more than there is, padded or not.
-    let ask = ask(size as u64, policy, padding).unwrap_or(Ask::bytes(size as u64));
-    let address = runtime.shared.memory.allocate(device, ask)?;
+    let request = request(size as u64, policy, padding).unwrap_or(Request::bytes(size as u64));
+    let address = runtime.shared.memory.allocate(device, request)?;
     log::debug!("device {device} gave {size} bytes at {address:#x}");
     Ok(address)
 }

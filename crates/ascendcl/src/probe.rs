@@ -7,8 +7,8 @@ use cairn_runtime::Runtime;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::Handled;
 use cairn_runtime::memory::allocator::{Allocator, Block};
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::soc;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
@@ -48,7 +48,8 @@ fn take(
             continue;
         }
         let near = Some(block.near as usize).filter(|&near| near != 0);
-        let lease = Block::allocate(allocator, &Ask { near, ..Ask::bytes(bytes) }, Some(stream))?;
+        let lease =
+            Block::allocate(allocator, &Request { near, ..Request::bytes(bytes) }, Some(stream))?;
         block.address = lease.address() as *mut c_void;
         block.asked = bytes as usize;
         leases.push(lease);

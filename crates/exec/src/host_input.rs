@@ -4,8 +4,8 @@ use crate::execution::Execution;
 use crate::target::Target;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -46,13 +46,13 @@ impl Execution {
         for host in hosts {
             let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
             let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
-            let lease = Block::allocate(allocator, &Ask::bytes(host.room), Some(stream))?;
+            let lease = Block::allocate(allocator, &Request::bytes(host.room), Some(stream))?;
             self.relocate(&mut addresses, argument, lease.address());
             uploads.push((lease, host.bytes.clone()));
         }
         let workspace = match self.workspace() {
             0 => None,
-            bytes => Some(Block::allocate(allocator, &Ask::bytes(bytes as u64), Some(stream))?),
+            bytes => Some(Block::allocate(allocator, &Request::bytes(bytes as u64), Some(stream))?),
         };
         let place = Place::Device(stream.spec.device);
         let mut submitted = Ok(());

@@ -36,9 +36,9 @@ pub struct Config {
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
-    /// After how long a wait at a turnstile, or a callback that does not return, is logged
+    /// After how long a wait for a callback lock, or a callback that does not return, is logged
     /// (`CAIRN_TURNSTILE_LOG_MS`).
-    pub turnstile_log: Duration,
+    pub callback_wait: Duration,
 }
 
 impl Config {
@@ -115,7 +115,7 @@ impl Config {
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
-            turnstile_log: Duration::from_millis(number(
+            callback_wait: Duration::from_millis(number(
                 "CAIRN_TURNSTILE_LOG_MS",
                 1,
                 86_400_000,

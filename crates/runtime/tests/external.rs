@@ -7,9 +7,9 @@ mod support;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
 use std::sync::{Arc, Mutex};
@@ -22,19 +22,19 @@ type Answer = std::result::Result<usize, Thrown>;
 struct Fake {
     object: usize,
     advises: bool,
-    calls: Arc<Mutex<Vec<Request>>>,
-    answer: Arc<dyn Fn(Request) -> Answer + Send + Sync>,
+    calls: Arc<Mutex<Vec<UserCall>>>,
+    answer: Arc<dyn Fn(UserCall) -> Answer + Send + Sync>,
 }
 
 impl Fake {
-    fn new(object: usize, answer: impl Fn(Request) -> Answer + Send + Sync + 'static) -> Fake {
+    fn new(object: usize, answer: impl Fn(UserCall) -> Answer + Send + Sync + 'static) -> Fake {
         Fake { object, advises: false, calls: Arc::default(), answer: Arc::new(answer) }
     }
 
     /// Gives the block 7 at this address.
     fn at(object: usize, address: usize) -> Fake {
         Fake::new(object, move |request| match request {
-            Request::Address(_) => Ok(address),
+            UserCall::Address(_) => Ok(address),
             _ => Ok(7),
         })
     }
@@ -43,18 +43,18 @@ impl Fake {
     fn bump(object: usize, memory: Span) -> Fake {
         let next = Mutex::new(memory.address);
         Fake::new(object, move |request| match request {
-            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+            UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
                 let mut next = next.lock().unwrap();
                 let given = *next;
                 *next += bytes.next_multiple_of(64);
                 Ok(given)
             }
-            Request::Address(block) => Ok(block),
-            Request::Free(_) => Ok(0),
+            UserCall::Address(block) => Ok(block),
+            UserCall::Free(_) => Ok(0),
         })
     }
 
-    fn take_calls(&self) -> Vec<Request> {
+    fn take_calls(&self) -> Vec<UserCall> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -71,7 +71,7 @@ impl UserAllocator for Fake {
         self.advises
     }
 
-    fn call(&self, request: Request, _: &dyn Fn()) -> Answer {
+    fn call(&self, request: UserCall, _: &dyn Fn()) -> Answer {
         assert!(!host::may_help(), "a callback is not marked as one");
         self.calls.lock().unwrap().push(request);
         (self.answer)(request)
@@ -105,7 +105,7 @@ impl Bench {
     }
 
     fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
-        Block::allocate(allocator, &Ask::bytes(bytes), Some(&self.stream))
+        Block::allocate(allocator, &Request::bytes(bytes), Some(&self.stream))
     }
 
     fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
@@ -127,9 +127,9 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
     let allocator = b.register(&fake);
     let lease = b.take(&allocator, 100).unwrap();
     assert_eq!((lease.address(), lease.bytes()), (memory.address, 100));
-    assert_eq!(fake.take_calls(), [Request::Alloc(100), Request::Address(memory.address)]);
+    assert_eq!(fake.take_calls(), [UserCall::Alloc(100), UserCall::Address(memory.address)]);
     lease.free().unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(memory.address)]);
+    assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)]);
     drop(b.take(&allocator, 64).unwrap());
     assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
 }
@@ -151,14 +151,14 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
     let allocator = b.register(&fake);
-    let ask = Ask { front: 512, back: 64, ..Ask::bytes(100) };
-    let block = allocator.allocate(&ask, Some(&b.stream)).unwrap();
+    let request = Request { front: 512, back: 64, ..Request::bytes(100) };
+    let block = allocator.allocate(&request, Some(&b.stream)).unwrap();
     assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
-    assert_eq!(fake.take_calls()[0], Request::Alloc(676));
+    assert_eq!(fake.take_calls()[0], UserCall::Alloc(676));
     let gate = Gate::default();
     b.stream.submit(gate.task()).unwrap();
     allocator.free(RawBlock { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(memory.address)], "the free does not wait");
+    assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)], "the free does not wait");
     let whole = Span { bytes: 700, ..memory };
     assert_eq!(bytes(whole), [0; 700]);
     gate.open();
@@ -171,18 +171,18 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
 fn advice_goes_to_those_who_take_it() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
-    let near = Ask { near: Some(memory.address + 1024), front: 512, ..Ask::bytes(64) };
+    let near = Request { near: Some(memory.address + 1024), front: 512, ..Request::bytes(64) };
     for advises in [false, true] {
         let fake = Fake { advises, ..Fake::bump(0x10, memory) };
         let allocator = b.register(&fake);
         Block::allocate(&allocator, &near, Some(&b.stream)).unwrap().free().unwrap();
         let asked = match advises {
-            true => Request::Advise(576, memory.address + 512),
-            false => Request::Alloc(576),
+            true => UserCall::Advise(576, memory.address + 512),
+            false => UserCall::Alloc(576),
         };
         assert_eq!(fake.take_calls()[0], asked);
-        Block::allocate(&allocator, &Ask::bytes(64), Some(&b.stream)).unwrap().free().unwrap();
-        assert_eq!(fake.take_calls()[0], Request::Alloc(64));
+        Block::allocate(&allocator, &Request::bytes(64), Some(&b.stream)).unwrap().free().unwrap();
+        assert_eq!(fake.take_calls()[0], UserCall::Alloc(64));
     }
 }
 
@@ -193,11 +193,11 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     let thrown = || Err(Thrown("out of luck".into()));
     let null = Fake::new(0x10, |_| Ok(0));
     assert!(b.refusal(&null, 640).text.contains("alloc(640)"));
-    assert_eq!(null.take_calls(), [Request::Alloc(640)]);
+    assert_eq!(null.take_calls(), [UserCall::Alloc(640)]);
 
     let nowhere = Fake::at(0x11, 0);
     assert!(b.refusal(&nowhere, 64).text.contains("address is null"));
-    assert_eq!(nowhere.take_calls()[2], Request::Free(7));
+    assert_eq!(nowhere.take_calls()[2], UserCall::Free(7));
 
     let throws = Fake::new(0x12, move |_| thrown());
     assert!(b.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
@@ -205,16 +205,16 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     assert!(b.refusal(&throws, 64).text.contains("threw an exception: out of luck"));
 
     let throws_late = Fake::new(0x13, move |request| match request {
-        Request::Alloc(_) => Ok(7),
+        UserCall::Alloc(_) => Ok(7),
         _ => thrown(),
     });
     assert!(b.refusal(&throws_late, 64).text.contains("getAddrFromBlock(0x7)"));
-    assert_eq!(throws_late.take_calls().last(), Some(&Request::Free(7)));
+    assert_eq!(throws_late.take_calls().last(), Some(&UserCall::Free(7)));
 
     let address = memory.address;
     let throws_at_free = Fake::new(0x14, move |request| match request {
-        Request::Free(_) => thrown(),
-        Request::Address(_) => Ok(address),
+        UserCall::Free(_) => thrown(),
+        UserCall::Address(_) => Ok(address),
         _ => Ok(7),
     });
     let allocator = b.register(&throws_at_free);
@@ -252,7 +252,7 @@ fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
         let fake = Fake::at(0x10, address);
         let error = b.refusal(&fake, 512);
         assert!(error.text.contains(why), "{error} lacks {why}");
-        let calls = [Request::Alloc(512), Request::Address(7), Request::Free(7)];
+        let calls = [UserCall::Alloc(512), UserCall::Address(7), UserCall::Free(7)];
         assert_eq!(fake.take_calls(), calls);
         b.rig.allocators.unregister(Domain::Acl, b.handle);
     }
@@ -270,16 +270,16 @@ fn memory_that_is_out_is_not_taken_again() {
     fake.take_calls();
     let error = b.take(&allocator, 64).err().unwrap();
     assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
-    assert_eq!(fake.take_calls(), [Request::Alloc(64)], "it is neither located nor freed again");
+    assert_eq!(fake.take_calls(), [UserCall::Alloc(64)], "it is neither located nor freed again");
 
     let other = Fake::at(0x20, memory.address + 992);
     b.rig.allocators.unregister(Domain::Acl, b.handle);
     let error = b.refusal(&other, 64);
     assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
-    assert_eq!(other.take_calls().last(), Some(&Request::Free(7)));
+    assert_eq!(other.take_calls().last(), Some(&UserCall::Free(7)));
 
     lease.free().unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(7)]);
+    assert_eq!(fake.take_calls(), [UserCall::Free(7)]);
     b.take(&allocator, 64).unwrap().free().unwrap();
 }
 
@@ -316,8 +316,8 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
     second.take_calls();
     lease.free().unwrap();
     later.free().unwrap();
-    assert_eq!(first.take_calls(), [Request::Free(memory.address)]);
-    assert_eq!(second.take_calls(), [Request::Free(7)]);
+    assert_eq!(first.take_calls(), [UserCall::Free(memory.address)]);
+    assert_eq!(second.take_calls(), [UserCall::Free(7)]);
     assert_eq!(Arc::strong_count(&first.calls), 1, "and only the block did");
 }
 
@@ -379,10 +379,10 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let handle = b.rig.create_stream(0, 0).unwrap();
     b.register_on(handle, &next).unwrap();
     let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
-    let fresh = Block::allocate(&allocator, &Ask::bytes(64), Some(&stream)).unwrap();
+    let fresh = Block::allocate(&allocator, &Request::bytes(64), Some(&stream)).unwrap();
     fake.take_calls();
     drop(lease);
-    assert_eq!(fake.take_calls(), [Request::Free(7)], "it goes back all the same");
+    assert_eq!(fake.take_calls(), [UserCall::Free(7)], "it goes back all the same");
     fresh.free().unwrap();
 }
 
@@ -422,6 +422,6 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     let error = b.take(&b.register(&second), 64).err().unwrap();
     assert!(error.text.contains("still out"), "{}", error.text);
     lease.free().unwrap();
-    let frees = first.take_calls().iter().filter(|c| matches!(c, Request::Free(7))).count();
+    let frees = first.take_calls().iter().filter(|c| matches!(c, UserCall::Free(7))).count();
     assert_eq!(frees, 1);
 }

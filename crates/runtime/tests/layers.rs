@@ -13,9 +13,9 @@ mod support;
 
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::allocator::{Allocator, RawBlock};
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::layer::{CANARY, POISON, Spec, Stack};
 use cairn_runtime::memory::pool::Pooled;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
 use model::{Naive, Refusal, naive};
@@ -145,8 +145,8 @@ fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
         match *op {
             Op::Take { bytes, .. } | Op::TakeTooMuch(bytes) => {
                 let align = if let Op::Take { shift, .. } = op { 1 << shift } else { 512 };
-                let ask = Ask { align, ..Ask::bytes(bytes) };
-                let taken = allocator.allocate(&ask, bench.stream.as_ref());
+                let request = Request { align, ..Request::bytes(bytes) };
+                let taken = allocator.allocate(&request, bench.stream.as_ref());
                 match (taken, model::take(&mut model, bytes, 4 * MIB)) {
                     (Ok(block), Ok(())) => {
                         assert_eq!((block.address as u64 % align, block.bytes), (0, bytes));
@@ -240,8 +240,8 @@ fn a_write_beside_a_block_is_found_at_every_nesting() {
 fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
     let stack = spec.build();
     let allocator = stack.over(bench.source);
-    let ask = Ask { align, ..Ask::bytes(bytes) };
-    let block = allocator.allocate(&ask, bench.stream.as_ref()).unwrap();
+    let request = Request { align, ..Request::bytes(bytes) };
+    let block = allocator.allocate(&request, bench.stream.as_ref()).unwrap();
     bench.settle();
     bench.flip(block.address.wrapping_add_signed(offset as isize));
     let words = [
@@ -272,7 +272,7 @@ fn both_sides_are_named_with_the_bytes_that_were_found() {
     over_each_source(|bench| {
         let stack = Spec::parse("guard").unwrap().build();
         let allocator = stack.over(bench.source);
-        let block = allocator.allocate(&Ask::bytes(100), bench.stream.as_ref()).unwrap();
+        let block = allocator.allocate(&Request::bytes(100), bench.stream.as_ref()).unwrap();
         bench.settle();
         let write = |at: usize, text: &[u8]| bench.source.extent(at, 4).unwrap().write(text);
         write(block.address - 4, &[1, 2, 3, 4]);
@@ -299,7 +299,7 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
 
     let direct = rig.shared.memory.direct(0);
     let allocator = stack.over(&direct);
-    let block = allocator.allocate(&Ask::bytes(5000), None).unwrap();
+    let block = allocator.allocate(&Request::bytes(5000), None).unwrap();
     let (at, copied) = (span(&block), rig.alloc(0, 5000));
     stream.submit(fill(at, 7)).unwrap();
     stream.submit(gate.task()).unwrap();
@@ -314,7 +314,7 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
     for source in on_streams(&rig, handle) {
         let (allocator, gate) = (stack.over(&*source), Gate::default());
         stream.submit(gate.task()).unwrap();
-        let block = allocator.allocate(&Ask::bytes(5000), Some(&stream)).unwrap();
+        let block = allocator.allocate(&Request::bytes(5000), Some(&stream)).unwrap();
         let at = span(&block);
         stream.submit(fill(at, 9)).unwrap();
         stream.submit(copy(at, copied)).unwrap();
@@ -335,11 +335,11 @@ fn canaries_wait_for_earlier_work_of_the_stream() {
     let stack = Spec::parse("guard").unwrap().build();
     let allocator = stack.over(&ordered);
 
-    let whole = ordered.allocate(&Ask::bytes(MIB), Some(&stream)).unwrap();
+    let whole = ordered.allocate(&Request::bytes(MIB), Some(&stream)).unwrap();
     stream.submit(gate.task()).unwrap();
     stream.submit(fill(span(&whole), 5)).unwrap();
     ordered.free(whole, Some(&stream)).unwrap();
-    let block = allocator.allocate(&Ask::bytes(4096), Some(&stream)).unwrap();
+    let block = allocator.allocate(&Request::bytes(4096), Some(&stream)).unwrap();
     assert_eq!(stack.inspect(), Vec::<String>::new(), "no canary stands there yet");
     gate.open();
     allocator.free(block, Some(&stream)).unwrap();
@@ -355,7 +355,7 @@ fn canaries_that_an_abort_dropped_raise_no_alarm() {
     let stack = Spec::parse("guard").unwrap().build();
     let allocator = stack.over(&ordered);
     stream.submit(gate.task()).unwrap();
-    let block = allocator.allocate(&Ask::bytes(4096), Some(&stream)).unwrap();
+    let block = allocator.allocate(&Request::bytes(4096), Some(&stream)).unwrap();
     stream.abort();
     gate.open();
     let abort = rig.synchronize(&stream, None).unwrap_err();
@@ -374,11 +374,11 @@ fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
         let source = on_streams(&rig, handle).remove(index);
         let stack = Spec::parse("stats,guard").unwrap().build();
         let allocator = stack.over(&*source);
-        let block = allocator.allocate(&Ask::bytes(100), Some(&stream)).unwrap();
+        let block = allocator.allocate(&Request::bytes(100), Some(&stream)).unwrap();
         rig.synchronize(&stream, None).unwrap();
         let behind = source.extent(block.address + 100, 1).unwrap();
         stream.close(true).unwrap();
-        let refused = allocator.allocate(&Ask::bytes(100), Some(&stream)).unwrap_err();
+        let refused = allocator.allocate(&Request::bytes(100), Some(&stream)).unwrap_err();
         assert_eq!(refused.code, Code::InvalidHandle, "{}", source.name());
         behind.write(&[!behind.read()[0]]);
         let found = allocator.free(block, Some(&stream)).unwrap_err();
@@ -397,7 +397,7 @@ fn canaries_of_external_blocks_are_put_only_on_request() {
         let paper = Paper::default();
         let stack = Spec::parse(text).unwrap().build_over(Below::External);
         let allocator = stack.over(&paper);
-        let block = allocator.allocate(&Ask::bytes(64), None).unwrap();
+        let block = allocator.allocate(&Request::bytes(64), None).unwrap();
         allocator.free(block, None).unwrap();
         let asked = paper.asked.lock().unwrap()[0];
         assert_eq!((asked.bytes, asked.front, asked.back), (64, room, room), "{text}");
@@ -417,8 +417,8 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let mine =
-                        (0..100).filter_map(|_| allocator.allocate(&Ask::bytes(SIZE), stream).ok());
+                    let mine = (0..100)
+                        .filter_map(|_| allocator.allocate(&Request::bytes(SIZE), stream).ok());
                     let mine: Vec<_> = mine.collect();
                     kept.lock().unwrap().extend(mine);
                 });
@@ -446,7 +446,9 @@ fn a_limit_holds_at_every_moment() {
             scope.spawn(move || {
                 for round in 0..2000 {
                     let bytes = 1 + (round * 7919 + thread * 104_729) % 20_000;
-                    let Ok(block) = allocator.allocate(&Ask::bytes(bytes), None) else { continue };
+                    let Ok(block) = allocator.allocate(&Request::bytes(bytes), None) else {
+                        continue;
+                    };
                     let now = live.fetch_add(bytes, Ordering::SeqCst) + bytes;
                     assert!(now <= MOST, "{now} bytes are out");
                     live.fetch_sub(bytes, Ordering::SeqCst);
@@ -458,6 +460,6 @@ fn a_limit_holds_at_every_moment() {
     let total = stack.books()[0].total;
     assert_eq!((total.live, total.blocks, total.takes), (0, 0, total.gives));
     assert!(total.takes > 0 && total.peak <= MOST);
-    let block = allocator.allocate(&Ask::bytes(MOST), None).expect("all of it is there again");
+    let block = allocator.allocate(&Request::bytes(MOST), None).expect("all of it is there again");
     allocator.free(block, None).unwrap();
 }

@@ -4,8 +4,8 @@
 
 use cairn_runtime::event::{Event, Kind, flag};
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::pool::{Pooled, StreamPool};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Task};
 use std::sync::Arc;
@@ -40,8 +40,8 @@ impl Scene {
     }
 
     fn take(&self, stream: &Stream) -> usize {
-        let ask = Ask::bytes(4 * MIB);
-        self.rig.shared.memory.allocate_ordered(&self.pool, &ask, stream).unwrap()
+        let request = Request::bytes(4 * MIB);
+        self.rig.shared.memory.allocate_ordered(&self.pool, &request, stream).unwrap()
     }
 
     fn free(&self, stream: &Stream) {
@@ -169,7 +169,7 @@ fn a_device_that_is_reset_and_set_again_while_another_works() {
         rig.set_device(0).unwrap();
         let stream = rig.new_stream();
         let allocator = Pooled::built_in(&rig.shared, 0);
-        Block::allocate(&allocator, &Ask::bytes(MIB), Some(&stream)).unwrap().free().unwrap();
+        Block::allocate(&allocator, &Request::bytes(MIB), Some(&stream)).unwrap().free().unwrap();
         drop((allocator, stream));
         rig.reset_device(0, false).unwrap();
     }
@@ -183,7 +183,7 @@ fn a_late_trim_of_a_pool_that_has_ended() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), &stream).unwrap();
+    let block = memory.allocate_ordered(&pool, &Request::bytes(4 * MIB), &stream).unwrap();
     memory.free_ordered(block, &stream).unwrap();
     memory.end_pool(&pool);
     let mine = rig.alloc(0, 4 * MIB);

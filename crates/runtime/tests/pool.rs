@@ -4,8 +4,8 @@
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind, flag};
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::pool::Pooled;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
 
@@ -35,7 +35,7 @@ fn a_block_freed_right_after_its_task_was_submitted_is_intact_when_the_task_runs
     let gate = hold(&stream);
     let mut addresses = Vec::new();
     for value in 0..8 {
-        let lease = Block::allocate(&allocator, &Ask::bytes(MIB), Some(&stream)).unwrap();
+        let lease = Block::allocate(&allocator, &Request::bytes(MIB), Some(&stream)).unwrap();
         addresses.push(lease.address());
         stream.submit(fill(span(&lease), value)).unwrap();
         let head = Span { bytes: 64, ..span(&lease) };
@@ -60,7 +60,7 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     let (a, b, c) = (rig.new_stream(), rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), stream).unwrap();
+    let take = |stream| memory.allocate_ordered(&pool, &Request::bytes(4 * MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
     memory.free_ordered(first, &a).unwrap();
@@ -93,7 +93,7 @@ fn an_aborted_wait_orders_nothing() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| memory.allocate_ordered(&pool, &Ask::bytes(MIB), stream).unwrap();
+    let take = |stream| memory.allocate_ordered(&pool, &Request::bytes(MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
     memory.free_ordered(first, &a).unwrap();
@@ -112,25 +112,25 @@ fn plain_allocations_get_what_pools_have_free() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap();
-    let kept = memory.allocate_ordered(&pool, &Ask::bytes(MIB), &stream).unwrap();
-    let error = memory.allocate(0, Ask::bytes(40 * MIB)).unwrap_err();
+    let block = memory.allocate_ordered(&pool, &Request::bytes(40 * MIB), &stream).unwrap();
+    let kept = memory.allocate_ordered(&pool, &Request::bytes(MIB), &stream).unwrap();
+    let error = memory.allocate(0, Request::bytes(40 * MIB)).unwrap_err();
     let owner = format!("41943040 (stream {} in pool", stream.index);
     assert!(!error.text.contains(&owner), "blocks of one stream count together");
     let owner = format!("{} (stream {} in pool", 41 * MIB, stream.index);
     assert!(error.text.contains(&owner), "{}", error.text);
     memory.free_ordered(block, &stream).unwrap();
-    let plain = memory.allocate(0, Ask::bytes(40 * MIB)).unwrap();
+    let plain = memory.allocate(0, Request::bytes(40 * MIB)).unwrap();
     assert!(pool.figures().reserved <= 4 * MIB, "{:?}", pool.figures());
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap_err();
+    let error = memory.allocate_ordered(&pool, &Request::bytes(40 * MIB), &stream).unwrap_err();
     for part in ["41943040 (aclrtMalloc)", "out of memory on device 0", "asked 41943040"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
     assert!(memory.free(kept).unwrap_err().text.contains("theirs to give back"));
     let own = memory.create_pool(0, u64::MAX);
-    let owned = memory.allocate_ordered(&own, &Ask::bytes(MIB), &stream).unwrap();
+    let owned = memory.allocate_ordered(&own, &Request::bytes(MIB), &stream).unwrap();
     assert!(memory.free(owned).unwrap_err().text.contains("aclrtMemPoolFreeAsync"));
-    let error = memory.allocate_ordered(&own, &Ask::bytes(u64::MAX - 4), &stream).unwrap_err();
+    let error = memory.allocate_ordered(&own, &Request::bytes(u64::MAX - 4), &stream).unwrap_err();
     for part in ["18446744073709551611 bytes, -5 as a signed number", "no limit", "ask for less"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
@@ -138,7 +138,7 @@ fn plain_allocations_get_what_pools_have_free() {
     memory.end_pool(&own);
     memory.free(plain).unwrap();
     rig.synchronize(&stream, None).unwrap();
-    let again = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap();
+    let again = memory.allocate_ordered(&pool, &Request::bytes(40 * MIB), &stream).unwrap();
     memory.free_ordered(again, &stream).unwrap();
 }
 
@@ -149,13 +149,13 @@ fn an_ordered_allocation_waits_for_what_was_freed_elsewhere_rather_than_fail() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(60 * MIB), &a).unwrap();
+    let block = memory.allocate_ordered(&pool, &Request::bytes(60 * MIB), &a).unwrap();
     let lot = Span { address: block, bytes: 60 * MIB as usize, place: Place::Device(0) };
     for value in 0..20 {
         a.submit(Task::fill("slow", lot, value)).unwrap();
     }
     memory.free_ordered(block, &a).unwrap();
-    let again = memory.allocate_ordered(&pool, &Ask::bytes(60 * MIB), &b).unwrap();
+    let again = memory.allocate_ordered(&pool, &Request::bytes(60 * MIB), &b).unwrap();
     assert_eq!(rig.shared.progress.finished(a.index), rig.shared.progress.submitted(a.index));
     memory.free_ordered(again, &b).unwrap();
 }
@@ -170,9 +170,9 @@ fn a_threshold_gives_memory_back_at_a_synchronize() {
     memory.set_release_above(&pool, 4 * MIB);
     let before = memory.info(0).0;
     let blocks: Vec<_> = (0..8)
-        .map(|_| memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), &stream).unwrap())
+        .map(|_| memory.allocate_ordered(&pool, &Request::bytes(4 * MIB), &stream).unwrap())
         .collect();
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(1), &stream).unwrap_err();
+    let error = memory.allocate_ordered(&pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("at most 33554432 bytes"), "{}", error.text);
     blocks.iter().for_each(|&block| memory.free_ordered(block, &stream).unwrap());
     rig.synchronize(&stream, None).unwrap();
@@ -180,6 +180,6 @@ fn a_threshold_gives_memory_back_at_a_synchronize() {
     assert_eq!(memory.info(0).0, before - 4 * MIB);
     memory.end_pool(&pool);
     assert_eq!(memory.info(0).0, before);
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(1), &stream).unwrap_err();
+    let error = memory.allocate_ordered(&pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("has ended"), "{}", error.text);
 }

@@ -46,8 +46,8 @@ pub enum Rank {
     HostThreads,
     /// Who registered which allocator on which stream.
     Registry,
-    /// The owner and the queue of a turnstile; never held during a callback.
-    Turnstile,
+    /// The owner and the queue of a callback lock; never held during a callback.
+    CallbackLock,
     /// The blocks of users' allocators that are out.
     Outstanding,
     /// The tables of a layer over memory.

@@ -3,7 +3,7 @@
 use cairn_exec::Target;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::request::Request;
 use std::cell::Cell;
 
 /// What memory is for.
@@ -79,9 +79,9 @@ impl MemorySource<'_> {
         near: Option<usize>,
     ) -> Result<Block> {
         let before = REASON.replace(Some(Reason { class, graph: self.graph, operator }));
-        let mut ask = Ask::bytes(bytes);
-        ask.near = near;
-        let taken = Block::allocate(self.target.allocator(), &ask, Some(&self.target.stream));
+        let mut request = Request::bytes(bytes);
+        request.near = near;
+        let taken = Block::allocate(self.target.allocator(), &request, Some(&self.target.stream));
         REASON.set(before);
         taken
     }

@@ -1,8 +1,8 @@
 //! What operators, graphs and tensors take their memory from: one trait for everything that makes
 //! blocks, and the block itself.
 
-use super::arena::Ask;
 use super::raw::Extent;
+use super::request::Request;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -18,8 +18,8 @@ pub trait Allocator: Send + Sync {
     fn name(&self) -> String;
 
     /// Takes a block for use on `stream` (`None`: by whoever holds it, on any stream). The block's
-    /// address is what the user gets; `ask.front` bytes before and `ask.back` after belong to it.
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock>;
+    /// address is what the user gets; `request.front` bytes before and `request.back` after belong to it.
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock>;
 
     /// Gives a block back that [`Allocator::allocate`] of the same allocator made. Work that was submitted to
     /// `stream` before may still use it.
@@ -62,10 +62,10 @@ impl Block {
     /// Takes a block from `maker`.
     pub fn allocate(
         maker: &Arc<dyn Allocator>,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
     ) -> Result<Block> {
-        let block = maker.allocate(ask, stream)?;
+        let block = maker.allocate(request, stream)?;
         Ok(Block { block: Some(block), maker: maker.clone(), stream: stream.cloned() })
     }
 

@@ -6,6 +6,7 @@ use super::lent::Lent;
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
 use super::raw::Extent;
+use super::request::{Huge, Request};
 use super::source::{STEP, Source};
 use super::tlsf::{GRANULE, Grant, Tlsf};
 use crate::clock::{Clock, Held, Progress};
@@ -24,46 +25,6 @@ const DIRTY: u64 = 256 << 20;
 const WORTH_RELEASING: u64 = 64 << 10;
 /// In the tag of a range: made with huge pages in mind. The bits above count the granules in front.
 const HUGE: u32 = 1;
-
-/// What an allocation asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask {
-    /// Bytes the user may touch.
-    pub bytes: u64,
-    /// A power of two, at least 512.
-    pub align: u64,
-    /// Back it by huge pages.
-    pub huge: Huge,
-    /// Bytes kept in front of the user's, a multiple of `align`: the room of a layer.
-    pub front: u64,
-    /// Bytes kept behind the user's.
-    pub back: u64,
-    /// An address near which the memory would be welcome.
-    pub near: Option<usize>,
-}
-
-impl Ask {
-    /// Plain bytes.
-    pub fn bytes(bytes: u64) -> Ask {
-        Ask { bytes, align: GRANULE, huge: Huge::No, front: 0, back: 0, near: None }
-    }
-
-    /// Everything that has to be found: the user's bytes and the room around them.
-    pub fn whole(&self) -> Option<u64> {
-        self.bytes.checked_add(self.front)?.checked_add(self.back)
-    }
-}
-
-/// Whether huge pages are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Huge {
-    /// Ordinary pages.
-    No,
-    /// If they can be had.
-    Wished,
-    /// Or the allocation fails.
-    Required,
-}
 
 /// How an attempt to allocate ended.
 pub enum Attempt {
@@ -248,10 +209,10 @@ impl Arena {
     }
 
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
-    pub fn attempt(&self, ask: &Ask, patient: bool) -> Attempt {
+    pub fn attempt(&self, request: &Request, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
-        let whole = ask.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
+        let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
         let Some(need) = whole else {
             return Attempt::Exhausted;
         };
@@ -266,21 +227,21 @@ impl Arena {
         if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
             return Attempt::Waiting;
         }
-        let attempt = self.take(&mut inner, ask, need);
+        let attempt = self.take(&mut inner, request, need);
         if !matches!(attempt, Attempt::Taken(_)) {
             self.budget.give(need);
         }
         attempt
     }
 
-    fn take(&self, inner: &mut Inner, ask: &Ask, need: u64) -> Attempt {
-        let grant = match self.find_room(inner, need, ask.align) {
+    fn take(&self, inner: &mut Inner, request: &Request, need: u64) -> Attempt {
+        let grant = match self.find_room(inner, need, request.align) {
             Ok(grant) => grant,
             Err(attempt) => return attempt,
         };
-        if ask.huge != Huge::No
+        if request.huge != Huge::No
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
-            && ask.huge == Huge::Required
+            && request.huge == Huge::Required
         {
             inner.give(grant.offset);
             return Attempt::Refused(format!("the kernel says: {error}"));
@@ -288,9 +249,9 @@ impl Arena {
         inner.live += grant.size;
         inner.peak = inner.peak.max(inner.live);
         self.budget.correct(need, grant.size);
-        let offset = grant.offset + ask.front;
-        let tag = if ask.huge == Huge::No { 0 } else { HUGE };
-        self.ranges.insert(offset, ask.bytes, tag | ((ask.front / GRANULE) as u32) << 1);
+        let offset = grant.offset + request.front;
+        let tag = if request.huge == Huge::No { 0 } else { HUGE };
+        self.ranges.insert(offset, request.bytes, tag | ((request.front / GRANULE) as u32) << 1);
         Attempt::Taken(self.source.base() + offset as usize)
     }
 

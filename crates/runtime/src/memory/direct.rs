@@ -2,9 +2,10 @@
 //! and the layers over it.
 
 use super::allocator::{Allocator, RawBlock};
-use super::arena::{Arena, Ask};
+use super::arena::Arena;
 use super::layer::{Books, Layers};
 use super::raw::Extent;
+use super::request::Request;
 use super::{Inside, Memory, wrong_free};
 use crate::error::Result;
 use crate::stream::Stream;
@@ -28,9 +29,9 @@ impl Allocator for Direct<'_> {
         format!("the memory of device {}", self.device)
     }
 
-    fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
-        let address = self.memory.allocate_in(self.arena(), *ask)?;
-        Ok(RawBlock { address, bytes: ask.bytes, token: 0, poison: None })
+    fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        let address = self.memory.allocate_in(self.arena(), *request)?;
+        Ok(RawBlock { address, bytes: request.bytes, token: 0, poison: None })
     }
 
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {

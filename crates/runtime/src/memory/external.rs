@@ -2,15 +2,15 @@
 //! are both this one type; a door says how each is called.
 //!
 //! ```text
-//!  take   turnstile [ alloc ─> get address ─> checks ]    refused: turnstile [ free ]
-//!  give   poison task on the stream, if a layer wants it ─> turnstile [ free ]
+//!  take   lock [ alloc ─> get address ─> checks ]    refused: lock [ free ]
+//!  give   poison task on the stream, if a layer wants it ─> lock [ free ]
 //! ```
 
 use super::allocator::{Allocator, RawBlock};
-use super::arena::Ask;
+use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
 use super::outstanding::{Clash, Out, Outstanding};
 use super::raw::Extent;
-use super::turnstile::{Turnstile, Turnstiles, Visit};
+use super::request::Request;
 use super::{Located, describe};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
@@ -37,7 +37,7 @@ pub struct Identity {
 
 /// A call into a user's allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum UserCall {
     /// A block of so many bytes.
     Alloc(usize),
     /// The same, preferably at this address.
@@ -48,13 +48,13 @@ pub enum Request {
     Free(usize),
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for UserCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Alloc(bytes) => write!(f, "alloc({bytes})"),
-            Request::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
-            Request::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
-            Request::Free(block) => write!(f, "free({block:#x})"),
+            UserCall::Alloc(bytes) => write!(f, "alloc({bytes})"),
+            UserCall::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
+            UserCall::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
+            UserCall::Free(block) => write!(f, "free({block:#x})"),
         }
     }
 }
@@ -69,25 +69,25 @@ pub trait UserAllocator: Any + Send + Sync {
     /// The object and its functions.
     fn identity(&self) -> Identity;
 
-    /// True if it understands [`Request::Advise`].
+    /// True if it understands [`UserCall::Advise`].
     fn takes_advice(&self) -> bool;
 
     /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
     /// thread, `left` is called in its place and this never returns.
-    fn call(&self, request: Request, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
 }
 
 /// An allocator of the user.
 ///
-/// **Threads.** Callbacks run on the calling thread, behind the turnstile of the user's object and
+/// **Threads.** Callbacks run on the calling thread, under the callback lock of the user's object and
 /// no lock; a thread inside a callback may call ACL, also to come here again. **Blocks** must lie in
 /// live memory that this process got from ACL on the stream's device; anything else is refused when
 /// the block is taken, and what was obtained goes back. **At exit**, once `main` has returned,
 /// nothing is called.
 pub struct External {
     user: Box<dyn UserAllocator>,
-    turnstile: Arc<Turnstile>,
-    turnstiles: Arc<Turnstiles>,
+    lock: Arc<CallbackLock>,
+    callback_locks: Arc<CallbackLocks>,
     outstanding: Arc<Outstanding>,
     shared: Arc<Shared>,
 }
@@ -96,12 +96,12 @@ impl External {
     /// The allocator behind the user's functions.
     pub fn new(
         user: Box<dyn UserAllocator>,
-        turnstiles: Arc<Turnstiles>,
+        callback_locks: Arc<CallbackLocks>,
         outstanding: Arc<Outstanding>,
         shared: Arc<Shared>,
     ) -> External {
-        let turnstile = turnstiles.of(user.identity().object);
-        External { user, turnstile, turnstiles, outstanding, shared }
+        let lock = callback_locks.of(user.identity().object);
+        External { user, lock, callback_locks, outstanding, shared }
     }
 
     /// The user's object and functions.
@@ -118,22 +118,22 @@ impl External {
         std::ptr::from_ref(self) as usize
     }
 
-    fn visit(&self, request: Request, stream: Option<&Arc<Stream>>) -> Visit {
+    fn visit(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Visit {
         let object = self.user.identity().object;
         Visit { object, request, stream: stream.map(|s| s.index) }
     }
 
-    fn call(&self, request: Request, stream: Option<&Arc<Stream>>) -> Result<usize> {
-        self.turnstiles.watch();
+    fn call(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Result<usize> {
+        self.callback_locks.watch();
         let visit = self.visit(request, stream);
         let left = || {
             log::error!(
                 "thread {} ended itself in {visit}; what it was in the middle of is lost, and it stays parked",
                 HostThread::current().number()
             );
-            self.turnstiles.abandon();
+            self.callback_locks.abandon();
         };
-        let called = self.turnstile.pass(visit, || match self.shared.exiting() {
+        let called = self.lock.pass(visit, || match self.shared.exiting() {
             false => Some(host::in_callback(|| self.user.call(request, &left))),
             true => None,
         });
@@ -149,8 +149,8 @@ impl External {
         Error::new(Code::RtInternal, text)
     }
 
-    /// Takes a block from the user and admits it; runs behind the turnstile.
-    fn obtain(&self, request: Request, bytes: usize, stream: Option<&Arc<Stream>>) -> Result<Out> {
+    /// Takes a block from the user and admits it; runs under the callback lock.
+    fn obtain(&self, request: UserCall, bytes: usize, stream: Option<&Arc<Stream>>) -> Result<Out> {
         let asked = self.visit(request, stream);
         let block = self.call(request, stream)?;
         if block == 0 {
@@ -163,7 +163,7 @@ impl External {
         }
         let mut taken = false;
         let admitted = self
-            .call(Request::Address(block), stream)
+            .call(UserCall::Address(block), stream)
             .and_then(|address| self.place(&asked, block, address, bytes, stream))
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
@@ -175,7 +175,7 @@ impl External {
             });
         if admitted.is_err()
             && !taken
-            && let Err(error) = self.call(Request::Free(block), stream)
+            && let Err(error) = self.call(UserCall::Free(block), stream)
         {
             log::error!("{}", error.text);
         }
@@ -252,12 +252,12 @@ impl Allocator for External {
         format!("the user's allocator {:#x}", self.user.identity().object)
     }
 
-    /// Nothing is asked for 0 bytes: such a block has no address. `ask.near` is handed on as a wish
+    /// Nothing is asked for 0 bytes: such a block has no address. `request.near` is handed on as a wish
     /// where the user takes one; other wishes than size and place cannot be expressed.
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
-        let bytes = ask.whole().and_then(|bytes| usize::try_from(bytes).ok());
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        let bytes = request.whole().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
-            failure(format!("{}: {} bytes are more than there can be", self.name(), ask.bytes))
+            failure(format!("{}: {} bytes are more than there can be", self.name(), request.bytes))
         })?;
         if bytes == 0 {
             return Ok(RawBlock { address: 0, bytes: 0, token: 0, poison: None });
@@ -265,16 +265,14 @@ impl Allocator for External {
         if self.shared.exiting() {
             return Err(self.too_late());
         }
-        let near = ask.near.filter(|_| self.user.takes_advice());
-        let request = match near.and_then(|near| near.checked_sub(ask.front as usize)) {
-            Some(near) if near > 0 => Request::Advise(bytes, near),
-            _ => Request::Alloc(bytes),
+        let near = request.near.filter(|_| self.user.takes_advice());
+        let call = match near.and_then(|near| near.checked_sub(request.front as usize)) {
+            Some(near) if near > 0 => UserCall::Advise(bytes, near),
+            _ => UserCall::Alloc(bytes),
         };
-        let out = self
-            .turnstile
-            .pass(self.visit(request, stream), || self.obtain(request, bytes, stream))?;
-        let address = out.address + ask.front as usize;
-        Ok(RawBlock { address, bytes: ask.bytes, token: out.block, poison: None })
+        let out = self.lock.pass(self.visit(call, stream), || self.obtain(call, bytes, stream))?;
+        let address = out.address + request.front as usize;
+        Ok(RawBlock { address, bytes: request.bytes, token: out.block, poison: None })
     }
 
     /// Without a stream there is nothing to order a poison after, so none is written.
@@ -291,8 +289,8 @@ impl Allocator for External {
         {
             self.poison(&out, value, stream);
         }
-        let request = Request::Free(block.token);
-        self.turnstile.pass(self.visit(request, stream), || {
+        let request = UserCall::Free(block.token);
+        self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
             self.call(request, stream).map(drop)
         })

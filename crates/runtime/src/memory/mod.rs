@@ -4,6 +4,7 @@
 pub mod allocator;
 pub mod arena;
 pub mod budget;
+pub mod callback_lock;
 pub mod direct;
 pub mod external;
 pub mod layer;
@@ -19,9 +20,9 @@ pub mod ranges;
 pub mod raw;
 pub mod registered;
 pub mod registry;
+pub mod request;
 mod shortage;
 pub mod source;
-pub mod turnstile;
 
 pub use cairn_pool::tlsf;
 
@@ -33,13 +34,14 @@ use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::task::{Body, Place, Span, Task};
 use allocator::Allocator;
-use arena::{Arena, Ask, Attempt, Usage};
+use arena::{Arena, Attempt, Usage};
 use budget::Budget;
 use layer::Layers;
 use pool::Pools;
 use pressure::{Verdict, Watch};
 use raw::{Bytes, Use};
 use registered::Registered;
+use request::Request;
 use shortage::Cause;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
@@ -121,15 +123,15 @@ impl Memory {
     }
 
     /// Memory of a device. Waits for freed memory only when there is no other way.
-    pub fn allocate(&self, device: u32, ask: Ask) -> Result<usize> {
+    pub fn allocate(&self, device: u32, request: Request) -> Result<usize> {
         let address = match &self.layers {
-            None => self.allocate_in(&self.devices[device as usize], ask),
+            None => self.allocate_in(&self.devices[device as usize], request),
             Some(layers) => {
                 let direct = self.direct(device);
                 layers
                     .of_device(device)
                     .over(&direct)
-                    .allocate(&ask, None)
+                    .allocate(&request, None)
                     .map(|block| block.address)
             }
         }?;
@@ -141,12 +143,12 @@ impl Memory {
     pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
         self.allocate_in(
             &self.host,
-            Ask { align: if bytes < 4096 { 512 } else { 4096 }, ..Ask::bytes(bytes) },
+            Request { align: if bytes < 4096 { 512 } else { 4096 }, ..Request::bytes(bytes) },
         )
     }
 
-    fn allocate_in(&self, arena: &Arena, ask: Ask) -> Result<usize> {
-        self.persist(arena, &ask, |patient| arena.attempt(&ask, patient))
+    fn allocate_in(&self, arena: &Arena, request: Request) -> Result<usize> {
+        self.persist(arena, &request, |patient| arena.attempt(&request, patient))
     }
 
     /// Tries until there is memory, or no hope. What pools have free goes back first; then freed memory
@@ -154,10 +156,10 @@ impl Memory {
     fn persist(
         &self,
         arena: &Arena,
-        ask: &Ask,
+        request: &Request,
         mut try_once: impl FnMut(bool) -> Attempt,
     ) -> Result<usize> {
-        let whole = ask.whole().unwrap_or(u64::MAX);
+        let whole = request.whole().unwrap_or(u64::MAX);
         let mut watch = None;
         let mut patient = true;
         let mut trimmed = false;
@@ -171,12 +173,12 @@ impl Memory {
                 continue;
             }
             match attempt {
-                Attempt::Exhausted => return Err(self.out_of_memory(arena, ask, &Cause::Full)),
+                Attempt::Exhausted => return Err(self.out_of_memory(arena, request, &Cause::Full)),
                 Attempt::Refused(reason) => {
-                    return Err(self.out_of_memory(arena, ask, &Cause::Refused(reason)));
+                    return Err(self.out_of_memory(arena, request, &Cause::Refused(reason)));
                 }
                 Attempt::OverLimit(most) => {
-                    return Err(self.out_of_memory(arena, ask, &Cause::OverLimit(most)));
+                    return Err(self.out_of_memory(arena, request, &Cause::OverLimit(most)));
                 }
                 Attempt::Taken(_) | Attempt::QuarantineFull | Attempt::Waiting => {}
             }
@@ -206,7 +208,7 @@ impl Memory {
             match (hope, full) {
                 (true, _) => {}
                 (false, true) => patient = false,
-                (false, false) => return Err(self.out_of_memory(arena, ask, &Cause::Full)),
+                (false, false) => return Err(self.out_of_memory(arena, request, &Cause::Full)),
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Stream-ordered memory as the user asks for it: pools by handle, their blocks by address.
 
 use super::allocator::{Allocator, RawBlock};
-use super::arena::Ask;
 use super::layer::Layers;
 use super::pool::StreamPool;
 use super::raw::Extent;
+use super::request::Request;
 use super::{Memory, describe};
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
@@ -29,10 +29,10 @@ impl Allocator for Ordered<'_> {
         self.pool.name()
     }
 
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
-        let address = self.memory.allocate_ordered(self.pool, ask, self.named(stream)?)?;
-        let token = address - ask.front as usize;
-        Ok(RawBlock { address, bytes: ask.bytes, token, poison: None })
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        let address = self.memory.allocate_ordered(self.pool, request, self.named(stream)?)?;
+        let token = address - request.front as usize;
+        Ok(RawBlock { address, bytes: request.bytes, token, poison: None })
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
@@ -69,7 +69,7 @@ impl Allocator for Ended<'_> {
         self.0.name()
     }
 
-    fn allocate(&self, _: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+    fn allocate(&self, _: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
         self.0.check().map(|()| unreachable!("only ended pools come here"))
     }
 
@@ -82,12 +82,13 @@ impl Allocator for Ended<'_> {
 impl Memory {
     /// Takes a block from a user's pool for use on `stream`, through the layers of the device.
     pub fn take_from(&self, pool: &StreamPool, bytes: u64, stream: &Arc<Stream>) -> Result<usize> {
-        let ask = Ask::bytes(bytes);
+        let request = Request::bytes(bytes);
         let Some(layers) = &self.layers else {
-            return self.allocate_ordered(pool, &ask, stream);
+            return self.allocate_ordered(pool, &request, stream);
         };
         let ordered = Ordered { memory: self, pool };
-        let block = layers.of_device(pool.device).over(&ordered).allocate(&ask, Some(stream))?;
+        let block =
+            layers.of_device(pool.device).over(&ordered).allocate(&request, Some(stream))?;
         let address = block.address;
         self.pools.layered().insert(address, (pool.number, block));
         Ok(address)

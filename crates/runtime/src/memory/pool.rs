@@ -1,10 +1,11 @@
 //! Stream-ordered pools over the memory of a device: the built-in one, and those that users make.
 
 use super::allocator::{Allocator, RawBlock};
-use super::arena::{Arena, Ask, Attempt};
+use super::arena::{Arena, Attempt};
 use super::loan::Loan;
 use super::ordered::Ordered;
 use super::raw::Extent;
+use super::request::Request;
 use super::{Memory, describe};
 use crate::clock::{Clock, Epoch, Progress, StreamIndex};
 use crate::error::{Code, Error, Result};
@@ -192,11 +193,11 @@ impl StreamPool {
         self.release_above.load(Ordering::Relaxed)
     }
 
-    fn attempt(&self, ask: &Ask, stream: &Stream) -> Attempt {
-        let Some(whole) = ask.whole() else { return Attempt::Exhausted };
-        match self.pool.allocate(whole, ask.align, stream.index) {
+    fn attempt(&self, request: &Request, stream: &Stream) -> Attempt {
+        let Some(whole) = request.whole() else { return Attempt::Exhausted };
+        match self.pool.allocate(whole, request.align, stream.index) {
             Outcome::Ready { offset, .. } => {
-                Attempt::Taken(self.arena().address(offset + ask.front))
+                Attempt::Taken(self.arena().address(offset + request.front))
             }
             Outcome::Wait(_) => Attempt::Waiting,
             Outcome::Exhausted(_) if self.arena().held().1 > 0 => Attempt::Waiting,
@@ -390,9 +391,14 @@ impl Memory {
     }
 
     /// Takes a block from a pool for use on `stream`. Waits only when there is no other way.
-    pub fn allocate_ordered(&self, pool: &StreamPool, ask: &Ask, stream: &Stream) -> Result<usize> {
+    pub fn allocate_ordered(
+        &self,
+        pool: &StreamPool,
+        request: &Request,
+        stream: &Stream,
+    ) -> Result<usize> {
         pool.check_open()?;
-        let address = self.persist(pool.arena(), ask, |_| pool.attempt(ask, stream));
+        let address = self.persist(pool.arena(), request, |_| pool.attempt(request, stream));
         self.show_if_changed(pool);
         pool.check()?;
         address
@@ -498,8 +504,8 @@ impl Allocator for Pooled {
         self.ordered().name()
     }
 
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
-        self.ordered().allocate(ask, stream)
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        self.ordered().allocate(request, stream)
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {

@@ -1,10 +1,10 @@
 //! Who registered which allocator on which stream.
 
 use super::allocator::Allocator;
+use super::callback_lock::CallbackLocks;
 use super::external::{External, Identity, UserAllocator};
 use super::outstanding::{Held, Outstanding};
 use super::pool::Pooled;
-use super::turnstile::Turnstiles;
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
@@ -41,7 +41,7 @@ pub struct Registration {
 /// one only under its own handle.
 pub struct Registry {
     shared: Arc<Shared>,
-    turnstiles: Arc<Turnstiles>,
+    callback_locks: Arc<CallbackLocks>,
     outstanding: Arc<Outstanding>,
     tables: Mutex<Tables>,
 }
@@ -57,7 +57,10 @@ impl Registry {
     pub fn new(shared: &Arc<Shared>) -> Registry {
         Registry {
             shared: shared.clone(),
-            turnstiles: Turnstiles::new(shared.config.turnstile_log, shared.scheduler.clone()),
+            callback_locks: CallbackLocks::new(
+                shared.config.callback_wait,
+                shared.scheduler.clone(),
+            ),
             outstanding: Arc::default(),
             tables: Mutex::new(Rank::Registry, Tables::default()),
         }
@@ -107,8 +110,8 @@ impl Registry {
             return (known, Some(user));
         }
         tables.externals.retain(|_, external| external.strong_count() > 0);
-        let (turnstiles, outstanding) = (self.turnstiles.clone(), self.outstanding.clone());
-        let fresh = Arc::new(External::new(user, turnstiles, outstanding, self.shared.clone()));
+        let (callback_locks, outstanding) = (self.callback_locks.clone(), self.outstanding.clone());
+        let fresh = Arc::new(External::new(user, callback_locks, outstanding, self.shared.clone()));
         tables.externals.insert(identity, Arc::downgrade(&fresh));
         (fresh, None)
     }

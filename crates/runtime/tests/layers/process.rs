@@ -5,10 +5,11 @@ use crate::support::*;
 use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
 use cairn_runtime::memory::allocator::{Allocator, Block};
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
+use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
 use cairn_runtime::memory::pool::Pooled;
+use cairn_runtime::memory::request::Request;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +25,8 @@ fn malloc_and_free_go_through_the_layers() {
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 1 << 19);
     let small = rig.alloc(0, 100);
-    assert!(memory.allocate(0, Ask::bytes(64)).unwrap_err().text.contains("injected fault"));
-    let refused = memory.allocate(0, Ask::bytes(1 << 19)).unwrap_err();
+    assert!(memory.allocate(0, Request::bytes(64)).unwrap_err().text.contains("injected fault"));
+    let refused = memory.allocate(0, Request::bytes(1 << 19)).unwrap_err();
     assert_eq!(refused.code, Code::MemoryAllocation);
     assert!(
         refused
@@ -34,7 +35,8 @@ fn malloc_and_free_go_through_the_layers() {
         "{}",
         refused.text
     );
-    let other = memory.allocate(1, Ask::bytes(1 << 20)).expect("a device has a limit of its own");
+    let other =
+        memory.allocate(1, Request::bytes(1 << 20)).expect("a device has a limit of its own");
     memory.free(other).unwrap();
 
     let total = memory.books(0)[0].total;
@@ -99,7 +101,7 @@ fn the_room_of_a_guard_is_refused_to_tasks_and_counts_as_memory() {
     stream.submit(fill(block, 1)).unwrap();
     rig.synchronize(&stream, None).unwrap();
     rig.shared.memory.free(block.address).unwrap();
-    let much = rig.shared.memory.allocate(0, Ask::bytes(64 * MIB)).unwrap_err();
+    let much = rig.shared.memory.allocate(0, Request::bytes(64 * MIB)).unwrap_err();
     assert!(much.text.contains("asked 67108864 bytes and 1024 for layers"), "{}", much.text);
 }
 
@@ -124,7 +126,7 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     let memory = &rig.shared.memory;
     let stream = rig.new_stream();
     let pool = Pooled::built_in(&rig.shared, 0);
-    let take = || Block::allocate(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    let take = || Block::allocate(&pool, &Request::bytes(1000), Some(&stream)).unwrap();
     let (first, lease) = (take(), take());
     rig.synchronize(&stream, None).unwrap();
     rig.reset_device(0, true).unwrap();
@@ -179,8 +181,8 @@ fn an_allocation_takes_leave_once() {
         Arc::new(Budget::new(8 * MIB)),
     )
     .unwrap();
-    let ask = Ask { front: 1024, back: 100, ..Ask::bytes(1000) };
-    let take = || match arena.attempt(&ask, true) {
+    let request = Request { front: 1024, back: 100, ..Request::bytes(1000) };
+    let take = || match arena.attempt(&request, true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),
         _ => panic!("there is room"),
     };
@@ -209,8 +211,8 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 600);
     let pool = memory.wrap(0, Arc::<Paper>::default());
-    assert!(Block::allocate(&pool, &Ask::bytes(401), None).is_err());
-    let lease = Block::allocate(&pool, &Ask::bytes(400), None).unwrap();
+    assert!(Block::allocate(&pool, &Request::bytes(401), None).is_err());
+    let lease = Block::allocate(&pool, &Request::bytes(400), None).unwrap();
     let books = memory.books(0).remove(0);
     assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
     assert_eq!(books.supplies["paper"].live, 400);
@@ -222,7 +224,7 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let externals: Vec<_> =
         (0..200).map(|_| memory.wrap_external(Arc::<Paper>::default())).collect();
     for external in &externals {
-        drop(Block::allocate(external, &Ask::bytes(1000), None).unwrap());
+        drop(Block::allocate(external, &Request::bytes(1000), None).unwrap());
     }
     drop(externals);
     drop(memory.wrap_external(Arc::<Paper>::default()));

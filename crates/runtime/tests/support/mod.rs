@@ -5,7 +5,7 @@
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
 use std::ffi::c_void;
@@ -50,8 +50,8 @@ impl Rig {
     }
 
     pub fn alloc(&self, device: u32, bytes: u64) -> Span {
-        let ask = Ask::bytes(bytes);
-        let address = self.shared.memory.allocate(device, ask).unwrap();
+        let request = Request::bytes(bytes);
+        let address = self.shared.memory.allocate(device, request).unwrap();
         Span { address, bytes: bytes as usize, place: Place::Device(device) }
     }
 }

@@ -4,7 +4,7 @@ use super::Layer;
 use super::spec::{FaultSpec, Trigger};
 use crate::error::{Code, Error, Result};
 use crate::memory::allocator::{Allocator, RawBlock};
-use crate::memory::arena::Ask;
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{self, Arc};
@@ -55,7 +55,7 @@ impl Layer for Fault {
 
     fn allocate(
         &self,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<RawBlock> {
@@ -68,13 +68,13 @@ impl Layer for Fault {
                 Code::MemoryAllocation,
                 format!(
                     "out of memory by an injected fault: take {number} of {} bytes from {} fails because of {}",
-                    ask.bytes,
+                    request.bytes,
                     below.name(),
                     self.spec
                 ),
             ));
         }
-        below.allocate(ask, stream)
+        below.allocate(request, stream)
     }
 
     fn free(
@@ -106,8 +106,8 @@ mod tests {
         fn name(&self) -> String {
             "nothing".into()
         }
-        fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
-            Ok(RawBlock { address: 0, bytes: ask.bytes, token: 0, poison: None })
+        fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+            Ok(RawBlock { address: 0, bytes: request.bytes, token: 0, poison: None })
         }
         fn free(&self, _: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
             Ok(())
@@ -120,9 +120,9 @@ mod tests {
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
         let fault = Fault { sleep, ..Fault::new(spec) };
-        let block = fault.allocate(&Ask::bytes(1), None, &Nothing).unwrap();
+        let block = fault.allocate(&Request::bytes(1), None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), delay);
-        fault.allocate(&Ask::bytes(1), None, &Nothing).unwrap_err();
+        fault.allocate(&Request::bytes(1), None, &Nothing).unwrap_err();
         fault.free(block, None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
     }

@@ -10,8 +10,8 @@ use super::Layer;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::{Allocator, RawBlock};
-use crate::memory::arena::Ask;
 use crate::memory::raw::Extent;
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -56,16 +56,16 @@ impl Guard {
         Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
     }
 
-    /// Puts canaries around a block that `ask` got from `below`.
+    /// Puts canaries around a block that `request` got from `below`.
     fn watch(
         &self,
-        ask: &Ask,
+        request: &Request,
         block: &RawBlock,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<()> {
-        let front = (block.address - ask.front as usize).wrapping_sub(CANARY);
-        let back = block.address + (block.bytes + ask.back) as usize;
+        let front = (block.address - request.front as usize).wrapping_sub(CANARY);
+        let back = block.address + (block.bytes + request.back) as usize;
         let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
         else {
             log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
@@ -102,20 +102,20 @@ impl Layer for Guard {
 
     fn allocate(
         &self,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<RawBlock> {
-        if !self.canaries || ask.bytes == 0 {
-            return below.allocate(ask, stream);
+        if !self.canaries || request.bytes == 0 {
+            return below.allocate(request, stream);
         }
-        let wider = Ask {
-            front: ask.front.saturating_add(ask.align.max(CANARY as u64)),
-            back: ask.back.saturating_add(CANARY as u64),
-            ..*ask
+        let wider = Request {
+            front: request.front.saturating_add(request.align.max(CANARY as u64)),
+            back: request.back.saturating_add(CANARY as u64),
+            ..*request
         };
         let block = below.allocate(&wider, stream)?;
-        match self.watch(ask, &block, stream, below) {
+        match self.watch(request, &block, stream, below) {
             Ok(()) => Ok(block),
             Err(error) => {
                 let _ = give(block, stream, below, Err(error.clone()));

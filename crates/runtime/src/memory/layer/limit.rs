@@ -4,7 +4,7 @@ use super::Layer;
 use super::spec::Size;
 use crate::error::{Code, Error, Result};
 use crate::memory::allocator::{Allocator, RawBlock};
-use crate::memory::arena::Ask;
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -48,16 +48,16 @@ impl Layer for Limit {
 
     fn allocate(
         &self,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<RawBlock> {
-        let more = |live: u64| live.checked_add(ask.bytes).filter(|&sum| sum <= self.most);
+        let more = |live: u64| live.checked_add(request.bytes).filter(|&sum| sum <= self.most);
         self.live
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
-            .map_err(|live| self.refusal(ask.bytes, live, below))?;
-        below.allocate(ask, stream).inspect_err(|_| {
-            self.live.fetch_sub(ask.bytes, Ordering::AcqRel);
+            .map_err(|live| self.refusal(request.bytes, live, below))?;
+        below.allocate(request, stream).inspect_err(|_| {
+            self.live.fetch_sub(request.bytes, Ordering::AcqRel);
         })
     }
 
@@ -86,9 +86,9 @@ mod tests {
             "a nosy source".into()
         }
 
-        fn allocate(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
-            assert_eq!(self.0.live(), ask.bytes, "counted before it is taken");
-            Ok(RawBlock { address: 512, bytes: ask.bytes, token: 0, poison: None })
+        fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+            assert_eq!(self.0.live(), request.bytes, "counted before it is taken");
+            Ok(RawBlock { address: 512, bytes: request.bytes, token: 0, poison: None })
         }
 
         fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
@@ -102,8 +102,8 @@ mod tests {
         let limit = Limit::new(100);
         let source = Nosy(&limit);
         for _ in 0..2 {
-            let block = limit.allocate(&Ask::bytes(100), None, &source).unwrap();
-            limit.allocate(&Ask::bytes(1), None, &source).unwrap_err();
+            let block = limit.allocate(&Request::bytes(100), None, &source).unwrap();
+            limit.allocate(&Request::bytes(1), None, &source).unwrap_err();
             limit.free(block, None, &source).unwrap_err();
             assert_eq!(limit.live(), 0);
         }

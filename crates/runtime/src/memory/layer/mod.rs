@@ -22,8 +22,8 @@ pub use spec::Spec;
 pub use stats::{Books, Figures, Stats};
 
 use super::allocator::{Allocator, RawBlock};
-use super::arena::Ask;
 use super::raw::Extent;
+use super::request::Request;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -39,7 +39,7 @@ pub trait Layer: Send + Sync {
     /// Takes a block from `below`. A failure leaves nothing taken.
     fn allocate(
         &self,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<RawBlock>;
@@ -124,8 +124,8 @@ impl Allocator for Layered {
         self.source.name()
     }
 
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
-        self.stack.over(&*self.source).allocate(ask, stream)
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        self.stack.over(&*self.source).allocate(request, stream)
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
@@ -148,10 +148,10 @@ impl Allocator for Over<'_> {
         self.source.name()
     }
 
-    fn allocate(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
         match self.layers.split_first() {
-            Some((first, layers)) => first.allocate(ask, stream, &Over { layers, ..*self }),
-            None => self.source.allocate(ask, stream),
+            Some((first, layers)) => first.allocate(request, stream, &Over { layers, ..*self }),
+            None => self.source.allocate(request, stream),
         }
     }
 

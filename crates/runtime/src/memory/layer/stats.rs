@@ -4,7 +4,7 @@ use super::Layer;
 use crate::error::Result;
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::{Allocator, RawBlock};
-use crate::memory::arena::Ask;
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
@@ -112,11 +112,11 @@ impl Layer for Stats {
 
     fn allocate(
         &self,
-        ask: &Ask,
+        request: &Request,
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<RawBlock> {
-        let (taken, allocator) = (below.allocate(ask, stream), below.name());
+        let (taken, allocator) = (below.allocate(request, stream), below.name());
         self.books.lock().enter(allocator, |figures| match &taken {
             Ok(block) => figures.take(block.bytes),
             Err(_) => figures.failures += 1,
