@@ -7,6 +7,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::Handled;
 use cairn_runtime::memory::allocator::{Allocator, Block};
+use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::soc;
@@ -41,20 +42,21 @@ fn take(
     stream: &Arc<Stream>,
     blocks: &mut [CairnProbeBlock],
 ) -> Result<Vec<Block>> {
-    let mut leases = Vec::new();
+    let mut blocks_out = Vec::new();
     for block in blocks {
         let bytes = asked(block, &runtime.shared.config.soc)?;
         if bytes == 0 {
             continue;
         }
         let near = Some(block.near as usize).filter(|&near| near != 0);
-        let lease =
-            Block::allocate(allocator, &Request { near, ..Request::bytes(bytes) }, Some(stream))?;
-        block.address = lease.address() as *mut c_void;
+        let purpose = if block.isWorkspace == 0 { Purpose::Output } else { Purpose::Workspace };
+        let request = Request::bytes(bytes).on(stream).purpose(purpose, Owner::default());
+        let taken = Block::allocate(allocator, &Request { near, ..request })?;
+        block.address = taken.address() as *mut c_void;
         block.asked = bytes as usize;
-        leases.push(lease);
+        blocks_out.push(taken);
     }
-    Ok(leases)
+    Ok(blocks_out)
 }
 
 /// Queues the tasks that write a block and copy it on.
@@ -75,8 +77,8 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
 }
 
 /// Gives every block back, also after one whose free callback failed; the first failure is told.
-fn give_back(leases: impl IntoIterator<Item = Block>) -> Result<()> {
-    leases.into_iter().map(Block::free).fold(Ok(()), Result::and)
+fn give_back(blocks_out: impl IntoIterator<Item = Block>) -> Result<()> {
+    blocks_out.into_iter().map(Block::free).fold(Ok(()), Result::and)
 }
 
 entry! {
@@ -100,20 +102,20 @@ entry! {
         let runtime = runtime()?;
         let target = runtime.stream(stream as usize)?;
         let allocator = runtime.allocator_for(Domain::Acl, stream as usize, &target);
-        let leases = take(runtime, &allocator, &target, blocks)?;
+        let blocks_out = take(runtime, &allocator, &target, blocks)?;
         let submitted = blocks.iter().try_for_each(|block| submit(&target, block));
         if probe.keep != 0 && submitted.is_ok() {
-            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(leases))))? as Handle;
+            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(blocks_out))))? as Handle;
             return Ok(());
         }
-        submitted.and(give_back(leases))
+        submitted.and(give_back(blocks_out))
     }
 
     /// Gives back what a probe kept.
     fn cairnProbeGiveBack(kept: Handle) {
         not_null(kept, "kept")?;
         let kept = runtime()?.handles.remove::<Kept>(kept as usize)?;
-        let leases = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
-        give_back(leases)
+        let blocks_out = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
+        give_back(blocks_out)
     }
 }

@@ -1,8 +1,8 @@
 //! Where an execution runs, and whose memory it takes.
 
 use cairn_runtime::Runtime;
+use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::Allocator;
-use cairn_runtime::memory::pool::Pooled;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::stream::Stream;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl<'a> Target<'a> {
 
     /// A stream with the pool of its device, whatever is registered.
     pub fn built_in(runtime: &'a Runtime, stream: Arc<Stream>) -> Target<'a> {
-        let allocator = Pooled::built_in(&runtime.shared, stream.spec.device);
+        let allocator = PoolMaker::built_in(&runtime.shared, stream.spec.device);
         Target { runtime, stream, allocator, is_external: false }
     }
 

@@ -1,7 +1,7 @@
 //! The settings of a process: `CAIRN_*` and CANN's own variables, read once.
 
 use crate::error::Error;
-use crate::memory::layer::Spec;
+use crate::memory::layer::{Observer, Spec};
 use crate::memory::source;
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -30,6 +30,8 @@ pub struct Config {
     pub quarantine: u64,
     /// The layers over the memory of devices (`CAIRN_MEMORY`).
     pub memory: Spec,
+    /// A layer over memory of every kind, outermost; only the program that makes the runtime can set it.
+    pub layer: Option<Observer>,
     /// The name `aclrtGetSocName` gives (`CAIRN_SOC`).
     pub soc: String,
     /// Threads that run streams (`CAIRN_WORKERS`).
@@ -111,6 +113,7 @@ impl Config {
             device_memory: device_memory & !((2 << 20) - 1),
             budget,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
+            layer: None,
             memory: layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,

@@ -25,7 +25,7 @@ pub struct Shared {
     /// Threads for host functions.
     pub host_threads: Arc<HostThreads>,
     /// Device and pinned host memory.
-    pub memory: Memory,
+    pub memory: Arc<Memory>,
     /// What `npu-smi` shows of this process.
     live: Option<Arc<LiveFigures>>,
     exiting: OnceLock<Instant>,
@@ -47,7 +47,7 @@ impl Shared {
         if let Some(live) = &live {
             spine.subscribe(live.clone(), &LiveFigures::KINDS)?;
         }
-        let memory = Memory::new(&config, progress.clone(), spine.clone())?;
+        let memory = Arc::new(Memory::new(&config, progress.clone(), spine.clone())?);
         Ok(Arc::new(Shared {
             config,
             progress,

@@ -105,7 +105,7 @@ impl Bench {
     }
 
     fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
-        Block::allocate(allocator, &Request::bytes(bytes), Some(&self.stream))
+        Block::allocate(allocator, &Request::bytes(bytes).on(&self.stream))
     }
 
     fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
@@ -152,7 +152,7 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
     let fake = Fake::bump(0x10, memory);
     let allocator = b.register(&fake);
     let request = Request { front: 512, back: 64, ..Request::bytes(100) };
-    let block = allocator.allocate(&request, Some(&b.stream)).unwrap();
+    let block = allocator.allocate(&Request { stream: Some(&b.stream), ..request }).unwrap();
     assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
     assert_eq!(fake.take_calls()[0], UserCall::Alloc(676));
     let gate = Gate::default();
@@ -175,13 +175,16 @@ fn advice_goes_to_those_who_take_it() {
     for advises in [false, true] {
         let fake = Fake { advises, ..Fake::bump(0x10, memory) };
         let allocator = b.register(&fake);
-        Block::allocate(&allocator, &near, Some(&b.stream)).unwrap().free().unwrap();
+        Block::allocate(&allocator, &Request { stream: Some(&b.stream), ..near })
+            .unwrap()
+            .free()
+            .unwrap();
         let asked = match advises {
             true => UserCall::Advise(576, memory.address + 512),
             false => UserCall::Alloc(576),
         };
         assert_eq!(fake.take_calls()[0], asked);
-        Block::allocate(&allocator, &Request::bytes(64), Some(&b.stream)).unwrap().free().unwrap();
+        Block::allocate(&allocator, &Request::bytes(64).on(&b.stream)).unwrap().free().unwrap();
         assert_eq!(fake.take_calls()[0], UserCall::Alloc(64));
     }
 }
@@ -379,7 +382,7 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let handle = b.rig.create_stream(0, 0).unwrap();
     b.register_on(handle, &next).unwrap();
     let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
-    let fresh = Block::allocate(&allocator, &Request::bytes(64), Some(&stream)).unwrap();
+    let fresh = Block::allocate(&allocator, &Request::bytes(64).on(&stream)).unwrap();
     fake.take_calls();
     drop(lease);
     assert_eq!(fake.take_calls(), [UserCall::Free(7)], "it goes back all the same");

@@ -186,7 +186,7 @@ fn a_closed_device_takes_its_pools_with_it() {
         assert!(world.shared.memory.give_back(block, &a).is_err());
         assert_eq!(world.free_bytes(), before);
         let fresh = world.shared.memory.create_pool(0, u64::MAX);
-        assert!(world.shared.memory.allocate_ordered(&fresh, &Request::bytes(BYTES), &a).is_ok());
+        assert!(take(&world.shared.memory, &fresh, &Request::bytes(BYTES), &a).is_ok());
         world.end();
     });
 }

@@ -11,6 +11,7 @@ use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
 use std::sync::{Arc, Barrier, Mutex};
@@ -503,7 +504,16 @@ fn an_arena_says_what_it_waits_for() {
     let rig = rig(1, |_| ());
     let budget = Arc::new(Budget::new(8 * MIB));
     let progress = rig.shared.progress.clone();
-    let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, 0, progress, budget.clone()).unwrap();
+    let arena = Arena::new(
+        MemoryKind::Device(0),
+        8 * MIB,
+        2 * MIB,
+        0,
+        progress,
+        budget.clone(),
+        Arc::default(),
+    )
+    .unwrap();
     let request = |bytes| Request::bytes(bytes);
     let take = |bytes| match arena.attempt(&request(bytes), true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),

@@ -56,12 +56,10 @@ pub enum Rank {
     Root,
     /// One lane of a pool: the memory of one stream.
     Lane,
-    /// What one pool has from its arena.
-    Loan,
+    /// The segments of one pool.
+    Segments,
     /// A memory arena.
     Arena,
-    /// What an arena has lent to pools.
-    Lent,
     /// What the program ordered before a stream, for pools to read.
     Ordered,
     /// Registered host ranges.

@@ -1,6 +1,6 @@
 //! One run of a static graph: memory first, then everything is submitted under the graph's lock.
 
-use super::memory::{Class, MemorySource, room};
+use super::memory::{MemorySource, room};
 use super::named::{Named, copying};
 use super::pass::{Pass, Ranges};
 use crate::compile::program::Program;
@@ -8,6 +8,7 @@ use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, shares_input}
 use crate::failure::Result;
 use cairn_exec::Upload;
 use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl StaticRun<'_> {
             ranges.inputs.push(match &input.host {
                 None => input.address,
                 Some(bytes) => {
-                    let lease = self.source.take(Class::HostInput, None, room(bytes.len()))?;
+                    let lease = self.source.take(Purpose::HostCopy, None, room(bytes.len()))?;
                     let address = lease.address();
                     scratch.uploads.push((at, lease, bytes.clone()));
                     address
@@ -89,7 +90,7 @@ impl StaticRun<'_> {
         let mut made: Vec<RunOutput> = Vec::new();
         for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
             let (layout, bytes) = (*layout, layout.bytes());
-            let take = || self.source.take(Class::Output, None, room(bytes));
+            let take = || self.source.take(Purpose::Output, None, room(bytes));
             let Some(OutputMemory { address, .. }) = *wanted else {
                 let lease = take()?;
                 ranges.outputs.push(lease.address());
@@ -128,7 +129,7 @@ impl StaticRun<'_> {
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
-        let lease = self.source.near(Class::Feature, None, size, near)?;
+        let lease = self.source.near(Purpose::Feature, None, size, near)?;
         self.loaded.runs().last_feature = Some((maker, lease.address()));
         Ok(Some(lease))
     }

@@ -2,13 +2,15 @@
 
 #![allow(dead_code)]
 
+use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
 use cairn_graph::session::{Engine, How, Options, Out, RunTensor, Session};
-use cairn_graph::{Class, Failure, reason};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
+use cairn_runtime::memory::external::reason;
 use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::DType;
@@ -230,7 +232,7 @@ struct Counts {
     /// The number of the call that fails, counted from 1; 0 for none.
     fails_at: AtomicUsize,
     live: Mutex<BTreeMap<usize, usize>>,
-    classes: Mutex<BTreeMap<Class, usize>>,
+    classes: Mutex<BTreeMap<Purpose, usize>>,
     /// Called inside the n-th allocation.
     inside: Mutex<Option<(usize, Hook)>>,
     /// Called inside the first free after the n-th allocation.
@@ -276,7 +278,7 @@ impl Pool {
         live.range(..=address).next_back().is_some_and(|(start, bytes)| address < start + bytes)
     }
 
-    pub fn taken_for(&self, class: Class) -> usize {
+    pub fn taken_for(&self, class: Purpose) -> usize {
         self.0.classes.lock().unwrap().get(&class).copied().unwrap_or(0)
     }
 
@@ -297,7 +299,7 @@ impl Pool {
     }
 
     fn give(&self, bytes: usize) -> usize {
-        let class = reason().expect("a reason for every block").class;
+        let class = reason().expect("a reason for every block").purpose;
         *self.0.classes.lock().unwrap().entry(class).or_default() += 1;
         let at = self.mallocs() + self.advises();
         let hook = self.0.inside.lock().unwrap().take_if(|(n, _)| *n == at);

@@ -6,19 +6,23 @@
 //!  give   poison task on the stream, if a layer wants it ─> lock [ free ]
 //! ```
 
-use super::allocator::{Allocator, RawBlock};
+use super::allocator::{self, Allocator, RawBlock};
 use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
-use super::outstanding::{Clash, Out, Outstanding};
+use super::locate::{Located, describe};
+use super::outstanding::{Out, Outstanding, Overlap};
+use super::purpose::{Owner, Purpose};
 use super::raw::Extent;
 use super::request::Request;
-use super::{Located, describe};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
+use crate::record::event::{Callback, MemoryKind};
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::sync::Arc;
-use crate::task::{Place, Span, Task};
+use crate::sync::{Arc, now_ns, thread_local};
+use crate::task::{Place, Span};
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 
 /// What the address of a block has to be a multiple of. CANN's documentation asks for 64, but its
@@ -134,7 +138,15 @@ impl External {
             self.callback_locks.abandon();
         };
         let called = self.lock.pass(visit, || match self.shared.exiting() {
-            false => Some(host::in_callback(|| self.user.call(request, &left))),
+            false => {
+                let began_ns = now_ns();
+                let called = host::in_callback(|| self.user.call(request, &left));
+                let Visit { object, stream, .. } = visit;
+                let answer = called.as_ref().ok().copied();
+                let callback = Callback { object, request, stream, answer, began_ns };
+                self.shared.spine.tell(Kind::Callback, || Event::Callback(&callback));
+                Some(called)
+            }
             true => None,
         });
         let called = called.ok_or_else(|| self.too_late())?;
@@ -150,7 +162,13 @@ impl External {
     }
 
     /// Takes a block from the user and admits it; runs under the callback lock.
-    fn obtain(&self, request: UserCall, bytes: usize, stream: Option<&Arc<Stream>>) -> Result<Out> {
+    fn obtain(
+        &self,
+        request: UserCall,
+        bytes: usize,
+        stream: Option<&Arc<Stream>>,
+        reason: Reason,
+    ) -> Result<Out> {
         let asked = self.visit(request, stream);
         let block = self.call(request, stream)?;
         if block == 0 {
@@ -165,9 +183,10 @@ impl External {
         let admitted = self
             .call(UserCall::Address(block), stream)
             .and_then(|address| self.place(&asked, block, address, bytes, stream))
+            .map(|out| Out { reason, ..out })
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
-                Err(Clash::Block(other) | Clash::Bytes(other)) => {
+                Err(Overlap::Block(other) | Overlap::Bytes(other)) => {
                     // The same block of the same object, through other functions: it goes back once.
                     taken = (other.object, other.block) == (out.object, out.block);
                     Err(overlap(&asked, &out, &other))
@@ -199,7 +218,7 @@ impl External {
                 "{asked} gave the block {block:#x}, whose address is null"
             )));
         }
-        let located = self.shared.memory.locate(address);
+        let located = self.shared.memory.enclosing(address);
         let (device, inside) = match located {
             Located::Device(device, Some(inside)) => (device, inside),
             Located::Device(..) => {
@@ -234,16 +253,8 @@ impl External {
             )));
         }
         let (maker, object) = (self.maker(), self.user.identity().object);
-        Ok(Out { maker, object, block, address, bytes, device, stream: asked.stream })
-    }
-
-    /// Overwrites a whole block in stream order, as a layer wished.
-    fn poison(&self, out: &Out, value: u8, stream: &Arc<Stream>) {
-        let place = Place::Device(out.device);
-        let to = Span { address: out.address, bytes: out.bytes, place };
-        if let Err(error) = stream.submit(Task::fill("poison", to, value)) {
-            log::warn!("{} is not overwritten before it goes back: {}", to, error.text);
-        }
+        let (stream, reason) = (asked.stream, Reason::default());
+        Ok(Out { maker, object, block, address, bytes, device, stream, reason })
     }
 }
 
@@ -254,13 +265,14 @@ impl Allocator for External {
 
     /// Nothing is asked for 0 bytes: such a block has no address. `request.near` is handed on as a wish
     /// where the user takes one; other wishes than size and place cannot be expressed.
-    fn allocate(&self, request: &Request, stream: Option<&Arc<Stream>>) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+        let stream = request.stream;
         let bytes = request.whole().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
             failure(format!("{}: {} bytes are more than there can be", self.name(), request.bytes))
         })?;
         if bytes == 0 {
-            return Ok(RawBlock { address: 0, bytes: 0, token: 0, poison: None });
+            return Ok(RawBlock::new(0, 0, 0));
         }
         if self.shared.exiting() {
             return Err(self.too_late());
@@ -270,9 +282,12 @@ impl Allocator for External {
             Some(near) if near > 0 => UserCall::Advise(bytes, near),
             _ => UserCall::Alloc(bytes),
         };
-        let out = self.lock.pass(self.visit(call, stream), || self.obtain(call, bytes, stream))?;
+        let reason = Reason { purpose: request.purpose, owner: request.owner };
+        let out = self.lock.pass(self.visit(call, stream), || {
+            reason.given(|| self.obtain(call, bytes, stream, reason))
+        })?;
         let address = out.address + request.front as usize;
-        Ok(RawBlock { address, bytes: request.bytes, token: out.block, poison: None })
+        Ok(RawBlock::new(address, request.bytes, out.block))
     }
 
     /// Without a stream there is nothing to order a poison after, so none is written.
@@ -284,20 +299,59 @@ impl Allocator for External {
             self.outstanding.remove(self.maker(), block.token);
             return Ok(());
         }
-        if let (Some(value), Some(stream)) = (block.poison, stream)
-            && let Some(out) = self.outstanding.find(self.maker(), block.token)
-        {
-            self.poison(&out, value, stream);
+        let out = self.outstanding.find(self.maker(), block.token);
+        if let (Some(value), Some(stream), Some(out)) = (block.poison, stream, out) {
+            let place = Place::Device(out.device);
+            let span = Span { address: out.address, bytes: out.bytes, place };
+            allocator::poison(span, value, stream);
         }
+        let reason = out.map_or(Reason::default(), |out| out.reason);
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
-            self.call(request, stream).map(drop)
+            reason.given(|| self.call(request, stream).map(drop))
         })
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         self.shared.memory.extent(address, bytes)
+    }
+
+    fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
+        let Out { device, object, block: token, .. } =
+            self.outstanding.find(self.maker(), block.token)?;
+        Some((MemoryKind::External { device, object, block: token }, block.bytes))
+    }
+}
+
+/// Why an allocator of the user is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reason {
+    /// What the memory is for.
+    pub purpose: Purpose,
+    /// Who it is for.
+    pub owner: Owner,
+}
+
+thread_local! {
+    static REASON: Cell<Option<Reason>> = const { Cell::new(None) };
+}
+
+/// Why an allocator of the user is being called on this thread; `None` outside such a call.
+pub fn reason() -> Option<Reason> {
+    REASON.with(Cell::get)
+}
+
+impl Reason {
+    fn given<T>(self, body: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Reason>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                REASON.with(|cell| cell.set(self.0));
+            }
+        }
+        let _restore = Restore(REASON.with(|cell| cell.replace(Some(self))));
+        body()
     }
 }
 

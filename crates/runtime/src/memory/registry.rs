@@ -3,11 +3,14 @@
 use super::allocator::Allocator;
 use super::callback_lock::CallbackLocks;
 use super::external::{External, Identity, UserAllocator};
-use super::outstanding::{Held, Outstanding};
-use super::pool::Pooled;
+use super::outstanding::{BlockCount, Outstanding};
+use super::pool_maker::PoolMaker;
 use crate::Runtime;
+use crate::clock::StreamIndex;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::record::event::Change;
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::atomic::Ordering;
@@ -30,8 +33,10 @@ pub struct Registration {
     pub word: usize,
     /// The allocator.
     pub external: Arc<External>,
-    /// What blocks are taken from: the allocator, plain or under layers.
+    /// What blocks are taken from: the allocator under its layers.
     pub allocator: Arc<dyn Allocator>,
+    /// The stream's number.
+    pub stream: StreamIndex,
 }
 
 /// The registrations of a process, by domain and handle of the stream.
@@ -61,7 +66,7 @@ impl Registry {
                 shared.config.callback_wait,
                 shared.scheduler.clone(),
             ),
-            outstanding: Arc::default(),
+            outstanding: shared.memory.outstanding().clone(),
             tables: Mutex::new(Rank::Registry, Tables::default()),
         }
     }
@@ -93,8 +98,13 @@ impl Registry {
             let text = format!("stream {handle:#x} is being destroyed");
             return Err(Error::new(Code::InvalidHandle, text));
         }
-        let before = tables.registrations.insert(key, Registration { word, external, allocator });
+        let object = external.identity().object;
+        let before = tables
+            .registrations
+            .insert(key, Registration { word, external, allocator, stream: stream.index });
         drop(tables);
+        self.tell_end(domain, before.as_ref());
+        self.tell(domain, stream.index, object, Change::Created);
         drop(before);
         Ok(())
     }
@@ -119,7 +129,20 @@ impl Registry {
     /// Ends a registration. Without one, nothing happens.
     pub fn unregister(&self, domain: Domain, handle: usize) {
         let before = self.tables.lock().registrations.remove(&(domain, handle));
+        self.tell_end(domain, before.as_ref());
         drop(before);
+    }
+
+    fn tell(&self, domain: Domain, stream: StreamIndex, object: usize, change: Change) {
+        let graphs = domain == Domain::Ge;
+        let event = || Event::Register { graphs, stream, object, change };
+        self.shared.spine.tell(Kind::Register, event);
+    }
+
+    fn tell_end(&self, domain: Domain, ended: Option<&Registration>) {
+        if let Some(Registration { stream, external, .. }) = ended {
+            self.tell(domain, *stream, external.identity().object, Change::Destroyed);
+        }
     }
 
     /// What is registered on a stream.
@@ -137,9 +160,9 @@ impl Registry {
     /// A stream has ended: so do its registrations. Whoever set `ending` of the stream calls this
     /// afterwards, so that no registration comes too late.
     pub(crate) fn stream_ended(&self, handle: usize, stream: &Stream) {
-        let ended = [Domain::Acl, Domain::Ge]
-            .map(|domain| self.tables.lock().registrations.remove(&(domain, handle)));
-        drop(ended);
+        for domain in [Domain::Acl, Domain::Ge] {
+            self.unregister(domain, handle);
+        }
         let held = self.outstanding.of_stream(stream.index);
         report(
             &format!("stream {} ends", stream.index),
@@ -160,7 +183,7 @@ impl Registry {
     }
 
     /// Blocks and bytes of the user's object that are out.
-    pub fn held_of(&self, object: usize) -> Held {
+    pub fn held_of(&self, object: usize) -> BlockCount {
         self.outstanding.all().get(&object).copied().unwrap_or_default()
     }
 }
@@ -176,12 +199,12 @@ impl Runtime {
     ) -> Arc<dyn Allocator> {
         self.allocators
             .allocator_for(domain, handle)
-            .unwrap_or_else(|| Pooled::built_in(&self.shared, stream.spec.device))
+            .unwrap_or_else(|| PoolMaker::built_in(&self.shared, stream.spec.device))
     }
 }
 
-fn report(what: &str, held: BTreeMap<usize, Held>, then: &str) {
-    for (object, Held { blocks, bytes }) in held {
+fn report(what: &str, held: BTreeMap<usize, BlockCount>, then: &str) {
+    for (object, BlockCount { blocks, bytes }) in held {
         let plural = if blocks == 1 { "" } else { "s" };
         log::warn!(
             "{what} with {blocks} block{plural} ({bytes} bytes) of the allocator {object:#x} out; {then}"

@@ -1,10 +1,14 @@
 //! What is asked of the makers of memory.
 
+use super::purpose::{Owner, Purpose};
 use super::tlsf::GRANULE;
+use crate::stream::Stream;
+use crate::sync::Arc;
 
-/// What an allocation asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
+/// A request for a block: how much, where, on which stream, for what and for whom. The kind of memory is the
+/// maker's that it is given to; the site is the call that the thread is inside of (`record::site`).
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
     /// Bytes the user may touch.
     pub bytes: u64,
     /// A power of two, at least 512.
@@ -13,16 +17,42 @@ pub struct Request {
     pub huge: Huge,
     /// Bytes kept in front of the user's, a multiple of `align`: the room of a layer.
     pub front: u64,
-    /// Bytes kept behind the user's.
+    /// Bytes kept after the user's.
     pub back: u64,
     /// An address near which the memory would be welcome.
     pub near: Option<usize>,
+    /// What it is for.
+    pub purpose: Purpose,
+    /// Who it is for.
+    pub owner: Owner,
+    /// The stream it is used on; `None`: on any, by whoever holds it.
+    pub stream: Option<&'a Arc<Stream>>,
 }
 
-impl Request {
-    /// Plain bytes.
-    pub fn bytes(bytes: u64) -> Request {
-        Request { bytes, align: GRANULE, huge: Huge::No, front: 0, back: 0, near: None }
+impl<'a> Request<'a> {
+    /// Plain bytes for the program itself.
+    pub fn bytes(bytes: u64) -> Request<'a> {
+        Request {
+            bytes,
+            align: GRANULE,
+            huge: Huge::No,
+            front: 0,
+            back: 0,
+            near: None,
+            purpose: Purpose::User,
+            owner: Owner::default(),
+            stream: None,
+        }
+    }
+
+    /// The same for use on a stream.
+    pub fn on(self, stream: &'a Arc<Stream>) -> Request<'a> {
+        Request { stream: Some(stream), ..self }
+    }
+
+    /// The same for a purpose.
+    pub fn purpose(self, purpose: Purpose, owner: Owner) -> Request<'a> {
+        Request { purpose, owner, ..self }
     }
 
     /// Everything that has to be found: the user's bytes and the room around them.

@@ -17,7 +17,12 @@ pub(super) enum Cause {
 
 impl Memory {
     /// The error of a request for memory of an arena, with the figures that explain it and a way out.
-    pub(super) fn out_of_memory(&self, arena: &Arena, request: &Request, cause: &Cause) -> Error {
+    pub(super) fn out_of_memory(
+        &self,
+        arena: &Arena,
+        request: &Request<'_>,
+        cause: &Cause,
+    ) -> Error {
         let usage = arena.usage();
         let free = arena.free_bytes();
         let room = match request.front.saturating_add(request.back) {
@@ -50,13 +55,13 @@ impl Memory {
     fn way_out(
         &self,
         arena: &Arena,
-        request: &Request,
+        request: &Request<'_>,
         cause: &Cause,
         usage: &Usage,
         free: u64,
     ) -> &'static str {
         let whole = request.whole().unwrap_or(u64::MAX);
-        let of_device = !std::ptr::eq(arena, &self.host);
+        let of_device = !std::ptr::eq(arena, &*self.host);
         match cause {
             _ if whole > arena.capacity && of_device => {
                 "ask for less; a device has as much as CAIRN_DEVICE_MEMORY says, and the machine can give"

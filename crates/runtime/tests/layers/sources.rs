@@ -73,13 +73,13 @@ impl Allocator for Ordered {
         "a stream-ordered source".into()
     }
 
-    fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let full = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
         let whole = request.whole().ok_or_else(full)?;
         let mut slab = self.slab.lock().unwrap();
         let begin = slab.take(whole, request.align as usize).ok_or_else(full)?;
         let address = begin + request.front as usize;
-        Ok(RawBlock { address, bytes: request.bytes, token: begin, poison: None })
+        Ok(RawBlock::new(address, request.bytes, begin))
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
@@ -152,7 +152,7 @@ impl UserAllocator for OfUser {
 /// A source without any memory, which remembers what it was asked.
 #[derive(Default)]
 pub struct Paper {
-    pub asked: Mutex<Vec<Request>>,
+    pub asked: Mutex<Vec<Request<'static>>>,
     pub poisons: Mutex<Vec<Option<u8>>>,
 }
 
@@ -161,10 +161,11 @@ impl Allocator for Paper {
         "paper".into()
     }
 
-    fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let mut asked = self.asked.lock().unwrap();
-        asked.push(*request);
-        Ok(RawBlock { address: asked.len() << 20, bytes: request.bytes, token: 0, poison: None })
+        let Request { bytes, front, back, .. } = *request;
+        asked.push(Request { front, back, ..Request::bytes(bytes) });
+        Ok(RawBlock::new(asked.len() << 20, request.bytes, 0))
     }
 
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {

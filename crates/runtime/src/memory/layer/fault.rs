@@ -53,12 +53,7 @@ impl Layer for Fault {
         "fault"
     }
 
-    fn allocate(
-        &self,
-        request: &Request,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Allocator,
-    ) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
         let number = self.takes.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.spec.delay.is_zero() {
             (self.sleep)(self.spec.delay);
@@ -74,7 +69,7 @@ impl Layer for Fault {
                 ),
             ));
         }
-        below.allocate(request, stream)
+        below.allocate(request)
     }
 
     fn free(
@@ -106,8 +101,8 @@ mod tests {
         fn name(&self) -> String {
             "nothing".into()
         }
-        fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
-            Ok(RawBlock { address: 0, bytes: request.bytes, token: 0, poison: None })
+        fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+            Ok(RawBlock::new(0, request.bytes, 0))
         }
         fn free(&self, _: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
             Ok(())
@@ -120,9 +115,9 @@ mod tests {
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
         let fault = Fault { sleep, ..Fault::new(spec) };
-        let block = fault.allocate(&Request::bytes(1), None, &Nothing).unwrap();
+        let block = fault.allocate(&Request::bytes(1), &Nothing).unwrap();
         assert_eq!(SLEPT.get(), delay);
-        fault.allocate(&Request::bytes(1), None, &Nothing).unwrap_err();
+        fault.allocate(&Request::bytes(1), &Nothing).unwrap_err();
         fault.free(block, None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
     }

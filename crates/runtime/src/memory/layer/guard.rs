@@ -57,13 +57,7 @@ impl Guard {
     }
 
     /// Puts canaries around a block that `request` got from `below`.
-    fn watch(
-        &self,
-        request: &Request,
-        block: &RawBlock,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Allocator,
-    ) -> Result<()> {
+    fn watch(&self, request: &Request<'_>, block: &RawBlock, below: &dyn Allocator) -> Result<()> {
         let front = (block.address - request.front as usize).wrapping_sub(CANARY);
         let back = block.address + (block.bytes + request.back) as usize;
         let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
@@ -78,7 +72,7 @@ impl Guard {
             back,
             armed: AtomicBool::new(false),
         });
-        match stream {
+        match request.stream {
             None => watched.arm(),
             Some(stream) => {
                 let [front, back] = watched.spans();
@@ -100,25 +94,20 @@ impl Layer for Guard {
         "guard"
     }
 
-    fn allocate(
-        &self,
-        request: &Request,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Allocator,
-    ) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
         if !self.canaries || request.bytes == 0 {
-            return below.allocate(request, stream);
+            return below.allocate(request);
         }
         let wider = Request {
             front: request.front.saturating_add(request.align.max(CANARY as u64)),
             back: request.back.saturating_add(CANARY as u64),
             ..*request
         };
-        let block = below.allocate(&wider, stream)?;
-        match self.watch(request, &block, stream, below) {
+        let block = below.allocate(&wider)?;
+        match self.watch(request, &block, below) {
             Ok(()) => Ok(block),
             Err(error) => {
-                let _ = give(block, stream, below, Err(error.clone()));
+                let _ = give(block, request.stream, below, Err(error.clone()));
                 Err(error)
             }
         }

@@ -46,17 +46,12 @@ impl Layer for Limit {
         "limit"
     }
 
-    fn allocate(
-        &self,
-        request: &Request,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Allocator,
-    ) -> Result<RawBlock> {
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
         let more = |live: u64| live.checked_add(request.bytes).filter(|&sum| sum <= self.most);
         self.live
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
             .map_err(|live| self.refusal(request.bytes, live, below))?;
-        below.allocate(request, stream).inspect_err(|_| {
+        below.allocate(request).inspect_err(|_| {
             self.live.fetch_sub(request.bytes, Ordering::AcqRel);
         })
     }
@@ -86,9 +81,9 @@ mod tests {
             "a nosy source".into()
         }
 
-        fn allocate(&self, request: &Request, _: Option<&Arc<Stream>>) -> Result<RawBlock> {
+        fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
             assert_eq!(self.0.live(), request.bytes, "counted before it is taken");
-            Ok(RawBlock { address: 512, bytes: request.bytes, token: 0, poison: None })
+            Ok(RawBlock::new(512, request.bytes, 0))
         }
 
         fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
@@ -102,8 +97,8 @@ mod tests {
         let limit = Limit::new(100);
         let source = Nosy(&limit);
         for _ in 0..2 {
-            let block = limit.allocate(&Request::bytes(100), None, &source).unwrap();
-            limit.allocate(&Request::bytes(1), None, &source).unwrap_err();
+            let block = limit.allocate(&Request::bytes(100), &source).unwrap();
+            limit.allocate(&Request::bytes(1), &source).unwrap_err();
             limit.free(block, None, &source).unwrap_err();
             assert_eq!(limit.live(), 0);
         }

@@ -84,13 +84,13 @@ pub struct Books {
     /// All supplies together; its peak is of their sum.
     pub total: Figures,
     /// Each allocator by name.
-    pub supplies: BTreeMap<String, Figures>,
+    pub allocators: BTreeMap<String, Figures>,
 }
 
 impl Books {
     fn enter(&mut self, allocator: String, change: impl Fn(&mut Figures)) {
         change(&mut self.total);
-        change(self.supplies.entry(allocator).or_default());
+        change(self.allocators.entry(allocator).or_default());
     }
 }
 
@@ -110,13 +110,8 @@ impl Layer for Stats {
         "stats"
     }
 
-    fn allocate(
-        &self,
-        request: &Request,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Allocator,
-    ) -> Result<RawBlock> {
-        let (taken, allocator) = (below.allocate(request, stream), below.name());
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        let (taken, allocator) = (below.allocate(request), below.name());
         self.books.lock().enter(allocator, |figures| match &taken {
             Ok(block) => figures.take(block.bytes),
             Err(_) => figures.failures += 1,
