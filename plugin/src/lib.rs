@@ -8,7 +8,7 @@
 //!                   blocks.rs ── devices.rs, streams.rs
 //!                                                ▼
 //!                                 cairn_pool::Pool (crates/pool), one a device
-//!                       │ Progress             │ Backing
+//!                       │ Progress             │ SegmentSource
 //!                    events.rs              memory.rs: mapped.rs or segments.rs
 //!                       └──────── acl.rs ──────┘  documented functions only, by dlsym
 //! ```

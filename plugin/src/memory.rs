@@ -6,7 +6,7 @@ use crate::process;
 use crate::segments::Segments;
 use crate::settings;
 use crate::visit::Visit;
-use cairn_pool::Backing;
+use cairn_pool::SegmentSource;
 use cairn_sync::lock::{Mutex, Rank};
 use std::ffi::c_void;
 use std::ops::Range;
@@ -96,7 +96,7 @@ impl Memory {
     }
 }
 
-impl Backing for Memory {
+impl SegmentSource for Memory {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         if !process::may_call() {
             return Err("the process is ending".into());

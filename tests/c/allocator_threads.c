@@ -26,7 +26,7 @@ static void work(void *number)
     CHECK_OK(aclrtResetDevice(0));
 }
 
-/* The same object under two sets of functions is one allocator for the turnstile. */
+/* The same object under two sets of functions is one allocator for the callback lock. */
 static void *other_alloc(aclrtAllocator object, size_t size)
 {
     return pool_alloc(object, size);

@@ -7,7 +7,7 @@ use cairn_graph::session::{self, How, Kind, Options, RunTensor, Session};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex, Rank};
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::DType;
 use std::collections::BTreeMap;
@@ -73,8 +73,8 @@ impl Ours {
     pub fn runner(&self, id: u32, model: &Model) -> Runner<'_> {
         let tensor = |dims: &[usize]| {
             let bytes = dims.iter().product::<usize>() * 4;
-            let ask = Ask::bytes(bytes as u64);
-            let address = self.runtime.shared.memory.allocate(0, ask).expect("device memory");
+            let request = Request::bytes(bytes as u64);
+            let address = self.runtime.shared.memory.allocate(0, request).expect("device memory");
             let dims = Some(dims.iter().map(|size| *size as i64).collect());
             let dtype = Some(DType::Float);
             RunTensor { address, bytes, dtype, dims, host: None, says_host: false }

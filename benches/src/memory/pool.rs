@@ -2,7 +2,7 @@
 
 use super::contestant::{Contestant, StreamOrdered};
 use cairn_pool::clock::{Epoch, StreamIndex};
-use cairn_pool::{Backing, Figures, Outcome, Pool, Progress};
+use cairn_pool::{Figures, Outcome, Pool, Progress, SegmentSource};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,7 +55,7 @@ pub struct Numbers {
     end: AtomicU64,
 }
 
-impl Backing for Numbers {
+impl SegmentSource for Numbers {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let bytes = bytes.next_multiple_of(PAGE);
         let start = self.end.fetch_add(bytes, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use crate::trampoline::{
 };
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::{Domain, Registration};
 use cairn_runtime::stream::Stream;
 use std::any::Any;
@@ -102,25 +102,27 @@ impl UserAllocator for AclAllocator {
         self.advise.is_some()
     }
 
-    fn call(&self, request: Request, left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
         let (function, request) = match (request, &self.advise) {
-            (Request::Advise(..), Some(advise)) => (advise, request),
-            (Request::Advise(bytes, _), None) => (&self.alloc, Request::Alloc(bytes)),
-            (Request::Alloc(_), _) => (&self.alloc, request),
-            (Request::Address(_), _) => (&self.address, request),
-            (Request::Free(_), _) => (&self.free, request),
+            (UserCall::Advise(..), Some(advise)) => (advise, request),
+            (UserCall::Advise(bytes, _), None) => (&self.alloc, UserCall::Alloc(bytes)),
+            (UserCall::Alloc(_), _) => (&self.alloc, request),
+            (UserCall::Address(_), _) => (&self.address, request),
+            (UserCall::Free(_), _) => (&self.free, request),
         };
         let object = self.object;
         match (function, request) {
             (Function::C(address), _) => call_c(*address, object, request, left),
-            (Function::Callable(known), Request::Alloc(bytes)) => {
+            (Function::Callable(known), UserCall::Alloc(bytes)) => {
                 known.call(&[object, bytes], left)
             }
-            (Function::Callable(known), Request::Advise(bytes, near)) => {
+            (Function::Callable(known), UserCall::Advise(bytes, near)) => {
                 known.call(&[object, bytes, near], left)
             }
-            (Function::Callable(known), Request::Address(block)) => known.call(&[block], left),
-            (Function::Callable(known), Request::Free(block)) => known.call(&[object, block], left),
+            (Function::Callable(known), UserCall::Address(block)) => known.call(&[block], left),
+            (Function::Callable(known), UserCall::Free(block)) => {
+                known.call(&[object, block], left)
+            }
         }
     }
 }
@@ -129,7 +131,7 @@ impl UserAllocator for AclAllocator {
 fn call_c(
     address: usize,
     object: usize,
-    request: Request,
+    request: UserCall,
     left: &dyn Fn(),
 ) -> std::result::Result<usize, Thrown> {
     let (function, object) = (address as *const c_void, object as Handle);
@@ -138,17 +140,17 @@ fn call_c(
     // object and with blocks that it gave.
     guarded(left, |guard| unsafe {
         match request {
-            Request::Alloc(bytes) => {
+            UserCall::Alloc(bytes) => {
                 cairn_call_allocator_alloc(function, object, bytes, &mut given, guard)
             }
-            Request::Advise(bytes, near) => {
+            UserCall::Advise(bytes, near) => {
                 let near = near as Handle;
                 cairn_call_allocator_advise(function, object, bytes, near, &mut given, guard)
             }
-            Request::Address(block) => {
+            UserCall::Address(block) => {
                 cairn_call_allocator_address(function, block as Handle, &mut given, guard)
             }
-            Request::Free(block) => {
+            UserCall::Free(block) => {
                 cairn_call_allocator_free(function, object, block as Handle, guard)
             }
         }

@@ -151,14 +151,7 @@ pub fn count(entry: Entry, column: usize) {
 }
 
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let what = panic
-            .downcast_ref::<&str>()
-            .map(|s| s.to_string())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_default();
-        Err(Error::new(Code::Internal, format!("a defect of Cairn, please report it: {what}")))
-    })
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Error::internal(&*panic)))
 }
 
 fn report(called: Called, error: Error) -> AclError {

@@ -1,11 +1,12 @@
-//! Memory: allocate, free, copy, fill, ask.
+//! Memory: allocate, free, copy, fill, request.
 
 use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::arena::{Ask, Huge};
 use cairn_runtime::memory::raw::{Use, reachable};
+use cairn_runtime::memory::request::{Huge, Request};
 use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::soc;
 use cairn_runtime::task::{Place, Span, Task};
 use std::ffi::c_void;
 
@@ -30,28 +31,31 @@ enum Padding {
 }
 
 /// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST.
-fn ask(size: u64, policy: u32, padding: Padding) -> Option<Ask> {
+fn request(size: u64, policy: u32, padding: Padding) -> Option<Request<'static>> {
     let policy = policy & !KIND_BITS;
-    let to32 = || size.checked_next_multiple_of(32);
     let padded = match padding {
-        Padding::Full if !is_1g(policy) => to32()?.checked_add(32)?,
+        Padding::Full if !is_1g(policy) => soc::padded(size)?,
         Padding::Exact => size,
-        _ => to32()?,
+        _ => soc::rounded(size)?,
     };
     Some(match policy {
-        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => Ask::bytes(padded),
-        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Ask {
+        abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
+            Request::bytes(padded)
+        }
+        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Request {
             align: 2 * MIB,
             huge: Huge::Required,
-            ..Ask::bytes(padded.checked_next_multiple_of(2 * MIB)?)
+            ..Request::bytes(padded.checked_next_multiple_of(2 * MIB)?)
         },
-        _ if is_1g(policy) => Ask {
+        _ if is_1g(policy) => Request {
             align: GIB,
             huge: Huge::Required,
-            ..Ask::bytes(padded.checked_next_multiple_of(GIB)?)
+            ..Request::bytes(padded.checked_next_multiple_of(GIB)?)
         },
-        _ if size >= 2 * MIB => Ask { align: 2 * MIB, huge: Huge::Wished, ..Ask::bytes(padded) },
-        _ => Ask::bytes(padded),
+        _ if size >= 2 * MIB => {
+            Request { align: 2 * MIB, huge: Huge::Wished, ..Request::bytes(padded) }
+        }
+        _ => Request::bytes(padded),
     })
 }
 
@@ -70,8 +74,8 @@ fn allocate(
     let runtime = runtime()?;
     let device = runtime.current_device()?;
     // A size that overflows asks for more than there is, padded or not.
-    let ask = ask(size as u64, policy, padding).unwrap_or(Ask::bytes(size as u64));
-    let address = runtime.shared.memory.allocate(device, ask)?;
+    let asked = request(size as u64, policy, padding).unwrap_or(Request::bytes(size as u64));
+    let address = runtime.shared.memory.allocate(device, asked)?;
     log::debug!("device {device} gave {size} bytes at {address:#x}");
     Ok(address)
 }
@@ -178,7 +182,7 @@ entry! {
     fn aclrtFreeWithDevSync(dev_ptr: Handle) {
         door::not_null(dev_ptr, "devPtr")?;
         let runtime = runtime()?;
-        if let Located::Device(id, _) = runtime.shared.memory.locate(dev_ptr as usize) {
+        if let Located::Device(id, _) = runtime.shared.memory.enclosing(dev_ptr as usize) {
             runtime.synchronize_device(runtime.device(i64::from(id))?, None)?;
         }
         free(dev_ptr)
@@ -236,10 +240,13 @@ entry! {
         if flag != 0 {
             return Err(Error::refused(format!("flag {flag}: it must be 0")));
         }
-        match runtime()?.shared.memory.locate(host as usize) {
+        match runtime()?.shared.memory.enclosing(host as usize) {
             Located::Registered(_) => {}
             Located::Pinned(Some(inside)) if inside.live => {}
-            other => return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {}", describe(host as usize, &other)))),
+            _ => {
+                let what = describe(host as usize, &runtime()?.shared.memory.locate(host as usize));
+                return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {what}")));
+            }
         }
         // SAFETY: not null; a place for the address.
         unsafe { write(device, "pDevice", host) }
@@ -297,7 +304,7 @@ entry! {
         };
         let (from, to) = spans(dst, src, count, places);
         refuse_overlap(&from, &to)?;
-        let (src_at, dst_at) = (memory.locate(from.address), memory.locate(to.address));
+        let (src_at, dst_at) = (memory.enclosing(from.address), memory.enclosing(to.address));
         for (argument, span, at) in [("src", &from, &src_at), ("dst", &to, &dst_at)] {
             refuse_wrong_side(kind, argument, span, at)?;
         }
@@ -309,7 +316,7 @@ entry! {
     /// What an address is.
     fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: *mut abi::aclrtPtrAttributes) {
         door::not_null(ptr, "ptr")?;
-        let (id, kind, page) = match runtime()?.shared.memory.locate(ptr as usize) {
+        let (id, kind, page) = match runtime()?.shared.memory.enclosing(ptr as usize) {
             Located::Device(id, Some(inside)) if inside.live => {
                 (id, abi::ACL_MEM_LOCATION_TYPE_DEVICE, if inside.huge { 2 << 20 } else { 4096 })
             }
@@ -333,7 +340,7 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
         return Err(Error::invalid("size 0: it must be positive"));
     }
     let runtime = runtime()?;
-    match runtime.shared.memory.locate(ptr as usize) {
+    match runtime.shared.memory.enclosing(ptr as usize) {
         Located::Foreign if !reachable(ptr as usize, size as usize, Use::Read) => {
             Err(Error::refused(format!(
                 "the range {ptr:p} of {size} bytes cannot be registered: no memory is there"
@@ -342,10 +349,10 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
         Located::Foreign | Located::Registered(_) => {
             runtime.shared.memory.registered().insert(ptr as usize, size as usize)
         }
-        other => Err(Error::refused(format!(
-            "{ptr:p} cannot be registered: it is {}",
-            describe(ptr as usize, &other)
-        ))),
+        _ => {
+            let what = describe(ptr as usize, &runtime.shared.memory.locate(ptr as usize));
+            Err(Error::refused(format!("{ptr:p} cannot be registered: it is {what}")))
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use crate::door::{Handle, entry, not_null, runtime};
 use cairn_runtime::Runtime;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::Handled;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::allocator::{Allocator, Block};
+use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::soc;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
@@ -17,7 +18,7 @@ use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a probe kept, behind a handle.
-struct Kept(Mutex<Vec<Lease>>);
+struct Kept(Mutex<Vec<Block>>);
 
 impl Handled for Kept {
     const KIND: &'static str = "probe's keeping";
@@ -37,23 +38,25 @@ fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
 /// Takes every block; those before one that cannot be had go back.
 fn take(
     runtime: &Runtime,
-    supply: &Arc<dyn Supply>,
+    allocator: &Arc<dyn Allocator>,
     stream: &Arc<Stream>,
     blocks: &mut [CairnProbeBlock],
-) -> Result<Vec<Lease>> {
-    let mut leases = Vec::new();
+) -> Result<Vec<Block>> {
+    let mut blocks_out = Vec::new();
     for block in blocks {
         let bytes = asked(block, &runtime.shared.config.soc)?;
         if bytes == 0 {
             continue;
         }
         let near = Some(block.near as usize).filter(|&near| near != 0);
-        let lease = Lease::take(supply, &Ask { near, ..Ask::bytes(bytes) }, Some(stream))?;
-        block.address = lease.address() as *mut c_void;
+        let purpose = if block.isWorkspace == 0 { Purpose::Output } else { Purpose::Workspace };
+        let request = Request::bytes(bytes).on(stream).purpose(purpose, Owner::default());
+        let taken = Block::allocate(allocator, &Request { near, ..request })?;
+        block.address = taken.address() as *mut c_void;
         block.asked = bytes as usize;
-        leases.push(lease);
+        blocks_out.push(taken);
     }
-    Ok(leases)
+    Ok(blocks_out)
 }
 
 /// Queues the tasks that write a block and copy it on.
@@ -74,8 +77,8 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
 }
 
 /// Gives every block back, also after one whose free callback failed; the first failure is told.
-fn give_back(leases: impl IntoIterator<Item = Lease>) -> Result<()> {
-    leases.into_iter().map(Lease::give).fold(Ok(()), Result::and)
+fn give_back(blocks_out: impl IntoIterator<Item = Block>) -> Result<()> {
+    blocks_out.into_iter().map(Block::free).fold(Ok(()), Result::and)
 }
 
 entry! {
@@ -98,21 +101,21 @@ entry! {
         }
         let runtime = runtime()?;
         let target = runtime.stream(stream as usize)?;
-        let supply = runtime.supply_for(Domain::Acl, stream as usize, &target);
-        let leases = take(runtime, &supply, &target, blocks)?;
+        let allocator = runtime.allocator_for(Domain::Acl, stream as usize, &target);
+        let blocks_out = take(runtime, &allocator, &target, blocks)?;
         let submitted = blocks.iter().try_for_each(|block| submit(&target, block));
         if probe.keep != 0 && submitted.is_ok() {
-            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(leases))))? as Handle;
+            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(blocks_out))))? as Handle;
             return Ok(());
         }
-        submitted.and(give_back(leases))
+        submitted.and(give_back(blocks_out))
     }
 
     /// Gives back what a probe kept.
     fn cairnProbeGiveBack(kept: Handle) {
         not_null(kept, "kept")?;
         let kept = runtime()?.handles.remove::<Kept>(kept as usize)?;
-        let leases = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
-        give_back(leases)
+        let blocks_out = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
+        give_back(blocks_out)
     }
 }

@@ -3,9 +3,10 @@
 use crate::execution::Execution;
 use crate::target::Target;
 use cairn_runtime::error::Result;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::raw::{Ground, Use};
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -28,9 +29,7 @@ impl Kernel for Upload {
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {
-        for (to, from) in ground.write(0).iter().zip(self.0.iter()) {
-            to.set(*from);
-        }
+        ground.put(0, 0, &self.0);
         Ok(())
     }
 }
@@ -40,33 +39,38 @@ impl Execution {
     /// call, and gives the memory back: all on this thread, before anything has run. Gives the number of the
     /// call's task on its stream.
     pub fn execute(self: &Arc<Execution>, target: &Target<'_>, hosts: &[HostInput]) -> Result<u64> {
-        let (stream, supply) = (&target.stream, target.allocator());
+        let (stream, allocator) = (&target.stream, target.allocator());
+        let owner = Owner { graph: None, operator: Some(self.name) };
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();
         for host in hosts {
             let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
             let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
-            let lease = Lease::take(supply, &Ask::bytes(host.room), Some(stream))?;
-            self.relocate(&mut addresses, argument, lease.address());
-            uploads.push((lease, host.bytes.clone()));
+            let request = Request::bytes(host.room).on(stream).purpose(Purpose::HostCopy, owner);
+            let block = Block::allocate(allocator, &request)?;
+            self.relocate(&mut addresses, argument, block.address());
+            uploads.push((block, host.bytes.clone()));
         }
         let workspace = match self.workspace() {
             0 => None,
-            bytes => Some(Lease::take(supply, &Ask::bytes(bytes as u64), Some(stream))?),
+            bytes => {
+                let request = Request::bytes(bytes as u64).on(stream);
+                Some(Block::allocate(allocator, &request.purpose(Purpose::Workspace, owner))?)
+            }
         };
         let place = Place::Device(stream.spec.device);
         let mut submitted = Ok(());
-        for (lease, bytes) in &uploads {
-            let to = Span { address: lease.address(), bytes: bytes.len(), place };
+        for (block, bytes) in &uploads {
+            let to = Span { address: block.address(), bytes: bytes.len(), place };
             let body = Body::Kernel(Arc::new(Upload(bytes.clone())));
             let writes = [to].into_iter().collect();
             let task = Task { name: self.name, reads: Spans::new(), writes, body };
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
-        let at = workspace.as_ref().map_or(0, Lease::address);
+        let at = workspace.as_ref().map_or(0, Block::address);
         let submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
-        let leases = uploads.into_iter().map(|(lease, _)| lease).chain(workspace);
-        let given = leases.map(Lease::give).fold(Ok(()), Result::and);
+        let blocks = uploads.into_iter().map(|(block, _)| block).chain(workspace);
+        let given = blocks.map(Block::free).fold(Ok(()), Result::and);
         submitted.and_then(|seq| given.map(|()| seq))
     }
 }

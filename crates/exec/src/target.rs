@@ -1,9 +1,9 @@
 //! Where an execution runs, and whose memory it takes.
 
 use cairn_runtime::Runtime;
-use cairn_runtime::memory::pool::Pooled;
+use cairn_runtime::memory::PoolMaker;
+use cairn_runtime::memory::allocator::Allocator;
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::Supply;
 use cairn_runtime::stream::Stream;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct Target<'a> {
     pub runtime: &'a Runtime,
     /// The stream.
     pub stream: Arc<Stream>,
-    allocator: Arc<dyn Supply>,
+    allocator: Arc<dyn Allocator>,
     is_external: bool,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Target<'a> {
 
     /// A stream with the pool of its device, whatever is registered.
     pub fn built_in(runtime: &'a Runtime, stream: Arc<Stream>) -> Target<'a> {
-        let allocator = Pooled::built_in(&runtime.shared, stream.spec.device);
+        let allocator = PoolMaker::built_in(&runtime.shared, stream.spec.device);
         Target { runtime, stream, allocator, is_external: false }
     }
 
@@ -44,13 +44,13 @@ impl<'a> Target<'a> {
     pub fn with(
         runtime: &'a Runtime,
         stream: Arc<Stream>,
-        allocator: Arc<dyn Supply>,
+        allocator: Arc<dyn Allocator>,
     ) -> Target<'a> {
         Target { runtime, stream, allocator, is_external: true }
     }
 
     /// Where memory is taken from.
-    pub fn allocator(&self) -> &Arc<dyn Supply> {
+    pub fn allocator(&self) -> &Arc<dyn Allocator> {
         &self.allocator
     }
 

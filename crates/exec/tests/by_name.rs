@@ -5,9 +5,9 @@ use cairn_ops::{Node, Tensor, nodes};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::error::{Code, Result};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task, Work};
 use cairn_tensor::{DType, Layout};
@@ -36,7 +36,7 @@ impl Rig {
     }
 
     fn room(&self, bytes: usize) -> usize {
-        self.runtime.shared.memory.allocate(0, Ask::bytes(bytes as u64)).unwrap()
+        self.runtime.shared.memory.allocate(0, Request::bytes(bytes as u64)).unwrap()
     }
 
     fn bytes(&self, bytes: &[u8]) -> usize {
@@ -125,15 +125,15 @@ impl UserAllocator for Pool {
         false
     }
 
-    fn call(&self, request: Request, _left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(&self, request: UserCall, _left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
         let memory = &self.0.runtime.shared.memory;
         Ok(match request {
-            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+            UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
                 self.0.log.lock().unwrap().push("alloc");
-                memory.allocate(0, Ask::bytes(bytes as u64)).unwrap()
+                memory.allocate(0, Request::bytes(bytes as u64)).unwrap()
             }
-            Request::Address(block) => block,
-            Request::Free(block) => {
+            UserCall::Address(block) => block,
+            UserCall::Free(block) => {
                 self.0.log.lock().unwrap().push("free");
                 let hook = self.0.at_free.lock().unwrap().take();
                 if let Some(hook) = hook {

@@ -15,6 +15,5 @@ pub mod model;
 mod run;
 pub mod session;
 
-pub use compile::{infer_operator, prepare::is_plain};
+pub use compile::infer_operator;
 pub use failure::{Failure, Result, Status};
-pub use run::memory::{Class, Reason, reason};

@@ -7,8 +7,9 @@ use cairn_graph::executable::{
     Bases, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory, RunInput, RunOutput,
 };
 use cairn_graph::ir::{Desc, Graph};
-use cairn_graph::{Class, Failure, Status};
+use cairn_graph::{Failure, Status};
 use cairn_runtime::error::{Code, Result as Done};
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task, Work};
@@ -138,7 +139,7 @@ fn both_kinds_run_in_both_domains_in_the_memory_registered_there() {
             let executable = compiled(two_outputs(n));
             assert_eq!(executable.is_static(), n == 4);
             let loaded = user.load(&executable, domain).unwrap();
-            assert_eq!(pool.taken_for(Class::Const), 1);
+            assert_eq!(pool.taken_for(Purpose::Const), 1);
             let target = user.target(domain);
             let input = user.floats(&executable, &X);
             let mine = [Some(user.output(4)), None];

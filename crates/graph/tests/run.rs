@@ -2,9 +2,10 @@
 
 mod support;
 
+use cairn_graph::Status;
 use cairn_graph::ir::{Attr, Graph, Source};
 use cairn_graph::session::{Base, How, Options};
-use cairn_graph::{Class, Status};
+use cairn_runtime::memory::purpose::Purpose;
 use support::*;
 
 /// y = relu(x + 1) * 2, z = x + 1, over `n` numbers, one of them unknown where `n` is -1.
@@ -73,9 +74,9 @@ fn refreshable_feature_memory_is_asked_for_where_it_was() {
     assert_eq!((pool.mallocs(), pool.advises()), (4, 0));
     assert_eq!(
         (
-            pool.taken_for(Class::Const),
-            pool.taken_for(Class::Feature),
-            pool.taken_for(Class::Output)
+            pool.taken_for(Purpose::Const),
+            pool.taken_for(Purpose::Feature),
+            pool.taken_for(Purpose::Output)
         ),
         (1, 1, 2)
     );
@@ -240,7 +241,7 @@ fn host_inputs_are_taken_where_they_are_named() {
     world.run(2, How::Stream, stream, &[host(&X, &[4])], &out).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(out[0].address, 4), expected(&X).0);
-    assert_eq!(pool.taken_for(Class::HostInput), 1);
+    assert_eq!(pool.taken_for(Purpose::HostCopy), 1);
     world.add(3, two_outputs(-1), &[]);
     world.run(3, How::Stream, stream, &[host(&X, &[4])], &out).unwrap();
     world.sync(stream).unwrap();
@@ -296,7 +297,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
         world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     world.sync(stream).unwrap();
-    assert_eq!(pool.taken_for(Class::Fixed), 1);
+    assert_eq!(pool.taken_for(Purpose::Fixed), 1);
     assert!(world.read(out[0].address, n as usize).iter().all(|one| *one == 4.0));
     world.session.remove(1).unwrap();
     assert_eq!(pool.live(), 0);
@@ -306,7 +307,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     entry.set_base(Base::Fixed, None, 0, 0).unwrap();
     world.run(2, How::Stream, stream, &[x], &out).unwrap();
     world.sync(stream).unwrap();
-    assert_eq!(pool.taken_for(Class::Fixed), 1, "it lies in the feature memory now");
+    assert_eq!(pool.taken_for(Purpose::Fixed), 1, "it lies in the feature memory now");
     assert!(world.read(out[0].address, n as usize).iter().all(|one| *one == 4.0));
 }
 

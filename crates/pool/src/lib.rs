@@ -17,5 +17,5 @@ pub mod tlsf;
 
 pub use figures::{Figures, Owner};
 pub use pool::{Outcome, Pool, Wrong};
-pub use progress::{Backing, Progress};
+pub use progress::{Progress, SegmentSource};
 pub use tlsf::GRANULE;

@@ -7,7 +7,7 @@ use crate::figures::{Figures, Owner};
 use crate::ground::Ground;
 use crate::index::unset;
 use crate::lane::{Inner, Lane, Total};
-use crate::progress::{Backing, Progress};
+use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
@@ -102,7 +102,7 @@ impl From<Grant> for Outcome {
     }
 }
 
-impl<P: Progress, B: Backing> Pool<P, B> {
+impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// An empty pool that never has more than `budget` bytes from its backing.
     pub fn new(progress: P, backing: B, budget: u64) -> Pool<P, B> {
         let root = Root {

@@ -3,7 +3,7 @@
 #![cfg(not(feature = "shuttle"))]
 
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
-use cairn_pool::{Backing, GRANULE, Outcome, Pool, Progress};
+use cairn_pool::{GRANULE, Outcome, Pool, Progress, SegmentSource};
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -86,7 +86,7 @@ struct Shelf {
     stride: u64,
 }
 
-impl Backing for Shelf {
+impl SegmentSource for Shelf {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let bytes = bytes.next_multiple_of(self.stride);
         let at = self.end.fetch_add(bytes, SeqCst);

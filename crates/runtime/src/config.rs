@@ -1,7 +1,7 @@
 //! The settings of a process: `CAIRN_*` and CANN's own variables, read once.
 
 use crate::error::Error;
-use crate::memory::layer::Spec;
+use crate::memory::layer::{Observer, Spec};
 use crate::memory::source::{self, SharedLimit};
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -58,15 +58,17 @@ pub struct Config {
     pub quarantine: u64,
     /// The layers over the memory of devices (`CAIRN_MEMORY`).
     pub memory: Spec,
+    /// A layer over memory of every kind, outermost; only the program that makes the runtime can set it.
+    pub layer: Option<Observer>,
     /// The name `aclrtGetSocName` gives (`CAIRN_SOC`).
     pub soc: String,
     /// Threads that run streams (`CAIRN_WORKERS`).
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
-    /// After how long a wait at a turnstile, or a callback that does not return, is logged
+    /// After how long a wait for a callback lock, or a callback that does not return, is logged
     /// (`CAIRN_TURNSTILE_LOG_MS`).
-    pub turnstile_log: Duration,
+    pub callback_wait: Duration,
 }
 
 impl Config {
@@ -157,11 +159,12 @@ impl Config {
             budget,
             shared,
             quarantine: bytes("CAIRN_QUARANTINE", (1 << 30).min(device_memory / 8))?,
+            layer: None,
             memory: layers(&text("CAIRN_MEMORY").unwrap_or_default())?,
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
-            turnstile_log: Duration::from_millis(number(
+            callback_wait: Duration::from_millis(number(
                 "CAIRN_TURNSTILE_LOG_MS",
                 1,
                 86_400_000,

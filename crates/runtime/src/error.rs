@@ -103,6 +103,14 @@ codes! {
 }
 
 impl Error {
+    /// What a panic of ours is for the user, who cannot mend it.
+    pub fn internal(panic: &(dyn std::any::Any + Send)) -> Error {
+        let what = panic.downcast_ref::<&str>().copied();
+        let what = what.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = format!("internal error (please report): {}", what.unwrap_or("no text"));
+        Error::new(Code::Internal, text)
+    }
+
     /// An error with this code and sentence.
     pub fn new(code: Code, text: impl Into<String>) -> Error {
         Error { code, text: text.into() }

@@ -26,7 +26,7 @@ pub struct Shared {
     /// Threads for host functions.
     pub host_threads: Arc<HostThreads>,
     /// Device and pinned host memory.
-    pub memory: Memory,
+    pub memory: Arc<Memory>,
     /// What `npu-smi` shows of this process.
     live: Option<Arc<LiveFigures>>,
     exiting: OnceLock<Instant>,
@@ -50,8 +50,8 @@ impl Shared {
         }
         let page = live.as_ref().map(|live| live.page());
         let claims = page.map(|page| Claims::of_processes(page, &config.shared));
-        let memory =
-            Memory::among_processes(&config, progress.clone(), spine.clone(), claims)?;
+        let memory = Memory::among_processes(&config, progress.clone(), spine.clone(), claims)?;
+        let memory = Arc::new(memory);
         Ok(Arc::new(Shared {
             config,
             progress,

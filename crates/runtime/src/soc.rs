@@ -20,11 +20,26 @@ pub fn set_overflow_mode(mode: u32) {
     OVERFLOW_MODE.store(mode, Ordering::Relaxed);
 }
 
-/// Bytes that the memory of a tensor with so many bytes has to have on the named part: a multiple of
-/// 32, never none, and 32 more on the parts whose kernels read beyond the end.
+/// What sizes of memory are rounded up to, and what lies beyond them for kernels that read on.
+const PADDING: u64 = 32;
+
+/// A size as allocations round it: a multiple of 32. `None` if there is no such number.
+pub fn rounded(bytes: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(PADDING)
+}
+
+/// A size as `aclrtMalloc` and graphs pad it: a multiple of 32, and 32 more. `None` if there is no such number.
+pub fn padded(bytes: u64) -> Option<u64> {
+    rounded(bytes)?.checked_add(PADDING)
+}
+
+/// Bytes that the memory of a tensor with so many bytes has to have on the named part: padded, or on the parts
+/// whose kernels do not read beyond the end rounded, never none.
 pub fn tensor_room(name: &str, bytes: u64) -> Option<u64> {
-    let beyond = if name.starts_with("Ascend950") { 0 } else { 32 };
-    Some(bytes.checked_next_multiple_of(32)?.checked_add(beyond)?.max(32))
+    match name.starts_with("Ascend950") {
+        true => Some(rounded(bytes)?.max(PADDING)),
+        false => padded(bytes),
+    }
 }
 
 /// The figures of a part that programs ask for.

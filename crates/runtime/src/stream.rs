@@ -362,16 +362,8 @@ impl Stream {
             _ => self.shared.memory.perform(task),
         };
         let done = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-            let what = (panic.downcast_ref::<&str>().map(|text| text.to_string()))
-                .or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_default();
-            Err(Error::new(
-                Code::Internal,
-                format!(
-                    "{}: a defect of Cairn ended the task, please report it: {what}",
-                    task.name
-                ),
-            ))
+            let error = Error::internal(&*panic);
+            Err(Error { text: format!("{}: {}", task.name, error.text), ..error })
         });
         let Body::Kernel(kernel) = &task.body else { return done };
         let done = done.map_err(|error| match kernel.within() {

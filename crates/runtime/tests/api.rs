@@ -8,7 +8,7 @@ mod support;
 use cairn_runtime::context::Context;
 use cairn_runtime::error::{Code, Error};
 use cairn_runtime::event::{Event, Kind};
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
 use proptest::prelude::*;
@@ -504,8 +504,8 @@ impl World {
                 let current = self.current();
                 let device = self.rig.current_device();
                 let Some(device) = agree("device", device, current.map(|_| ())) else { return };
-                let ask = Ask::bytes(size);
-                let address = self.rig.shared.memory.allocate(device, ask).unwrap();
+                let request = Request::bytes(size);
+                let address = self.rig.shared.memory.allocate(device, request).unwrap();
                 let span = Span { address, bytes: size as usize, place: Place::Device(device) };
                 let overlaps = |b: &&BlockModel| {
                     b.live

@@ -6,10 +6,10 @@ mod support;
 
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Block, Lease, Supply};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
 use std::sync::{Arc, Mutex};
@@ -22,19 +22,19 @@ type Answer = std::result::Result<usize, Thrown>;
 struct Fake {
     object: usize,
     advises: bool,
-    calls: Arc<Mutex<Vec<Request>>>,
-    answer: Arc<dyn Fn(Request) -> Answer + Send + Sync>,
+    calls: Arc<Mutex<Vec<UserCall>>>,
+    answer: Arc<dyn Fn(UserCall) -> Answer + Send + Sync>,
 }
 
 impl Fake {
-    fn new(object: usize, answer: impl Fn(Request) -> Answer + Send + Sync + 'static) -> Fake {
+    fn new(object: usize, answer: impl Fn(UserCall) -> Answer + Send + Sync + 'static) -> Fake {
         Fake { object, advises: false, calls: Arc::default(), answer: Arc::new(answer) }
     }
 
     /// Gives the block 7 at this address.
     fn at(object: usize, address: usize) -> Fake {
         Fake::new(object, move |request| match request {
-            Request::Address(_) => Ok(address),
+            UserCall::Address(_) => Ok(address),
             _ => Ok(7),
         })
     }
@@ -43,18 +43,18 @@ impl Fake {
     fn bump(object: usize, memory: Span) -> Fake {
         let next = Mutex::new(memory.address);
         Fake::new(object, move |request| match request {
-            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+            UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
                 let mut next = next.lock().unwrap();
                 let given = *next;
                 *next += bytes.next_multiple_of(64);
                 Ok(given)
             }
-            Request::Address(block) => Ok(block),
-            Request::Free(_) => Ok(0),
+            UserCall::Address(block) => Ok(block),
+            UserCall::Free(_) => Ok(0),
         })
     }
 
-    fn take_calls(&self) -> Vec<Request> {
+    fn take_calls(&self) -> Vec<UserCall> {
         std::mem::take(&mut self.calls.lock().unwrap())
     }
 }
@@ -71,7 +71,7 @@ impl UserAllocator for Fake {
         self.advises
     }
 
-    fn call(&self, request: Request, _: &dyn Fn()) -> Answer {
+    fn call(&self, request: UserCall, _: &dyn Fn()) -> Answer {
         assert!(!host::may_help(), "a callback is not marked as one");
         self.calls.lock().unwrap().push(request);
         (self.answer)(request)
@@ -93,7 +93,7 @@ fn bench() -> Bench {
 }
 
 impl Bench {
-    fn register(&self, fake: &Fake) -> Arc<dyn Supply> {
+    fn register(&self, fake: &Fake) -> Arc<dyn Allocator> {
         self.register_on(self.handle, fake).unwrap();
         self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
     }
@@ -104,13 +104,13 @@ impl Bench {
         self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain)
     }
 
-    fn take(&self, supply: &Arc<dyn Supply>, bytes: u64) -> Result<Lease> {
-        Lease::take(supply, &Ask::bytes(bytes), Some(&self.stream))
+    fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
+        Block::allocate(allocator, &Request::bytes(bytes).on(&self.stream))
     }
 
     fn refusal(&self, fake: &Fake, bytes: u64) -> Error {
-        let supply = self.register(fake);
-        let error = self.take(&supply, bytes).err().expect("it is refused");
+        let allocator = self.register(fake);
+        let error = self.take(&allocator, bytes).err().expect("it is refused");
         assert_eq!(error.code, Code::GeFailure, "{error}");
         for named in [format!("{:#x}", fake.object), format!("stream {}", self.stream.index)] {
             assert!(error.text.contains(&named), "{error} does not name {named}");
@@ -124,13 +124,13 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 100).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 100).unwrap();
     assert_eq!((lease.address(), lease.bytes()), (memory.address, 100));
-    assert_eq!(fake.take_calls(), [Request::Alloc(100), Request::Address(memory.address)]);
-    lease.give().unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(memory.address)]);
-    drop(b.take(&supply, 64).unwrap());
+    assert_eq!(fake.take_calls(), [UserCall::Alloc(100), UserCall::Address(memory.address)]);
+    lease.free().unwrap();
+    assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)]);
+    drop(b.take(&allocator, 64).unwrap());
     assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
 }
 
@@ -138,10 +138,10 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
 fn nothing_is_asked_for_no_bytes() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 0).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 0).unwrap();
     assert_eq!((lease.address(), lease.bytes()), (0, 0));
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), []);
 }
 
@@ -150,15 +150,15 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
-    let supply = b.register(&fake);
-    let ask = Ask { front: 512, back: 64, ..Ask::bytes(100) };
-    let block = supply.take(&ask, Some(&b.stream)).unwrap();
+    let allocator = b.register(&fake);
+    let request = Request { front: 512, back: 64, ..Request::bytes(100) };
+    let block = allocator.allocate(&Request { stream: Some(&b.stream), ..request }).unwrap();
     assert_eq!((block.address, block.bytes), (memory.address + 512, 100));
-    assert_eq!(fake.take_calls()[0], Request::Alloc(676));
+    assert_eq!(fake.take_calls()[0], UserCall::Alloc(676));
     let gate = Gate::default();
     b.stream.submit(gate.task()).unwrap();
-    supply.give(Block { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(memory.address)], "the free does not wait");
+    allocator.free(RawBlock { poison: Some(0xd5), ..block }, Some(&b.stream)).unwrap();
+    assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)], "the free does not wait");
     let whole = Span { bytes: 700, ..memory };
     assert_eq!(bytes(whole), [0; 700]);
     gate.open();
@@ -171,18 +171,21 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
 fn advice_goes_to_those_who_take_it() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
-    let near = Ask { near: Some(memory.address + 1024), front: 512, ..Ask::bytes(64) };
+    let near = Request { near: Some(memory.address + 1024), front: 512, ..Request::bytes(64) };
     for advises in [false, true] {
         let fake = Fake { advises, ..Fake::bump(0x10, memory) };
-        let supply = b.register(&fake);
-        Lease::take(&supply, &near, Some(&b.stream)).unwrap().give().unwrap();
+        let allocator = b.register(&fake);
+        Block::allocate(&allocator, &Request { stream: Some(&b.stream), ..near })
+            .unwrap()
+            .free()
+            .unwrap();
         let asked = match advises {
-            true => Request::Advise(576, memory.address + 512),
-            false => Request::Alloc(576),
+            true => UserCall::Advise(576, memory.address + 512),
+            false => UserCall::Alloc(576),
         };
         assert_eq!(fake.take_calls()[0], asked);
-        Lease::take(&supply, &Ask::bytes(64), Some(&b.stream)).unwrap().give().unwrap();
-        assert_eq!(fake.take_calls()[0], Request::Alloc(64));
+        Block::allocate(&allocator, &Request::bytes(64).on(&b.stream)).unwrap().free().unwrap();
+        assert_eq!(fake.take_calls()[0], UserCall::Alloc(64));
     }
 }
 
@@ -193,11 +196,11 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     let thrown = || Err(Thrown("out of luck".into()));
     let null = Fake::new(0x10, |_| Ok(0));
     assert!(b.refusal(&null, 640).text.contains("alloc(640)"));
-    assert_eq!(null.take_calls(), [Request::Alloc(640)]);
+    assert_eq!(null.take_calls(), [UserCall::Alloc(640)]);
 
     let nowhere = Fake::at(0x11, 0);
     assert!(b.refusal(&nowhere, 64).text.contains("address is null"));
-    assert_eq!(nowhere.take_calls()[2], Request::Free(7));
+    assert_eq!(nowhere.take_calls()[2], UserCall::Free(7));
 
     let throws = Fake::new(0x12, move |_| thrown());
     assert!(b.refusal(&throws, 64).text.contains("alloc(64) of the allocator 0x12"));
@@ -205,22 +208,22 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     assert!(b.refusal(&throws, 64).text.contains("threw an exception: out of luck"));
 
     let throws_late = Fake::new(0x13, move |request| match request {
-        Request::Alloc(_) => Ok(7),
+        UserCall::Alloc(_) => Ok(7),
         _ => thrown(),
     });
     assert!(b.refusal(&throws_late, 64).text.contains("getAddrFromBlock(0x7)"));
-    assert_eq!(throws_late.take_calls().last(), Some(&Request::Free(7)));
+    assert_eq!(throws_late.take_calls().last(), Some(&UserCall::Free(7)));
 
     let address = memory.address;
     let throws_at_free = Fake::new(0x14, move |request| match request {
-        Request::Free(_) => thrown(),
-        Request::Address(_) => Ok(address),
+        UserCall::Free(_) => thrown(),
+        UserCall::Address(_) => Ok(address),
         _ => Ok(7),
     });
-    let supply = b.register(&throws_at_free);
+    let allocator = b.register(&throws_at_free);
     for _ in 0..2 {
-        let lease = b.take(&supply, 64).unwrap();
-        let error = lease.give().unwrap_err();
+        let lease = b.take(&allocator, 64).unwrap();
+        let error = lease.free().unwrap_err();
         assert!(error.code == Code::GeFailure && error.text.contains("free(0x7)"), "{error}");
         assert_eq!(throws_at_free.take_calls().len(), 3);
     }
@@ -252,12 +255,12 @@ fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
         let fake = Fake::at(0x10, address);
         let error = b.refusal(&fake, 512);
         assert!(error.text.contains(why), "{error} lacks {why}");
-        let calls = [Request::Alloc(512), Request::Address(7), Request::Free(7)];
+        let calls = [UserCall::Alloc(512), UserCall::Address(7), UserCall::Free(7)];
         assert_eq!(fake.take_calls(), calls);
         b.rig.allocators.unregister(Domain::Acl, b.handle);
     }
     let fine = Fake::at(0x10, memory.address + 32);
-    b.take(&b.register(&fine), 4096 - 32).unwrap().give().unwrap();
+    b.take(&b.register(&fine), 4096 - 32).unwrap().free().unwrap();
 }
 
 #[test]
@@ -265,22 +268,22 @@ fn memory_that_is_out_is_not_taken_again() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address + 512);
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 512).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 512).unwrap();
     fake.take_calls();
-    let error = b.take(&supply, 64).err().unwrap();
+    let error = b.take(&allocator, 64).err().unwrap();
     assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
-    assert_eq!(fake.take_calls(), [Request::Alloc(64)], "it is neither located nor freed again");
+    assert_eq!(fake.take_calls(), [UserCall::Alloc(64)], "it is neither located nor freed again");
 
     let other = Fake::at(0x20, memory.address + 992);
     b.rig.allocators.unregister(Domain::Acl, b.handle);
     let error = b.refusal(&other, 64);
     assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
-    assert_eq!(other.take_calls().last(), Some(&Request::Free(7)));
+    assert_eq!(other.take_calls().last(), Some(&UserCall::Free(7)));
 
-    lease.give().unwrap();
-    assert_eq!(fake.take_calls(), [Request::Free(7)]);
-    b.take(&supply, 64).unwrap().give().unwrap();
+    lease.free().unwrap();
+    assert_eq!(fake.take_calls(), [UserCall::Free(7)]);
+    b.take(&allocator, 64).unwrap().free().unwrap();
 }
 
 #[test]
@@ -290,13 +293,13 @@ fn the_same_allocator_stays_the_same() {
     let fake = Fake::at(0x10, memory.address);
     let lease = b.take(&b.register(&fake), 64).unwrap();
     b.rig.allocators.unregister(Domain::Acl, b.handle);
-    let supply = b.register(&fake);
-    assert!(b.take(&supply, 64).is_err(), "its block is still out");
+    let allocator = b.register(&fake);
+    assert!(b.take(&allocator, 64).is_err(), "its block is still out");
     let other = b.rig.create_stream(0, 0).unwrap();
     b.register_on(other, &fake).unwrap();
     let registered = |handle| b.rig.allocators.registration(Domain::Acl, handle).unwrap();
     assert!(Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
-    lease.give().unwrap();
+    lease.free().unwrap();
 
     let replaced = Fake { advises: true, ..Fake::bump(0x10, memory) };
     b.register_on(b.handle, &replaced).unwrap();
@@ -314,10 +317,10 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
     assert_eq!(Arc::strong_count(&first.calls), 2, "the block keeps its maker");
     first.take_calls();
     second.take_calls();
-    lease.give().unwrap();
-    later.give().unwrap();
-    assert_eq!(first.take_calls(), [Request::Free(memory.address)]);
-    assert_eq!(second.take_calls(), [Request::Free(7)]);
+    lease.free().unwrap();
+    later.free().unwrap();
+    assert_eq!(first.take_calls(), [UserCall::Free(memory.address)]);
+    assert_eq!(second.take_calls(), [UserCall::Free(7)]);
     assert_eq!(Arc::strong_count(&first.calls), 1, "and only the block did");
 }
 
@@ -341,9 +344,9 @@ fn domains_streams_and_null_do_not_see_each_other() {
 fn registrations_end_with_their_stream() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 64).unwrap();
-    drop(supply);
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 64).unwrap();
+    drop(allocator);
     b.rig.destroy_stream(b.handle, true).unwrap();
     assert!(b.rig.allocators.registration(Domain::Acl, b.handle).is_none());
     assert_eq!(b.register_on(b.handle, &fake).unwrap_err().code, Code::InvalidHandle);
@@ -378,24 +381,24 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let next = Fake::at(0x20, again.address);
     let handle = b.rig.create_stream(0, 0).unwrap();
     b.register_on(handle, &next).unwrap();
-    let supply = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
-    let fresh = Lease::take(&supply, &Ask::bytes(64), Some(&stream)).unwrap();
+    let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
+    let fresh = Block::allocate(&allocator, &Request::bytes(64).on(&stream)).unwrap();
     fake.take_calls();
     drop(lease);
-    assert_eq!(fake.take_calls(), [Request::Free(7)], "it goes back all the same");
-    fresh.give().unwrap();
+    assert_eq!(fake.take_calls(), [UserCall::Free(7)], "it goes back all the same");
+    fresh.free().unwrap();
 }
 
 #[test]
 fn nobody_is_called_once_main_has_returned() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
-    let supply = b.register(&fake);
-    let lease = b.take(&supply, 64).unwrap();
+    let allocator = b.register(&fake);
+    let lease = b.take(&allocator, 64).unwrap();
     fake.take_calls();
     b.rig.shared.set_exiting();
-    assert_eq!(b.take(&supply, 64).err().unwrap().code, Code::RtInternal);
-    lease.give().unwrap();
+    assert_eq!(b.take(&allocator, 64).err().unwrap().code, Code::RtInternal);
+    lease.free().unwrap();
     assert_eq!(fake.take_calls(), []);
     assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
 }
@@ -403,11 +406,11 @@ fn nobody_is_called_once_main_has_returned() {
 #[test]
 fn without_a_registration_the_device_serves() {
     let b = bench();
-    let supply = b.rig.supply_for(Domain::Acl, b.handle, &b.stream);
-    let lease = b.take(&supply, 100).unwrap();
+    let allocator = b.rig.allocator_for(Domain::Acl, b.handle, &b.stream);
+    let lease = b.take(&allocator, 100).unwrap();
     let span = Span { address: lease.address(), bytes: 100, place: Place::Device(0) };
     b.stream.submit(fill(span, 9)).unwrap();
-    lease.give().unwrap();
+    lease.free().unwrap();
     assert!(b.stream.synchronize(None).unwrap());
     assert_eq!(bytes(span), [9; 100]);
 }
@@ -421,7 +424,7 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     let second = Fake { advises: true, ..first.clone() };
     let error = b.take(&b.register(&second), 64).err().unwrap();
     assert!(error.text.contains("still out"), "{}", error.text);
-    lease.give().unwrap();
-    let frees = first.take_calls().iter().filter(|c| matches!(c, Request::Free(7))).count();
+    lease.free().unwrap();
+    let frees = first.take_calls().iter().filter(|c| matches!(c, UserCall::Free(7))).count();
     assert_eq!(frees, 1);
 }

@@ -12,10 +12,11 @@ mod sources;
 mod support;
 
 use cairn_runtime::error::Code;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::PoolMaker;
+use cairn_runtime::memory::allocator::{Allocator, RawBlock};
 use cairn_runtime::memory::layer::{CANARY, POISON, Spec, Stack};
-use cairn_runtime::memory::pool::Pooled;
-use cairn_runtime::memory::supply::{Block, Supply};
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span};
 use model::{Naive, Refusal, naive};
@@ -38,7 +39,7 @@ fn specs() -> Vec<Spec> {
 /// A source, and the stream in whose order its blocks are used, if it has one.
 struct Bench<'a> {
     rig: &'a Rig,
-    source: &'a dyn Supply,
+    source: &'a dyn Allocator,
     stream: Option<Arc<Stream>>,
     other: Arc<Stream>,
     /// What it says when it has no memory.
@@ -46,7 +47,7 @@ struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    fn fill(&self, block: &Block, value: u8) {
+    fn fill(&self, block: &RawBlock, value: u8) {
         let task = fill(span(block), value);
         match &self.stream {
             Some(stream) => drop(stream.submit(task).unwrap()),
@@ -54,7 +55,7 @@ impl Bench<'_> {
         }
     }
 
-    fn contents(&self, block: &Block) -> Vec<u8> {
+    fn contents(&self, block: &RawBlock) -> Vec<u8> {
         self.settle();
         bytes(span(block))
     }
@@ -70,7 +71,7 @@ impl Bench<'_> {
     }
 }
 
-fn span(block: &Block) -> Span {
+fn span(block: &RawBlock) -> Span {
     Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) }
 }
 
@@ -83,18 +84,18 @@ fn over_each_source(test: impl Fn(&Bench<'_>)) {
     let full = Code::MemoryAllocation;
 
     let live = rig.shared.memory.usage(0).live;
-    let source = &rig.shared.memory.direct(0);
+    let source = &rig.shared.memory.maker(MemoryKind::Device(0));
     test(&Bench { rig: &rig, source, stream: None, other: other.clone(), full });
     assert_eq!(rig.shared.memory.usage(0).live, live);
 
-    let on_stream = |source: &dyn Supply, full| {
+    let on_stream = |source: &dyn Allocator, full| {
         test(&Bench { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
     };
     let ordered = Ordered::new(&rig);
     on_stream(&ordered, full);
     assert_eq!(ordered.out(), 0);
 
-    on_stream(&*Pooled::built_in(&rig.shared, 0), full);
+    on_stream(&*PoolMaker::built_in(&rig.shared, 0), full);
     assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
 
     let user = OfUser::new(&rig);
@@ -103,8 +104,8 @@ fn over_each_source(test: impl Fn(&Bench<'_>)) {
 }
 
 /// The sources that serve streams; the one of the user is registered on this stream.
-fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Supply>> {
-    let pool = Pooled::built_in(&rig.shared, 0);
+fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Allocator>> {
+    let pool = PoolMaker::built_in(&rig.shared, 0);
     let external = OfUser::new(rig).register(rig, handle);
     vec![Arc::new(Ordered::new(rig)), pool, external]
 }
@@ -126,27 +127,28 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 struct Held {
-    block: Block,
+    block: RawBlock,
     value: u8,
 }
 
 fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
     let stack = spec.build();
-    let supply = stack.over(bench.source);
+    let allocator = over(&stack, bench.source);
     let mut model = naive(spec);
     let mut held: Vec<Held> = Vec::new();
     let mut next = 1u8;
     let give = |held: Held, model: &mut Vec<Naive>| {
         assert!(bench.contents(&held.block).iter().all(|&byte| byte == held.value));
         model::give(model, held.block.bytes);
-        supply.give(held.block, bench.stream.as_ref()).unwrap();
+        allocator.free(held.block, bench.stream.as_ref()).unwrap();
     };
     for op in ops {
         match *op {
             Op::Take { bytes, .. } | Op::TakeTooMuch(bytes) => {
                 let align = if let Op::Take { shift, .. } = op { 1 << shift } else { 512 };
-                let ask = Ask { align, ..Ask::bytes(bytes) };
-                let taken = supply.take(&ask, bench.stream.as_ref());
+                let request = Request { align, ..Request::bytes(bytes) };
+                let taken =
+                    allocator.allocate(&Request { stream: bench.stream.as_ref(), ..request });
                 match (taken, model::take(&mut model, bytes, 4 * MIB)) {
                     (Ok(block), Ok(())) => {
                         assert_eq!((block.address as u64 % align, block.bytes), (0, bytes));
@@ -193,7 +195,7 @@ fn compare(stack: &Stack, model: &[Naive]) {
     let books = stack.books();
     assert!(books.iter().map(|books| books.total).eq(figures));
     for books in books {
-        assert!(books.supplies.values().all(|figures| *figures == books.total));
+        assert!(books.allocators.values().all(|figures| *figures == books.total));
     }
 }
 
@@ -239,9 +241,9 @@ fn a_write_beside_a_block_is_found_at_every_nesting() {
 
 fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
     let stack = spec.build();
-    let supply = stack.over(bench.source);
-    let ask = Ask { align, ..Ask::bytes(bytes) };
-    let block = supply.take(&ask, bench.stream.as_ref()).unwrap();
+    let allocator = over(&stack, bench.source);
+    let request = Request { align, ..Request::bytes(bytes) };
+    let block = allocator.allocate(&Request { stream: bench.stream.as_ref(), ..request }).unwrap();
     bench.settle();
     bench.flip(block.address.wrapping_add_signed(offset as isize));
     let words = [
@@ -251,7 +253,7 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
     let found = stack.inspect();
     assert_eq!(found.len(), 1, "{spec}: {found:?}");
 
-    let given = supply.give(block, bench.stream.as_ref());
+    let given = allocator.free(block, bench.stream.as_ref());
     let error = match &bench.stream {
         None => given.unwrap_err(),
         Some(stream) => {
@@ -271,8 +273,10 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
 fn both_sides_are_named_with_the_bytes_that_were_found() {
     over_each_source(|bench| {
         let stack = Spec::parse("guard").unwrap().build();
-        let supply = stack.over(bench.source);
-        let block = supply.take(&Ask::bytes(100), bench.stream.as_ref()).unwrap();
+        let allocator = over(&stack, bench.source);
+        let block = allocator
+            .allocate(&Request { stream: bench.stream.as_ref(), ..Request::bytes(100) })
+            .unwrap();
         bench.settle();
         let write = |at: usize, text: &[u8]| bench.source.extent(at, 4).unwrap().write(text);
         write(block.address - 4, &[1, 2, 3, 4]);
@@ -283,7 +287,7 @@ fn both_sides_are_named_with_the_bytes_that_were_found() {
             "4 bytes behind it, the first at offset 100, where 05 06 07 08 ",
         ];
         assert!(parts.iter().all(|part| found.contains(part)), "{found}");
-        drop(supply.give(block, bench.stream.as_ref()));
+        drop(allocator.free(block, bench.stream.as_ref()));
         drop(bench.rig.synchronize(bench.stream.as_ref().unwrap_or(&bench.other), None));
     });
 }
@@ -297,14 +301,14 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
     let (stream, gate) = (rig.stream(handle).unwrap(), Gate::default());
     let all = |span: Span, value: u8| bytes(span).iter().all(|&byte| byte == value);
 
-    let direct = rig.shared.memory.direct(0);
-    let supply = stack.over(&direct);
-    let block = supply.take(&Ask::bytes(5000), None).unwrap();
+    let direct = rig.shared.memory.maker(MemoryKind::Device(0));
+    let allocator = over(&stack, &direct);
+    let block = allocator.allocate(&Request::bytes(5000)).unwrap();
     let (at, copied) = (span(&block), rig.alloc(0, 5000));
     stream.submit(fill(at, 7)).unwrap();
     stream.submit(gate.task()).unwrap();
     stream.submit(copy(at, copied)).unwrap();
-    supply.give(block, None).unwrap();
+    allocator.free(block, None).unwrap();
     gate.open();
     rig.synchronize(&stream, None).unwrap();
     assert!(all(copied, 7) && all(at, 7), "the quarantine keeps what is there");
@@ -312,13 +316,13 @@ fn memory_is_poisoned_when_it_leaves_and_not_before() {
     assert!(all(at, POISON));
 
     for source in on_streams(&rig, handle) {
-        let (supply, gate) = (stack.over(&*source), Gate::default());
+        let (allocator, gate) = (over(&stack, &*source), Gate::default());
         stream.submit(gate.task()).unwrap();
-        let block = supply.take(&Ask::bytes(5000), Some(&stream)).unwrap();
+        let block = allocator.allocate(&Request::bytes(5000).on(&stream)).unwrap();
         let at = span(&block);
         stream.submit(fill(at, 9)).unwrap();
         stream.submit(copy(at, copied)).unwrap();
-        supply.give(block, Some(&stream)).unwrap();
+        allocator.free(block, Some(&stream)).unwrap();
         gate.open();
         rig.synchronize(&stream, None).unwrap();
         assert!(all(copied, 9) && all(at, POISON), "{}", source.name());
@@ -333,16 +337,16 @@ fn canaries_wait_for_earlier_work_of_the_stream() {
     let (stream, gate) = (rig.new_stream(), Gate::default());
     let ordered = Ordered::new(&rig);
     let stack = Spec::parse("guard").unwrap().build();
-    let supply = stack.over(&ordered);
+    let allocator = over(&stack, &ordered);
 
-    let whole = ordered.take(&Ask::bytes(MIB), Some(&stream)).unwrap();
+    let whole = ordered.allocate(&Request::bytes(MIB).on(&stream)).unwrap();
     stream.submit(gate.task()).unwrap();
     stream.submit(fill(span(&whole), 5)).unwrap();
-    ordered.give(whole, Some(&stream)).unwrap();
-    let block = supply.take(&Ask::bytes(4096), Some(&stream)).unwrap();
+    ordered.free(whole, Some(&stream)).unwrap();
+    let block = allocator.allocate(&Request::bytes(4096).on(&stream)).unwrap();
     assert_eq!(stack.inspect(), Vec::<String>::new(), "no canary stands there yet");
     gate.open();
-    supply.give(block, Some(&stream)).unwrap();
+    allocator.free(block, Some(&stream)).unwrap();
     rig.synchronize(&stream, None).unwrap();
 }
 
@@ -353,14 +357,14 @@ fn canaries_that_an_abort_dropped_raise_no_alarm() {
     let (stream, gate) = (rig.new_stream(), Gate::default());
     let ordered = Ordered::new(&rig);
     let stack = Spec::parse("guard").unwrap().build();
-    let supply = stack.over(&ordered);
+    let allocator = over(&stack, &ordered);
     stream.submit(gate.task()).unwrap();
-    let block = supply.take(&Ask::bytes(4096), Some(&stream)).unwrap();
+    let block = allocator.allocate(&Request::bytes(4096).on(&stream)).unwrap();
     stream.abort();
     gate.open();
     let abort = rig.synchronize(&stream, None).unwrap_err();
     assert_eq!(abort.code, Code::StreamAbort);
-    supply.give(block, Some(&stream)).unwrap();
+    allocator.free(block, Some(&stream)).unwrap();
     rig.synchronize(&stream, None).unwrap();
 }
 
@@ -373,15 +377,15 @@ fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
         let stream = rig.stream(handle).unwrap();
         let source = on_streams(&rig, handle).remove(index);
         let stack = Spec::parse("stats,guard").unwrap().build();
-        let supply = stack.over(&*source);
-        let block = supply.take(&Ask::bytes(100), Some(&stream)).unwrap();
+        let allocator = over(&stack, &*source);
+        let block = allocator.allocate(&Request::bytes(100).on(&stream)).unwrap();
         rig.synchronize(&stream, None).unwrap();
         let behind = source.extent(block.address + 100, 1).unwrap();
         stream.close(true).unwrap();
-        let refused = supply.take(&Ask::bytes(100), Some(&stream)).unwrap_err();
+        let refused = allocator.allocate(&Request::bytes(100).on(&stream)).unwrap_err();
         assert_eq!(refused.code, Code::InvalidHandle, "{}", source.name());
         behind.write(&[!behind.read()[0]]);
-        let found = supply.give(block, Some(&stream)).unwrap_err();
+        let found = allocator.free(block, Some(&stream)).unwrap_err();
         assert_eq!(found.code, Code::MemoryFree, "{}: {}", source.name(), found.text);
         let total = stack.books()[0].total;
         assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
@@ -395,10 +399,10 @@ fn canaries_of_external_blocks_are_put_only_on_request() {
     use cairn_runtime::memory::layer::spec::Below;
     for (text, room) in [("guard", 0), ("guard:external", CANARY as u64)] {
         let paper = Paper::default();
-        let stack = Spec::parse(text).unwrap().build_over(Below::External);
-        let supply = stack.over(&paper);
-        let block = supply.take(&Ask::bytes(64), None).unwrap();
-        supply.give(block, None).unwrap();
+        let stack = Stack::new(Spec::parse(text).unwrap().build_over(Below::External).collect());
+        let allocator = over(&stack, &paper);
+        let block = allocator.allocate(&Request::bytes(64)).unwrap();
+        allocator.free(block, None).unwrap();
         let asked = paper.asked.lock().unwrap()[0];
         assert_eq!((asked.bytes, asked.front, asked.back), (64, room, room), "{text}");
         assert_eq!(*paper.poisons.lock().unwrap(), [Some(POISON)]);
@@ -412,12 +416,14 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
     over_each_source(|bench| {
         let text = format!("stats,limit:{},guard", ALLOWED * SIZE + SIZE - 1);
         let stack = Spec::parse(&text).unwrap().build();
-        let supply = stack.over(bench.source);
+        let allocator = over(&stack, bench.source);
         let (stream, kept) = (bench.stream.as_ref(), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
-                    let mine = (0..100).filter_map(|_| supply.take(&Ask::bytes(SIZE), stream).ok());
+                    let mine = (0..100).filter_map(|_| {
+                        allocator.allocate(&Request { stream: stream, ..Request::bytes(SIZE) }).ok()
+                    });
                     let mine: Vec<_> = mine.collect();
                     kept.lock().unwrap().extend(mine);
                 });
@@ -427,7 +433,7 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
         assert_eq!(kept.len() as u64, ALLOWED);
         let total = stack.books()[0].total;
         assert_eq!((total.takes, total.failures), (ALLOWED, 800 - ALLOWED));
-        kept.into_iter().for_each(|block| supply.give(block, stream).unwrap());
+        kept.into_iter().for_each(|block| allocator.free(block, stream).unwrap());
         assert_eq!(stack.books()[0].total.live, 0);
     });
 }
@@ -437,19 +443,21 @@ fn a_limit_holds_at_every_moment() {
     const MOST: u64 = 64 << 10;
     let paper = Paper::default();
     let stack = Spec::parse("limit:64kib,stats").unwrap().build();
-    let supply = stack.over(&paper);
+    let allocator = over(&stack, &paper);
     let live = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..8u64 {
-            let (supply, live) = (&supply, &live);
+            let (allocator, live) = (&allocator, &live);
             scope.spawn(move || {
                 for round in 0..2000 {
                     let bytes = 1 + (round * 7919 + thread * 104_729) % 20_000;
-                    let Ok(block) = supply.take(&Ask::bytes(bytes), None) else { continue };
+                    let Ok(block) = allocator.allocate(&Request::bytes(bytes)) else {
+                        continue;
+                    };
                     let now = live.fetch_add(bytes, Ordering::SeqCst) + bytes;
                     assert!(now <= MOST, "{now} bytes are out");
                     live.fetch_sub(bytes, Ordering::SeqCst);
-                    supply.give(block, None).unwrap();
+                    allocator.free(block, None).unwrap();
                 }
             });
         }
@@ -457,6 +465,6 @@ fn a_limit_holds_at_every_moment() {
     let total = stack.books()[0].total;
     assert_eq!((total.live, total.blocks, total.takes), (0, 0, total.gives));
     assert!(total.takes > 0 && total.peak <= MOST);
-    let block = supply.take(&Ask::bytes(MOST), None).expect("all of it is there again");
-    supply.give(block, None).unwrap();
+    let block = allocator.allocate(&Request::bytes(MOST)).expect("all of it is there again");
+    allocator.free(block, None).unwrap();
 }

@@ -10,8 +10,9 @@ use cairn_runtime::config::Config;
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
+use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{FailureMode, Fate, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
@@ -488,8 +489,8 @@ fn workers_finish_what_is_ready_when_they_are_stopped() {
     });
 }
 
-fn ask(bytes: u64) -> Ask {
-    Ask::bytes(bytes)
+fn request(bytes: u64) -> Request {
+    Request::bytes(bytes)
 }
 
 /// The allocating call waits for the work that was queued at the free, also when the freeing thread
@@ -501,7 +502,7 @@ fn quarantine_keeps_what_queued_work_reads() {
         let (stream, gate) = (world.stream(), plain());
         let all = world.shared.config.device_memory;
         let out = cell();
-        let address = world.shared.memory.allocate(0, ask(all)).unwrap();
+        let address = world.shared.memory.allocate(0, request(all)).unwrap();
         let block = Span { address, bytes: 1, place: Place::Device(0) };
         stream.submit(fill(block, 1)).unwrap();
         gate.wait(&stream, FOREVER).unwrap();
@@ -512,7 +513,7 @@ fn quarantine_keeps_what_queued_work_reads() {
             let (gate, other) = (gate.clone(), world.stream());
             thread::spawn(move || gate.record(&other).unwrap())
         };
-        let again = world.shared.memory.allocate(0, ask(all)).unwrap();
+        let again = world.shared.memory.allocate(0, request(all)).unwrap();
         assert_eq!(again, address, "there is no other room");
         world.shared.memory.perform(&fill(block, 9)).unwrap();
         only_wait(&stream);
@@ -533,7 +534,7 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         let progress = world.shared.progress.clone();
         let arena =
             Arc::new(Arena::new("model".into(), 2 << 20, 4 << 20, 0, progress, budget).unwrap());
-        let Attempt::Taken(address) = arena.attempt(&ask(2 << 20), true) else { panic!() };
+        let Attempt::Taken(address) = arena.attempt(&request(2 << 20), true) else { panic!() };
         let block = Span { address, bytes: 1, place: Place::Any };
         let out = cell();
         world.shared.memory.perform(&fill(block, 1)).unwrap();
@@ -542,7 +543,7 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
             let (arena, shared) = (arena.clone(), world.shared.clone());
             thread::spawn(move || {
                 loop {
-                    if let Attempt::Taken(again) = arena.attempt(&ask(2 << 20), true) {
+                    if let Attempt::Taken(again) = arena.attempt(&request(2 << 20), true) {
                         assert_eq!(again, address);
                         shared.memory.perform(&fill(block, 9)).unwrap();
                         return;
@@ -574,7 +575,7 @@ fn a_block_is_freed_once() {
     explore(|| {
         let world = World::new(0);
         let shared = world.shared.clone();
-        let address = shared.memory.allocate(0, ask(512)).unwrap();
+        let address = shared.memory.allocate(0, request(512)).unwrap();
         let other = {
             let shared = shared.clone();
             thread::spawn(move || shared.memory.free(address).is_ok())

@@ -6,8 +6,8 @@
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::config::Config;
 use cairn_runtime::event::{Event, Kind, flag};
-use cairn_runtime::memory::arena::Ask;
 use cairn_runtime::memory::pool::StreamPool;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{Fate, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
@@ -186,7 +186,7 @@ fn a_closed_device_takes_its_pools_with_it() {
         assert!(world.shared.memory.give_back(block, &a).is_err());
         assert_eq!(world.free_bytes(), before);
         let fresh = world.shared.memory.create_pool(0, u64::MAX);
-        assert!(world.shared.memory.allocate_ordered(&fresh, &Ask::bytes(BYTES), &a).is_ok());
+        assert!(take(&world.shared.memory, &fresh, &Request::bytes(BYTES), &a).is_ok());
         world.end();
     });
 }

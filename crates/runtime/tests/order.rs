@@ -3,9 +3,10 @@
 #![cfg(not(feature = "shuttle"))]
 
 use cairn_runtime::event::{Event, Kind, flag};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::pool::{Pooled, StreamPool};
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::PoolMaker;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::pool::StreamPool;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Task};
 use std::sync::Arc;
@@ -39,13 +40,13 @@ impl Scene {
         scene
     }
 
-    fn take(&self, stream: &Stream) -> usize {
-        let ask = Ask::bytes(4 * MIB);
-        self.rig.shared.memory.allocate_ordered(&self.pool, &ask, stream).unwrap()
+    fn take(&self, stream: &Arc<Stream>) -> usize {
+        let request = Request::bytes(4 * MIB);
+        take(&self.rig.shared.memory, &self.pool, &request, stream).unwrap()
     }
 
-    fn free(&self, stream: &Stream) {
-        self.rig.shared.memory.free_ordered(self.block, stream).unwrap();
+    fn free(&self, stream: &Arc<Stream>) {
+        give(&self.rig.shared.memory, self.block, stream).unwrap();
     }
 
     /// A new stream that waits for the busy one.
@@ -76,7 +77,7 @@ fn event() -> Event {
     Event::new(0, Kind::Ex, flag::SYNC).unwrap()
 }
 
-fn until_idle(stream: &Stream) {
+fn until_idle(stream: &Arc<Stream>) {
     while !stream.is_idle() {
         std::thread::yield_now();
     }
@@ -168,9 +169,9 @@ fn a_device_that_is_reset_and_set_again_while_another_works() {
     for _ in 0..2 {
         rig.set_device(0).unwrap();
         let stream = rig.new_stream();
-        let supply = Pooled::built_in(&rig.shared, 0);
-        Lease::take(&supply, &Ask::bytes(MIB), Some(&stream)).unwrap().give().unwrap();
-        drop((supply, stream));
+        let allocator = PoolMaker::built_in(&rig.shared, 0);
+        Block::allocate(&allocator, &Request::bytes(MIB).on(&stream)).unwrap().free().unwrap();
+        drop((allocator, stream));
         rig.reset_device(0, false).unwrap();
     }
     gate.open();
@@ -183,8 +184,8 @@ fn a_late_trim_of_a_pool_that_has_ended() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), &stream).unwrap();
-    memory.free_ordered(block, &stream).unwrap();
+    let block = take(&memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap();
+    give(&memory, block, &stream).unwrap();
     memory.end_pool(&pool);
     let mine = rig.alloc(0, 4 * MIB);
     stream.submit(fill(mine, 7)).unwrap();

@@ -3,9 +3,9 @@
 
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind, flag};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::pool::Pooled;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::PoolMaker;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
 
@@ -20,7 +20,7 @@ fn hold(stream: &Arc<Stream>) -> Gate {
     gate
 }
 
-fn span(lease: &Lease) -> Span {
+fn span(lease: &Block) -> Span {
     let (address, bytes) = (lease.address(), lease.bytes() as usize);
     Span { address, bytes, place: Place::Device(0) }
 }
@@ -30,19 +30,19 @@ fn a_block_freed_right_after_its_task_was_submitted_is_intact_when_the_task_runs
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let stream = rig.new_stream();
-    let supply = Pooled::built_in(&rig.shared, 0);
+    let allocator = PoolMaker::built_in(&rig.shared, 0);
     let out = rig.alloc(0, 64);
     let gate = hold(&stream);
     let mut addresses = Vec::new();
     for value in 0..8 {
-        let lease = Lease::take(&supply, &Ask::bytes(MIB), Some(&stream)).unwrap();
+        let lease = Block::allocate(&allocator, &Request::bytes(MIB).on(&stream)).unwrap();
         addresses.push(lease.address());
         stream.submit(fill(span(&lease), value)).unwrap();
         let head = Span { bytes: 64, ..span(&lease) };
         if value == 5 {
             stream.submit(copy(head, out)).unwrap();
         }
-        lease.give().unwrap();
+        lease.free().unwrap();
     }
     assert!(
         addresses.iter().all(|a| *a == addresses[0]),
@@ -60,10 +60,10 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     let (a, b, c) = (rig.new_stream(), rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), stream).unwrap();
+    let take = |stream| take(&memory, &pool, &Request::bytes(4 * MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
-    memory.free_ordered(first, &a).unwrap();
+    give(&memory, first, &a).unwrap();
     let second = take(&b);
     assert_ne!(first, second, "stream a is held up");
 
@@ -71,7 +71,7 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     event.record(&a).unwrap();
     event.wait(&c, Duration::ZERO).unwrap();
     assert_eq!(take(&c), first, "stream c waits for stream a");
-    memory.free_ordered(first, &c).unwrap();
+    give(&memory, first, &c).unwrap();
     let third = take(&b);
     assert!(third != first && third != second, "stream c is held up by stream a");
 
@@ -79,10 +79,10 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     rig.synchronize(&c, None).unwrap();
     assert_eq!(take(&b), first);
     assert_eq!(pool.figures().reserved, 12 * MIB);
-    assert_eq!(memory.free_ordered(first + 512, &b).unwrap_err().code, Code::RtParamInvalid);
+    assert_eq!(give(&memory, first + 512, &b).unwrap_err().code, Code::RtParamInvalid);
     for block in [first, second, third] {
-        memory.free_ordered(block, &b).unwrap();
-        assert!(memory.free_ordered(block, &b).unwrap_err().text.contains("already freed"));
+        give(&memory, block, &b).unwrap();
+        assert!(give(&memory, block, &b).unwrap_err().text.contains("already freed"));
     }
 }
 
@@ -93,10 +93,10 @@ fn an_aborted_wait_orders_nothing() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| memory.allocate_ordered(&pool, &Ask::bytes(MIB), stream).unwrap();
+    let take = |stream| take(&memory, &pool, &Request::bytes(MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
-    memory.free_ordered(first, &a).unwrap();
+    give(&memory, first, &a).unwrap();
     let event = Event::new(0, Kind::Ex, flag::SYNC).unwrap();
     event.record(&a).unwrap();
     event.wait(&b, Duration::ZERO).unwrap();
@@ -112,25 +112,25 @@ fn plain_allocations_get_what_pools_have_free() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap();
-    let kept = memory.allocate_ordered(&pool, &Ask::bytes(MIB), &stream).unwrap();
-    let error = memory.allocate(0, Ask::bytes(40 * MIB)).unwrap_err();
+    let block = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
+    let kept = take(&memory, &pool, &Request::bytes(MIB), &stream).unwrap();
+    let error = memory.allocate(0, Request::bytes(40 * MIB)).unwrap_err();
     let owner = format!("41943040 (stream {} in pool", stream.index);
     assert!(!error.text.contains(&owner), "blocks of one stream count together");
     let owner = format!("{} (stream {} in pool", 41 * MIB, stream.index);
     assert!(error.text.contains(&owner), "{}", error.text);
-    memory.free_ordered(block, &stream).unwrap();
-    let plain = memory.allocate(0, Ask::bytes(40 * MIB)).unwrap();
+    give(&memory, block, &stream).unwrap();
+    let plain = memory.allocate(0, Request::bytes(40 * MIB)).unwrap();
     assert!(pool.figures().reserved <= 4 * MIB, "{:?}", pool.figures());
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap_err();
+    let error = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap_err();
     for part in ["41943040 (aclrtMalloc)", "out of memory on device 0", "asked 41943040"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
     assert!(memory.free(kept).unwrap_err().text.contains("theirs to give back"));
     let own = memory.create_pool(0, u64::MAX);
-    let owned = memory.allocate_ordered(&own, &Ask::bytes(MIB), &stream).unwrap();
+    let owned = take(&memory, &own, &Request::bytes(MIB), &stream).unwrap();
     assert!(memory.free(owned).unwrap_err().text.contains("aclrtMemPoolFreeAsync"));
-    let error = memory.allocate_ordered(&own, &Ask::bytes(u64::MAX - 4), &stream).unwrap_err();
+    let error = take(&memory, &own, &Request::bytes(u64::MAX - 4), &stream).unwrap_err();
     for part in ["18446744073709551611 bytes, -5 as a signed number", "no limit", "ask for less"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
@@ -138,8 +138,8 @@ fn plain_allocations_get_what_pools_have_free() {
     memory.end_pool(&own);
     memory.free(plain).unwrap();
     rig.synchronize(&stream, None).unwrap();
-    let again = memory.allocate_ordered(&pool, &Ask::bytes(40 * MIB), &stream).unwrap();
-    memory.free_ordered(again, &stream).unwrap();
+    let again = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
+    give(&memory, again, &stream).unwrap();
 }
 
 #[test]
@@ -149,15 +149,15 @@ fn an_ordered_allocation_waits_for_what_was_freed_elsewhere_rather_than_fail() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = memory.allocate_ordered(&pool, &Ask::bytes(60 * MIB), &a).unwrap();
+    let block = take(&memory, &pool, &Request::bytes(60 * MIB), &a).unwrap();
     let lot = Span { address: block, bytes: 60 * MIB as usize, place: Place::Device(0) };
     for value in 0..20 {
         a.submit(Task::fill("slow", lot, value)).unwrap();
     }
-    memory.free_ordered(block, &a).unwrap();
-    let again = memory.allocate_ordered(&pool, &Ask::bytes(60 * MIB), &b).unwrap();
+    give(&memory, block, &a).unwrap();
+    let again = take(&memory, &pool, &Request::bytes(60 * MIB), &b).unwrap();
     assert_eq!(rig.shared.progress.finished(a.index), rig.shared.progress.submitted(a.index));
-    memory.free_ordered(again, &b).unwrap();
+    give(&memory, again, &b).unwrap();
 }
 
 #[test]
@@ -169,17 +169,16 @@ fn a_threshold_gives_memory_back_at_a_synchronize() {
     let pool = memory.create_pool(0, 32 * MIB);
     memory.set_release_above(&pool, 4 * MIB);
     let before = memory.info(0).0;
-    let blocks: Vec<_> = (0..8)
-        .map(|_| memory.allocate_ordered(&pool, &Ask::bytes(4 * MIB), &stream).unwrap())
-        .collect();
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(1), &stream).unwrap_err();
+    let blocks: Vec<_> =
+        (0..8).map(|_| take(&memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap()).collect();
+    let error = take(&memory, &pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("at most 33554432 bytes"), "{}", error.text);
-    blocks.iter().for_each(|&block| memory.free_ordered(block, &stream).unwrap());
+    blocks.iter().for_each(|&block| give(&memory, block, &stream).unwrap());
     rig.synchronize(&stream, None).unwrap();
     assert_eq!(pool.figures().reserved, 4 * MIB);
     assert_eq!(memory.info(0).0, before - 4 * MIB);
     memory.end_pool(&pool);
     assert_eq!(memory.info(0).0, before);
-    let error = memory.allocate_ordered(&pool, &Ask::bytes(1), &stream).unwrap_err();
+    let error = take(&memory, &pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("has ended"), "{}", error.text);
 }

@@ -8,8 +8,10 @@ use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::Code;
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
+use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
 use std::sync::{Arc, Barrier, Mutex};
@@ -477,8 +479,8 @@ fn an_allocation_waits_for_freed_memory() {
         rig.shared.memory.free(again.address).unwrap();
     }
     let _held = rig.alloc(0, 32 * MIB);
-    let ask = Ask::bytes(33 * MIB);
-    let error = rig.shared.memory.allocate(0, ask).unwrap_err();
+    let request = Request::bytes(33 * MIB);
+    let error = rig.shared.memory.allocate(0, request).unwrap_err();
     assert_eq!(error.code, Code::MemoryAllocation);
     for part in ["asked 34603008", "free 33554432", "capacity 67108864", "largest hole"] {
         assert!(error.text.contains(part), "{}", error.text);
@@ -502,19 +504,28 @@ fn an_arena_says_what_it_waits_for() {
     let rig = rig(1, |_| ());
     let budget = Arc::new(Budget::new(8 * MIB));
     let progress = rig.shared.progress.clone();
-    let arena = Arena::new("test".into(), 8 * MIB, 2 * MIB, 0, progress, budget.clone()).unwrap();
-    let ask = |bytes| Ask::bytes(bytes);
-    let take = |bytes| match arena.attempt(&ask(bytes), true) {
+    let arena = Arena::new(
+        MemoryKind::Device(0),
+        8 * MIB,
+        2 * MIB,
+        0,
+        progress,
+        budget.clone(),
+        Arc::default(),
+    )
+    .unwrap();
+    let request = |bytes| Request::bytes(bytes);
+    let take = |bytes| match arena.attempt(&request(bytes), true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),
         _ => panic!("{bytes} bytes should fit"),
     };
     let (a, b, c) = (take(3 * MIB), take(3 * MIB), take(2 * MIB));
-    assert!(matches!(arena.attempt(&ask(512), true), Attempt::Exhausted));
+    assert!(matches!(arena.attempt(&request(512), true), Attempt::Exhausted));
     assert!(arena.free(a) && arena.free(b) && !arena.free(b));
     assert_eq!(arena.usage().waiting, 6 * MIB);
-    assert!(matches!(arena.attempt(&ask(512), true), Attempt::QuarantineFull));
-    assert!(matches!(arena.attempt(&ask(512), false), Attempt::Waiting));
-    assert!(matches!(arena.attempt(&ask(7 * MIB), false), Attempt::Exhausted));
+    assert!(matches!(arena.attempt(&request(512), true), Attempt::QuarantineFull));
+    assert!(matches!(arena.attempt(&request(512), false), Attempt::Waiting));
+    assert!(matches!(arena.attempt(&request(7 * MIB), false), Attempt::Exhausted));
     assert!(arena.relieve(0));
     assert_eq!(arena.usage().waiting, 0, "two blocks, to get below half of the limit");
     assert_eq!(take(6 * MIB), a);
@@ -532,10 +543,10 @@ fn devices_share_one_budget() {
     let rig = rig(1, |c| c.budget = 72 * MIB);
     rig.set_device(0).unwrap();
     let first = rig.alloc(0, 60 * MIB);
-    let ask = Ask::bytes(20 * MIB);
-    assert_eq!(rig.shared.memory.allocate(1, ask).unwrap_err().code, Code::MemoryAllocation);
+    let request = Request::bytes(20 * MIB);
+    assert_eq!(rig.shared.memory.allocate(1, request).unwrap_err().code, Code::MemoryAllocation);
     rig.shared.memory.free(first.address).unwrap();
-    rig.shared.memory.allocate(1, ask).unwrap();
+    rig.shared.memory.allocate(1, request).unwrap();
 }
 
 #[test]

@@ -46,8 +46,8 @@ pub enum Rank {
     HostThreads,
     /// Who registered which allocator on which stream.
     Registry,
-    /// The owner and the queue of a turnstile; never held during a callback.
-    Turnstile,
+    /// The owner and the queue of a callback lock; never held during a callback.
+    CallbackLock,
     /// The blocks of users' allocators that are out.
     Outstanding,
     /// The tables of a layer over memory.
@@ -56,14 +56,12 @@ pub enum Rank {
     Root,
     /// One lane of a pool: the memory of one stream.
     Lane,
-    /// What one pool has from its arena.
-    Loan,
+    /// The segments of one pool.
+    Segments,
     /// A memory arena.
     Arena,
     /// The growth of what this process claims of a limit that others share.
     Claims,
-    /// What an arena has lent to pools.
-    Lent,
     /// What the program ordered before a stream, for pools to read.
     Ordered,
     /// Registered host ranges.

@@ -96,6 +96,12 @@ impl Format {
         order.map(Reorder::Permute)
     }
 
+    /// Whether elements lie in memory in the order of their dimensions. A format that is not given, or has no name,
+    /// counts as plain.
+    pub fn is_plain(self) -> bool {
+        self == Format::UNDEFINED || self.name().is_none() || self.axes().is_some()
+    }
+
     /// A letter for each dimension; none for `ND`.
     fn axes(self) -> Option<&'static str> {
         match self {
@@ -124,6 +130,18 @@ impl fmt::Display for Format {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn plain_formats_are_orders_of_whole_dimensions() {
+        let plain = Format::ALL.iter().filter(|format| format.is_plain()).map(|f| f.to_string());
+        let names = ["UNDEFINED", "NCHW", "NHWC", "ND", "HWCN", "NDHWC", "NCDHW", "NC", "NCL"];
+        let mut names = names.map(String::from);
+        names.sort();
+        let mut plain: Vec<_> = plain.collect();
+        plain.sort();
+        assert_eq!(plain, names);
+        assert!(Format(12345).is_plain());
+    }
 
     #[test]
     fn names_and_numbers() {

@@ -158,7 +158,7 @@ pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opti
     }
     match buffer {
         Some(span) if span.address != 0 && span.length >= layout.bytes() => {
-            match runtime()?.shared.memory.locate(span.address) {
+            match runtime()?.shared.memory.enclosing(span.address) {
                 Located::Device(..) => Ok(Some(Tensor::new(layout, span.address))),
                 _ => host(desc, layout, span, what).map(Some),
             }

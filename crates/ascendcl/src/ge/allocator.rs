@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, status};
 use crate::trampoline::guarded;
 use cairn_runtime::lock::{Mutex, Rank};
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use std::ffi::c_void;
 
 /// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
@@ -12,7 +12,7 @@ struct GeAllocator(CairnAllocator);
 
 // SAFETY: the C++ side vouches that its functions may be called on any thread, one at a time.
 unsafe impl Send for GeAllocator {}
-// SAFETY: likewise; the turnstile of the allocator lets one thread in at a time.
+// SAFETY: likewise; the callback lock of the allocator lets one thread in at a time.
 unsafe impl Sync for GeAllocator {}
 
 impl Drop for GeAllocator {
@@ -41,24 +41,24 @@ impl UserAllocator for GeAllocator {
         true
     }
 
-    fn call(&self, request: Request, left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
         let object = self.0.object;
         let mut given = std::ptr::null_mut();
         guarded(left, |guard| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
             let fine = unsafe {
                 match request {
-                    Request::Alloc(bytes) => {
+                    UserCall::Alloc(bytes) => {
                         self.0.alloc.map(|call| call(object, bytes, &mut given, guard))
                     }
-                    Request::Advise(bytes, near) => {
+                    UserCall::Advise(bytes, near) => {
                         let near = near as *mut c_void;
                         self.0.advise.map(|call| call(object, bytes, near, &mut given, guard))
                     }
-                    Request::Address(block) => {
+                    UserCall::Address(block) => {
                         self.0.address.map(|call| call(block as *mut c_void, &mut given, guard))
                     }
-                    Request::Free(block) => {
+                    UserCall::Free(block) => {
                         self.0.free.map(|call| call(object, block as *mut c_void, guard))
                     }
                 }

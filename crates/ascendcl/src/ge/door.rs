@@ -4,6 +4,7 @@ use super::abi::{CairnSeeText, CairnText};
 use cairn_graph::session::Engine;
 use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
+use cairn_runtime::error::Error;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::record::site;
@@ -121,11 +122,8 @@ pub fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     if crate::process::forked() {
         return Err(Failure::failed(crate::door::FORKED.to_string_lossy()));
     }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Failure::failed(format!("a defect of Cairn, please report it: {text}")))
-    })
+    catch_unwind(AssertUnwindSafe(body))
+        .unwrap_or_else(|panic| Err(Failure::failed(Error::internal(&*panic).text)))
 }
 
 /// Runs the body of a function that returns a status; `entry` is what the program called.

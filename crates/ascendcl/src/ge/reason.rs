@@ -1,8 +1,8 @@
 //! Why an allocator is called: for whoever asks inside the call.
 
 use crate::abi::{cairnAllocationClass, cairnAllocationReason};
-use cairn_graph::reason;
 use cairn_ops::nodes;
+use cairn_runtime::memory::external::reason;
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
@@ -24,10 +24,11 @@ fn ended(name: &str) -> *const c_char {
 pub unsafe extern "C" fn cairnGetAllocationReason(out: *mut cairnAllocationReason) -> bool {
     // SAFETY: as the caller vouches.
     let (Some(reason), Some(out)) = (reason(), unsafe { out.as_mut() }) else { return false };
+    let Some(graph) = reason.owner.graph else { return false };
     *out = cairnAllocationReason {
-        memoryClass: reason.class as cairnAllocationClass,
-        graphId: reason.graph,
-        operatorName: reason.operator.map_or(std::ptr::null(), ended),
+        memoryClass: reason.purpose as cairnAllocationClass,
+        graphId: graph,
+        operatorName: reason.owner.operator.map_or(std::ptr::null(), ended),
     };
     true
 }

@@ -24,7 +24,7 @@ struct BlockObject(Held);
 /// What it points to lives for the call; host memory has as many bytes as it says.
 unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     let address = from.data as usize;
-    let located = runtime()?.shared.memory.locate(address);
+    let located = runtime()?.shared.memory.enclosing(address);
     let is_device = matches!(located, Located::Device(..));
     let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
         false => None,
@@ -40,7 +40,7 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     };
     let described = from.is_described;
     let format = Format(from.format);
-    if described && !cairn_graph::is_plain(format) {
+    if described && !format.is_plain() {
         return Err(Failure::invalid(format!(
             "a tensor lies in memory as {format}: only plain formats are supported"
         )));

@@ -6,7 +6,7 @@ use super::sharing::{mark_views, shown, written};
 use super::variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source, UNKNOWN_RANK};
-use cairn_tensor::{DType, Format, Layout, MAX_DIMS};
+use cairn_tensor::{DType, Layout, MAX_DIMS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -78,24 +78,6 @@ pub struct Wishes {
 
 /// Results up to this size are always computed when the graph is compiled.
 const SMALL: usize = 64 << 10;
-
-/// Formats whose elements lie in the order of their dimensions.
-const PLAIN: [Format; 9] = [
-    Format::UNDEFINED,
-    Format::NCHW,
-    Format::NHWC,
-    Format::ND,
-    Format::HWCN,
-    Format::NDHWC,
-    Format::NCDHW,
-    Format::NC,
-    Format::NCL,
-];
-
-/// Whether a format is one that the engine takes; any without a name counts as plain.
-pub fn is_plain(format: Format) -> bool {
-    format.name().is_none() || PLAIN.contains(&format)
-}
 
 /// Makes a graph ready.
 pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
@@ -447,7 +429,7 @@ fn check(desc: &Desc, what: impl Fn() -> String) -> Result<()> {
     if desc.dtype != DType::Undefined && desc.dtype.size_in_bytes().is_none() {
         return Err(Failure::failed(format!("{} has elements of type {}", what(), desc.dtype)));
     }
-    if !is_plain(desc.format) {
+    if !desc.format.is_plain() {
         return Err(Failure::failed(format!(
             "{} lies in memory as {}: only plain formats are supported",
             what(),

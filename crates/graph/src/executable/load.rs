@@ -2,13 +2,14 @@
 
 use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{Class, MemorySource};
+use crate::run::memory::MemorySource;
 use crate::run::named::Named;
 use crate::run::pass::{Constants, Ranges};
 use cairn_exec::{Target, Upload};
 use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
@@ -80,7 +81,7 @@ enum Spot {
     /// The application's.
     Theirs(usize),
     /// Taken from an allocator.
-    Taken(Lease),
+    Taken(Block),
 }
 
 impl Spot {
@@ -229,11 +230,11 @@ impl Runs {
         self.constants = match bases.constants {
             Some(address) => Spot::Theirs(address),
             None if is_static => {
-                Spot::Taken(source.take(Class::Const, None, executable.const_size())?)
+                Spot::Taken(source.take(Purpose::Const, None, executable.const_size())?)
             }
             None => match executable.const_bytes() {
                 0 => Spot::Nowhere,
-                bytes => Spot::Taken(source.take(Class::Const, None, bytes)?),
+                bytes => Spot::Taken(source.take(Purpose::Const, None, bytes)?),
             },
         };
         if !is_static {
@@ -250,7 +251,7 @@ impl Runs {
         if fixed_apart {
             self.fixed = match bases.fixed {
                 Some(Some(address)) => Spot::Theirs(address),
-                _ => Spot::Taken(source.take(Class::Fixed, None, executable.fixed_bytes())?),
+                _ => Spot::Taken(source.take(Purpose::Fixed, None, executable.fixed_bytes())?),
             };
         }
         self.feature = match bases.feature.or(bases.refreshable) {
@@ -262,7 +263,7 @@ impl Runs {
                 } else {
                     executable.feature_size()
                 };
-                Spot::Taken(source.take(Class::Feature, None, size)?)
+                Spot::Taken(source.take(Purpose::Feature, None, size)?)
             }
         };
         Ok(())

@@ -100,12 +100,12 @@ impl Loaded {
         if bytes == 0 {
             return Ok(());
         }
-        let located = target.runtime.shared.memory.locate(address);
+        let located = target.runtime.shared.memory.enclosing(address);
         match &located {
             Located::Device(device, _) if *device == self.device => Ok(()),
             _ => self.executable.wrong(format_args!(
                 "{what} at {address:#x} is {}: memory of device {} is wanted",
-                describe(address, &located),
+                describe(address, &target.runtime.shared.memory.locate(address)),
                 self.device
             )),
         }

@@ -1,6 +1,6 @@
 //! Tensors as they go into a run and come out of it.
 
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 use cairn_tensor::{DType, Layout};
 use std::sync::Arc;
 
@@ -68,5 +68,5 @@ pub struct RunOutput {
     /// Where it is.
     pub address: usize,
     /// Its memory, if the caller brought none; goes back to its allocator when it is dropped.
-    pub block: Option<Lease>,
+    pub block: Option<Block>,
 }

@@ -1,67 +1,13 @@
-//! What a graph takes memory for, and from whom.
+//! Who a graph takes memory from.
 
 use cairn_exec::Target;
 use cairn_runtime::error::Result;
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::supply::Lease;
-use std::cell::Cell;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::{Owner, Purpose};
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::soc;
 
-/// What memory is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u32)]
-pub enum Class {
-    /// Constants, for as long as a graph is loaded.
-    Const = 1,
-    /// Intermediates and workspaces of a static graph.
-    Feature = 2,
-    /// What a graph computes once, when it is loaded.
-    Fixed = 3,
-    /// An intermediate of a dynamic graph.
-    Intermediate = 4,
-    /// Scratch memory of one operator.
-    Workspace = 5,
-    /// An output that the caller left empty.
-    Output = 6,
-    /// The copy of an input that lies on the host.
-    HostInput = 7,
-}
-
-impl Class {
-    /// In the user's words.
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Const => "const",
-            Class::Feature => "feature",
-            Class::Fixed => "fixed feature",
-            Class::Intermediate => "intermediate",
-            Class::Workspace => "workspace",
-            Class::Output => "output",
-            Class::HostInput => "host input",
-        }
-    }
-}
-
-/// Why the engine calls an allocator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reason {
-    /// What the memory is for.
-    pub class: Class,
-    /// The graph's id.
-    pub graph: u32,
-    /// The operator, where it is for one.
-    pub operator: Option<&'static str>,
-}
-
-thread_local! {
-    static REASON: Cell<Option<Reason>> = const { Cell::new(None) };
-}
-
-/// Why an allocator is being called on this thread; `None` outside such a call.
-pub fn reason() -> Option<Reason> {
-    REASON.get()
-}
-
-/// Where one load or run of a graph takes its memory: from the allocator of its target, with the reason told.
+/// Where one load or run of a graph takes its memory: from the allocator of its target, with the purpose told.
 pub struct MemorySource<'a> {
     /// Where it is used, and who gives it.
     pub target: &'a Target<'a>,
@@ -73,31 +19,30 @@ impl MemorySource<'_> {
     /// Takes a block, at an address if that can be.
     pub fn near(
         &self,
-        class: Class,
+        purpose: Purpose,
         operator: Option<&'static str>,
         bytes: u64,
         near: Option<usize>,
-    ) -> Result<Lease> {
-        let before = REASON.replace(Some(Reason { class, graph: self.graph, operator }));
-        let mut ask = Ask::bytes(bytes);
-        ask.near = near;
-        let taken = Lease::take(self.target.allocator(), &ask, Some(&self.target.stream));
-        REASON.set(before);
-        taken
+    ) -> Result<Block> {
+        let owner = Owner { graph: Some(self.graph), operator };
+        let request = Request::bytes(bytes).on(&self.target.stream).purpose(purpose, owner);
+        Block::allocate(self.target.allocator(), &Request { near, ..request })
     }
 
     /// Takes a block.
-    pub fn take(&self, class: Class, operator: Option<&'static str>, bytes: u64) -> Result<Lease> {
-        self.near(class, operator, bytes, None)
+    pub fn take(
+        &self,
+        purpose: Purpose,
+        operator: Option<&'static str>,
+        bytes: u64,
+    ) -> Result<Block> {
+        self.near(purpose, operator, bytes, None)
     }
 }
 
-/// Bytes of room for a tensor of an output or of a dynamic graph: a multiple of 32 and 32 more, never 0.
+/// Bytes of room for a tensor of an output or of a dynamic graph, never 0.
 pub fn room(bytes: usize) -> u64 {
-    match bytes {
-        0 => 32,
-        bytes => (bytes as u64).next_multiple_of(32) + 32,
-    }
+    soc::padded(bytes as u64).unwrap_or(u64::MAX)
 }
 
 /// Bytes of room for a workspace of a dynamic graph.

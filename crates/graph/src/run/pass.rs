@@ -241,12 +241,8 @@ impl Kernel for Constants {
     }
 
     fn run(&self, ground: &Ground<'_>) -> Result<()> {
-        let memory = ground.write(0);
         for (start, bytes) in &self.0.constants {
-            let start = *start as usize;
-            for (to, from) in memory[start..start + bytes.len()].iter().zip(bytes.iter()) {
-                to.set(*from);
-            }
+            ground.put(0, *start as usize, bytes);
         }
         Ok(())
     }

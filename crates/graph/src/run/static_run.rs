@@ -1,13 +1,14 @@
 //! One run of a static graph: memory first, then everything is submitted under the graph's lock.
 
-use super::memory::{Class, MemorySource, room};
+use super::memory::{MemorySource, room};
 use super::named::{Named, copying};
 use super::pass::{Pass, Ranges};
 use crate::compile::program::Program;
 use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, shares_input};
 use crate::failure::Result;
 use cairn_exec::Upload;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
 
@@ -31,11 +32,11 @@ pub struct StaticRun<'a> {
 #[derive(Default)]
 struct Scratch {
     /// Copies of inputs on the host: place, memory, bytes.
-    uploads: Vec<(usize, Lease, Arc<[u8]>)>,
+    uploads: Vec<(usize, Block, Arc<[u8]>)>,
     /// Outputs whose memory cannot be written while the steps run: place, memory instead, where they go.
-    apart: Vec<(usize, Lease, usize)>,
+    apart: Vec<(usize, Block, usize)>,
     /// Feature memory of this run.
-    feature: Option<Lease>,
+    feature: Option<Block>,
 }
 
 impl StaticRun<'_> {
@@ -51,7 +52,7 @@ impl StaticRun<'_> {
         let Scratch { uploads, apart, feature } = scratch;
         let leases = feature.into_iter().chain(uploads.into_iter().map(|(_, lease, _)| lease));
         for lease in leases.chain(apart.into_iter().map(|(_, lease, _)| lease)) {
-            lease.give()?;
+            lease.free()?;
         }
         Ok(outputs)
     }
@@ -75,7 +76,7 @@ impl StaticRun<'_> {
             ranges.inputs.push(match &input.host {
                 None => input.address,
                 Some(bytes) => {
-                    let lease = self.source.take(Class::HostInput, None, room(bytes.len()))?;
+                    let lease = self.source.take(Purpose::HostCopy, None, room(bytes.len()))?;
                     let address = lease.address();
                     scratch.uploads.push((at, lease, bytes.clone()));
                     address
@@ -89,7 +90,7 @@ impl StaticRun<'_> {
         let mut made: Vec<RunOutput> = Vec::new();
         for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
             let (layout, bytes) = (*layout, layout.bytes());
-            let take = || self.source.take(Class::Output, None, room(bytes));
+            let take = || self.source.take(Purpose::Output, None, room(bytes));
             let Some(OutputMemory { address, .. }) = *wanted else {
                 let lease = take()?;
                 ranges.outputs.push(lease.address());
@@ -112,7 +113,7 @@ impl StaticRun<'_> {
 
     /// Feature memory for one run, of a graph that has none of its own: where the last run's was, if the
     /// same allocator gives it.
-    fn take_feature(&self) -> Result<Option<Lease>> {
+    fn take_feature(&self) -> Result<Option<Block>> {
         let executable = &self.loaded.executable;
         let (regions, last) = {
             let runs = self.loaded.runs();
@@ -128,7 +129,7 @@ impl StaticRun<'_> {
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
-        let lease = self.source.near(Class::Feature, None, size, near)?;
+        let lease = self.source.near(Purpose::Feature, None, size, near)?;
         self.loaded.runs().last_feature = Some((maker, lease.address()));
         Ok(Some(lease))
     }
@@ -140,7 +141,7 @@ impl StaticRun<'_> {
         let shares = runs.shares();
         self.loaded.order(&mut runs, stream, shares)?;
         let regions = runs.regions(executable);
-        let feature = scratch.feature.as_ref().map(Lease::address);
+        let feature = scratch.feature.as_ref().map(Block::address);
         ranges.constants = regions.constants;
         ranges.feature = regions.feature.or(feature).unwrap_or(0);
         let inside = ranges.feature + executable.refreshable_bytes() as usize;

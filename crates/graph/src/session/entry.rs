@@ -399,7 +399,7 @@ impl Entry {
             let text = format!("wants {want} bytes of {what} memory, and is given {have}");
             return self.fail(Status::ParamInvalid, &text);
         }
-        match self.runtime.shared.memory.locate(memory) {
+        match self.runtime.shared.memory.enclosing(memory) {
             Located::Device(device, Some(inside)) if device == self.device && inside.live => {
                 let left = inside.start as u64 + inside.bytes - memory as u64;
                 if left < want {

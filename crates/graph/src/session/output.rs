@@ -3,14 +3,14 @@
 use crate::executable::RunOutput;
 use crate::failure::{Failure, Result};
 use cairn_runtime::Runtime;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::task::{Place, Span, Task};
 use cairn_tensor::DType;
 
 /// Memory that a run made for an output.
 pub enum Held {
     /// On the device; goes back to its maker when it is dropped.
-    Device(Lease),
+    Device(Block),
     /// On the host.
     Host(Box<[u8]>),
 }

@@ -6,6 +6,7 @@ use super::running::How;
 use super::variables::Asked;
 use crate::executable::RunTensor;
 use crate::failure::{Failure, Result};
+use cairn_runtime::error::Error;
 use cairn_runtime::lock::{Condvar, Mutex, Rank};
 use cairn_runtime::record::site;
 use std::cell::Cell;
@@ -127,12 +128,8 @@ impl Engine {
         let (session, asked, site) = (session.clone(), Asked::new(session), site::keep());
         self.queue.push(Box::new(move || {
             let run = || site::within(site, || session.run(id, how, 0, &inputs, &[]));
-            let made = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-                let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-                let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-                let text = text.unwrap_or_default();
-                Err(Failure::failed(format!("internal error (please report): {text}")))
-            });
+            let made = catch_unwind(AssertUnwindSafe(run))
+                .unwrap_or_else(|panic| Err(Error::internal(&*panic).into()));
             drop(asked);
             if !session.runtime.shared.exiting() {
                 done(made);

@@ -8,7 +8,8 @@ use crate::failure::{Failure, Result};
 use crate::ir::Desc;
 use cairn_runtime::Runtime;
 use cairn_runtime::lock::{Condvar, Mutex, Rank};
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::purpose::{Owner, Purpose};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::Mode;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::Layout;
@@ -32,7 +33,10 @@ impl Variable {
     fn new(runtime: &'static Runtime, device: u32, context: u64, layout: Layout) -> Result<Self> {
         let memory = &runtime.shared.memory;
         let bytes = layout.bytes().max(1);
-        let address = memory.allocate(device, Ask::bytes(bytes as u64))?;
+        let address = memory.allocate(
+            device,
+            Request::bytes(bytes as u64).purpose(Purpose::Const, Owner::default()),
+        )?;
         let variable = Variable { layout, address, runtime, device, context };
         match memory.extent(address, bytes) {
             Some(extent) => {

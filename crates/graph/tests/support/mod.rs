@@ -2,14 +2,16 @@
 
 #![allow(dead_code)]
 
+use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
 use cairn_graph::session::{Engine, How, Options, Out, RunTensor, Session};
-use cairn_graph::{Class, Failure, reason};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::external::reason;
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::purpose::Purpose;
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use cairn_tensor::DType;
 use std::collections::BTreeMap;
@@ -52,7 +54,7 @@ impl Machine {
     }
 
     pub fn room(&self, bytes: usize) -> usize {
-        self.runtime.shared.memory.allocate(0, Ask::bytes(bytes as u64)).unwrap()
+        self.runtime.shared.memory.allocate(0, Request::bytes(bytes as u64)).unwrap()
     }
 
     pub fn read(&self, address: usize, count: usize) -> Vec<f32> {
@@ -230,7 +232,7 @@ struct Counts {
     /// The number of the call that fails, counted from 1; 0 for none.
     fails_at: AtomicUsize,
     live: Mutex<BTreeMap<usize, usize>>,
-    classes: Mutex<BTreeMap<Class, usize>>,
+    classes: Mutex<BTreeMap<Purpose, usize>>,
     /// Called inside the n-th allocation.
     inside: Mutex<Option<(usize, Hook)>>,
     /// Called inside the first free after the n-th allocation.
@@ -276,7 +278,7 @@ impl Pool {
         live.range(..=address).next_back().is_some_and(|(start, bytes)| address < start + bytes)
     }
 
-    pub fn taken_for(&self, class: Class) -> usize {
+    pub fn taken_for(&self, class: Purpose) -> usize {
         self.0.classes.lock().unwrap().get(&class).copied().unwrap_or(0)
     }
 
@@ -297,7 +299,7 @@ impl Pool {
     }
 
     fn give(&self, bytes: usize) -> usize {
-        let class = reason().expect("a reason for every block").class;
+        let class = reason().expect("a reason for every block").purpose;
         *self.0.classes.lock().unwrap().entry(class).or_default() += 1;
         let at = self.mallocs() + self.advises();
         let hook = self.0.inside.lock().unwrap().take_if(|(n, _)| *n == at);
@@ -307,7 +309,8 @@ impl Pool {
         if at == self.0.fails_at.load(Ordering::Relaxed) {
             return 0;
         }
-        let address = self.0.runtime.shared.memory.allocate(0, Ask::bytes(bytes as u64)).unwrap();
+        let address =
+            self.0.runtime.shared.memory.allocate(0, Request::bytes(bytes as u64)).unwrap();
         self.0.live.lock().unwrap().insert(address, bytes);
         address
     }
@@ -322,18 +325,18 @@ impl UserAllocator for Pool {
         true
     }
 
-    fn call(&self, request: Request, _left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, _left: &dyn Fn()) -> Result<usize, Thrown> {
         Ok(match request {
-            Request::Alloc(bytes) => {
+            UserCall::Alloc(bytes) => {
                 self.0.malloc.fetch_add(1, Ordering::Relaxed);
                 self.give(bytes)
             }
-            Request::Advise(bytes, _) => {
+            UserCall::Advise(bytes, _) => {
                 self.0.advise.fetch_add(1, Ordering::Relaxed);
                 self.give(bytes)
             }
-            Request::Address(block) => block,
-            Request::Free(block) => {
+            UserCall::Address(block) => block,
+            UserCall::Free(block) => {
                 self.0.free.fetch_add(1, Ordering::Relaxed);
                 let so_far = self.mallocs() + self.advises();
                 let hook = self.0.at_free.lock().unwrap().take_if(|(n, _)| *n <= so_far);

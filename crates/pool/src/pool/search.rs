@@ -5,7 +5,7 @@ use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::index::unset;
 use crate::lane::Lane;
 use crate::piece::{Piece, side_by_side};
-use crate::progress::{Backing, Progress};
+use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{GRANULE, Grant};
 use cairn_sync::lock::MutexGuard;
 use cairn_sync::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use std::ops::{Range, RangeInclusive};
 /// What a lane takes from the common stock beyond its need, if there is more: as much again, within these.
 const HELPING: RangeInclusive<u64> = 64 << 10..=1 << 20;
 
-impl<P: Progress, B: Backing> Pool<P, B> {
+impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {

@@ -1,6 +1,6 @@
 //! Memory that is only numbers.
 
-use cairn_pool::{Backing, GRANULE};
+use cairn_pool::{GRANULE, SegmentSource};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -14,7 +14,7 @@ pub struct Shelf {
     backed: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Backing for Shelf {
+impl SegmentSource for Shelf {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         assert!(bytes > 0 && bytes.is_multiple_of(GRANULE));
         if self.refuse_from.is_some_and(|most| self.held() + bytes > most) {

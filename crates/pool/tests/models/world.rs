@@ -3,7 +3,7 @@
 
 use crate::device::{Device, STREAMS};
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
-use cairn_pool::{Backing, GRANULE, Outcome, Pool};
+use cairn_pool::{GRANULE, Outcome, Pool, SegmentSource};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -40,7 +40,7 @@ struct Given {
     granules: BTreeSet<u64>,
 }
 
-impl Backing for Granules {
+impl SegmentSource for Granules {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let mut given = self.0.lock().unwrap();
         let range = given.end..given.end + bytes;

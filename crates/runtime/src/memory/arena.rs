@@ -1,17 +1,20 @@
 //! One address range with an allocator on it: the memory of a device, or pinned host memory.
 
-use super::Inside;
 use super::budget::Budget;
-use super::lent::Lent;
+use super::locate::{Inside, Part};
+use super::pool_blocks::{PoolBlock, PoolBlocks};
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Found, Ranges, State};
 use super::raw::Extent;
-use super::source::{STEP, Source};
+use super::request::{Huge, Request};
+use super::source::{Backing, STEP, Source};
 use super::tlsf::{GRANULE, Grant, Tlsf};
 use crate::clock::{Clock, Held, Progress};
 use crate::error::{Code, Error, Result};
 use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};
+use crate::record::event::MemoryKind;
+use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
 use cairn_pool::index::Index;
 use std::ops::Range;
@@ -24,46 +27,8 @@ const DIRTY: u64 = 256 << 20;
 const WORTH_RELEASING: u64 = 64 << 10;
 /// In the tag of a range: made with huge pages in mind. The bits above count the granules in front.
 const HUGE: u32 = 1;
-
-/// What an allocation asks for.
-#[derive(Clone, Copy, Debug)]
-pub struct Ask {
-    /// Bytes the user may touch.
-    pub bytes: u64,
-    /// A power of two, at least 512.
-    pub align: u64,
-    /// Back it by huge pages.
-    pub huge: Huge,
-    /// Bytes kept in front of the user's, a multiple of `align`: the room of a layer.
-    pub front: u64,
-    /// Bytes kept behind the user's.
-    pub back: u64,
-    /// An address near which the memory would be welcome.
-    pub near: Option<usize>,
-}
-
-impl Ask {
-    /// Plain bytes.
-    pub fn bytes(bytes: u64) -> Ask {
-        Ask { bytes, align: GRANULE, huge: Huge::No, front: 0, back: 0, near: None }
-    }
-
-    /// Everything that has to be found: the user's bytes and the room around them.
-    pub fn whole(&self) -> Option<u64> {
-        self.bytes.checked_add(self.front)?.checked_add(self.back)
-    }
-}
-
-/// Whether huge pages are wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Huge {
-    /// Ordinary pages.
-    No,
-    /// If they can be had.
-    Wished,
-    /// Or the allocation fails.
-    Required,
-}
+/// In the tag of a range: it is the memory of the pool whose number the other bits are.
+const POOL: u32 = 1 << 31;
 
 /// How an attempt to allocate ended.
 pub enum Attempt {
@@ -83,16 +48,19 @@ pub enum Attempt {
 
 /// Memory with one base address. Threads may call anything at any time; lookups take no lock.
 pub struct Arena {
+    /// Whose memory it is.
+    pub kind: MemoryKind,
     /// What the user calls it: "device 0", "pinned host memory".
     pub name: String,
     /// The most bytes that may be live.
     pub capacity: u64,
     source: Arc<Source>,
     ranges: Ranges,
-    lent: Lent,
+    blocks: Arc<PoolBlocks>,
     quarantine_limit: u64,
     progress: Arc<Progress>,
     budget: Arc<Budget>,
+    spine: Arc<Spine>,
     inner: Mutex<Inner>,
 }
 
@@ -103,7 +71,7 @@ struct Inner {
     index: Index,
     quarantine: Quarantine,
     live: u64,
-    lent: u64,
+    pooled: u64,
     peak: u64,
     dirty: u64,
 }
@@ -131,7 +99,7 @@ pub struct Usage {
     /// Bytes in live allocations, and those that pools have.
     pub live: u64,
     /// Bytes that pools have.
-    pub lent: u64,
+    pub pooled: u64,
     /// Freed bytes that wait in the quarantine.
     pub waiting: u64,
     /// The most that was ever live.
@@ -144,13 +112,15 @@ impl Arena {
     /// Reserves addresses for it; bytes come with use. The first `skew` bytes stay unused: blocks of
     /// two arenas whose addresses agree in their lower bits slow each other down in the cache.
     pub fn new(
-        name: String,
+        kind: MemoryKind,
         capacity: u64,
         quarantine_limit: u64,
         skew: u64,
         progress: Arc<Progress>,
         budget: Arc<Budget>,
+        spine: Arc<Spine>,
     ) -> Result<Arena> {
+        let name = kind.to_string();
         let range = capacity.saturating_mul(4).max(1 << 30).next_power_of_two().min(1 << 39);
         let failed = |e| {
             Error::new(
@@ -158,8 +128,9 @@ impl Arena {
                 format!("no address range for {name}: {e}; is `ulimit -v` set?"),
             )
         };
-        let source = Source::reserve(range).map_err(failed)?;
+        let source = Source::reserve(range, Backing::of(kind)).map_err(failed)?;
         let ranges = Ranges::new(source.reserved()).map_err(failed)?;
+        let blocks = PoolBlocks::new(source.reserved()).map_err(failed)?;
         let mut inner = Inner::default();
         if skew > 0 {
             source.grow_to(skew).map_err(failed)?;
@@ -169,14 +140,16 @@ impl Arena {
         // A range cut short by `ulimit -v` bounds what can be had; half of it goes to alignment.
         let capacity = capacity.min((source.reserved() / 2) & !(STEP - 1));
         Ok(Arena {
+            kind,
             name,
             capacity,
             source: Arc::new(source),
             ranges,
-            lent: Lent::default(),
+            blocks: Arc::new(blocks),
             quarantine_limit,
             progress,
             budget,
+            spine,
             inner: Mutex::new(Rank::Arena, inner),
         })
     }
@@ -190,16 +163,27 @@ impl Arena {
     /// The allocation that contains an offset, live or quarantined; inside a pool, all of the pool's
     /// memory around it: blocks there change hands before the tasks of their last owner have run.
     pub fn find(&self, offset: u64) -> Option<Inside> {
-        self.ranges.find(offset).map(|found| self.inside(&found)).or_else(|| {
-            let (range, _) = self.lent.find(offset)?;
-            let start = self.source.base() + range.start as usize;
-            Some(Inside { start, bytes: range.end - range.start, live: true, huge: false })
-        })
+        self.ranges.find(offset).map(|found| self.inside(&found))
     }
 
     /// The number of the pool that has the memory at an offset.
     pub fn pool_at(&self, offset: u64) -> Option<u32> {
-        self.lent.find(offset).map(|(_, pool)| pool)
+        let found = self.ranges.find(offset)?;
+        (found.tag & POOL != 0).then_some(found.tag & !POOL)
+    }
+
+    /// The block of a pool around an address, if what [`Arena::find`] found there is a pool's memory.
+    pub fn pool_block(&self, address: usize, around: &Inside) -> Option<Inside> {
+        let Part::Segment { pool } = around.part else { return None };
+        let from = self.offset(around.start)?;
+        let PoolBlock { start, bytes, held } = self.blocks.find(from, self.offset(address)?)?;
+        let (start, part) = (self.address(start), Part::Pool { pool });
+        Some(Inside { start, bytes, live: held, huge: false, part })
+    }
+
+    /// Where pools note their blocks.
+    pub(super) fn blocks(&self) -> &Arc<PoolBlocks> {
+        &self.blocks
     }
 
     /// The address at an offset.
@@ -212,7 +196,11 @@ impl Arena {
             start: self.source.base() + found.start as usize,
             bytes: found.size,
             live: found.state == State::Live,
-            huge: found.tag & HUGE != 0,
+            huge: found.tag & (POOL | HUGE) == HUGE,
+            part: match found.tag & POOL {
+                0 => Part::Whole,
+                _ => Part::Segment { pool: found.tag & !POOL },
+            },
         }
     }
 
@@ -228,7 +216,7 @@ impl Arena {
         let growth = self.source.reserved() - inner.tlsf.end();
         Usage {
             live: inner.live,
-            lent: inner.lent,
+            pooled: inner.pooled,
             waiting: inner.quarantine.bytes(),
             peak: inner.peak,
             largest_hole: free.min(inner.tlsf.largest_hole().max(growth)),
@@ -248,10 +236,10 @@ impl Arena {
     }
 
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
-    pub fn attempt(&self, ask: &Ask, patient: bool) -> Attempt {
+    pub fn attempt(&self, request: &Request<'_>, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
-        let whole = ask.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
+        let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
         let Some(need) = whole else {
             return Attempt::Exhausted;
         };
@@ -266,21 +254,21 @@ impl Arena {
         if need > self.capacity - inner.live - inner.quarantine.bytes() || !self.budget.take(need) {
             return Attempt::Waiting;
         }
-        let attempt = self.take(&mut inner, ask, need);
+        let attempt = self.take(&mut inner, request, need);
         if !matches!(attempt, Attempt::Taken(_)) {
             self.budget.give(need);
         }
         attempt
     }
 
-    fn take(&self, inner: &mut Inner, ask: &Ask, need: u64) -> Attempt {
-        let grant = match self.find_room(inner, need, ask.align) {
+    fn take(&self, inner: &mut Inner, request: &Request<'_>, need: u64) -> Attempt {
+        let grant = match self.find_room(inner, need, request.align) {
             Ok(grant) => grant,
             Err(attempt) => return attempt,
         };
-        if ask.huge != Huge::No
+        if request.huge != Huge::No
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
-            && ask.huge == Huge::Required
+            && request.huge == Huge::Required
         {
             inner.give(grant.offset);
             return Attempt::Refused(format!("the kernel says: {error}"));
@@ -288,9 +276,9 @@ impl Arena {
         inner.live += grant.size;
         inner.peak = inner.peak.max(inner.live);
         self.budget.correct(need, grant.size);
-        let offset = grant.offset + ask.front;
-        let tag = if ask.huge == Huge::No { 0 } else { HUGE };
-        self.ranges.insert(offset, ask.bytes, tag | ((ask.front / GRANULE) as u32) << 1);
+        let offset = grant.offset + request.front;
+        let tag = if request.huge == Huge::No { 0 } else { HUGE };
+        self.ranges.insert(offset, request.bytes, tag | ((request.front / GRANULE) as u32) << 1);
         Attempt::Taken(self.source.base() + offset as usize)
     }
 
@@ -314,8 +302,8 @@ impl Arena {
         inner.take(need, align).ok_or(Attempt::Waiting)
     }
 
-    /// Lends whole granules to a pool. They count as live until [`Arena::take_back`].
-    pub fn lend(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
+    /// Makes a segment of whole granules for a pool. It counts as live until [`Arena::end_segment`].
+    pub fn segment(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
         if bytes > self.capacity - inner.live || bytes > self.budget.left_and_waiting() {
@@ -334,26 +322,56 @@ impl Arena {
         };
         self.budget.correct(bytes, grant.size);
         inner.live += grant.size;
-        inner.lent += grant.size;
+        inner.pooled += grant.size;
         inner.peak = inner.peak.max(inner.live);
         let range = inner.tlsf.take_out(grant.id).expect("granted just now");
-        self.lent.add(range.clone(), pool);
+        self.enter_segment(range.clone(), POOL | pool);
         Ok(range)
     }
 
-    /// Takes back what was lent and is nobody's now; its pages go back to the machine.
-    pub fn take_back(&self, range: Range<u64>) {
+    /// Takes back a part of the segments of a pool that is nobody's now; its pages go back to the machine.
+    pub fn end_segment(&self, range: Range<u64>) {
         let mut inner = self.inner.lock();
-        self.lent.remove(range.clone());
+        self.leave_segment(&range);
         self.put_back(&mut inner, range);
     }
 
-    /// The end of a pool: takes everything back that it has.
-    pub fn take_all_back(&self, pool: u32) {
-        let mut inner = self.inner.lock();
-        for range in self.lent.remove_all(pool) {
-            self.put_back(&mut inner, range);
+    /// All segments of a pool. Neighbours are one.
+    pub fn segments_of(&self, pool: u32) -> Vec<Range<u64>> {
+        let _serial = self.inner.lock();
+        let own = self.ranges.all().filter(|found| found.tag == POOL | pool);
+        own.map(|found| found.start..found.start + found.size).collect()
+    }
+
+    /// Notes a segment. Readers meet the memory of its neighbours at every moment.
+    fn enter_segment(&self, range: Range<u64>, tag: u32) {
+        let own = |found: &Found| found.tag == tag;
+        let before = range.start.checked_sub(1).and_then(|at| self.ranges.find(at)).filter(own);
+        let after = self.ranges.find(range.end).filter(own);
+        let end = after.map_or(range.end, |found| found.start + found.size);
+        match before {
+            Some(found) => _ = self.ranges.resize(found.start, end - found.start),
+            None => self.ranges.insert(range.start, end - range.start, tag),
         }
+        if let Some(found) = after {
+            self.ranges.remove(found.start);
+        }
+    }
+
+    /// Forgets a part of a segment. Readers meet the rest of it at every moment.
+    fn leave_segment(&self, range: &Range<u64>) {
+        let Some(found) = self.ranges.find(range.start).filter(|f| f.tag & POOL != 0) else {
+            return;
+        };
+        let end = found.start + found.size;
+        if range.end < end {
+            self.ranges.insert(range.end, end - range.end, found.tag);
+        }
+        match found.start < range.start {
+            true => _ = self.ranges.resize(found.start, range.start - found.start),
+            false => _ = self.ranges.remove(found.start),
+        }
+        self.blocks.clear(range.clone());
     }
 
     fn put_back(&self, inner: &mut Inner, range: Range<u64>) {
@@ -362,7 +380,7 @@ impl Arena {
             log::warn!("{}: free memory stays resident: {error}", self.name);
         }
         inner.live -= bytes;
-        inner.lent -= bytes;
+        inner.pooled -= bytes;
         inner.tlsf.add(range, 0);
         self.budget.give(bytes);
     }
@@ -370,43 +388,34 @@ impl Arena {
     /// Ends a live allocation that begins at `offset`; its bytes go to the quarantine. Returns false
     /// if somebody else ended it meanwhile.
     pub fn free(&self, offset: u64) -> bool {
-        self.retire(offset, None)
+        self.claim(offset).is_some() && self.retire(offset, None)
     }
 
-    /// The same for one that may have been taken by [`Arena::leave`], with the wish that its bytes
-    /// become `poison` when they leave the quarantine.
+    /// Ends a live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
+    /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
+    pub fn claim(&self, offset: u64) -> Option<Inside> {
+        self.ranges.claim(offset, POOL).map(|found| self.inside(&found))
+    }
+
+    /// The same for every live allocation.
+    pub fn claim_all(&self) -> Vec<Inside> {
+        let _serial = self.inner.lock();
+        let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
+        live.iter().rev().filter_map(|found| self.claim(found.start)).collect()
+    }
+
+    /// What was claimed goes to the quarantine, with the wish that its bytes become `poison` when they leave that; so
+    /// does what nobody claimed yet. False if nothing held begins at `offset`.
     pub fn retire(&self, offset: u64, poison: Option<u8>) -> bool {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        let Some(found) = self.held_at(offset) else { return false };
+        self.claim(offset);
+        let claimed = |found: &Found| found.start == offset && found.state == State::Leaving;
+        let Some(found) = self.ranges.find(offset).filter(claimed) else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
         true
-    }
-
-    /// Ends a live allocation that begins at `offset` for its owner; whoever gets it sees to it that
-    /// [`Arena::retire`] follows. `None` if somebody else ended it meanwhile.
-    pub fn leave(&self, offset: u64) -> Option<Inside> {
-        let _serial = self.inner.lock();
-        let found = self.held_at(offset).filter(|found| found.state == State::Live)?;
-        self.ranges.set_state(offset, State::Leaving);
-        Some(self.inside(&found))
-    }
-
-    /// The same for every live allocation.
-    pub fn leave_all(&self) -> Vec<Inside> {
-        let _serial = self.inner.lock();
-        let mut live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
-        live.reverse();
-        live.iter().for_each(|found| _ = self.ranges.set_state(found.start, State::Leaving));
-        live.iter().map(|found| self.inside(found)).collect()
-    }
-
-    /// What begins at `offset` and is not in the quarantine.
-    fn held_at(&self, offset: u64) -> Option<Found> {
-        let found = self.ranges.find(offset)?;
-        (found.start == offset && found.state != State::Quarantined).then_some(found)
     }
 
     fn quarantine(
@@ -472,6 +481,11 @@ impl Arena {
             let extent = self.extent(address, found.size as usize);
             extent.expect("a block is in committed memory").fill(value);
         }
+        if let Some(found) = found {
+            let (address, bytes) = (self.address(found.start), found.size);
+            let kind = self.kind;
+            self.spine.tell(Kind::Reusable, || Event::Reusable { kind, address, bytes });
+        }
         inner.give(entry.offset);
         self.budget.give_waiting(entry.bytes);
         inner.dirty += entry.bytes;
@@ -499,7 +513,9 @@ impl Arena {
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
-        for found in live.iter().rev() {
+        let live: Vec<_> =
+            live.iter().rev().filter_map(|f| self.ranges.claim(f.start, POOL)).collect();
+        for found in &live {
             self.quarantine(&mut inner, found, None, tails.clone(), ticket);
         }
         if tails.marks().is_empty() {

@@ -2,23 +2,27 @@
 //! are both this one type; a door says how each is called.
 //!
 //! ```text
-//!  take   turnstile [ alloc ─> get address ─> checks ]    refused: turnstile [ free ]
-//!  give   poison task on the stream, if a layer wants it ─> turnstile [ free ]
+//!  take   lock [ alloc ─> get address ─> checks ]    refused: lock [ free ]
+//!  give   poison task on the stream, if a layer wants it ─> lock [ free ]
 //! ```
 
-use super::arena::Ask;
-use super::outstanding::{Clash, Out, Outstanding};
+use super::allocator::{self, Allocator, RawBlock};
+use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
+use super::locate::{Located, describe};
+use super::outstanding::{Out, Outstanding, Overlap};
+use super::purpose::{Owner, Purpose};
 use super::raw::Extent;
-use super::supply::{Block, Supply};
-use super::turnstile::{Turnstile, Turnstiles, Visit};
-use super::{Located, describe};
+use super::request::Request;
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
+use crate::record::event::{Callback, MemoryKind};
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
-use crate::sync::Arc;
-use crate::task::{Place, Span, Task};
+use crate::sync::{Arc, now_ns, thread_local};
+use crate::task::{Place, Span};
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 
 /// What the address of a block has to be a multiple of. CANN's documentation asks for 64, but its
@@ -37,7 +41,7 @@ pub struct Identity {
 
 /// A call into a user's allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum UserCall {
     /// A block of so many bytes.
     Alloc(usize),
     /// The same, preferably at this address.
@@ -48,13 +52,13 @@ pub enum Request {
     Free(usize),
 }
 
-impl fmt::Display for Request {
+impl fmt::Display for UserCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Alloc(bytes) => write!(f, "alloc({bytes})"),
-            Request::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
-            Request::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
-            Request::Free(block) => write!(f, "free({block:#x})"),
+            UserCall::Alloc(bytes) => write!(f, "alloc({bytes})"),
+            UserCall::Advise(bytes, near) => write!(f, "allocAdvise({bytes}, {near:#x})"),
+            UserCall::Address(block) => write!(f, "getAddrFromBlock({block:#x})"),
+            UserCall::Free(block) => write!(f, "free({block:#x})"),
         }
     }
 }
@@ -69,25 +73,25 @@ pub trait UserAllocator: Any + Send + Sync {
     /// The object and its functions.
     fn identity(&self) -> Identity;
 
-    /// True if it understands [`Request::Advise`].
+    /// True if it understands [`UserCall::Advise`].
     fn takes_advice(&self) -> bool;
 
     /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
     /// thread, `left` is called in its place and this never returns.
-    fn call(&self, request: Request, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
 }
 
 /// An allocator of the user.
 ///
-/// **Threads.** Callbacks run on the calling thread, behind the turnstile of the user's object and
+/// **Threads.** Callbacks run on the calling thread, under the callback lock of the user's object and
 /// no lock; a thread inside a callback may call ACL, also to come here again. **Blocks** must lie in
 /// live memory that this process got from ACL on the stream's device; anything else is refused when
 /// the block is taken, and what was obtained goes back. **At exit**, once `main` has returned,
 /// nothing is called.
 pub struct External {
     user: Box<dyn UserAllocator>,
-    turnstile: Arc<Turnstile>,
-    turnstiles: Arc<Turnstiles>,
+    lock: Arc<CallbackLock>,
+    callback_locks: Arc<CallbackLocks>,
     outstanding: Arc<Outstanding>,
     shared: Arc<Shared>,
 }
@@ -96,12 +100,12 @@ impl External {
     /// The allocator behind the user's functions.
     pub fn new(
         user: Box<dyn UserAllocator>,
-        turnstiles: Arc<Turnstiles>,
+        callback_locks: Arc<CallbackLocks>,
         outstanding: Arc<Outstanding>,
         shared: Arc<Shared>,
     ) -> External {
-        let turnstile = turnstiles.of(user.identity().object);
-        External { user, turnstile, turnstiles, outstanding, shared }
+        let lock = callback_locks.of(user.identity().object);
+        External { user, lock, callback_locks, outstanding, shared }
     }
 
     /// The user's object and functions.
@@ -118,23 +122,31 @@ impl External {
         std::ptr::from_ref(self) as usize
     }
 
-    fn visit(&self, request: Request, stream: Option<&Arc<Stream>>) -> Visit {
+    fn visit(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Visit {
         let object = self.user.identity().object;
         Visit { object, request, stream: stream.map(|s| s.index) }
     }
 
-    fn call(&self, request: Request, stream: Option<&Arc<Stream>>) -> Result<usize> {
-        self.turnstiles.watch();
+    fn call(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Result<usize> {
+        self.callback_locks.watch();
         let visit = self.visit(request, stream);
         let left = || {
             log::error!(
                 "thread {} ended itself in {visit}; what it was in the middle of is lost, and it stays parked",
                 HostThread::current().number()
             );
-            self.turnstiles.abandon();
+            self.callback_locks.abandon();
         };
-        let called = self.turnstile.pass(visit, || match self.shared.exiting() {
-            false => Some(host::in_callback(|| self.user.call(request, &left))),
+        let called = self.lock.pass(visit, || match self.shared.exiting() {
+            false => {
+                let began_ns = now_ns();
+                let called = host::in_callback(|| self.user.call(request, &left));
+                let Visit { object, stream, .. } = visit;
+                let answer = called.as_ref().ok().copied();
+                let callback = Callback { object, request, stream, answer, began_ns };
+                self.shared.spine.tell(Kind::Callback, || Event::Callback(&callback));
+                Some(called)
+            }
             true => None,
         });
         let called = called.ok_or_else(|| self.too_late())?;
@@ -149,8 +161,14 @@ impl External {
         Error::new(Code::RtInternal, text)
     }
 
-    /// Takes a block from the user and admits it; runs behind the turnstile.
-    fn obtain(&self, request: Request, bytes: usize, stream: Option<&Arc<Stream>>) -> Result<Out> {
+    /// Takes a block from the user and admits it; runs under the callback lock.
+    fn obtain(
+        &self,
+        request: UserCall,
+        bytes: usize,
+        stream: Option<&Arc<Stream>>,
+        reason: Reason,
+    ) -> Result<Out> {
         let asked = self.visit(request, stream);
         let block = self.call(request, stream)?;
         if block == 0 {
@@ -163,11 +181,12 @@ impl External {
         }
         let mut taken = false;
         let admitted = self
-            .call(Request::Address(block), stream)
+            .call(UserCall::Address(block), stream)
             .and_then(|address| self.place(&asked, block, address, bytes, stream))
+            .map(|out| Out { reason, ..out })
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
-                Err(Clash::Block(other) | Clash::Bytes(other)) => {
+                Err(Overlap::Block(other) | Overlap::Bytes(other)) => {
                     // The same block of the same object, through other functions: it goes back once.
                     taken = (other.object, other.block) == (out.object, out.block);
                     Err(overlap(&asked, &out, &other))
@@ -175,7 +194,7 @@ impl External {
             });
         if admitted.is_err()
             && !taken
-            && let Err(error) = self.call(Request::Free(block), stream)
+            && let Err(error) = self.call(UserCall::Free(block), stream)
         {
             log::error!("{}", error.text);
         }
@@ -199,7 +218,7 @@ impl External {
                 "{asked} gave the block {block:#x}, whose address is null"
             )));
         }
-        let located = self.shared.memory.locate(address);
+        let located = self.shared.memory.enclosing(address);
         let (device, inside) = match located {
             Located::Device(device, Some(inside)) => (device, inside),
             Located::Device(..) => {
@@ -234,51 +253,45 @@ impl External {
             )));
         }
         let (maker, object) = (self.maker(), self.user.identity().object);
-        Ok(Out { maker, object, block, address, bytes, device, stream: asked.stream })
-    }
-
-    /// Overwrites a whole block in stream order, as a layer wished.
-    fn poison(&self, out: &Out, value: u8, stream: &Arc<Stream>) {
-        let place = Place::Device(out.device);
-        let to = Span { address: out.address, bytes: out.bytes, place };
-        if let Err(error) = stream.submit(Task::fill("poison", to, value)) {
-            log::warn!("{} is not overwritten before it goes back: {}", to, error.text);
-        }
+        let (stream, reason) = (asked.stream, Reason::default());
+        Ok(Out { maker, object, block, address, bytes, device, stream, reason })
     }
 }
 
-impl Supply for External {
+impl Allocator for External {
     fn name(&self) -> String {
         format!("the user's allocator {:#x}", self.user.identity().object)
     }
 
-    /// Nothing is asked for 0 bytes: such a block has no address. `ask.near` is handed on as a wish
+    /// Nothing is asked for 0 bytes: such a block has no address. `request.near` is handed on as a wish
     /// where the user takes one; other wishes than size and place cannot be expressed.
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        let bytes = ask.whole().and_then(|bytes| usize::try_from(bytes).ok());
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+        let stream = request.stream;
+        let bytes = request.whole().and_then(|bytes| usize::try_from(bytes).ok());
         let bytes = bytes.ok_or_else(|| {
-            failure(format!("{}: {} bytes are more than there can be", self.name(), ask.bytes))
+            failure(format!("{}: {} bytes are more than there can be", self.name(), request.bytes))
         })?;
         if bytes == 0 {
-            return Ok(Block { address: 0, bytes: 0, token: 0, poison: None });
+            return Ok(RawBlock::new(0, 0, 0));
         }
         if self.shared.exiting() {
             return Err(self.too_late());
         }
-        let near = ask.near.filter(|_| self.user.takes_advice());
-        let request = match near.and_then(|near| near.checked_sub(ask.front as usize)) {
-            Some(near) if near > 0 => Request::Advise(bytes, near),
-            _ => Request::Alloc(bytes),
+        let near = request.near.filter(|_| self.user.takes_advice());
+        let call = match near.and_then(|near| near.checked_sub(request.front as usize)) {
+            Some(near) if near > 0 => UserCall::Advise(bytes, near),
+            _ => UserCall::Alloc(bytes),
         };
-        let out = self
-            .turnstile
-            .pass(self.visit(request, stream), || self.obtain(request, bytes, stream))?;
-        let address = out.address + ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token: out.block, poison: None })
+        let reason = Reason { purpose: request.purpose, owner: request.owner };
+        let out = self.lock.pass(self.visit(call, stream), || {
+            reason.given(|| self.obtain(call, bytes, stream, reason))
+        })?;
+        let address = out.address + request.front as usize;
+        Ok(RawBlock::new(address, request.bytes, out.block))
     }
 
     /// Without a stream there is nothing to order a poison after, so none is written.
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         if block.token == 0 {
             return Ok(());
         }
@@ -286,20 +299,59 @@ impl Supply for External {
             self.outstanding.remove(self.maker(), block.token);
             return Ok(());
         }
-        if let (Some(value), Some(stream)) = (block.poison, stream)
-            && let Some(out) = self.outstanding.find(self.maker(), block.token)
-        {
-            self.poison(&out, value, stream);
+        let out = self.outstanding.find(self.maker(), block.token);
+        if let (Some(value), Some(stream), Some(out)) = (block.poison, stream, out) {
+            let place = Place::Device(out.device);
+            let span = Span { address: out.address, bytes: out.bytes, place };
+            allocator::poison(span, value, stream);
         }
-        let request = Request::Free(block.token);
-        self.turnstile.pass(self.visit(request, stream), || {
+        let reason = out.map_or(Reason::default(), |out| out.reason);
+        let request = UserCall::Free(block.token);
+        self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
-            self.call(request, stream).map(drop)
+            reason.given(|| self.call(request, stream).map(drop))
         })
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         self.shared.memory.extent(address, bytes)
+    }
+
+    fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
+        let Out { device, object, block: token, .. } =
+            self.outstanding.find(self.maker(), block.token)?;
+        Some((MemoryKind::External { device, object, block: token }, block.bytes))
+    }
+}
+
+/// Why an allocator of the user is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reason {
+    /// What the memory is for.
+    pub purpose: Purpose,
+    /// Who it is for.
+    pub owner: Owner,
+}
+
+thread_local! {
+    static REASON: Cell<Option<Reason>> = const { Cell::new(None) };
+}
+
+/// Why an allocator of the user is being called on this thread; `None` outside such a call.
+pub fn reason() -> Option<Reason> {
+    REASON.with(Cell::get)
+}
+
+impl Reason {
+    fn given<T>(self, body: impl FnOnce() -> T) -> T {
+        struct Restore(Option<Reason>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                REASON.with(|cell| cell.set(self.0));
+            }
+        }
+        let _restore = Restore(REASON.with(|cell| cell.replace(Some(self))));
+        body()
     }
 }
 

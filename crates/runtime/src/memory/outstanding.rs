@@ -1,7 +1,9 @@
 //! The blocks of users' allocators that are out: which bytes, whose, for which stream.
 
+use super::external::Reason;
 use crate::clock::StreamIndex;
 use crate::lock::{Mutex, Rank};
+use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::{BTreeMap, HashMap};
 
 /// A block of a user's allocator that Cairn holds.
@@ -21,6 +23,8 @@ pub struct Out {
     pub device: u32,
     /// The stream it was taken for.
     pub stream: Option<StreamIndex>,
+    /// Why it was taken.
+    pub reason: Reason,
 }
 
 impl Out {
@@ -31,7 +35,7 @@ impl Out {
 
 /// Why a block cannot be taken: memory that is out is handed out again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clash {
+pub enum Overlap {
     /// The same block is out.
     Block(Out),
     /// A block with some of the same bytes is out.
@@ -40,7 +44,7 @@ pub enum Clash {
 
 /// How much of one object's memory is out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Held {
+pub struct BlockCount {
     /// How many blocks.
     pub blocks: usize,
     /// Their bytes.
@@ -49,7 +53,11 @@ pub struct Held {
 
 /// All blocks of users' allocators that are out. No two share a byte, and an allocator has no block
 /// out twice. One short lock; nothing of the user runs under it.
-pub struct Outstanding(Mutex<Tables>);
+pub struct Outstanding {
+    tables: Mutex<Tables>,
+    /// Lookups cost nothing while there are none.
+    count: AtomicUsize,
+}
 
 #[derive(Default)]
 struct Tables {
@@ -59,18 +67,19 @@ struct Tables {
 
 impl Default for Outstanding {
     fn default() -> Outstanding {
-        Outstanding(Mutex::new(Rank::Outstanding, Tables::default()))
+        let tables = Mutex::new(Rank::Outstanding, Tables::default());
+        Outstanding { tables, count: AtomicUsize::new(0) }
     }
 }
 
 impl Tables {
-    fn overlapped(&self, out: &Out) -> Option<Out> {
+    fn overlapping(&self, out: &Out) -> Option<Out> {
         let (_, before) = self.by_address.range(..out.end()).next_back()?;
         (before.end() > out.address).then_some(*before)
     }
 
-    fn held<'a>(outs: impl Iterator<Item = &'a Out>) -> BTreeMap<usize, Held> {
-        let mut held = BTreeMap::<usize, Held>::new();
+    fn held<'a>(outs: impl Iterator<Item = &'a Out>) -> BTreeMap<usize, BlockCount> {
+        let mut held = BTreeMap::<usize, BlockCount>::new();
         for out in outs {
             let of = held.entry(out.object).or_default();
             of.blocks += 1;
@@ -83,51 +92,67 @@ impl Tables {
 impl Outstanding {
     /// The allocator's block, if it is out.
     pub fn find(&self, maker: usize, block: usize) -> Option<Out> {
-        let tables = self.0.lock();
+        let tables = self.tables.lock();
         tables.by_address.get(tables.by_block.get(&(maker, block))?).copied()
     }
 
     /// Notes a block as out, unless that cannot be.
-    pub fn add(&self, out: Out) -> Result<(), Clash> {
-        let mut tables = self.0.lock();
+    pub fn add(&self, out: Out) -> Result<(), Overlap> {
+        let mut tables = self.tables.lock();
         if let Some(address) = tables.by_block.get(&(out.maker, out.block)) {
-            return Err(Clash::Block(tables.by_address[address]));
+            return Err(Overlap::Block(tables.by_address[address]));
         }
-        if let Some(other) = tables.overlapped(&out) {
-            return Err(Clash::Bytes(other));
+        if let Some(other) = tables.overlapping(&out) {
+            return Err(Overlap::Bytes(other));
         }
         tables.by_block.insert((out.maker, out.block), out.address);
         tables.by_address.insert(out.address, out);
+        self.count.store(tables.by_address.len(), Ordering::Release);
         Ok(())
     }
 
     /// The allocator's block goes back.
     pub fn remove(&self, maker: usize, block: usize) -> Option<Out> {
-        let mut tables = self.0.lock();
+        let mut tables = self.tables.lock();
         let address = tables.by_block.remove(&(maker, block))?;
-        tables.by_address.remove(&address)
+        let out = tables.by_address.remove(&address);
+        self.count.store(tables.by_address.len(), Ordering::Release);
+        out
+    }
+
+    /// The block around an address.
+    pub fn around(&self, address: usize) -> Option<Out> {
+        if self.count.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let tables = self.tables.lock();
+        let (_, before) = tables.by_address.range(..=address).next_back()?;
+        (address < before.end()).then_some(*before)
     }
 
     /// What is out for a stream, by object.
-    pub fn of_stream(&self, stream: StreamIndex) -> BTreeMap<usize, Held> {
-        Tables::held(self.0.lock().by_address.values().filter(|out| out.stream == Some(stream)))
+    pub fn of_stream(&self, stream: StreamIndex) -> BTreeMap<usize, BlockCount> {
+        Tables::held(
+            self.tables.lock().by_address.values().filter(|out| out.stream == Some(stream)),
+        )
     }
 
     /// What is out, by object.
-    pub fn all(&self) -> BTreeMap<usize, Held> {
-        Tables::held(self.0.lock().by_address.values())
+    pub fn all(&self) -> BTreeMap<usize, BlockCount> {
+        Tables::held(self.tables.lock().by_address.values())
     }
 
     /// The memory of a device ends: what is out there is memory no more, and others may have its
     /// addresses. Tells how much that was, by object.
-    pub fn write_off(&self, device: u32) -> BTreeMap<usize, Held> {
-        let mut tables = self.0.lock();
+    pub fn write_off(&self, device: u32) -> BTreeMap<usize, BlockCount> {
+        let mut tables = self.tables.lock();
         let gone: Vec<Out> =
             tables.by_address.values().filter(|out| out.device == device).copied().collect();
         for out in &gone {
             tables.by_address.remove(&out.address);
             tables.by_block.remove(&(out.maker, out.block));
         }
+        self.count.store(tables.by_address.len(), Ordering::Release);
         Tables::held(gone.iter())
     }
 }
@@ -137,7 +162,16 @@ mod tests {
     use super::*;
 
     fn out(maker: usize, block: usize, address: usize, bytes: usize) -> Out {
-        Out { maker, object: maker, block, address, bytes, device: 0, stream: Some(3) }
+        Out {
+            maker,
+            object: maker,
+            block,
+            address,
+            bytes,
+            device: 0,
+            stream: Some(3),
+            reason: Reason::default(),
+        }
     }
 
     #[test]
@@ -145,10 +179,10 @@ mod tests {
         let outstanding = Outstanding::default();
         let first = out(1, 7, 100, 50);
         assert_eq!(outstanding.add(first), Ok(()));
-        assert_eq!(outstanding.add(out(1, 7, 500, 10)), Err(Clash::Block(first)));
+        assert_eq!(outstanding.add(out(1, 7, 500, 10)), Err(Overlap::Block(first)));
         for (address, bytes) in [(100, 50), (149, 1), (51, 50), (0, 1000), (120, 5)] {
             let twice = out(2, 7, address, bytes);
-            assert_eq!(outstanding.add(twice), Err(Clash::Bytes(first)), "{address} {bytes}");
+            assert_eq!(outstanding.add(twice), Err(Overlap::Bytes(first)), "{address} {bytes}");
         }
         assert_eq!(outstanding.add(out(2, 7, 150, 10)), Ok(()));
         assert_eq!(outstanding.add(out(2, 8, 50, 50)), Ok(()));
@@ -162,9 +196,9 @@ mod tests {
         let outstanding = Outstanding::default();
         outstanding.add(out(1, 7, 100, 50)).unwrap();
         outstanding.add(Out { device: 1, stream: None, ..out(1, 8, 200, 5) }).unwrap();
-        assert_eq!(outstanding.of_stream(3)[&1], Held { blocks: 1, bytes: 50 });
-        assert_eq!(outstanding.all()[&1], Held { blocks: 2, bytes: 55 });
-        assert_eq!(outstanding.write_off(0)[&1], Held { blocks: 1, bytes: 50 });
+        assert_eq!(outstanding.of_stream(3)[&1], BlockCount { blocks: 1, bytes: 50 });
+        assert_eq!(outstanding.all()[&1], BlockCount { blocks: 2, bytes: 55 });
+        assert_eq!(outstanding.write_off(0)[&1], BlockCount { blocks: 1, bytes: 50 });
         assert!(outstanding.of_stream(3).is_empty() && outstanding.write_off(0).is_empty());
         assert_eq!(outstanding.find(1, 7), None);
         assert!(outstanding.find(1, 8).is_some());

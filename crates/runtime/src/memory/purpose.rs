@@ -1,6 +1,6 @@
 //! What memory is for, and for whom.
 
-/// What a block of memory is for. The numbers of the first seven are part of `cairn/reason.h`.
+/// What a block of memory is for. The numbers 1 to 7 are part of `cairn/reason.h`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u32)]
 pub enum Purpose {

@@ -49,7 +49,7 @@ pub struct Found {
 /// take 1/32 of the range in address space; only pages in use are backed: at most one for each
 /// allocation, and one for each 16 MiB in use.
 ///
-/// **Threads.** `find` takes no lock and waits for nobody. `insert`, `set_state` and `remove` must
+/// **Threads.** `find` and `claim` take no lock and wait for nobody. `insert`, `set_state`, `resize` and `remove` must
 /// be serialised by the caller: two at once lose entries (but stay memory safe).
 ///
 /// **What a reader may see.** An allocation that is neither inserted nor removed during a `find` is
@@ -124,6 +124,31 @@ impl Ranges {
         true
     }
 
+    /// Ends a live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
+    /// it is [`State::Leaving`] then. `None` if there is none, or somebody else was first. Needs no serialising:
+    /// whoever ends a live allocation claims it first.
+    pub fn claim(&self, offset: u64, except: u32) -> Option<Found> {
+        let granule = self.start(offset)?;
+        let (size_word, meta) = self.record(granule);
+        let before = meta.load(Acquire);
+        let (live, tag) = (before >> 32 & 3 == State::Live as u64, before as u32);
+        if !live || tag & except != 0 {
+            return None;
+        }
+        let size = size_word.load(Relaxed);
+        let leaving = before & !(3 << 32) | (State::Leaving as u64) << 32;
+        let found = Found { start: offset, size, state: State::Leaving, tag };
+        meta.compare_exchange(before, leaving, AcqRel, Relaxed).is_ok().then_some(found)
+    }
+
+    /// Changes the size of the allocation that starts at `offset`; false if none does. A reader sees the one or the
+    /// other.
+    pub fn resize(&self, offset: u64, size: u64) -> bool {
+        let Some(granule) = self.start(offset) else { return false };
+        self.record(granule).0.store(size, Release);
+        true
+    }
+
     /// Forgets the allocation that starts at `offset`, and returns what it was.
     pub fn remove(&self, offset: u64) -> Option<Found> {
         let granule = self.start(offset)?;
@@ -150,8 +175,30 @@ impl Ranges {
         if granule >= self.records.len() / 2 {
             return None;
         }
-        let found = self.read(self.last_start(granule)?)?;
-        (offset - found.start < found.size).then_some(found)
+        let covers = |found: &Found| offset - found.start < found.size;
+        let mut found = self.nearest(granule);
+        while !found.as_ref().is_some_and(covers) {
+            // What was here may have ended just now because another begins.
+            let again = self.nearest(granule);
+            if again == found {
+                return None;
+            }
+            found = again;
+        }
+        found
+    }
+
+    /// The last allocation that starts up to `granule`. One that is removed just now is skipped: what lies before it
+    /// may have grown over it.
+    fn nearest(&self, granule: usize) -> Option<Found> {
+        let mut at = granule;
+        loop {
+            let start = self.last_start(at)?;
+            match self.read(start) {
+                Some(found) => return Some(found),
+                None => at = start.checked_sub(1)?,
+            }
+        }
     }
 
     /// Every allocation, from the last one down. One that comes or goes meanwhile may be missed.
@@ -167,9 +214,20 @@ impl Ranges {
         })
     }
 
-    /// The last granule up to `granule` at which an allocation starts. An empty word on the way down
-    /// means that what was sought has just been removed.
+    /// The last granule up to `granule` at which an allocation starts.
     fn last_start(&self, granule: usize) -> Option<usize> {
+        let mut from = granule;
+        loop {
+            match self.seek(from)? {
+                Ok(start) => return Some(start),
+                Err(first) => from = first.checked_sub(1)?,
+            }
+        }
+    }
+
+    /// The same; an error if on the way down a word is empty, because all that began there has just been removed: it
+    /// is the first granule of that word. What lies before may reach over it.
+    fn seek(&self, granule: usize) -> Option<Result<usize, usize>> {
         let (mut at, mut level) = (granule, 0);
         let mut bits = self.word(0, at >> 6).load(Acquire) & (!0 >> (63 - (at & 63)));
         while bits == 0 {
@@ -181,9 +239,10 @@ impl Ranges {
             bits = self.word(level, at >> 6).load(Acquire) & ((1 << (at & 63)) - 1);
         }
         loop {
-            at = at & !63 | bits.checked_ilog2()? as usize;
+            let Some(bit) = bits.checked_ilog2() else { return Some(Err(at << (6 * level))) };
+            at = at & !63 | bit as usize;
             if level == 0 {
-                return Some(at);
+                return Some(Ok(at));
             }
             level -= 1;
             bits = self.word(level, at).load(Acquire);
@@ -235,7 +294,7 @@ impl Ranges {
 }
 
 /// Zeroed words in pages of their own, backed when first written. Unmapped on drop.
-struct Table {
+pub(super) struct Table {
     words: NonNull<AtomicU64>,
     len: usize,
 }
@@ -246,7 +305,7 @@ unsafe impl Send for Table {}
 unsafe impl Sync for Table {}
 
 impl Table {
-    fn reserve(len: usize) -> io::Result<Self> {
+    pub fn reserve(len: usize) -> io::Result<Self> {
         let (prot, flags) =
             (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE | MapFlags::NORESERVE);
         // SAFETY: a new anonymous mapping at an address of the kernel's choice overlaps nothing.
@@ -417,6 +476,44 @@ mod tests {
                 }
             }
             done.store(true, Relaxed);
+        });
+    }
+
+    #[test]
+    fn what_grows_over_a_neighbour_and_shrinks_is_met_at_every_moment() {
+        let (ranges, stop) = (Ranges::new(RANGE).unwrap(), AtomicBool::new(false));
+        let (first, second, end) = (100 * GRANULE, 9_000 * GRANULE, 9_100 * GRANULE);
+        ranges.insert(first, second - first, 7);
+        ranges.insert(second, end - second, 7);
+        std::thread::scope(|scope| {
+            for offset in [first, second - 1, second, second + 70 * GRANULE, end - 1] {
+                let (ranges, stop) = (&ranges, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Relaxed) {
+                        let found = ranges.find(offset).map(|found| found.tag);
+                        if found != Some(7) {
+                            stop.store(true, Relaxed);
+                            panic!("{offset:#x}: {found:?}");
+                        }
+                    }
+                });
+            }
+            for _ in 0..200_000 {
+                if stop.load(Relaxed) {
+                    break;
+                }
+                assert!(ranges.resize(first, end - first));
+                ranges.remove(second);
+                ranges.insert(second, end - second, 7);
+                assert!(ranges.resize(first, second - first));
+                ranges.insert(second + 60 * GRANULE, end - second - 60 * GRANULE, 7);
+                ranges.insert(second + GRANULE, 59 * GRANULE, 7);
+                assert!(ranges.resize(second, GRANULE));
+                assert!(ranges.resize(second, end - second));
+                ranges.remove(second + GRANULE);
+                ranges.remove(second + 60 * GRANULE);
+            }
+            stop.store(true, Relaxed);
         });
     }
 }

@@ -66,6 +66,22 @@ impl<'a> Ground<'a> {
         cells(&self.writes[place])
     }
 
+    /// Copies `from` to the range at a place of the task's writes, from `start` on.
+    ///
+    /// # Panics
+    /// If it does not fit.
+    pub fn put(&self, place: usize, start: usize, from: &[u8]) {
+        let to = &self.write(place)[start..start + from.len()];
+        // SAFETY: a slice is mapped while it is borrowed, and the range as whoever made this vouches.
+        let (to, from) = unsafe {
+            (
+                Bytes::new(to.as_ptr() as usize, to.len()),
+                Bytes::new(from.as_ptr() as usize, from.len()),
+            )
+        };
+        to.copy_from(&from);
+    }
+
     /// The threads.
     pub fn scheduler(&self) -> &'a Scheduler {
         self.scheduler

@@ -1,7 +1,11 @@
 //! Ranges of ordinary host memory that the user registered.
 
+use super::purpose::{Owner, Purpose};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::record::event::MemoryKind;
+use crate::record::{Event, Kind, Spine};
+use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
@@ -9,18 +13,16 @@ use std::collections::BTreeMap;
 pub struct Registered {
     ranges: Mutex<BTreeMap<usize, usize>>,
     count: AtomicUsize,
-}
-
-impl Default for Registered {
-    fn default() -> Registered {
-        Registered {
-            ranges: Mutex::new(Rank::Registered, BTreeMap::new()),
-            count: AtomicUsize::new(0),
-        }
-    }
+    spine: Arc<Spine>,
 }
 
 impl Registered {
+    /// None yet.
+    pub fn new(spine: Arc<Spine>) -> Registered {
+        let ranges = Mutex::new(Rank::Registered, BTreeMap::new());
+        Registered { ranges, count: AtomicUsize::new(0), spine }
+    }
+
     /// Adds a range; it must not overlap another.
     pub fn insert(&self, start: usize, bytes: usize) -> Result<()> {
         let end = start.checked_add(bytes).ok_or_else(|| {
@@ -41,18 +43,30 @@ impl Registered {
         }
         ranges.insert(start, bytes);
         self.count.store(ranges.len(), Ordering::Release);
+        drop(ranges);
+        self.spine.tell(Kind::Alloc, || Event::Alloc {
+            kind: MemoryKind::Registered,
+            address: start,
+            bytes: bytes as u64,
+            purpose: Purpose::User,
+            owner: Owner::default(),
+            stream: None,
+        });
         Ok(())
     }
 
     /// Takes a range out.
     pub fn remove(&self, start: usize) -> Result<()> {
         let mut ranges = self.ranges.lock();
-        ranges.remove(&start).ok_or_else(|| {
+        let bytes = *ranges.get(&start).ok_or_else(|| {
             Error::new(
                 Code::HostNotRegistered,
                 format!("{start:#x} is not the start of a registered host range"),
             )
-        })?;
+        })? as u64;
+        let (kind, address, stream) = (MemoryKind::Registered, start, None);
+        self.spine.tell(Kind::Free, || Event::Free { kind, address, bytes, stream });
+        ranges.remove(&start);
         self.count.store(ranges.len(), Ordering::Release);
         Ok(())
     }

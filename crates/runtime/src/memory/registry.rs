@@ -1,13 +1,16 @@
 //! Who registered which allocator on which stream.
 
+use super::allocator::Allocator;
+use super::callback_lock::CallbackLocks;
 use super::external::{External, Identity, UserAllocator};
-use super::outstanding::{Held, Outstanding};
-use super::pool::Pooled;
-use super::supply::Supply;
-use super::turnstile::Turnstiles;
+use super::outstanding::{BlockCount, Outstanding};
+use super::pool_maker::PoolMaker;
 use crate::Runtime;
+use crate::clock::StreamIndex;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
+use crate::record::event::Change;
+use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::atomic::Ordering;
@@ -30,8 +33,10 @@ pub struct Registration {
     pub word: usize,
     /// The allocator.
     pub external: Arc<External>,
-    /// What blocks are taken from: the allocator, plain or under layers.
-    pub supply: Arc<dyn Supply>,
+    /// What blocks are taken from: the allocator under its layers.
+    pub allocator: Arc<dyn Allocator>,
+    /// The stream's number.
+    pub stream: StreamIndex,
 }
 
 /// The registrations of a process, by domain and handle of the stream.
@@ -41,7 +46,7 @@ pub struct Registration {
 /// one only under its own handle.
 pub struct Registry {
     shared: Arc<Shared>,
-    turnstiles: Arc<Turnstiles>,
+    callback_locks: Arc<CallbackLocks>,
     outstanding: Arc<Outstanding>,
     tables: Mutex<Tables>,
 }
@@ -57,8 +62,11 @@ impl Registry {
     pub fn new(shared: &Arc<Shared>) -> Registry {
         Registry {
             shared: shared.clone(),
-            turnstiles: Turnstiles::new(shared.config.turnstile_log, shared.scheduler.clone()),
-            outstanding: Arc::default(),
+            callback_locks: CallbackLocks::new(
+                shared.config.callback_wait,
+                shared.scheduler.clone(),
+            ),
+            outstanding: shared.memory.outstanding().clone(),
             tables: Mutex::new(Rank::Registry, Tables::default()),
         }
     }
@@ -74,14 +82,14 @@ impl Registry {
         stream: &Stream,
         word: usize,
         user: Box<dyn UserAllocator>,
-        wrap: impl FnOnce(Arc<dyn Supply>) -> Arc<dyn Supply>,
+        wrap: impl FnOnce(Arc<dyn Allocator>) -> Arc<dyn Allocator>,
     ) -> Result<()> {
         let (external, spare) = self.external(user);
         drop(spare);
         let key = (domain, handle);
         let kept = self.registration(domain, handle);
-        let supply = match kept {
-            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.supply,
+        let allocator = match kept {
+            Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.allocator,
             _ => wrap(external.clone()),
         };
         let mut tables = self.tables.lock();
@@ -90,8 +98,13 @@ impl Registry {
             let text = format!("stream {handle:#x} is being destroyed");
             return Err(Error::new(Code::InvalidHandle, text));
         }
-        let before = tables.registrations.insert(key, Registration { word, external, supply });
+        let object = external.identity().object;
+        let before = tables
+            .registrations
+            .insert(key, Registration { word, external, allocator, stream: stream.index });
         drop(tables);
+        self.tell_end(domain, before.as_ref());
+        self.tell(domain, stream.index, object, Change::Created);
         drop(before);
         Ok(())
     }
@@ -107,8 +120,8 @@ impl Registry {
             return (known, Some(user));
         }
         tables.externals.retain(|_, external| external.strong_count() > 0);
-        let (turnstiles, outstanding) = (self.turnstiles.clone(), self.outstanding.clone());
-        let fresh = Arc::new(External::new(user, turnstiles, outstanding, self.shared.clone()));
+        let (callback_locks, outstanding) = (self.callback_locks.clone(), self.outstanding.clone());
+        let fresh = Arc::new(External::new(user, callback_locks, outstanding, self.shared.clone()));
         tables.externals.insert(identity, Arc::downgrade(&fresh));
         (fresh, None)
     }
@@ -116,7 +129,20 @@ impl Registry {
     /// Ends a registration. Without one, nothing happens.
     pub fn unregister(&self, domain: Domain, handle: usize) {
         let before = self.tables.lock().registrations.remove(&(domain, handle));
+        self.tell_end(domain, before.as_ref());
         drop(before);
+    }
+
+    fn tell(&self, domain: Domain, stream: StreamIndex, object: usize, change: Change) {
+        let graphs = domain == Domain::Ge;
+        let event = || Event::Register { graphs, stream, object, change };
+        self.shared.spine.tell(Kind::Register, event);
+    }
+
+    fn tell_end(&self, domain: Domain, ended: Option<&Registration>) {
+        if let Some(Registration { stream, external, .. }) = ended {
+            self.tell(domain, *stream, external.identity().object, Change::Destroyed);
+        }
     }
 
     /// What is registered on a stream.
@@ -127,16 +153,16 @@ impl Registry {
     /// What an execution on the stream with this handle takes its memory from; `None` when the user
     /// registered nothing, and then the built-in allocator of the device serves it. Asked once for
     /// every execution.
-    pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Supply>> {
-        self.registration(domain, handle).map(|registration| registration.supply)
+    pub fn allocator_for(&self, domain: Domain, handle: usize) -> Option<Arc<dyn Allocator>> {
+        self.registration(domain, handle).map(|registration| registration.allocator)
     }
 
     /// A stream has ended: so do its registrations. Whoever set `ending` of the stream calls this
     /// afterwards, so that no registration comes too late.
     pub(crate) fn stream_ended(&self, handle: usize, stream: &Stream) {
-        let ended = [Domain::Acl, Domain::Ge]
-            .map(|domain| self.tables.lock().registrations.remove(&(domain, handle)));
-        drop(ended);
+        for domain in [Domain::Acl, Domain::Ge] {
+            self.unregister(domain, handle);
+        }
         let held = self.outstanding.of_stream(stream.index);
         report(
             &format!("stream {} ends", stream.index),
@@ -157,7 +183,7 @@ impl Registry {
     }
 
     /// Blocks and bytes of the user's object that are out.
-    pub fn held_of(&self, object: usize) -> Held {
+    pub fn held_of(&self, object: usize) -> BlockCount {
         self.outstanding.all().get(&object).copied().unwrap_or_default()
     }
 }
@@ -165,15 +191,20 @@ impl Registry {
 impl Runtime {
     /// What an execution on a stream takes its memory from: what the user registered on this handle,
     /// else what the device has built in.
-    pub fn supply_for(&self, domain: Domain, handle: usize, stream: &Stream) -> Arc<dyn Supply> {
+    pub fn allocator_for(
+        &self,
+        domain: Domain,
+        handle: usize,
+        stream: &Stream,
+    ) -> Arc<dyn Allocator> {
         self.allocators
             .allocator_for(domain, handle)
-            .unwrap_or_else(|| Pooled::built_in(&self.shared, stream.spec.device))
+            .unwrap_or_else(|| PoolMaker::built_in(&self.shared, stream.spec.device))
     }
 }
 
-fn report(what: &str, held: BTreeMap<usize, Held>, then: &str) {
-    for (object, Held { blocks, bytes }) in held {
+fn report(what: &str, held: BTreeMap<usize, BlockCount>, then: &str) {
+    for (object, BlockCount { blocks, bytes }) in held {
         let plural = if blocks == 1 { "" } else { "s" };
         log::warn!(
             "{what} with {blocks} block{plural} ({bytes} bytes) of the allocator {object:#x} out; {then}"

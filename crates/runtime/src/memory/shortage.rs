@@ -1,7 +1,8 @@
 //! Why there is no memory, and what to do.
 
 use super::Memory;
-use super::arena::{Arena, Ask, Usage};
+use super::arena::{Arena, Usage};
+use super::request::Request;
 use crate::error::{Code, Error};
 
 /// What stood in the way of a request.
@@ -16,10 +17,15 @@ pub(super) enum Cause {
 
 impl Memory {
     /// The error of a request for memory of an arena, with the figures that explain it and a way out.
-    pub(super) fn out_of_memory(&self, arena: &Arena, ask: &Ask, cause: &Cause) -> Error {
+    pub(super) fn out_of_memory(
+        &self,
+        arena: &Arena,
+        request: &Request<'_>,
+        cause: &Cause,
+    ) -> Error {
         let usage = arena.usage();
         let free = arena.free_bytes();
-        let room = match ask.front.saturating_add(ask.back) {
+        let room = match request.front.saturating_add(request.back) {
             0 => String::new(),
             room => format!(" and {room} for layers"),
         };
@@ -36,12 +42,12 @@ impl Memory {
         let text = format!(
             "out of memory on {}: asked {}{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}, largest owners: {owners}{reason}. What to do: {}",
             arena.name,
-            asked(ask.bytes),
+            asked(request.bytes),
             arena.capacity,
             usage.live,
             usage.waiting,
             usage.largest_hole,
-            self.way_out(arena, ask, cause, &usage, free)
+            self.way_out(arena, request, cause, &usage, free)
         );
         Error::new(Code::MemoryAllocation, text)
     }
@@ -49,13 +55,13 @@ impl Memory {
     fn way_out(
         &self,
         arena: &Arena,
-        ask: &Ask,
+        request: &Request<'_>,
         cause: &Cause,
         usage: &Usage,
         free: u64,
     ) -> &'static str {
-        let whole = ask.whole().unwrap_or(u64::MAX);
-        let of_device = !std::ptr::eq(arena, &self.host);
+        let whole = request.whole().unwrap_or(u64::MAX);
+        let of_device = !std::ptr::eq(arena, &*self.host);
         match cause {
             _ if whole > arena.capacity && of_device => {
                 "ask for less; a device has as much as CAIRN_DEVICE_MEMORY says, and the machine can give"

@@ -5,8 +5,11 @@ use std::path::Path;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
+use crate::record::event::MemoryKind;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::mm::{
-    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munmap,
+    Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mmap_anonymous, mprotect, munmap,
 };
 use rustix::process::{Resource, getrlimit};
 
@@ -36,6 +39,43 @@ pub struct Source {
     base: NonNull<u8>,
     reserved: u64,
     committed: AtomicU64,
+    file: Option<OwnedFd>,
+}
+
+/// What lies behind the addresses of a [`Source`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backing {
+    /// Private pages, huge ones where the system gives them. Nobody else can map them.
+    Anonymous,
+    /// A memory file, which can be mapped a second time, here or in another process. Its pages are small unless the
+    /// administrator allows huge ones in shared memory, which few do: first use costs several times as much, and
+    /// scattered reads up to twice.
+    File,
+}
+
+impl Backing {
+    /// The backing of memory of this kind: the one place that decides it. A kind whose mapping has to be doubled or
+    /// shared from the start gets a file; what is shared later moves into one then.
+    pub fn of(kind: MemoryKind) -> Backing {
+        match kind {
+            MemoryKind::Device(_)
+            | MemoryKind::Pinned
+            | MemoryKind::Registered
+            | MemoryKind::PoolSegment { .. }
+            | MemoryKind::PoolBlock { .. }
+            | MemoryKind::External { .. } => Backing::Anonymous,
+        }
+    }
+}
+
+/// Puts a memory file of `size` bytes behind a reserved range.
+fn back_by_file(base: NonNull<u8>, size: u64) -> io::Result<OwnedFd> {
+    let file = memfd_create("cairn", MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, size)?;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE | MapFlags::FIXED;
+    // SAFETY: the range was reserved just now and is nobody else's; the new mapping takes its place.
+    unsafe { mmap(base.as_ptr().cast(), size as usize, ProtFlags::empty(), flags, &file, 0)? };
+    Ok(file)
 }
 
 // SAFETY: the address range belongs to the source; its methods only talk to the kernel about it.
@@ -48,18 +88,18 @@ impl Source {
     /// limit, if that is [`SMALLEST`]: the heap, whose end is the end of the process, and stacks need
     /// addresses too. Where the kernel refuses, it asks for half, and so on down to [`SMALLEST`]; and then
     /// takes half of what was granted. See [`reserved`](Self::reserved).
-    pub fn reserve(bytes: u64) -> io::Result<Source> {
+    pub fn reserve(bytes: u64, backing: Backing) -> io::Result<Source> {
         let round =
             |bytes: u64| bytes.max(1).checked_next_multiple_of(STEP).unwrap_or(u64::MAX - STEP + 1);
         let share = limit(Resource::As) / 6 / STEP * STEP;
         let asked = round(bytes).min(share.max(SMALLEST));
         let mut size = asked;
         loop {
-            match Self::exactly(size) {
+            match Self::exactly(size, backing) {
                 Ok(source) if size == asked || size / 2 < SMALLEST => return Ok(source),
                 Ok(source) => {
                     drop(source);
-                    return Self::exactly(round(size / 2));
+                    return Self::exactly(round(size / 2), backing);
                 }
                 Err(error) if size / 2 < SMALLEST => {
                     let text = format!(
@@ -72,7 +112,7 @@ impl Source {
         }
     }
 
-    fn exactly(size: u64) -> io::Result<Source> {
+    fn exactly(size: u64, backing: Backing) -> io::Result<Source> {
         let align = if size >= GIB { GIB } else { STEP };
         let whole = size
             .checked_add(align)
@@ -97,7 +137,11 @@ impl Source {
             munmap(base.wrapping_byte_add(size as usize), whole - front - size as usize)?;
         }
         let base = NonNull::new(base.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        let source = Source { base, reserved: size, committed: AtomicU64::new(0) };
+        let file = match backing {
+            Backing::Anonymous => None,
+            Backing::File => Some(back_by_file(base, size)?),
+        };
+        let source = Source { base, reserved: size, committed: AtomicU64::new(0), file };
         source.advise(0, size, Advice::LinuxDontFork)?;
         source.advise(0, size, Advice::LinuxDontDump)?;
         Ok(source)
@@ -116,6 +160,11 @@ impl Source {
     /// Bytes from the base on that can be read and written.
     pub fn committed(&self) -> u64 {
         self.committed.load(Acquire)
+    }
+
+    /// The file behind the addresses, offset for offset; `None` where there is none.
+    pub fn file(&self) -> Option<BorrowedFd<'_>> {
+        self.file.as_ref().map(AsFd::as_fd)
     }
 
     /// Makes the first `bytes` (rounded up to 2 MiB) readable and writable; never shrinks. On failure
@@ -156,7 +205,9 @@ impl Source {
         if start >= end {
             return Ok(());
         }
-        self.advise(start, end - start, Advice::LinuxDontNeed)
+        // What a file holds stays with it unless it is cut out of the file.
+        let advice = if self.file.is_some() { Advice::LinuxRemove } else { Advice::LinuxDontNeed };
+        self.advise(start, end - start, advice)
     }
 
     fn advise(&self, offset: u64, len: u64, advice: Advice) -> io::Result<()> {
@@ -346,7 +397,13 @@ mod tests {
 
     #[test]
     fn grows_releases_and_refuses() {
-        let source = Source::reserve(100 * MIB - 1).unwrap();
+        for backing in [Backing::Anonymous, Backing::File] {
+            grows_releases_and_refuses_on(backing);
+        }
+    }
+
+    fn grows_releases_and_refuses_on(backing: Backing) {
+        let source = Source::reserve(100 * MIB - 1, backing).unwrap();
         assert_eq!(
             (source.reserved(), source.committed(), source.base() as u64 % STEP),
             (100 * MIB, 0, 0)
@@ -379,8 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn a_file_shows_the_same_bytes_in_a_second_mapping() {
+        let source = Source::reserve(4 * MIB, Backing::File).unwrap();
+        source.grow_to(4 * MIB).unwrap();
+        poke(&source, 3 * MIB, 9);
+        let mut twin = [0u8; 2];
+        let read = rustix::io::pread(source.file().unwrap(), &mut twin, 3 * MIB).unwrap();
+        assert_eq!((read, twin), (2, [9, 0]));
+        source.release(0, 4 * MIB).unwrap();
+        rustix::io::pread(source.file().unwrap(), &mut twin, 3 * MIB).unwrap();
+        assert_eq!((twin, peek(&source, 3 * MIB)), ([0, 0], 0));
+        assert!(Source::reserve(4 * MIB, Backing::Anonymous).unwrap().file().is_none());
+    }
+
+    #[test]
     fn is_kept_from_children_and_dumps() {
-        let source = Source::reserve(2 * GIB).unwrap();
+        let source = Source::reserve(2 * GIB, Backing::Anonymous).unwrap();
         assert_eq!(source.base() as u64 % GIB, 0);
         source.grow_to(STEP).unwrap();
         let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
@@ -402,12 +473,12 @@ mod tests {
     #[test]
     #[ignore = "run by settles_for_less_under_a_limit"]
     fn under_a_limit() {
-        let source = Source::reserve(512 * GIB).unwrap();
+        let source = Source::reserve(512 * GIB, Backing::Anonymous).unwrap();
         assert!((SMALLEST..=4 * GIB / 6).contains(&source.reserved()), "{}", source.reserved());
         source.grow_to(source.reserved()).unwrap();
         assert!(machine_available() <= 4 * GIB);
-        let _rest = Source::reserve(256 * MIB).unwrap();
-        let error = Source::reserve(u64::MAX);
+        let _rest = Source::reserve(256 * MIB, Backing::Anonymous).unwrap();
+        let error = Source::reserve(u64::MAX, Backing::Anonymous);
         assert!(error.is_ok_and(|source| source.reserved() < 4 * GIB));
     }
 

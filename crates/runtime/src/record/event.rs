@@ -145,7 +145,7 @@ pub struct Callback {
     /// The user's object.
     pub object: usize,
     /// What was asked.
-    pub request: crate::memory::external::Request,
+    pub request: crate::memory::external::UserCall,
     /// The stream it was for.
     pub stream: Option<StreamIndex>,
     /// What it answered: a block, an address, 0; `None` if it threw.

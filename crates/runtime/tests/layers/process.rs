@@ -4,11 +4,13 @@ use crate::sources::Paper;
 use crate::support::*;
 use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
-use cairn_runtime::memory::arena::{Arena, Ask, Attempt};
+use cairn_runtime::memory::PoolMaker;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::layer::{CANARY, Spec};
-use cairn_runtime::memory::pool::Pooled;
-use cairn_runtime::memory::supply::{Lease, Supply};
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::event::MemoryKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +26,8 @@ fn malloc_and_free_go_through_the_layers() {
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 1 << 19);
     let small = rig.alloc(0, 100);
-    assert!(memory.allocate(0, Ask::bytes(64)).unwrap_err().text.contains("injected fault"));
-    let refused = memory.allocate(0, Ask::bytes(1 << 19)).unwrap_err();
+    assert!(memory.allocate(0, Request::bytes(64)).unwrap_err().text.contains("injected fault"));
+    let refused = memory.allocate(0, Request::bytes(1 << 19)).unwrap_err();
     assert_eq!(refused.code, Code::MemoryAllocation);
     assert!(
         refused
@@ -34,7 +36,8 @@ fn malloc_and_free_go_through_the_layers() {
         "{}",
         refused.text
     );
-    let other = memory.allocate(1, Ask::bytes(1 << 20)).expect("a device has a limit of its own");
+    let other =
+        memory.allocate(1, Request::bytes(1 << 20)).expect("a device has a limit of its own");
     memory.free(other).unwrap();
 
     let total = memory.books(0)[0].total;
@@ -74,9 +77,13 @@ fn without_a_spec_there_is_nothing_in_the_way() {
     assert!(
         memory.books(0).is_empty() && memory.inspect().is_empty() && memory.report().is_empty()
     );
-    let paper: Arc<dyn Supply> = Arc::<Paper>::default();
-    assert!(Arc::ptr_eq(&memory.wrap(0, paper.clone()), &paper));
-    assert!(Arc::ptr_eq(&memory.wrap_external(paper.clone()), &paper));
+    let paper = Arc::<Paper>::default();
+    for wrapped in [memory.wrap(0, paper.clone()), memory.wrap_external(paper.clone())] {
+        Block::allocate(&wrapped, &Request::bytes(100)).unwrap().free().unwrap();
+        let asked = paper.asked.lock().unwrap().pop().unwrap();
+        assert_eq!((asked.bytes, asked.front, asked.back), (100, 0, 0), "as it was asked");
+        assert_eq!(paper.poisons.lock().unwrap().pop(), Some(None));
+    }
 }
 
 #[test]
@@ -99,7 +106,7 @@ fn the_room_of_a_guard_is_refused_to_tasks_and_counts_as_memory() {
     stream.submit(fill(block, 1)).unwrap();
     rig.synchronize(&stream, None).unwrap();
     rig.shared.memory.free(block.address).unwrap();
-    let much = rig.shared.memory.allocate(0, Ask::bytes(64 * MIB)).unwrap_err();
+    let much = rig.shared.memory.allocate(0, Request::bytes(64 * MIB)).unwrap_err();
     assert!(much.text.contains("asked 67108864 bytes and 1024 for layers"), "{}", much.text);
 }
 
@@ -123,8 +130,8 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     let rig = layered("stats,guard");
     let memory = &rig.shared.memory;
     let stream = rig.new_stream();
-    let pool = Pooled::built_in(&rig.shared, 0);
-    let take = || Lease::take(&pool, &Ask::bytes(1000), Some(&stream)).unwrap();
+    let pool = PoolMaker::built_in(&rig.shared, 0);
+    let take = || Block::allocate(&pool, &Request::bytes(1000).on(&stream)).unwrap();
     let (first, lease) = (take(), take());
     rig.synchronize(&stream, None).unwrap();
     rig.reset_device(0, true).unwrap();
@@ -134,7 +141,7 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     memory.perform(&fill(all, 1)).unwrap();
     assert_eq!(memory.inspect(), Vec::<String>::new());
     for lease in [first, lease] {
-        let late = lease.give().unwrap_err();
+        let late = lease.free().unwrap_err();
         assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
     }
     memory.free(all.address).unwrap();
@@ -171,24 +178,25 @@ fn a_block_is_freed_once_whoever_is_first() {
 #[test]
 fn an_allocation_takes_leave_once() {
     let arena = Arena::new(
-        "test".into(),
+        MemoryKind::Device(0),
         8 * MIB,
         MIB,
         0,
         Arc::new(Progress::new(1)),
         Arc::new(Budget::new(8 * MIB)),
+        Arc::default(),
     )
     .unwrap();
-    let ask = Ask { front: 1024, back: 100, ..Ask::bytes(1000) };
-    let take = || match arena.attempt(&ask, true) {
+    let request = Request { front: 1024, back: 100, ..Request::bytes(1000) };
+    let take = || match arena.attempt(&request, true) {
         Attempt::Taken(address) => arena.offset(address).unwrap(),
         _ => panic!("there is room"),
     };
     let (first, second) = (take(), take());
-    assert_eq!(arena.leave(first).map(|inside| inside.bytes), Some(1000));
-    assert_eq!(arena.leave(first), None);
+    assert_eq!(arena.claim(first).map(|inside| inside.bytes), Some(1000));
+    assert_eq!(arena.claim(first), None);
     assert_eq!(arena.find(first).map(|inside| inside.live), Some(false));
-    let rest = arena.leave_all();
+    let rest = arena.claim_all();
     assert_eq!(
         rest.iter().map(|inside| arena.offset(inside.start)).collect::<Vec<_>>(),
         [Some(second)]
@@ -209,20 +217,20 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 600);
     let pool = memory.wrap(0, Arc::<Paper>::default());
-    assert!(Lease::take(&pool, &Ask::bytes(401), None).is_err());
-    let lease = Lease::take(&pool, &Ask::bytes(400), None).unwrap();
+    assert!(Block::allocate(&pool, &Request::bytes(401)).is_err());
+    let lease = Block::allocate(&pool, &Request::bytes(400)).unwrap();
     let books = memory.books(0).remove(0);
     assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
-    assert_eq!(books.supplies["paper"].live, 400);
-    assert_eq!(books.supplies["the memory of device 0"].live, 600);
+    assert_eq!(books.allocators["paper"].live, 400);
+    assert_eq!(books.allocators["the memory of device 0"].live, 600);
     assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
-    lease.give().unwrap();
+    lease.free().unwrap();
     memory.free(block.address).unwrap();
 
     let externals: Vec<_> =
         (0..200).map(|_| memory.wrap_external(Arc::<Paper>::default())).collect();
     for external in &externals {
-        drop(Lease::take(external, &Ask::bytes(1000), None).unwrap());
+        drop(Block::allocate(external, &Request::bytes(1000)).unwrap());
     }
     drop(externals);
     drop(memory.wrap_external(Arc::<Paper>::default()));

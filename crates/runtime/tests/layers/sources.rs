@@ -2,11 +2,11 @@
 
 use crate::support::{MIB, Rig};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::allocator::{Allocator, RawBlock};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::raw::Extent;
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::{Block, Supply};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Task};
@@ -24,8 +24,8 @@ struct Slab {
 
 impl Slab {
     fn new(rig: &Rig) -> Slab {
-        let ask = Ask { align: 2 * MIB, ..Ask::bytes(SLAB) };
-        let start = rig.shared.memory.allocate(0, ask).unwrap();
+        let request = Request { align: 2 * MIB, ..Request::bytes(SLAB) };
+        let start = rig.shared.memory.allocate(0, request).unwrap();
         Slab { start, holes: vec![(start, SLAB as usize)], out: BTreeMap::new() }
     }
 
@@ -68,21 +68,21 @@ impl Ordered {
     }
 }
 
-impl Supply for Ordered {
+impl Allocator for Ordered {
     fn name(&self) -> String {
         "a stream-ordered source".into()
     }
 
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let full = || Error::new(Code::MemoryAllocation, "out of memory in the slab");
-        let whole = ask.whole().ok_or_else(full)?;
+        let whole = request.whole().ok_or_else(full)?;
         let mut slab = self.slab.lock().unwrap();
-        let begin = slab.take(whole, ask.align as usize).ok_or_else(full)?;
-        let address = begin + ask.front as usize;
-        Ok(Block { address, bytes: ask.bytes, token: begin, poison: None })
+        let begin = slab.take(whole, request.align as usize).ok_or_else(full)?;
+        let address = begin + request.front as usize;
+        Ok(RawBlock::new(address, request.bytes, begin))
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         let span =
             Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) };
         if let (Some(value), Some(stream)) = (block.poison, stream) {
@@ -112,7 +112,7 @@ impl OfUser {
     }
 
     /// Registers it on a stream; without layers, which the tests put over it themselves.
-    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Supply> {
+    pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Allocator> {
         let stream = rig.handles.get::<Stream>(handle).unwrap();
         let user = Box::new(self.clone());
         rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain).unwrap();
@@ -134,14 +134,14 @@ impl UserAllocator for OfUser {
         false
     }
 
-    fn call(&self, request: Request, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(&self, request: UserCall, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
         let mut slab = self.0.lock().unwrap();
         Ok(match request {
-            Request::Alloc(bytes) | Request::Advise(bytes, _) => {
+            UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
                 slab.take(bytes as u64, USERS_ALIGNMENT).unwrap_or(0)
             }
-            Request::Address(block) => block,
-            Request::Free(block) => {
+            UserCall::Address(block) => block,
+            UserCall::Free(block) => {
                 slab.give(block);
                 0
             }
@@ -152,22 +152,23 @@ impl UserAllocator for OfUser {
 /// A source without any memory, which remembers what it was asked.
 #[derive(Default)]
 pub struct Paper {
-    pub asked: Mutex<Vec<Ask>>,
+    pub asked: Mutex<Vec<Request<'static>>>,
     pub poisons: Mutex<Vec<Option<u8>>>,
 }
 
-impl Supply for Paper {
+impl Allocator for Paper {
     fn name(&self) -> String {
         "paper".into()
     }
 
-    fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let mut asked = self.asked.lock().unwrap();
-        asked.push(*ask);
-        Ok(Block { address: asked.len() << 20, bytes: ask.bytes, token: 0, poison: None })
+        let Request { bytes, front, back, .. } = *request;
+        asked.push(Request { front, back, ..Request::bytes(bytes) });
+        Ok(RawBlock::new(asked.len() << 20, request.bytes, 0))
     }
 
-    fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+    fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         self.poisons.lock().unwrap().push(block.poison);
         Ok(())
     }

@@ -4,13 +4,20 @@
 
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
+use cairn_runtime::error::{Error, Result};
 use cairn_runtime::host;
-use cairn_runtime::memory::arena::Ask;
+use cairn_runtime::memory::Memory;
+use cairn_runtime::memory::allocator::{Allocator, RawBlock};
+use cairn_runtime::memory::funnel::Funnel;
+use cairn_runtime::memory::layer::Stack;
+use cairn_runtime::memory::pool::StreamPool;
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
 use std::ffi::c_void;
 use std::ops::Deref;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
 pub const MIB: u64 = 1 << 20;
 
@@ -50,8 +57,8 @@ impl Rig {
     }
 
     pub fn alloc(&self, device: u32, bytes: u64) -> Span {
-        let ask = Ask::bytes(bytes);
-        let address = self.shared.memory.allocate(device, ask).unwrap();
+        let request = Request::bytes(bytes);
+        let address = self.shared.memory.allocate(device, request).unwrap();
         Span { address, bytes: bytes as usize, place: Place::Device(device) }
     }
 }
@@ -119,4 +126,26 @@ impl Gate {
             true
         })
     }
+}
+
+/// A block of a pool, whoever made the pool.
+pub fn take(
+    memory: &Memory,
+    pool: &StreamPool,
+    request: &Request<'_>,
+    stream: &Arc<Stream>,
+) -> Result<usize> {
+    memory.pool_maker(pool).allocate(&request.on(stream)).map(|block| block.address)
+}
+
+/// Gives it back.
+pub fn give(memory: &Memory, address: usize, stream: &Arc<Stream>) -> Result<()> {
+    let pool = memory.pool_at(address).ok_or_else(|| Error::refused("that is no pool's"))?;
+    memory.pool_maker(&pool).free(RawBlock::new(address, 0, address), Some(stream))
+}
+
+/// Layers over a maker, and nobody who listens.
+pub fn over<'a>(stack: &'a Stack, maker: &'a dyn Allocator) -> Funnel<'a, dyn Allocator + 'a> {
+    static QUIET: LazyLock<Spine> = LazyLock::new(Spine::default);
+    Funnel::new(stack, maker, &QUIET)
 }

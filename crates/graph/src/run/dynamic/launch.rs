@@ -7,10 +7,11 @@ use crate::compile::flow::Origin;
 use crate::compile::prepare::ValueId;
 use crate::executable::{OutputMemory, shares_input};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{Class, room, workspace_room};
+use crate::run::memory::{room, workspace_room};
 use crate::run::named::Named;
 use cairn_exec::Upload;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use smallvec::SmallVec;
 
@@ -33,7 +34,7 @@ impl Run<'_> {
             })?);
             for value in &step.ends {
                 if let Some(lease) = memory.end(*value) {
-                    lease.give()?;
+                    lease.free()?;
                 }
             }
         }
@@ -64,7 +65,8 @@ impl Run<'_> {
             match given {
                 Some(OutputMemory { address, .. }) => memory.addresses[*root] = address,
                 None => {
-                    let class = if output.is_some() { Class::Output } else { Class::Intermediate };
+                    let class =
+                        if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
                     let lease = self.source.take(class, operator, room(*bytes))?;
                     memory.hold(*root, lease);
                 }
@@ -76,12 +78,12 @@ impl Run<'_> {
         }
         let workspace = match step.execution.workspace() {
             0 => None,
-            bytes => Some(self.source.take(Class::Workspace, operator, workspace_room(bytes))?),
+            bytes => Some(self.source.take(Purpose::Workspace, operator, workspace_room(bytes))?),
         };
-        let at = workspace.as_ref().map_or(0, Lease::address);
+        let at = workspace.as_ref().map_or(0, Block::address);
         let seq = step.execution.submit(&self.source.target.stream, &addresses, at)?;
         if let Some(lease) = workspace {
-            lease.give()?;
+            lease.free()?;
         }
         Ok(seq)
     }
@@ -102,11 +104,11 @@ impl Run<'_> {
                 None => return Ok(self.inputs[at].address),
                 Some(bytes) => {
                     let name = &self.flow.prepared.inputs[at].name;
-                    (bytes.clone(), Class::HostInput, format!("input {at} (node {name})"))
+                    (bytes.clone(), Purpose::HostCopy, format!("input {at} (node {name})"))
                 }
             },
             Origin::Made | Origin::MadeFor(_) => match hosted.get(&root) {
-                Some(bytes) => (bytes.clone(), Class::Intermediate, format!("value {root}")),
+                Some(bytes) => (bytes.clone(), Purpose::Intermediate, format!("value {root}")),
                 None => {
                     return Err(Failure::failed(format!(
                         "{}: value {root} has no memory",

@@ -1,7 +1,7 @@
 //! The memory of one dynamic run, by value.
 
 use crate::compile::prepare::ValueId;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
 
 /// Where each value of a run is, 0 for nowhere yet, and what was taken for it. What is still here when the run ends
 /// goes back.
@@ -9,7 +9,7 @@ pub struct ValueMemory {
     /// First byte, by root.
     pub addresses: Vec<usize>,
     /// What was taken, by root.
-    pub leases: Vec<Option<Lease>>,
+    pub leases: Vec<Option<Block>>,
 }
 
 impl ValueMemory {
@@ -21,7 +21,7 @@ impl ValueMemory {
     }
 
     /// A value is in memory that was taken for it; gives its address.
-    pub fn hold(&mut self, value: ValueId, lease: Lease) -> usize {
+    pub fn hold(&mut self, value: ValueId, lease: Block) -> usize {
         let address = lease.address();
         self.addresses[value] = address;
         self.leases[value] = Some(lease);
@@ -29,7 +29,7 @@ impl ValueMemory {
     }
 
     /// A value is not needed any more; gives its memory, if it was taken.
-    pub fn end(&mut self, value: ValueId) -> Option<Lease> {
+    pub fn end(&mut self, value: ValueId) -> Option<Block> {
         self.addresses[value] = 0;
         self.leases[value].take()
     }

@@ -6,9 +6,10 @@ use super::plans::Plan;
 use crate::compile::flow::Origin;
 use crate::executable::{OutputMemory, RunOutput};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{Class, room};
+use crate::run::memory::room;
 use crate::run::named::copying;
-use cairn_runtime::memory::supply::Lease;
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Place, Span};
 use cairn_tensor::Layout;
 
@@ -35,7 +36,7 @@ impl Run<'_> {
         self.check_outputs(&plan.outputs)?;
         let mut made = Vec::new();
         let mut copies: Vec<(usize, usize)> = Vec::new();
-        let mut apart: Vec<Lease> = Vec::new();
+        let mut apart: Vec<Block> = Vec::new();
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
             let root = self.flow.roots[output.value];
             let layout = plan.outputs[at];
@@ -53,17 +54,17 @@ impl Run<'_> {
                     || (to == from && wanted.is_some_and(|mine| mine.address != from))
             });
             if is_overwritten {
-                let lease = self.source.take(Class::Intermediate, None, room(layout.bytes()))?;
+                let lease = self.source.take(Purpose::Intermediate, None, room(layout.bytes()))?;
                 self.copy(at, &layout, from, lease.address())?;
                 from = lease.address();
                 apart.push(lease);
             }
             let lease = match wanted {
                 Some(_) => None,
-                None => Some(self.source.take(Class::Output, None, room(layout.bytes()))?),
+                None => Some(self.source.take(Purpose::Output, None, room(layout.bytes()))?),
             };
             let to =
-                lease.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Lease::address);
+                lease.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Block::address);
             copies.push((from, made.len()));
             made.push(RunOutput { layout, address: to, block: lease });
         }
@@ -71,7 +72,7 @@ impl Run<'_> {
             self.copy(at, &made[at].layout, from, made[at].address)?;
         }
         for lease in apart.into_iter().chain(memory.leases.iter_mut().filter_map(Option::take)) {
-            lease.give()?;
+            lease.free()?;
         }
         Ok(made)
     }

@@ -3,8 +3,8 @@
 use super::Layer;
 use super::spec::{FaultSpec, Trigger};
 use crate::error::{Code, Error, Result};
-use crate::memory::arena::Ask;
-use crate::memory::supply::{Block, Supply};
+use crate::memory::allocator::{Allocator, RawBlock};
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{self, Arc};
@@ -53,7 +53,7 @@ impl Layer for Fault {
         "fault"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
         let number = self.takes.fetch_add(1, Ordering::Relaxed) + 1;
         if !self.spec.delay.is_zero() {
             (self.sleep)(self.spec.delay);
@@ -63,17 +63,22 @@ impl Layer for Fault {
                 Code::MemoryAllocation,
                 format!(
                     "out of memory by an injected fault: take {number} of {} bytes from {} fails because of {}",
-                    ask.bytes,
+                    request.bytes,
                     below.name(),
                     self.spec
                 ),
             ));
         }
-        below.take(ask, stream)
+        below.allocate(request)
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
-        below.give(block, stream)
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
+        below.free(block, stream)
     }
 }
 
@@ -92,14 +97,14 @@ mod tests {
 
     struct Nothing;
 
-    impl Supply for Nothing {
+    impl Allocator for Nothing {
         fn name(&self) -> String {
             "nothing".into()
         }
-        fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
-            Ok(Block { address: 0, bytes: ask.bytes, token: 0, poison: None })
+        fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+            Ok(RawBlock::new(0, request.bytes, 0))
         }
-        fn give(&self, _: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+        fn free(&self, _: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
             Ok(())
         }
     }
@@ -110,10 +115,10 @@ mod tests {
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
         let fault = Fault { sleep, ..Fault::new(spec) };
-        let block = fault.take(&Ask::bytes(1), None, &Nothing).unwrap();
+        let block = fault.allocate(&Request::bytes(1), &Nothing).unwrap();
         assert_eq!(SLEPT.get(), delay);
-        fault.take(&Ask::bytes(1), None, &Nothing).unwrap_err();
-        fault.give(block, None, &Nothing).unwrap();
+        fault.allocate(&Request::bytes(1), &Nothing).unwrap_err();
+        fault.free(block, None, &Nothing).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
     }
 

@@ -9,9 +9,9 @@
 use super::Layer;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
-use crate::memory::arena::Ask;
+use crate::memory::allocator::{Allocator, RawBlock};
 use crate::memory::raw::Extent;
-use crate::memory::supply::{Block, Supply};
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -28,7 +28,7 @@ const SHOWN: usize = 8;
 
 /// Puts a canary in front of each block and one behind it, looks at them when the block comes back or
 /// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
-/// ([`Block::poison`]).
+/// ([`RawBlock::poison`]).
 ///
 /// **Streams.** A block taken for a stream may still be used by earlier work of that stream. So there
 /// canaries are written and checked by tasks in the stream, and what they find surfaces at its
@@ -56,16 +56,10 @@ impl Guard {
         Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
     }
 
-    /// Puts canaries around a block that `ask` got from `below`.
-    fn watch(
-        &self,
-        ask: &Ask,
-        block: &Block,
-        stream: Option<&Arc<Stream>>,
-        below: &dyn Supply,
-    ) -> Result<()> {
-        let front = (block.address - ask.front as usize).wrapping_sub(CANARY);
-        let back = block.address + (block.bytes + ask.back) as usize;
+    /// Puts canaries around a block that `request` got from `below`.
+    fn watch(&self, request: &Request<'_>, block: &RawBlock, below: &dyn Allocator) -> Result<()> {
+        let front = (block.address - request.front as usize).wrapping_sub(CANARY);
+        let back = block.address + (block.bytes + request.back) as usize;
         let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
         else {
             log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
@@ -78,7 +72,7 @@ impl Guard {
             back,
             armed: AtomicBool::new(false),
         });
-        match stream {
+        match request.stream {
             None => watched.arm(),
             Some(stream) => {
                 let [front, back] = watched.spans();
@@ -100,30 +94,30 @@ impl Layer for Guard {
         "guard"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
-        if !self.canaries || ask.bytes == 0 {
-            return below.take(ask, stream);
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        if !self.canaries || request.bytes == 0 {
+            return below.allocate(request);
         }
-        let wider = Ask {
-            front: ask.front.saturating_add(ask.align.max(CANARY as u64)),
-            back: ask.back.saturating_add(CANARY as u64),
-            ..*ask
+        let wider = Request {
+            front: request.front.saturating_add(request.align.max(CANARY as u64)),
+            back: request.back.saturating_add(CANARY as u64),
+            ..*request
         };
-        let block = below.take(&wider, stream)?;
-        match self.watch(ask, &block, stream, below) {
+        let block = below.allocate(&wider)?;
+        match self.watch(request, &block, below) {
             Ok(()) => Ok(block),
             Err(error) => {
-                let _ = give(block, stream, below, Err(error.clone()));
+                let _ = give(block, request.stream, below, Err(error.clone()));
                 Err(error)
             }
         }
     }
 
-    fn give(
+    fn free(
         &self,
-        mut block: Block,
+        mut block: RawBlock,
         stream: Option<&Arc<Stream>>,
-        below: &dyn Supply,
+        below: &dyn Allocator,
     ) -> Result<()> {
         let watched = self.watched.lock().remove(&block.address);
         let found = match (watched, stream) {
@@ -158,12 +152,12 @@ impl Layer for Guard {
 
 /// Gives a block back and says the first thing that went wrong; a second one goes to the log.
 fn give(
-    block: Block,
+    block: RawBlock,
     stream: Option<&Arc<Stream>>,
-    below: &dyn Supply,
+    below: &dyn Allocator,
     found: Result<()>,
 ) -> Result<()> {
-    let given = below.give(block, stream);
+    let given = below.free(block, stream);
     if let (Err(_), Err(second)) = (&found, &given) {
         log::error!("{}: {}", below.name(), second.text);
     }

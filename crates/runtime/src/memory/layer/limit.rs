@@ -3,8 +3,8 @@
 use super::Layer;
 use super::spec::Size;
 use crate::error::{Code, Error, Result};
-use crate::memory::arena::Ask;
-use crate::memory::supply::{Block, Supply};
+use crate::memory::allocator::{Allocator, RawBlock};
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ impl Limit {
         self.live.load(Ordering::Acquire)
     }
 
-    fn refusal(&self, asked: u64, live: u64, below: &dyn Supply) -> Error {
+    fn refusal(&self, asked: u64, live: u64, below: &dyn Allocator) -> Error {
         Error::new(
             Code::MemoryAllocation,
             format!(
@@ -46,19 +46,24 @@ impl Layer for Limit {
         "limit"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
-        let more = |live: u64| live.checked_add(ask.bytes).filter(|&sum| sum <= self.most);
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        let more = |live: u64| live.checked_add(request.bytes).filter(|&sum| sum <= self.most);
         self.live
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, more)
-            .map_err(|live| self.refusal(ask.bytes, live, below))?;
-        below.take(ask, stream).inspect_err(|_| {
-            self.live.fetch_sub(ask.bytes, Ordering::AcqRel);
+            .map_err(|live| self.refusal(request.bytes, live, below))?;
+        below.allocate(request).inspect_err(|_| {
+            self.live.fetch_sub(request.bytes, Ordering::AcqRel);
         })
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
         let bytes = block.bytes;
-        let given = below.give(block, stream);
+        let given = below.free(block, stream);
         self.live.fetch_sub(bytes, Ordering::AcqRel);
         given
     }
@@ -71,17 +76,17 @@ mod tests {
     /// Looks at the limit while it has a block in hand.
     struct Nosy<'a>(&'a Limit);
 
-    impl Supply for Nosy<'_> {
+    impl Allocator for Nosy<'_> {
         fn name(&self) -> String {
             "a nosy source".into()
         }
 
-        fn take(&self, ask: &Ask, _: Option<&Arc<Stream>>) -> Result<Block> {
-            assert_eq!(self.0.live(), ask.bytes, "counted before it is taken");
-            Ok(Block { address: 512, bytes: ask.bytes, token: 0, poison: None })
+        fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+            assert_eq!(self.0.live(), request.bytes, "counted before it is taken");
+            Ok(RawBlock::new(512, request.bytes, 0))
         }
 
-        fn give(&self, block: Block, _: Option<&Arc<Stream>>) -> Result<()> {
+        fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
             assert_eq!(self.0.live(), block.bytes, "counted until it is back");
             Err(Error::invalid("back all the same"))
         }
@@ -92,9 +97,9 @@ mod tests {
         let limit = Limit::new(100);
         let source = Nosy(&limit);
         for _ in 0..2 {
-            let block = limit.take(&Ask::bytes(100), None, &source).unwrap();
-            limit.take(&Ask::bytes(1), None, &source).unwrap_err();
-            limit.give(block, None, &source).unwrap_err();
+            let block = limit.allocate(&Request::bytes(100), &source).unwrap();
+            limit.allocate(&Request::bytes(1), &source).unwrap_err();
+            limit.free(block, None, &source).unwrap_err();
             assert_eq!(limit.live(), 0);
         }
     }

@@ -1,11 +1,7 @@
-//! Layers over any [`Supply`]: each sees every block that is taken and given back, may enlarge or
+//! Layers over any [`Allocator`]: each sees every block that is taken and given back, may enlarge or
 //! refuse the one and inspect the other, and asks whatever lies below it for the memory.
 //!
-//! ```text
-//!  take ──> limit ──> guard ──> stats ──> device memory, pool, or an allocator of the user
-//!           refuses   adds      counts
-//!                     canaries
-//! ```
+//! How a request passes them is in [`super::funnel`].
 
 mod fault;
 mod guard;
@@ -21,14 +17,13 @@ pub use process::Layers;
 pub use spec::Spec;
 pub use stats::{Books, Figures, Stats};
 
-use super::arena::Ask;
-use super::raw::Extent;
-use super::supply::{Block, Supply};
+use super::allocator::{Allocator, RawBlock};
+use super::request::Request;
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::sync::Arc;
 
-/// One layer. Its state may be shared by several stacks: all supplies of a device share theirs.
+/// One layer. Its state may be shared by several stacks: all allocators of a device share theirs.
 ///
 /// It counts the user's bytes of a block, which every layer sees alike; the room that a layer adds
 /// around them counts nowhere but in the memory below.
@@ -37,10 +32,15 @@ pub trait Layer: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Takes a block from `below`. A failure leaves nothing taken.
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block>;
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock>;
 
     /// Gives a block back to `below`, whatever it has found out about it.
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()>;
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()>;
 
     /// What is wrong with the blocks that are out now: a text for each.
     fn inspect(&self) -> Vec<String> {
@@ -60,6 +60,57 @@ pub trait Layer: Send + Sync {
     }
 }
 
+impl<L: Layer + ?Sized> Layer for Arc<L> {
+    fn name(&self) -> &'static str {
+        (**self).name()
+    }
+
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        (**self).allocate(request, below)
+    }
+
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
+        (**self).free(block, stream, below)
+    }
+
+    fn inspect(&self) -> Vec<String> {
+        (**self).inspect()
+    }
+
+    fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
+        (**self).end(gone)
+    }
+
+    fn books(&self) -> Option<Books> {
+        (**self).books()
+    }
+}
+
+/// A layer of the program that made the runtime, outermost over memory of every kind: also over the segments of
+/// pools, where no layer of a [`Spec`] lies because their blocks are counted. It is asked with locks of the engine
+/// held there, so it takes none but those of rank `Record` and later.
+#[derive(Clone)]
+pub struct Observer(pub Arc<dyn Layer>);
+
+impl std::fmt::Debug for Observer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0.name())
+    }
+}
+
+impl PartialEq for Observer {
+    fn eq(&self, other: &Observer) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Observer {}
+
 /// Layers in their order, outermost first. Clones share the same layers.
 #[derive(Clone)]
 pub struct Stack {
@@ -72,14 +123,9 @@ impl Stack {
         Stack { layers: layers.into() }
     }
 
-    /// The layers over a source that the caller holds.
-    pub fn over<'a>(&'a self, source: &'a dyn Supply) -> Over<'a> {
-        Over { layers: &self.layers, source }
-    }
-
-    /// The layers over a source, as one supply.
-    pub fn wrap(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
-        Arc::new(Layered { stack: self.clone(), source })
+    /// The layers, outermost first.
+    pub fn layers(&self) -> &[Box<dyn Layer>] {
+        &self.layers
     }
 
     /// What is wrong with the blocks that are out now: a text for each.
@@ -97,62 +143,8 @@ impl Stack {
         self.layers.iter().filter_map(|layer| layer.books()).collect()
     }
 
-    /// True if no supply uses these layers any more.
+    /// True if no allocator uses these layers any more.
     fn is_alone(&self) -> bool {
         Arc::strong_count(&self.layers) == 1
-    }
-}
-
-/// A supply under layers, and owner of both.
-struct Layered {
-    stack: Stack,
-    source: Arc<dyn Supply>,
-}
-
-impl Supply for Layered {
-    fn name(&self) -> String {
-        self.source.name()
-    }
-
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        self.stack.over(&*self.source).take(ask, stream)
-    }
-
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        self.stack.over(&*self.source).give(block, stream)
-    }
-
-    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
-        self.source.extent(address, bytes)
-    }
-}
-
-/// Some layers over a source: a whole stack, or what lies below one of its layers.
-pub struct Over<'a> {
-    layers: &'a [Box<dyn Layer>],
-    source: &'a dyn Supply,
-}
-
-impl Supply for Over<'_> {
-    fn name(&self) -> String {
-        self.source.name()
-    }
-
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>) -> Result<Block> {
-        match self.layers.split_first() {
-            Some((first, layers)) => first.take(ask, stream, &Over { layers, ..*self }),
-            None => self.source.take(ask, stream),
-        }
-    }
-
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>) -> Result<()> {
-        match self.layers.split_first() {
-            Some((first, layers)) => first.give(block, stream, &Over { layers, ..*self }),
-            None => self.source.give(block, stream),
-        }
-    }
-
-    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
-        self.source.extent(address, bytes)
     }
 }

@@ -1,9 +1,11 @@
-//! The layers of a whole process: one stack a device, and one for each allocator of the user.
+//! The layers of a whole process: one stack a device, one for pinned memory, and one for each allocator of the user.
 
 use super::spec::Below;
-use super::{Figures, Spec, Stack};
+use super::{Figures, Layer, Observer, Spec, Stack};
 use crate::lock::{Mutex, Rank};
-use crate::memory::supply::Supply;
+use crate::memory::allocator::Allocator;
+use crate::memory::funnel::Layered;
+use crate::record::Spine;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -11,11 +13,16 @@ use std::fmt::Write;
 /// External stacks that are kept before those whose allocator has ended are summed up.
 const KEPT: usize = 64;
 
-/// What `CAIRN_MEMORY` put over the memory of a process.
+/// What `CAIRN_MEMORY` put over the memory of a process, and the observer over all of it. Empty stacks where there
+/// is neither.
 pub struct Layers {
     spec: Spec,
+    observer: Option<Observer>,
     devices: Vec<Stack>,
+    host: Stack,
+    segments: Stack,
     externals: Mutex<Externals>,
+    spine: Arc<Spine>,
 }
 
 #[derive(Default)]
@@ -26,29 +33,51 @@ struct Externals {
 }
 
 impl Layers {
-    /// New layers for so many devices; `None` where the spec asks for none.
-    pub fn new(spec: &Spec, devices: usize) -> Option<Layers> {
-        (!spec.is_empty()).then(|| Layers {
+    /// New layers for so many devices.
+    pub fn new(
+        spec: &Spec,
+        devices: usize,
+        observer: Option<&Observer>,
+        spine: &Arc<Spine>,
+    ) -> Layers {
+        let stack = |below| build(spec, below, observer);
+        Layers {
             spec: spec.clone(),
-            devices: (0..devices).map(|_| spec.build()).collect(),
+            observer: observer.cloned(),
+            devices: (0..devices).map(|_| stack(Below::Device)).collect(),
+            host: stack(Below::Pinned),
+            segments: build(&Spec::default(), Below::Device, observer),
             externals: Mutex::new(Rank::Layer, Externals::default()),
-        })
+            spine: spine.clone(),
+        }
     }
 
-    /// The layers that all supplies of a device share.
+    /// The layers that all allocators of a device share.
     pub fn of_device(&self, device: u32) -> &Stack {
         &self.devices[device as usize]
     }
 
+    /// The layers over pinned memory.
+    pub fn of_host(&self) -> &Stack {
+        &self.host
+    }
+
+    /// What lies over the segments of pools: the blocks inside pass the layers of the device.
+    pub fn of_segments(&self) -> &Stack {
+        &self.segments
+    }
+
     /// An allocator of the user under layers of its own.
-    pub fn wrap_external(&self, source: Arc<dyn Supply>) -> Arc<dyn Supply> {
-        let stack = self.spec.build_over(Below::External);
-        let name = source.name();
-        let wrapped = stack.wrap(source);
-        if self.externals.lock().stacks.len() >= KEPT {
-            self.sum_up();
+    pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
+        let stack = build(&self.spec, Below::External, self.observer.as_ref());
+        let name = maker.name();
+        let wrapped = Arc::new(Layered::new(stack.clone(), maker, self.spine.clone()));
+        if !self.spec.is_empty() {
+            if self.externals.lock().stacks.len() >= KEPT {
+                self.sum_up();
+            }
+            self.externals.lock().stacks.push((name, stack));
         }
-        self.externals.lock().stacks.push((name, stack));
         wrapped
     }
 
@@ -72,14 +101,19 @@ impl Layers {
     pub fn inspect(&self) -> Vec<String> {
         let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
-        self.devices.iter().chain(externals).flat_map(Stack::inspect).collect()
+        self.devices.iter().chain([&self.host]).chain(externals).flat_map(Stack::inspect).collect()
     }
 
     /// The memory at these addresses is about to go: what was wrong with blocks there that are out.
     pub fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
         let externals = self.externals();
         let externals = externals.iter().map(|(_, stack)| stack);
-        self.devices.iter().chain(externals).flat_map(|stack| stack.end(gone)).collect()
+        self.devices
+            .iter()
+            .chain([&self.host])
+            .chain(externals)
+            .flat_map(|stack| stack.end(gone))
+            .collect()
     }
 
     /// The last words of a process: what [`Layers::inspect`] finds, and what was counted. Empty if
@@ -97,11 +131,14 @@ impl Layers {
         for (device, stack) in self.devices.iter().enumerate() {
             for books in stack.books() {
                 line(&format!("device {device}"), &books.total);
-                for (name, figures) in books.supplies.iter().filter(|_| books.supplies.len() > 1) {
+                for (name, figures) in
+                    books.allocators.iter().filter(|_| books.allocators.len() > 1)
+                {
                     line(name, figures);
                 }
             }
         }
+        self.host.books().iter().for_each(|books| line("pinned host memory", &books.total));
         let mut same = BTreeMap::<(String, usize), Figures>::new();
         for (name, stack) in self.externals() {
             for (place, books) in stack.books().iter().enumerate() {
@@ -113,4 +150,9 @@ impl Layers {
         externals.ended.values().for_each(|figures| line("allocators that have ended", figures));
         text
     }
+}
+
+fn build(spec: &Spec, below: Below, observer: Option<&Observer>) -> Stack {
+    let observer = observer.map(|observer| Box::new(observer.0.clone()) as Box<dyn Layer>);
+    Stack::new(observer.into_iter().chain(spec.build_over(below)).collect())
 }

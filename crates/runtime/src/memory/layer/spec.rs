@@ -74,8 +74,10 @@ impl Eq for FaultSpec {}
 /// What the layers lie over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Below {
-    /// Memory of ours: a device, its pool.
-    Ours,
+    /// Memory of a device: its arena, its pools.
+    Device,
+    /// Pinned memory of the host. It is no device's, so no limit of one counts it.
+    Pinned,
     /// An allocator of the user.
     External,
 }
@@ -102,12 +104,12 @@ impl Spec {
 
     /// New layers, for the memory of a device.
     pub fn build(&self) -> Stack {
-        self.build_over(Below::Ours)
+        Stack::new(self.build_over(Below::Device).collect())
     }
 
-    /// New layers, for memory of either kind.
-    pub fn build_over(&self, below: Below) -> Stack {
-        Stack::new(self.layers.iter().map(|choice| choice.build(below)).collect())
+    /// New layers, outermost first.
+    pub fn build_over(&self, below: Below) -> impl Iterator<Item = Box<dyn Layer>> {
+        self.layers.iter().filter_map(move |choice| choice.build(below))
     }
 }
 
@@ -146,13 +148,16 @@ impl Choice {
         }
     }
 
-    fn build(&self, below: Below) -> Box<dyn Layer> {
-        match self {
+    fn build(&self, below: Below) -> Option<Box<dyn Layer>> {
+        Some(match self {
             Choice::Stats => Box::new(Stats::default()),
-            Choice::Guard { external } => Box::new(Guard::new(below == Below::Ours || *external)),
+            Choice::Guard { external } => {
+                Box::new(Guard::new(below != Below::External || *external))
+            }
+            Choice::Limit(_) if below == Below::Pinned => return None,
             Choice::Limit(bytes) => Box::new(Limit::new(*bytes)),
             Choice::Fault(spec) => Box::new(Fault::new(spec.clone())),
-        }
+        })
     }
 }
 

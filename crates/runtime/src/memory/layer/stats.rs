@@ -3,14 +3,14 @@
 use super::Layer;
 use crate::error::Result;
 use crate::lock::{Mutex, Rank};
-use crate::memory::arena::Ask;
-use crate::memory::supply::{Block, Supply};
+use crate::memory::allocator::{Allocator, RawBlock};
+use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Figures of one supply, or of several together. Bytes are the user's.
+/// Figures of one allocator, or of several together. Bytes are the user's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// Bytes that are out.
@@ -83,14 +83,14 @@ impl fmt::Display for Figures {
 pub struct Books {
     /// All supplies together; its peak is of their sum.
     pub total: Figures,
-    /// Each supply by name.
-    pub supplies: BTreeMap<String, Figures>,
+    /// Each allocator by name.
+    pub allocators: BTreeMap<String, Figures>,
 }
 
 impl Books {
-    fn enter(&mut self, supply: String, change: impl Fn(&mut Figures)) {
+    fn enter(&mut self, allocator: String, change: impl Fn(&mut Figures)) {
         change(&mut self.total);
-        change(self.supplies.entry(supply).or_default());
+        change(self.allocators.entry(allocator).or_default());
     }
 }
 
@@ -110,19 +110,24 @@ impl Layer for Stats {
         "stats"
     }
 
-    fn take(&self, ask: &Ask, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<Block> {
-        let (taken, supply) = (below.take(ask, stream), below.name());
-        self.books.lock().enter(supply, |figures| match &taken {
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        let (taken, allocator) = (below.allocate(request), below.name());
+        self.books.lock().enter(allocator, |figures| match &taken {
             Ok(block) => figures.take(block.bytes),
             Err(_) => figures.failures += 1,
         });
         taken
     }
 
-    fn give(&self, block: Block, stream: Option<&Arc<Stream>>, below: &dyn Supply) -> Result<()> {
-        let supply = below.name();
-        self.books.lock().enter(supply, |figures| figures.give(block.bytes));
-        below.give(block, stream)
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
+        let allocator = below.name();
+        self.books.lock().enter(allocator, |figures| figures.give(block.bytes));
+        below.free(block, stream)
     }
 
     fn books(&self) -> Option<Books> {

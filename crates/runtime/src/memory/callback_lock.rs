@@ -1,4 +1,4 @@
-//! The turnstile of a user's allocator. Users' pools are not thread safe, so calls into one are made
+//! The callback lock of a user's allocator. Users' pools are not thread safe, so calls into one are made
 //! one thread at a time; the thread that is inside may come again, because a callback may call ACL.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //!  thread 2 ── pass ──> waits its turn, first come, first served; after some seconds it logs who is inside
 //! ```
 
-use super::external::Request;
+use super::external::UserCall;
 use crate::clock::StreamIndex;
 use crate::host::HostThread;
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
@@ -17,13 +17,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-/// What a thread does inside a turnstile.
+/// What a thread does under a callback lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// The user's object.
     pub object: usize,
     /// What is asked of it.
-    pub request: Request,
+    pub request: UserCall,
     /// The stream it is asked for.
     pub stream: Option<StreamIndex>,
 }
@@ -40,7 +40,7 @@ impl fmt::Display for Visit {
 
 /// Lets one thread through at a time, in the order of their coming, and a thread that is inside as
 /// often as it likes. No lock of ours is held while a thread is inside.
-pub struct Turnstile {
+pub struct CallbackLock {
     state: Mutex<State>,
     moved: Condvar,
     limit: Duration,
@@ -83,11 +83,11 @@ impl State {
     }
 }
 
-impl Turnstile {
-    /// A turnstile that nobody is in. Whoever waits longer than `limit` logs it.
-    pub fn new(limit: Duration) -> Turnstile {
-        Turnstile {
-            state: Mutex::new(Rank::Turnstile, State::default()),
+impl CallbackLock {
+    /// A callback lock that nobody holds. Whoever waits longer than `limit` logs it.
+    pub fn new(limit: Duration) -> CallbackLock {
+        CallbackLock {
+            state: Mutex::new(Rank::CallbackLock, State::default()),
             moved: Condvar::new(),
             limit,
         }
@@ -189,7 +189,7 @@ impl Turnstile {
 }
 
 /// Leaves when dropped.
-struct Leaving<'a>(&'a Turnstile);
+struct Leaving<'a>(&'a CallbackLock);
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
@@ -197,43 +197,43 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The turnstiles of a process, one for each object of a user, whatever callbacks and streams it is
+/// The callback_locks of a process, one for each object of a user, whatever callbacks and streams it is
 /// registered with: the object is the pool that is not thread safe.
 ///
 /// While callbacks run, a worker looks now and then whether one of them has been running for too
 /// long. That costs a callback one atomic load.
-pub struct Turnstiles {
-    all: Mutex<BTreeMap<usize, Weak<Turnstile>>>,
+pub struct CallbackLocks {
+    all: Mutex<BTreeMap<usize, Weak<CallbackLock>>>,
     watched: AtomicBool,
     limit: Duration,
     scheduler: Arc<Scheduler>,
 }
 
-impl Turnstiles {
+impl CallbackLocks {
     /// None yet. `limit` is how long anything may take before it is logged.
-    pub fn new(limit: Duration, scheduler: Arc<Scheduler>) -> Arc<Turnstiles> {
-        Arc::new(Turnstiles {
-            all: Mutex::new(Rank::Turnstile, BTreeMap::new()),
+    pub fn new(limit: Duration, scheduler: Arc<Scheduler>) -> Arc<CallbackLocks> {
+        Arc::new(CallbackLocks {
+            all: Mutex::new(Rank::CallbackLock, BTreeMap::new()),
             watched: AtomicBool::new(false),
             limit,
             scheduler,
         })
     }
 
-    /// The turnstile of the user's object.
-    pub fn of(&self, object: usize) -> Arc<Turnstile> {
+    /// The callback lock of the user's object.
+    pub fn of(&self, object: usize) -> Arc<CallbackLock> {
         let mut all = self.all.lock();
         if let Some(known) = all.get(&object).and_then(Weak::upgrade) {
             return known;
         }
-        all.retain(|_, turnstile| turnstile.strong_count() > 0);
-        let fresh = Arc::new(Turnstile::new(self.limit));
+        all.retain(|_, lock| lock.strong_count() > 0);
+        let fresh = Arc::new(CallbackLock::new(self.limit));
         all.insert(object, Arc::downgrade(&fresh));
         fresh
     }
 
     /// Called before a callback: somebody will look after it.
-    pub fn watch(self: &Arc<Turnstiles>) {
+    pub fn watch(self: &Arc<CallbackLocks>) {
         if !sync::REAL_TIME
             || self.watched.load(Ordering::Relaxed)
             || self.watched.swap(true, Ordering::SeqCst)
@@ -248,10 +248,10 @@ impl Turnstiles {
         });
     }
 
-    fn look(self: &Arc<Turnstiles>) {
+    fn look(self: &Arc<CallbackLocks>) {
         self.watched.store(false, Ordering::SeqCst);
         let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
-        if all.iter().filter(|turnstile| turnstile.look()).count() > 0 {
+        if all.iter().filter(|lock| lock.look()).count() > 0 {
             self.watch();
         }
     }
@@ -259,7 +259,7 @@ impl Turnstiles {
     /// The calling thread will never come out of the callbacks that it is in.
     pub fn abandon(&self) {
         let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
-        all.iter().for_each(|turnstile| turnstile.abandon());
+        all.iter().for_each(|lock| lock.abandon());
     }
 }
 

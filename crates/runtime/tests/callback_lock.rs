@@ -1,15 +1,15 @@
-//! The turnstile of a user's allocator: one thread at a time, and lines that name who holds up whom.
+//! The callback lock of a user's allocator: one thread at a time, and lines that name who holds up whom.
 
 #![cfg(not(feature = "shuttle"))]
 
 mod support;
 
 use cairn_runtime::host::HostThread;
-use cairn_runtime::memory::arena::Ask;
-use cairn_runtime::memory::external::{Identity, Request, Thrown, UserAllocator};
+use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::callback_lock::{CallbackLock, Visit};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
-use cairn_runtime::memory::supply::Lease;
-use cairn_runtime::memory::turnstile::{Turnstile, Visit};
+use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Once, mpsc};
@@ -20,7 +20,7 @@ use support::*;
 const NEVER: Duration = Duration::from_secs(1 << 30);
 
 fn visit(object: usize) -> Visit {
-    Visit { object, request: Request::Alloc(64), stream: Some(3) }
+    Visit { object, request: UserCall::Alloc(64), stream: Some(3) }
 }
 
 /// Every line that was logged.
@@ -64,16 +64,16 @@ fn line_with(parts: &[&str]) -> String {
 
 #[test]
 fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
-    let turnstile = Turnstile::new(NEVER);
+    let lock = CallbackLock::new(NEVER);
     let inside = AtomicUsize::new(0);
     let passes = AtomicUsize::new(0);
     thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 for _ in 0..500 {
-                    turnstile.pass(visit(1), || {
+                    lock.pass(visit(1), || {
                         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                        turnstile.pass(visit(1), || turnstile.pass(visit(1), thread::yield_now));
+                        lock.pass(visit(1), || lock.pass(visit(1), thread::yield_now));
                         assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
                         passes.fetch_add(1, Ordering::SeqCst);
                     });
@@ -86,26 +86,26 @@ fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
 
 #[test]
 fn a_panic_inside_lets_the_next_one_in() {
-    let turnstile = Turnstile::new(NEVER);
+    let lock = CallbackLock::new(NEVER);
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        turnstile.pass(visit(1), || std::panic::resume_unwind(Box::new(())))
+        lock.pass(visit(1), || std::panic::resume_unwind(Box::new(())))
     }));
     assert!(ended.is_err());
-    thread::scope(|scope| scope.spawn(|| turnstile.pass(visit(1), || ())).join().unwrap());
+    thread::scope(|scope| scope.spawn(|| lock.pass(visit(1), || ())).join().unwrap());
 }
 
 #[test]
 fn a_long_wait_names_both_threads_and_what_the_owner_does() {
     listen();
-    let turnstile = Turnstile::new(Duration::from_millis(1));
+    let lock = CallbackLock::new(Duration::from_millis(1));
     let gate = Gate::default();
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
-        let (turnstile, gate) = (&turnstile, &gate);
+        let (lock, gate) = (&lock, &gate);
         let entered = tell.clone();
         scope.spawn(move || {
-            let doing = Visit { request: Request::Free(0xb10c), ..visit(0xa110c) };
-            turnstile.pass(doing, || {
+            let doing = Visit { request: UserCall::Free(0xb10c), ..visit(0xa110c) };
+            lock.pass(doing, || {
                 entered.send(HostThread::current().number()).unwrap();
                 gate.wait();
             });
@@ -113,7 +113,7 @@ fn a_long_wait_names_both_threads_and_what_the_owner_does() {
         let owner = told.recv().unwrap();
         scope.spawn(move || {
             tell.send(HostThread::current().number()).unwrap();
-            turnstile.pass(visit(0xa110c), || ());
+            lock.pass(visit(0xa110c), || ());
         });
         let waiter = told.recv().unwrap();
         line_with(&[
@@ -142,8 +142,8 @@ impl UserAllocator for Odd {
     fn takes_advice(&self) -> bool {
         false
     }
-    fn call(&self, request: Request, left: &dyn Fn()) -> Result<usize, Thrown> {
-        if let Request::Alloc(4096) = request {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
+        if let UserCall::Alloc(4096) = request {
             if self.leaves {
                 left();
             }
@@ -167,7 +167,7 @@ struct Scene {
 }
 
 fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
-    let rig = rig(1, |config| config.turnstile_log = Duration::from_millis(1));
+    let rig = rig(1, |config| config.callback_wait = Duration::from_millis(1));
     rig.set_device(0).unwrap();
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
@@ -181,9 +181,9 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
 }
 
 impl Scene {
-    fn take(&self, bytes: u64) -> Lease {
-        let supply = self.rig.supply_for(Domain::Acl, self.handle, &self.stream);
-        Lease::take(&supply, &Ask::bytes(bytes), Some(&self.stream)).unwrap()
+    fn take(&self, bytes: u64) -> Block {
+        let allocator = self.rig.allocator_for(Domain::Acl, self.handle, &self.stream);
+        Block::allocate(&allocator, &Request::bytes(bytes).on(&self.stream)).unwrap()
     }
 }
 
@@ -192,7 +192,7 @@ fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
     listen();
     let (scene, told) = scene(0xb10c5, false);
     thread::scope(|scope| {
-        scope.spawn(|| scene.take(4096).give().unwrap());
+        scope.spawn(|| scene.take(4096).free().unwrap());
         let owner = told.recv().unwrap();
         line_with(&[
             "does not return",
@@ -210,6 +210,6 @@ fn a_callback_that_ends_its_thread_holds_nobody_up() {
     let ends = scene.clone();
     thread::spawn(move || ends.take(4096));
     let ended = told.recv().unwrap();
-    scene.take(64).give().unwrap();
+    scene.take(64).free().unwrap();
     line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
 }

@@ -1,9 +1,9 @@
-//! The turnstile under a scheduler that tries many interleavings: see `models.rs`.
+//! The callback lock under a scheduler that tries many interleavings: see `models.rs`.
 
 #![cfg(feature = "shuttle")]
 
-use cairn_runtime::memory::external::Request;
-use cairn_runtime::memory::turnstile::{Turnstile, Visit};
+use cairn_runtime::memory::callback_lock::{CallbackLock, Visit};
+use cairn_runtime::memory::external::UserCall;
 use cairn_runtime::sync::atomic::{AtomicUsize, Ordering};
 use cairn_runtime::sync::{Arc, thread};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -20,26 +20,26 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 fn visit() -> Visit {
-    Visit { object: 1, request: Request::Alloc(1), stream: None }
+    Visit { object: 1, request: UserCall::Alloc(1), stream: None }
 }
 
-fn turnstile() -> Arc<Turnstile> {
-    Arc::new(Turnstile::new(Duration::MAX))
+fn callback_lock() -> Arc<CallbackLock> {
+    Arc::new(CallbackLock::new(Duration::MAX))
 }
 
 #[test]
 fn no_two_threads_are_inside_and_nobody_is_forgotten() {
     explore(|| {
-        let turnstile = turnstile();
+        let lock = callback_lock();
         let inside = Arc::new(AtomicUsize::new(0));
         let threads: Vec<_> = (0..3)
             .map(|_| {
-                let (turnstile, inside) = (turnstile.clone(), inside.clone());
+                let (lock, inside) = (lock.clone(), inside.clone());
                 thread::spawn(move || {
                     for _ in 0..2 {
-                        turnstile.pass(visit(), || {
+                        lock.pass(visit(), || {
                             assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
-                            turnstile.pass(visit(), thread::yield_now);
+                            lock.pass(visit(), thread::yield_now);
                             assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
                         });
                     }
@@ -53,9 +53,9 @@ fn no_two_threads_are_inside_and_nobody_is_forgotten() {
 }
 
 #[test]
-fn two_turnstiles_in_one_order_do_not_dead_lock() {
+fn two_callback_locks_in_one_order_do_not_dead_lock() {
     explore(|| {
-        let (outer, inner) = (turnstile(), turnstile());
+        let (outer, inner) = (callback_lock(), callback_lock());
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let (outer, inner) = (outer.clone(), inner.clone());

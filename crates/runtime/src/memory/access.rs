@@ -1,0 +1,123 @@
+//! What tasks may touch, and the copies and fills that need nothing more.
+
+use super::Memory;
+use super::locate::{Located, describe};
+use super::raw::{self, Bytes, Use};
+use crate::error::{Error, Result};
+use crate::sync::atomic::Ordering;
+use crate::task::{Body, Place, Span, Task};
+
+impl Memory {
+    /// Lets `device` reach the memory of `peer`, or not. False if it was so already.
+    pub fn set_peer(&self, device: u32, peer: u32, reach: bool) -> bool {
+        let bit = 1 << peer;
+        let cell = &self.peers[device as usize];
+        let before = match reach {
+            true => cell.fetch_or(bit, Ordering::AcqRel),
+            false => cell.fetch_and(!bit, Ordering::AcqRel),
+        };
+        (before & bit != 0) != reach
+    }
+
+    /// True if `device` may reach the memory of `peer`.
+    pub fn is_peer(&self, device: u32, peer: u32) -> bool {
+        device == peer || self.peers[device as usize].load(Ordering::Acquire) & (1 << peer) != 0
+    }
+
+    /// Why the memory of two devices cannot meet in one task; `None` if one may reach the other.
+    fn apart(&self, device: u32, other: u32) -> Option<String> {
+        (!self.is_peer(device, other) && !self.is_peer(other, device)).then(|| {
+            format!(
+                "device {device} has no peer access to device {other}: call aclrtDeviceEnablePeerAccess"
+            )
+        })
+    }
+
+    /// Checks that a task may touch a range; the error names task, argument, address and what is
+    /// there.
+    pub fn check<'a>(
+        &self,
+        task: &str,
+        argument: impl Fn() -> &'a str,
+        span: &Span,
+        purpose: Use,
+    ) -> Result<()> {
+        if span.bytes == 0 {
+            return Ok(());
+        }
+        let located = self.enclosing(span.address);
+        let apart = match (&located, span.place) {
+            (Located::Device(id, _), Place::Device(on)) => self.apart(on, *id),
+            _ => None,
+        };
+        let trouble = match (&located, span.place) {
+            _ if apart.is_some() => apart.unwrap_or_default(),
+            (Located::Device(..), Place::Host) => {
+                "that is device memory, host memory is wanted".into()
+            }
+            (Located::Pinned(_) | Located::Foreign, Place::Device(_) | Place::AnyDevice) => {
+                format!("that is {}, device memory is wanted", describe(span.address, &located))
+            }
+            (Located::Registered(_), _) if !raw::reachable(span.address, span.bytes, purpose) => {
+                "it is registered, but no such memory is there, or it is read-only".into()
+            }
+            (Located::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
+                return Ok(());
+            }
+            (Located::Foreign, _) => match purpose {
+                Use::Read => "no memory is there".into(),
+                Use::Overwrite => "no memory is there, or it is read-only".into(),
+            },
+            (Located::Device(_, None) | Located::Pinned(None), _) => {
+                "no allocation is there".into()
+            }
+            (
+                Located::Device(_, Some(inside))
+                | Located::Pinned(Some(inside))
+                | Located::Registered(inside),
+                _,
+            ) => {
+                let end = inside.start as u64 + inside.bytes;
+                if span.bytes as u64 <= end - span.address as u64 {
+                    if !inside.live {
+                        log::debug!("{task}: {} {span} was freed before it was used", argument());
+                    }
+                    return Ok(());
+                }
+                format!("it leaves {}", describe(span.address, &self.locate(span.address)))
+            }
+        };
+        Err(Error::refused(format!(
+            "{task}: the {} range {:#x} of {} bytes cannot be used: {trouble}",
+            argument(),
+            span.address,
+            span.bytes
+        )))
+    }
+
+    /// Checks and runs a copy or fill, on the worker or, for the synchronous calls, on the caller.
+    pub fn perform(&self, task: &Task) -> Result<()> {
+        for span in &task.reads {
+            self.check(task.name, || "source", span, Use::Read)?;
+        }
+        for span in &task.writes {
+            self.check(task.name, || "destination", span, Use::Overwrite)?;
+        }
+        if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
+            && let (Located::Device(a, _), Located::Device(b, _)) =
+                (self.enclosing(from.address), self.enclosing(to.address))
+            && let Some(apart) = self.apart(a, b)
+        {
+            return Err(Error::refused(format!("{}: {apart}", task.name)));
+        }
+        // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
+        // the process; a foreign one is the user's word, as in any copy.
+        let bytes = |span: &Span| unsafe { Bytes::new(span.address, span.bytes) };
+        match task.body {
+            Body::Copy => bytes(&task.writes[0]).copy_from(&bytes(&task.reads[0])),
+            Body::Fill(value) => bytes(&task.writes[0]).fill(value),
+            _ => unreachable!("only copies and fills are performed here"),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Memory of devices and pinned memory as `aclrtMalloc`, `aclrtMallocHost` and their sisters know it: blocks
+//! straight from an arena, by address.
+
+use super::Memory;
+use super::allocator::{Allocator, RawBlock};
+use super::arena::Arena;
+use super::funnel::Funnel;
+use super::layer::Stack;
+use super::locate::{Inside, Located, wrong_free};
+use super::raw::Extent;
+use super::request::Request;
+use crate::error::{Error, Result};
+use crate::record::event::MemoryKind;
+use crate::stream::Stream;
+use crate::sync::Arc;
+
+/// Blocks straight from an arena. They belong to no stream: a block that is taken is idle,
+/// one that is given back goes to the quarantine, and is poisoned when it leaves that.
+pub struct ArenaMaker<'a> {
+    memory: &'a Memory,
+    kind: MemoryKind,
+}
+
+impl ArenaMaker<'_> {
+    fn arena(&self) -> &Arena {
+        match self.kind {
+            MemoryKind::Device(device) => &self.memory.devices[device as usize],
+            _ => &self.memory.host,
+        }
+    }
+}
+
+impl Allocator for ArenaMaker<'_> {
+    fn name(&self) -> String {
+        match self.kind {
+            MemoryKind::Device(device) => format!("the memory of device {device}"),
+            _ => "pinned host memory".into(),
+        }
+    }
+
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+        let arena = self.arena();
+        let attempt = |patient| arena.attempt(request, patient);
+        let address = self.memory.persist(arena, request, attempt)?;
+        self.memory.usage_changed(arena);
+        Ok(RawBlock::new(address, request.bytes, 0))
+    }
+
+    fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
+        let arena = self.arena();
+        let offset = arena.offset(block.address);
+        let retired = offset.is_some_and(|offset| arena.retire(offset, block.poison));
+        self.memory.usage_changed(arena);
+        match retired {
+            true => Ok(()),
+            false => Err(self.memory.wrong_free(block.address, self.kind)),
+        }
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.arena().extent(address, bytes)
+    }
+
+    fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
+        Some((self.kind, block.bytes))
+    }
+}
+
+/// Blocks of arenas by address.
+impl Memory {
+    /// The memory of a device, or pinned memory, without layers.
+    pub fn maker(&self, kind: MemoryKind) -> ArenaMaker<'_> {
+        ArenaMaker { memory: self, kind }
+    }
+
+    fn stack(&self, kind: MemoryKind) -> &Stack {
+        match kind {
+            MemoryKind::Device(device) => self.layers.of_device(device),
+            _ => self.layers.of_host(),
+        }
+    }
+
+    fn make(&self, kind: MemoryKind, request: &Request<'_>) -> Result<usize> {
+        let maker = self.maker(kind);
+        let block = Funnel::new(self.stack(kind), &maker, &self.spine).allocate(request)?;
+        Ok(block.address)
+    }
+
+    /// Memory of a device. Waits for freed memory only when there is no other way.
+    pub fn allocate(&self, device: u32, request: Request<'_>) -> Result<usize> {
+        self.make(MemoryKind::Device(device), &request)
+    }
+
+    /// Pinned memory of the host.
+    pub fn allocate_host(&self, bytes: u64) -> Result<usize> {
+        let align = if bytes < 4096 { 512 } else { 4096 };
+        self.make(MemoryKind::Pinned, &Request { align, ..Request::bytes(bytes) })
+    }
+
+    /// Frees memory of a device that begins at `address`.
+    pub fn free(&self, address: usize) -> Result<()> {
+        match self.enclosing(address) {
+            Located::Device(id, Some(_)) => self.end(address, MemoryKind::Device(id)),
+            _ => Err(self.wrong_free(address, MemoryKind::Device(0))),
+        }
+    }
+
+    /// Frees pinned host memory that begins at `address`.
+    pub fn free_host(&self, address: usize) -> Result<()> {
+        self.end(address, MemoryKind::Pinned)
+    }
+
+    fn end(&self, address: usize, kind: MemoryKind) -> Result<()> {
+        let arena = self.maker(kind);
+        let claimed = arena.arena().offset(address).and_then(|offset| arena.arena().claim(offset));
+        match claimed {
+            Some(inside) => self.give(&inside, kind),
+            None => Err(self.wrong_free(address, kind)),
+        }
+    }
+
+    /// Gives a block back through the layers; its owner has let it go.
+    pub(super) fn give(&self, block: &Inside, kind: MemoryKind) -> Result<()> {
+        let maker = self.maker(kind);
+        let block = RawBlock::new(block.start, block.bytes, 0);
+        Funnel::new(self.stack(kind), &maker, &self.spine).free(block, None)
+    }
+
+    /// The error of whoever frees what is not the start of live memory of this kind.
+    fn wrong_free(&self, address: usize, kind: MemoryKind) -> Error {
+        if kind == MemoryKind::Pinned {
+            return wrong_free(address, &self.locate(address), "pinned host memory");
+        }
+        match self.pool_at(address) {
+            Some(pool) if pool.built_in => pool.not_the_users(address),
+            Some(pool) => Error::refused(format!(
+                "{address:#x} belongs to {}: give it back with aclrtMemPoolFreeAsync",
+                pool.name()
+            )),
+            None => wrong_free(address, &self.enclosing(address), "device memory"),
+        }
+    }
+
+    /// Bytes of the devices and of pinned memory, whoever holds them: for makers that lie inside.
+    pub fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.arenas().find_map(|arena| arena.extent(address, bytes))
+    }
+}

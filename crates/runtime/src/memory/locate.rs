@@ -1,0 +1,133 @@
+//! What an address is.
+
+use super::Memory;
+use crate::error::Error;
+
+/// What an address belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Located {
+    /// Memory of a device, inside a block if there is one.
+    Device(u32, Option<Inside>),
+    /// Pinned host memory, inside an allocation if there is one.
+    Pinned(Option<Inside>),
+    /// Host memory that the user registered.
+    Registered(Inside),
+    /// Anything else: pageable memory, or nothing at all.
+    Foreign,
+}
+
+/// A block that contains an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inside {
+    /// Its first byte.
+    pub start: usize,
+    /// Its length.
+    pub bytes: u64,
+    /// False once it was freed.
+    pub live: bool,
+    /// Made with huge pages in mind.
+    pub huge: bool,
+    /// Whose it is.
+    pub part: Part,
+}
+
+/// What a block is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Nothing larger: it is an allocation, or a range that the user registered.
+    Whole,
+    /// Memory that a pool has from its device, blocks and holes alike.
+    Segment {
+        /// The pool's number.
+        pool: u32,
+    },
+    /// A block of a pool.
+    Pool {
+        /// The pool's number.
+        pool: u32,
+    },
+    /// A block of an allocator of the user.
+    External {
+        /// The user's object.
+        object: usize,
+        /// The user's word for the block.
+        block: usize,
+    },
+}
+
+impl Memory {
+    /// The memory that tasks may touch around an address: an allocation, or all that a pool has there, because
+    /// blocks of a pool change hands before the tasks of their last owner have run. Takes no lock but for
+    /// registered ranges.
+    pub fn enclosing(&self, address: usize) -> Located {
+        for (id, arena) in self.devices.iter().enumerate() {
+            if let Some(offset) = arena.offset(address) {
+                return Located::Device(id as u32, arena.find(offset));
+            }
+        }
+        if let Some(offset) = self.host.offset(address) {
+            return Located::Pinned(self.host.find(offset));
+        }
+        match self.registered.find(address) {
+            Some((start, bytes)) => {
+                let (bytes, part) = (bytes as u64, Part::Whole);
+                Located::Registered(Inside { start, bytes, live: true, huge: false, part })
+            }
+            None => Located::Foreign,
+        }
+    }
+
+    /// The innermost block around an address: one that a user's allocator said it made, one of a pool, or an
+    /// allocation. Takes no lock while no block of a user's allocator is out, but for registered ranges.
+    pub fn locate(&self, address: usize) -> Located {
+        let around = self.enclosing(address);
+        let Located::Device(device, Some(inside)) = around else { return around };
+        if let Some(out) = self.outstanding.around(address) {
+            let part = Part::External { object: out.object, block: out.block };
+            let (start, bytes) = (out.address, out.bytes as u64);
+            return Located::Device(device, Some(Inside { start, bytes, part, ..inside }));
+        }
+        let arena = &self.devices[device as usize];
+        Located::Device(device, arena.pool_block(address, &inside).or(Some(inside)))
+    }
+}
+
+/// Says what an address is, for error texts.
+pub fn describe(address: usize, located: &Located) -> String {
+    let of = |inside: &Inside| {
+        let Inside { start, bytes, .. } = *inside;
+        let state = if inside.live { "" } else { ", freed" };
+        let place = format!("(offset {}{state})", address.saturating_sub(start));
+        match inside.part {
+            Part::Whole => format!("the allocation {start:#x} of {bytes} bytes {place}"),
+            Part::Segment { pool } => format!("free memory of pool {pool}"),
+            Part::Pool { pool } => {
+                format!("the block {start:#x} of {bytes} bytes {place} of pool {pool}")
+            }
+            Part::External { object, block } => format!(
+                "the block {block:#x} of the allocator {object:#x}, {bytes} bytes at {start:#x} {place},"
+            ),
+        }
+    };
+    match located {
+        Located::Device(id, None) => format!("an address of device {id} without an allocation"),
+        Located::Device(id, Some(inside)) => format!("{} on device {id}", of(inside)),
+        Located::Pinned(None) => "an address of pinned host memory without an allocation".into(),
+        Located::Pinned(Some(inside)) => format!("{} in pinned host memory", of(inside)),
+        Located::Registered(inside) => {
+            format!("the registered host range {:#x} of {} bytes", inside.start, inside.bytes)
+        }
+        Located::Foreign => "host memory that ACL does not know".into(),
+    }
+}
+
+/// The error of a free at an address that is not the start of such memory.
+pub(super) fn wrong_free(address: usize, located: &Located, wanted: &str) -> Error {
+    let reason = match located {
+        Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) if !inside.live => {
+            "it was already freed".to_string()
+        }
+        _ => format!("it is {}", describe(address, located)),
+    };
+    Error::refused(format!("{address:#x} is not the start of live {wanted}: {reason}"))
+}

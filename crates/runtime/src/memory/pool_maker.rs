@@ -1,0 +1,152 @@
+//! Blocks of pools, in the order of streams: for operators, and by address for the user.
+
+use super::Memory;
+use super::allocator::{self, Allocator, RawBlock};
+use super::funnel::Funnel;
+use super::locate::describe;
+use super::pool::StreamPool;
+use super::raw::Extent;
+use super::request::Request;
+use crate::error::{Error, Result};
+use crate::record::event::MemoryKind;
+use crate::shared::Shared;
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::task::{Place, Span};
+use std::ops::Deref;
+
+/// A pool as a maker of blocks for streams, borrowed or owned. A block that is to be poisoned is filled in the order
+/// of the stream that gives it back, if that is its own and nobody recorded a use elsewhere.
+pub struct PoolMaker<M, P> {
+    memory: M,
+    pool: P,
+}
+
+impl PoolMaker<Arc<Memory>, Arc<StreamPool>> {
+    /// The built-in pool of a device, under the layers that `CAIRN_MEMORY` asks for.
+    pub fn built_in(shared: &Shared, device: u32) -> Arc<dyn Allocator> {
+        let memory = shared.memory.clone();
+        let pool = memory.built_in_pool(device);
+        shared.memory.wrap(device, PoolMaker { memory, pool })
+    }
+}
+
+impl<M: Deref<Target = Memory>, P: Deref<Target = StreamPool>> PoolMaker<M, P> {
+    fn named<'s>(&self, stream: Option<&'s Arc<Stream>>) -> Result<&'s Arc<Stream>> {
+        stream.ok_or_else(|| {
+            Error::refused(format!("{} serves streams, and none was named", self.pool.name()))
+        })
+    }
+}
+
+impl<M, P> Allocator for PoolMaker<M, P>
+where
+    M: Deref<Target = Memory> + Send + Sync,
+    P: Deref<Target = StreamPool> + Send + Sync,
+{
+    fn name(&self) -> String {
+        self.pool.name()
+    }
+
+    /// Waits only when there is no other way.
+    #[inline]
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+        let (memory, pool, stream) = (&*self.memory, &*self.pool, self.named(request.stream)?);
+        pool.check_open()?;
+        let address = memory.persist(pool.arena(), request, |_| pool.attempt(request, stream));
+        memory.show_if_changed(pool);
+        pool.check()?;
+        let address = address?;
+        Ok(RawBlock::new(address, request.bytes, address - request.front as usize))
+    }
+
+    /// Without a stream, only what is left of a block whose pool has ended.
+    #[inline]
+    fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
+        let pool = &*self.pool;
+        if stream.is_none() && pool.has_ended() {
+            return Ok(());
+        }
+        let stream = self.named(stream)?;
+        // Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
+        if let Some(value) = block.poison.filter(|_| pool.is_of(block.token, stream)) {
+            let place = Place::Device(pool.device);
+            let span = Span { address: block.address, bytes: block.bytes as usize, place };
+            allocator::poison(span, value, stream);
+        }
+        pool.give(block.address, block.token, stream)
+    }
+
+    fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
+        self.pool.extent(address, bytes)
+    }
+
+    fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
+        let StreamPool { device, number, .. } = *self.pool;
+        let kind = MemoryKind::PoolBlock { device, pool: number };
+        match self.pool.has_ended() {
+            // Its blocks went with it; layers still tell how large they were.
+            true => (block.bytes > 0).then_some((kind, block.bytes)),
+            false => Some((kind, self.pool.held(block.address, block.token)?)),
+        }
+    }
+}
+
+/// Blocks by address.
+impl Memory {
+    /// A pool as a maker of blocks, without layers.
+    pub fn pool_maker<'a>(&'a self, pool: &'a StreamPool) -> PoolMaker<&'a Memory, &'a StreamPool> {
+        PoolMaker { memory: self, pool }
+    }
+
+    /// Takes a block from a user's pool for use on `stream`, through the layers of the device.
+    pub fn take_from(&self, pool: &StreamPool, bytes: u64, stream: &Arc<Stream>) -> Result<usize> {
+        let maker = self.pool_maker(pool);
+        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        let block = funnel.allocate(&Request::bytes(bytes).on(stream))?;
+        let address = block.address;
+        if !funnel.is_bare() {
+            self.pools.layered().insert(address, (pool.number, block));
+        }
+        Ok(address)
+    }
+
+    /// Gives the block of a user's pool that begins at `address` back, after what was submitted to
+    /// `stream`.
+    pub fn give_back(&self, address: usize, stream: &Arc<Stream>) -> Result<()> {
+        let pool = self.pool_at(address).ok_or_else(|| {
+            let what = describe(address, &self.locate(address));
+            Error::refused(format!(
+                "{address:#x} belongs to no memory pool: it is {what}; what aclrtMalloc gave goes back by aclrtFree"
+            ))
+        })?;
+        if pool.built_in {
+            return Err(pool.not_the_users(address));
+        }
+        let maker = self.pool_maker(&pool);
+        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        let block = match funnel.is_bare() {
+            true => RawBlock::new(address, 0, address),
+            false => match self.pools.layered().remove(&address) {
+                Some((_, block)) => block,
+                None => return Err(pool.no_block_at(address)),
+            },
+        };
+        let given = funnel.free(block, Some(stream));
+        self.finish_pool(&pool);
+        given
+    }
+
+    /// A pool has ended: so have the blocks that layers know of.
+    pub(super) fn write_off(&self, pool: &StreamPool) {
+        let of_pool = |_: &usize, (number, _): &mut (u32, RawBlock)| *number == pool.number;
+        let gone: Vec<_> = self.pools.layered().extract_if(of_pool).collect();
+        let maker = self.pool_maker(pool);
+        let funnel = Funnel::new(self.layers.of_device(pool.device), &maker, &self.spine);
+        for (_, (_, block)) in gone {
+            if let Err(error) = funnel.free(block, None) {
+                log::error!("the end of {}: {}", pool.name(), error.text);
+            }
+        }
+    }
+}

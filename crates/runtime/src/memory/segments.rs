@@ -1,0 +1,162 @@
+//! The segments of one pool: what it has from the arena of its device.
+
+use super::allocator::{Allocator, RawBlock};
+use super::arena::{Arena, Attempt};
+use super::funnel::Funnel;
+use super::layer::Stack;
+use super::purpose::{Owner, Purpose};
+use super::request::Request;
+use crate::error::{Code, Error, Result};
+use crate::lock::{Mutex, Rank};
+use crate::record::Spine;
+use crate::record::event::MemoryKind;
+use crate::stream::Stream;
+use crate::sync::Arc;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use cairn_pool::SegmentSource;
+use std::ops::Range;
+
+/// What a pool takes from its arena at a time, if there is so much.
+const STRIDE: u64 = 2 << 20;
+
+/// The segments of one pool: ranges of an arena, never more than `most` bytes.
+///
+/// Once closed it makes none and takes none back: what there was is the arena's again, and the
+/// number of the pool may be another's.
+pub(super) struct Segments {
+    /// Whose memory it is.
+    pub arena: Arc<Arena>,
+    device: u32,
+    pool: u32,
+    stack: Stack,
+    spine: Arc<Spine>,
+    changed: AtomicBool,
+    ledger: Mutex<Ledger>,
+}
+
+struct Ledger {
+    bytes: u64,
+    most: u64,
+    closed: bool,
+}
+
+impl Segments {
+    /// None yet, for the pool of this number.
+    pub fn new(
+        arena: Arc<Arena>,
+        device: u32,
+        pool: u32,
+        most: u64,
+        stack: Stack,
+        spine: Arc<Spine>,
+    ) -> Segments {
+        let ledger = Mutex::new(Rank::Segments, Ledger { bytes: 0, most, closed: false });
+        Segments { arena, device, pool, stack, spine, changed: AtomicBool::new(false), ledger }
+    }
+
+    /// Bytes of all segments.
+    pub fn bytes(&self) -> u64 {
+        self.ledger.lock().bytes
+    }
+
+    /// Changes the most that they may have.
+    pub fn set_most(&self, most: u64) {
+        self.ledger.lock().most = most;
+    }
+
+    /// True once for every time that a segment came or went.
+    pub fn take_change(&self) -> bool {
+        self.changed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Closes if there is no segment; true if it is closed now.
+    pub fn close_if_idle(&self) -> bool {
+        let mut ledger = self.ledger.lock();
+        ledger.closed |= ledger.bytes == 0;
+        ledger.closed
+    }
+
+    /// Closes and takes everything back, whoever uses it.
+    pub fn close(&self) {
+        let mut ledger = self.ledger.lock();
+        if !std::mem::replace(&mut ledger.closed, true) {
+            ledger.bytes = 0;
+            self.arena.segments_of(self.pool).into_iter().for_each(|range| self.end(range));
+        }
+    }
+
+    fn make(&self, bytes: u64) -> Result<Range<u64>> {
+        let request = Request::bytes(bytes).purpose(Purpose::PoolSegment, Owner::default());
+        let block = Funnel::new(&self.stack, &Maker(self), &self.spine).allocate(&request)?;
+        let start = self.arena.offset(block.address).expect("a segment is in its arena");
+        Ok(start..start + block.bytes)
+    }
+
+    fn end(&self, range: Range<u64>) {
+        let address = self.arena.address(range.start);
+        let block = RawBlock::new(address, range.end - range.start, 0);
+        let freed = Funnel::new(&self.stack, &Maker(self), &self.spine).free(block, None);
+        if let Err(error) = freed {
+            log::error!("{}", error.text);
+        }
+    }
+}
+
+/// Makes segments. One may come back in parts, and together with its neighbours.
+struct Maker<'a>(&'a Segments);
+
+impl Allocator for Maker<'_> {
+    fn name(&self) -> String {
+        format!("the segments of pool {}", self.0.pool)
+    }
+
+    fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
+        let Segments { arena, pool, .. } = self.0;
+        let range = arena.segment(request.bytes, *pool).map_err(|attempt| {
+            let reason = match attempt {
+                Attempt::Refused(reason) => reason,
+                _ => format!("{} has no {} bytes left", arena.name, request.bytes),
+            };
+            Error::new(Code::MemoryAllocation, reason)
+        })?;
+        Ok(RawBlock::new(arena.address(range.start), range.end - range.start, 0))
+    }
+
+    fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
+        let start = self.0.arena.offset(block.address).expect("a segment is in its arena");
+        self.0.arena.end_segment(start..start + block.bytes);
+        Ok(())
+    }
+
+    fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
+        let Segments { device, pool, .. } = *self.0;
+        Some((MemoryKind::PoolSegment { device, pool }, block.bytes))
+    }
+}
+
+impl SegmentSource for Segments {
+    fn extend(&self, bytes: u64) -> std::result::Result<Range<u64>, String> {
+        let mut ledger = self.ledger.lock();
+        if ledger.closed {
+            return Err("the pool has ended".into());
+        }
+        let room = ledger.most.saturating_sub(ledger.bytes);
+        let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= room);
+        let made = self.make(generous.unwrap_or(bytes));
+        let range = made.or_else(|_| self.make(bytes)).map_err(|error| error.text)?;
+        ledger.bytes += range.end - range.start;
+        self.changed.store(true, Ordering::Relaxed);
+        Ok(range)
+    }
+
+    fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
+        let mut ledger = self.ledger.lock();
+        if ledger.closed {
+            return Vec::new();
+        }
+        ledger.bytes -= range.end - range.start;
+        self.end(range.clone());
+        self.changed.store(true, Ordering::Relaxed);
+        vec![range]
+    }
+}

@@ -1,0 +1,329 @@
+//! The one way to a block: whatever kind it is, it passes the layers, and is told of.
+
+#![cfg(not(feature = "shuttle"))]
+
+mod support;
+
+use cairn_runtime::error::Result;
+use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall, reason};
+use cairn_runtime::memory::layer::{Layer, Observer, Spec};
+use cairn_runtime::memory::purpose::{Owner, Purpose};
+use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::memory::request::Request;
+use cairn_runtime::memory::{Located, Part, PoolMaker, describe};
+use cairn_runtime::record::event::{Change, MemoryKind};
+use cairn_runtime::record::{Event, Kind, Sink, Stamp};
+use cairn_runtime::stream::Stream;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use support::*;
+
+/// Counts blocks and bytes that are out, by maker and purpose.
+#[derive(Default)]
+struct Counter(Mutex<Counts>);
+
+#[derive(Default)]
+struct Counts {
+    requests: BTreeMap<(String, Purpose), usize>,
+    bytes: BTreeMap<String, i64>,
+}
+
+impl Counter {
+    fn requests(&self, maker: &str, purpose: Purpose) -> usize {
+        self.0.lock().unwrap().requests.get(&(maker.into(), purpose)).copied().unwrap_or(0)
+    }
+
+    fn out(&self) -> Vec<(String, i64)> {
+        let counts = self.0.lock().unwrap();
+        let out = counts.bytes.iter().filter(|(_, bytes)| **bytes != 0);
+        out.map(|(name, bytes)| (name.clone(), *bytes)).collect()
+    }
+}
+
+impl Layer for Counter {
+    fn name(&self) -> &'static str {
+        "counter"
+    }
+
+    fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
+        let block = below.allocate(request)?;
+        let mut counts = self.0.lock().unwrap();
+        *counts.requests.entry((below.name(), request.purpose)).or_default() += 1;
+        *counts.bytes.entry(below.name()).or_default() += block.bytes as i64;
+        Ok(block)
+    }
+
+    fn free(
+        &self,
+        block: RawBlock,
+        stream: Option<&Arc<Stream>>,
+        below: &dyn Allocator,
+    ) -> Result<()> {
+        let bytes = block.bytes as i64;
+        *self.0.lock().unwrap().bytes.entry(below.name()).or_default() -= bytes;
+        below.free(block, stream)
+    }
+}
+
+/// An allocator of the user over one block of device memory, which it hands out whole.
+struct OfUser(usize, Mutex<Vec<(UserCall, Option<(Purpose, Owner)>)>>);
+
+#[derive(Clone)]
+struct Shared(Arc<OfUser>);
+
+impl UserAllocator for Shared {
+    fn identity(&self) -> Identity {
+        Identity { object: 0x77, functions: [[1, 0], [2, 0], [0, 0], [4, 0]] }
+    }
+
+    fn takes_advice(&self) -> bool {
+        false
+    }
+
+    fn call(&self, call: UserCall, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+        let why = reason().map(|reason| (reason.purpose, reason.owner));
+        self.0.1.lock().unwrap().push((call, why));
+        Ok(match call {
+            UserCall::Alloc(_) | UserCall::Advise(..) => 0xb10c,
+            UserCall::Address(_) => self.0.0,
+            UserCall::Free(_) => 0,
+        })
+    }
+}
+
+fn counted(spec: &str) -> (Rig, Arc<Counter>) {
+    let counter = Arc::<Counter>::default();
+    let observer = Some(Observer(counter.clone()));
+    let rig = rig(1, |config| {
+        config.layer = observer;
+        config.memory = Spec::parse(spec).unwrap();
+    });
+    rig.set_device(0).unwrap();
+    (rig, counter)
+}
+
+fn register(rig: &Rig, handle: usize) -> (Shared, Arc<dyn Allocator>) {
+    let slab = rig.alloc(0, 1 << 20).address;
+    let user = Shared(Arc::new(OfUser(slab, Mutex::default())));
+    let stream = rig.handles.get::<Stream>(handle).unwrap();
+    let wrap = |plain| rig.shared.memory.wrap_external(plain);
+    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone()), wrap).unwrap();
+    let found = rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
+    (user, found)
+}
+
+const OPERATOR: Owner = Owner { graph: Some(9), operator: Some("Sort") };
+
+#[test]
+fn every_kind_of_allocation_passes_a_counting_layer() {
+    for spec in ["", "stats,guard"] {
+        let (rig, counter) = counted(spec);
+        let memory = &rig.shared.memory;
+        let handle = rig.create_stream(0, 0).unwrap();
+        let stream = rig.stream(handle).unwrap();
+
+        let device = rig.alloc(0, 1000).address;
+        assert_eq!(counter.requests("the memory of device 0", Purpose::User), 1, "{spec}");
+        let pinned = memory.allocate_host(1000).unwrap();
+        assert_eq!(counter.requests("pinned host memory", Purpose::User), 1);
+        let pool = memory.create_pool(0, u64::MAX);
+        let pooled = memory.take_from(&pool, 1000, &stream).unwrap();
+        assert_eq!(counter.requests("pool 1 of device 0", Purpose::User), 1);
+        assert!(counter.requests("the segments of pool 1", Purpose::PoolSegment) > 0);
+
+        let built_in = PoolMaker::built_in(&rig.shared, 0);
+        let request = Request::bytes(1000).on(&stream).purpose(Purpose::Workspace, OPERATOR);
+        let workspace = Block::allocate(&built_in, &request).unwrap();
+        assert_eq!(counter.requests("the pool of device 0", Purpose::Workspace), 1);
+        assert!(counter.requests("the segments of pool 2", Purpose::PoolSegment) > 0);
+        let (user, external) = register(&rig, handle);
+        let request = Request::bytes(1000).on(&stream).purpose(Purpose::Feature, OPERATOR);
+        let feature = Block::allocate(&external, &request).unwrap();
+        assert_eq!(counter.requests("the user's allocator 0x77", Purpose::Feature), 1);
+        let out: Vec<_> = counter.out().into_iter().filter(|(_, bytes)| *bytes == 1000).collect();
+        assert_eq!(out.len(), 4, "pinned, both pools, external: {:?}", counter.out());
+
+        feature.free().unwrap();
+        workspace.free().unwrap();
+        memory.give_back(pooled, &stream).unwrap();
+        memory.free_host(pinned).unwrap();
+        memory.free(device).unwrap();
+        memory.free(user.0.0).unwrap();
+        rig.synchronize(&stream, None).unwrap();
+        memory.end_pool(&pool);
+        memory.trim_pool(&memory.built_in_pool(0), 0);
+        assert_eq!(counter.out(), [], "{spec}: what was made came back the same way");
+        let calls = user.0.1.lock().unwrap();
+        assert!(calls.iter().all(|(_, why)| *why == Some((Purpose::Feature, OPERATOR))));
+        assert_eq!((calls.len(), reason()), (3, None));
+    }
+}
+
+#[test]
+fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
+    let (rig, _) = counted("limit:1mib,stats,guard,fault:nth=3");
+    let memory = &rig.shared.memory;
+    let large = memory.allocate_host(4 << 20).expect("a limit of devices does not count it");
+    let small = memory.allocate_host(100).unwrap();
+    let error = memory.allocate_host(100).unwrap_err();
+    assert!(error.text.contains("take 3 of 100 bytes from pinned host memory"), "{}", error.text);
+    rig.alloc(0, 100);
+    let total = memory.host_books()[0].total;
+    assert_eq!((total.live, total.blocks, total.failures), ((4 << 20) + 100, 2, 1));
+    let beside = memory.extent(small + 100, 1).unwrap();
+    beside.write(&[!beside.read()[0]]);
+    let found = memory.free_host(small).unwrap_err();
+    assert!(found.text.contains("1 byte behind it"), "{}", found.text);
+    assert!(memory.free_host(small).unwrap_err().text.contains("already freed"));
+    memory.free_host(large).unwrap();
+    assert!(memory.report().contains("stats of pinned host memory: live 0 bytes"));
+}
+
+/// What was told, in short.
+#[derive(Default)]
+struct Heard(Mutex<Vec<String>>);
+
+impl Sink for Heard {
+    fn event(&self, _: &Stamp, event: &Event<'_>) {
+        let line = match event {
+            Event::Alloc { kind, bytes, purpose, owner, stream, .. } => {
+                let on = stream.map_or("", |_| " on a stream");
+                let of = owner.operator.map_or(String::new(), |name| format!(" of {name}"));
+                format!("alloc {bytes} of {kind} for {}{of}{on}", purpose.name())
+            }
+            Event::Free { kind, bytes, stream, .. } => {
+                format!("free {bytes} of {kind}{}", stream.map_or("", |_| " on a stream"))
+            }
+            Event::Reusable { kind, bytes, .. } => format!("reusable {bytes} of {kind}"),
+            Event::Register { object, change, .. } => format!("{change:?} {object:#x}"),
+            Event::Callback(call) => format!("{} gave {:x?}", call.request, call.answer),
+            Event::Usage { device, used, waiting, .. } => {
+                format!("device {device}: {used} used, {waiting} waiting")
+            }
+            _ => return,
+        };
+        self.0.lock().unwrap().push(line);
+    }
+}
+
+impl Heard {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut *self.0.lock().unwrap())
+    }
+}
+
+#[test]
+fn what_is_made_is_told_after_and_what_is_freed_before() {
+    let (rig, _) = counted("");
+    let memory = &rig.shared.memory;
+    let handle = rig.create_stream(0, 0).unwrap();
+    let stream = rig.stream(handle).unwrap();
+    let heard = Arc::<Heard>::default();
+    let kinds = [Kind::Alloc, Kind::Free, Kind::Reusable, Kind::Register, Kind::Callback];
+    let listener = rig.shared.spine.subscribe(heard.clone(), &kinds).unwrap();
+
+    let device = rig.alloc(0, 1000).address;
+    memory.free(device).unwrap();
+    assert!(memory.free(device).is_err(), "and nobody is told of that");
+    assert_eq!(heard.take(), ["alloc 1000 of device 0 for user", "free 1000 of device 0"]);
+    rig.synchronize(&stream, None).unwrap();
+    let again = rig.alloc(0, 1 << 20).address;
+    assert_eq!(
+        heard.take(),
+        ["reusable 1000 of device 0", "alloc 1048576 of device 0 for user"],
+        "what it may become is told first"
+    );
+    memory.free(again).unwrap();
+    let pinned = memory.allocate_host(64).unwrap();
+    memory.free_host(pinned).unwrap();
+    heard.take();
+
+    let pool = memory.create_pool(0, u64::MAX);
+    let pooled = memory.take_from(&pool, 700, &stream).unwrap();
+    memory.give_back(pooled, &stream).unwrap();
+    assert!(memory.give_back(pooled, &stream).is_err());
+    rig.synchronize(&stream, None).unwrap();
+    memory.end_pool(&pool);
+    assert_eq!(
+        heard.take(),
+        [
+            "alloc 2097152 of a segment of pool 1 of device 0 for pool segment",
+            "alloc 700 of pool 1 of device 0 for user on a stream",
+            "free 700 of pool 1 of device 0 on a stream",
+            "free 2097152 of a segment of pool 1 of device 0",
+        ]
+    );
+
+    let (user, external) = register(&rig, handle);
+    heard.take();
+    let request = Request::bytes(96).on(&stream).purpose(Purpose::Workspace, OPERATOR);
+    Block::allocate(&external, &request).unwrap().free().unwrap();
+    rig.allocators.unregister(Domain::Acl, handle);
+    let address = format!("getAddrFromBlock(0xb10c) gave Some({:x})", user.0.0);
+    assert_eq!(
+        heard.take(),
+        [
+            "alloc(96) gave Some(b10c)",
+            &address,
+            "alloc 96 of the user's allocator 0x77 for workspace of Sort on a stream",
+            "free 96 of the user's allocator 0x77 on a stream",
+            "free(0xb10c) gave Some(0)",
+            "Destroyed 0x77",
+        ]
+    );
+    let mut registered = vec![0u8; 64];
+    let at = registered.as_mut_ptr() as usize;
+    memory.registered().insert(at, 64).unwrap();
+    memory.registered().remove(at).unwrap();
+    let kind = MemoryKind::Registered;
+    assert_eq!(
+        heard.take(),
+        [format!("alloc 64 of {kind} for user"), format!("free 64 of {kind}")]
+    );
+    rig.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
+    memory.free(user.0.0).unwrap();
+    let told = heard.take();
+    assert!(told.len() == 1 && told[0].starts_with("device 0: 0 used, "), "{told:?}");
+    register(&rig, handle);
+    assert!(heard.take().contains(&format!("{:?} 0x77", Change::Created)));
+}
+
+#[test]
+fn the_innermost_block_is_located() {
+    let (rig, _) = counted("");
+    let memory = &rig.shared.memory;
+    let handle = rig.create_stream(0, 0).unwrap();
+    let stream = rig.stream(handle).unwrap();
+    let of = |address: usize| match memory.locate(address) {
+        Located::Device(0, Some(inside)) => (inside.start, inside.bytes, inside.live, inside.part),
+        other => panic!("{other:?}"),
+    };
+    let device = rig.alloc(0, 1000).address;
+    assert_eq!(of(device + 999), (device, 1000, true, Part::Whole));
+
+    let pool = memory.create_pool(0, u64::MAX);
+    let blocks = [700, 5000].map(|bytes| memory.take_from(&pool, bytes, &stream).unwrap());
+    let part = Part::Pool { pool: 1 };
+    assert_eq!(of(blocks[0] + 699), (blocks[0], 700, true, part));
+    assert_eq!(of(blocks[1]), (blocks[1], 5000, true, part));
+    memory.give_back(blocks[1], &stream).unwrap();
+    assert_eq!(of(blocks[1] + 4096), (blocks[1], 5000, false, part));
+    let text = describe(blocks[1] + 8, &memory.locate(blocks[1] + 8));
+    let block = format!("the block {:#x} of 5000 bytes (offset 8, freed) of pool 1", blocks[1]);
+    assert!(text.starts_with(&block), "{text}");
+    let Located::Device(0, Some(around)) = memory.enclosing(blocks[1]) else { panic!() };
+    assert!(around.live && around.bytes >= 2 << 20, "tasks may touch all that the pool has");
+    assert_eq!(around.part, Part::Segment { pool: 1 });
+    rig.synchronize(&stream, None).unwrap();
+    memory.end_pool(&pool);
+    assert!(matches!(memory.locate(blocks[0]), Located::Device(0, None)));
+
+    let (user, external) = register(&rig, handle);
+    let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();
+    let part = Part::External { object: 0x77, block: 0xb10c };
+    assert_eq!(of(user.0.0 + 95), (user.0.0, 96, true, part));
+    assert_eq!(of(user.0.0 + 96), (user.0.0, 1 << 20, true, Part::Whole));
+    block.free().unwrap();
+    assert_eq!(of(user.0.0), (user.0.0, 1 << 20, true, Part::Whole));
+}
