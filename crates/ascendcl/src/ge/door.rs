@@ -4,6 +4,7 @@ use super::abi::{CairnSeeText, CairnText};
 use cairn_graph::session::Engine;
 use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
+use cairn_runtime::error::Error;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::record::site;
