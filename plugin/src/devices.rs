@@ -109,7 +109,7 @@ impl Device {
     /// lost block may begin.
     fn bury(&self) {
         let _changing = CHANGING.lock();
-        let gone = self.pool.backing().end();
+        let gone = self.pool.source().end();
         self.pool.progress().set_over(true);
         let mut lost = Vec::new();
         while self.pool.figures().reserved > 0 {
@@ -125,7 +125,7 @@ impl Device {
         self.pool.reset_peak();
         *self.before.lock() = self.pool.figures();
         self.pool.progress().set_over(false);
-        self.pool.backing().begin();
+        self.pool.source().begin();
     }
 
     /// Frees what is held of a range.
@@ -189,7 +189,7 @@ impl Device {
     /// Goes to the device, for whatever may take memory from ACL or give it back.
     pub fn visit(&self) -> Result<Visit<'static>, String> {
         match process::may_call() {
-            true => Visit::to_device(acl()?, self.id, self.pool.backing().home()),
+            true => Visit::to_device(acl()?, self.id, self.pool.source().home()),
             false => Err("the process is ending".into()),
         }
     }
@@ -236,7 +236,7 @@ impl Device {
         let ask = acl.aclrtCtxGetCurrentDefaultStream.ok_or(
             "this ACL does not say which stream NULL is (aclrtCtxGetCurrentDefaultStream): name one",
         )?;
-        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
+        let _visit = Visit::to_device(acl, self.id, self.pool.source().home())?;
         let mut stream = null_mut();
         // SAFETY: the handle goes to a place of ours.
         match unsafe { ask(&mut stream) } {
@@ -248,7 +248,7 @@ impl Device {
     /// How the progress of a new stream can be learned: only if its end will be announced, and it is
     /// known which context it is of, and it is not of a kind that counts as done whatever it does.
     fn proof_of(&self, acl: &Acl, handle: Handle) -> Result<Proof, String> {
-        let _visit = Visit::to_device(acl, self.id, self.pool.backing().home())?;
+        let _visit = Visit::to_device(acl, self.id, self.pool.source().home())?;
         let mut flags = 0;
         let captured = events::is_captured(acl, handle);
         match if captured { Ok(false) } else { events::is_idle(acl, handle) } {

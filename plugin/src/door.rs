@@ -130,7 +130,7 @@ pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int
                 device.id
             ));
         }
-        device.pool.backing().set_limit(budget);
+        device.pool.source().set_limit(budget);
         device.pool.set_budget(budget);
         if device.pool.figures().reserved > budget {
             blocks::trim(device, 0);

@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// that are gone and left nothing.
 pub fn of(device: &Device) -> String {
     let (total, free) = device.capacity().unwrap_or_default();
-    let memory = device.pool.backing().kind();
+    let memory = device.pool.source().kind();
     let queued = device.torch == Door::Queued;
     let streams = streams::of_device(device.id)
         .map(|stream| (stream, Report::of_stream(device, stream)))

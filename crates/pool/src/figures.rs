@@ -12,7 +12,7 @@ pub struct Figures {
     /// The most that was live since the last reset. Exact for a stream, and for a pool that one
     /// stream uses; else it may be over by up to 2 MiB a stream.
     pub peak: u64,
-    /// Bytes the pool has from its backing, or those of them that belong to the stream.
+    /// Bytes the pool has from its source, or those of them that belong to the stream.
     pub reserved: u64,
     /// The most that was reserved since the last reset.
     pub peak_reserved: u64,

@@ -27,7 +27,7 @@ type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
 ///                                 └──┬───▲──┘   └─────────┘   └─────────┘
 ///  found nothing: the root's lock    │   │ ranges move, never more than needed
 ///                                 ┌──▼───┴──────────────────────────────┐
-///                                 │ root: holes that are nobody's       │ <── extend, release ──> backing
+///                                 │ root: holes that are nobody's       │ <── extend, release ──> source
 ///                                 └─────────────────────────────────────┘
 /// ```
 ///
@@ -36,14 +36,14 @@ type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
 /// waits for nothing: it says [`Outcome::Wait`] and for what.
 ///
 /// **Search.** The lane of the stream; the root; what other lanes freed and B may have; all of that
-/// together, merged; more from the backing, within the budget. So the pool grows only when no free
+/// together, merged; more from the source, within the budget. So the pool grows only when no free
 /// memory that may be used fits.
 ///
 /// **Threads.** Any, at any time. Threads on different streams do not meet but on the slow path.
 /// **Cost.** A block of a size that was freed last costs a lock and a few loads, whatever its size.
 pub struct Pool<P, B> {
     progress: P,
-    backing: B,
+    source: B,
     ground: Ground,
     total: Total,
     shelves: Box<[OnceLock<Shelf>; SHELVES]>,
@@ -81,7 +81,7 @@ pub enum Outcome {
     },
     /// Nothing now; freed memory that might do waits for these points.
     Wait(Clock),
-    /// The backing has no more; the text says why.
+    /// The source has no more; the text says why.
     Exhausted(String),
     /// The budget has no room, and nothing that was freed would make some.
     OverBudget,
@@ -103,8 +103,8 @@ impl From<Grant> for Outcome {
 }
 
 impl<P: Progress, B: SegmentSource> Pool<P, B> {
-    /// An empty pool that never has more than `budget` bytes from its backing.
-    pub fn new(progress: P, backing: B, budget: u64) -> Pool<P, B> {
+    /// An empty pool that never has more than `budget` bytes from its source.
+    pub fn new(progress: P, source: B, budget: u64) -> Pool<P, B> {
         let root = Root {
             tlsf: Tlsf::new(),
             budget,
@@ -115,7 +115,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         };
         Pool {
             progress,
-            backing,
+            source,
             ground: Ground::default(),
             total: Total::default(),
             shelves: unset(),
@@ -130,8 +130,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     /// What its memory is made by.
-    pub fn backing(&self) -> &B {
-        &self.backing
+    pub fn source(&self) -> &B {
+        &self.source
     }
 
     /// Takes `bytes` (none counts as one) at a multiple of `align`, a power of two, for use on `stream`.
@@ -204,7 +204,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         })
     }
 
-    /// Gives free memory back to the backing until it has at most `keep` bytes from there; returns how
+    /// Gives free memory back to the source until it has at most `keep` bytes from there; returns how
     /// much. Memory that some stream may still use stays.
     pub fn trim(&self, keep: u64) -> u64 {
         let mut root = self.root.lock();
@@ -228,7 +228,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         ranges.into_iter().for_each(|range| root.tlsf.add(range, 0));
     }
 
-    /// The most bytes that it may have from its backing.
+    /// The most bytes that it may have from its source.
     pub fn budget(&self) -> u64 {
         self.root.lock().budget
     }

@@ -23,7 +23,7 @@ pub trait Progress: Send + Sync {
     }
 }
 
-/// Where a pool's memory is made. Offsets are the backing's own: from a base, or plain addresses.
+/// Where a pool's memory is made. Offsets are the source's own: from a base, or plain addresses.
 pub trait SegmentSource: Send + Sync {
     /// Makes at least this many more bytes usable (a multiple of the granule), where possible next
     /// to what came before. The text says why not.

@@ -67,7 +67,10 @@ impl Layer for Counter {
 }
 
 /// An allocator of the user over one block of device memory, which it hands out whole.
-struct OfUser(usize, Mutex<Vec<(UserCall, Option<(Purpose, Owner)>)>>);
+struct OfUser(usize, Mutex<Vec<Call>>);
+
+/// A call, and why it was made.
+type Call = (UserCall, Option<(Purpose, Owner)>);
 
 #[derive(Clone)]
 struct Shared(Arc<OfUser>);

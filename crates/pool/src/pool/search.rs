@@ -44,7 +44,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         lane.take(&mut inner, bytes, align, &self.ground, &self.total)
     }
 
-    /// Looks everywhere. The error is what the backing said, if it was asked.
+    /// Looks everywhere. The error is what the source said, if it was asked.
     fn look(
         &self,
         root: &mut Root,
@@ -59,7 +59,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     /// Looks once more before it gives up: streams have gone on meanwhile. What they had not done when
-    /// this began is what to wait for; what they had is found. A backing that refused is not asked again.
+    /// this began is what to wait for; what they had is found. A source that refused is not asked again.
     fn look_again(
         &self,
         root: &mut Root,
@@ -103,7 +103,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         lane
     }
 
-    /// Looks everywhere but in the backing.
+    /// Looks everywhere but in the source.
     fn search(&self, root: &mut Root, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
         let found = self.search_own(lane, bytes, align);
         if found.is_some() {
@@ -235,7 +235,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         }
     }
 
-    /// Gets more from the backing.
+    /// Gets more from the source.
     fn grow(
         &self,
         root: &mut Root,
@@ -261,7 +261,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let common = root.tlsf.hole_at_end(root.end);
         let from = root.end - own.max(common);
         let padded = from.checked_next_multiple_of(align).and_then(|at| at.checked_add(need));
-        let joins = from < root.end && self.backing.is_contiguous();
+        let joins = from < root.end && self.source.is_contiguous();
         let short = padded.filter(|_| joins).and_then(|end| end.checked_sub(root.end));
         let whole = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
@@ -269,7 +269,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             if !room(root, more) {
                 continue;
             }
-            match self.backing.extend(more) {
+            match self.source.extend(more) {
                 Err(reason) => refused = Some(reason),
                 Ok(range) => {
                     root.reserved += range.end - range.start;
@@ -331,7 +331,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 break;
             }
             let from = hole.end - excess.min(hole.end - hole.start);
-            for gone in self.backing.release(from..hole.end) {
+            for gone in self.source.release(from..hole.end) {
                 root.reserved -= gone.end - gone.start;
                 root.tlsf.take_out_range(gone);
             }

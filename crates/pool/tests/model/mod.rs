@@ -89,11 +89,11 @@ impl World {
         match op {
             Op::Allocate(bytes, align, stream) if self.streams.is_idle() => {
                 let size = bytes.max(1).next_multiple_of(GRANULE);
-                let backing = self.pool.backing();
-                let room = self.truth.has_room(stream as StreamIndex, size, align, backing);
-                let before = backing.end();
+                let source = self.pool.source();
+                let room = self.truth.has_room(stream as StreamIndex, size, align, source);
+                let before = source.end();
                 self.step(op);
-                let grown = self.pool.backing().end() > before;
+                let grown = self.pool.source().end() > before;
                 assert!(!(room && grown), "grew by {size} though there was room");
             }
             _ => self.step(op),
@@ -135,7 +135,7 @@ impl World {
         assert_eq!(figures.live, self.truth.live());
         assert_eq!(figures.blocks, self.truth.blocks() as u64);
         assert_eq!(figures.taken - figures.freed, figures.blocks);
-        assert_eq!(figures.reserved, self.pool.backing().held());
+        assert_eq!(figures.reserved, self.pool.source().held());
         assert!(figures.reserved <= self.pool.budget());
         assert!(figures.peak >= figures.live && figures.peak_reserved >= figures.reserved);
         let of: Vec<_> = (0..STREAMS as u32).filter_map(|s| self.pool.figures_of(s)).collect();
@@ -154,6 +154,6 @@ impl World {
         let reserved = figures.reserved;
         assert_eq!(self.pool.trim(0), reserved);
         assert_eq!(self.pool.figures().reserved, 0);
-        assert_eq!(self.pool.backing().held(), 0);
+        assert_eq!(self.pool.source().held(), 0);
     }
 }

@@ -30,7 +30,7 @@ struct Granule {
     uses: Clock,
 }
 
-/// A backing that knows which granules it gave.
+/// A source that knows which granules it gave.
 #[derive(Default)]
 pub struct Granules(Mutex<Given>);
 
@@ -91,7 +91,7 @@ impl World {
         let after = self.device.marks();
         let mut truth = self.truth.lock().unwrap();
         for at in block.granules() {
-            assert!(self.pool.backing().has(at), "{at} is not backed");
+            assert!(self.pool.source().has(at), "{at} is not backed");
             let granule = truth.entry(at).or_default();
             assert!(!granule.held, "{at} is held twice");
             for &epoch in granule.uses.marks() {
@@ -141,6 +141,6 @@ impl World {
         let of = |stream: usize| self.pool.figures_of(stream as StreamIndex).unwrap_or_default();
         assert_eq!((0..STREAMS).map(|stream| of(stream).live).sum::<u64>(), 0);
         assert_eq!(self.pool.trim(0), figures.reserved);
-        assert!(self.pool.backing().0.lock().unwrap().granules.is_empty());
+        assert!(self.pool.source().0.lock().unwrap().granules.is_empty());
     }
 }

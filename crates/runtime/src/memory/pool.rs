@@ -109,7 +109,7 @@ impl StreamPool {
     }
 
     pub(super) fn segments(&self) -> &Segments {
-        self.pool.backing()
+        self.pool.source()
     }
 
     /// Fails once it has ended.
