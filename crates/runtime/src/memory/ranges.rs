@@ -57,12 +57,16 @@ pub struct Found {
 /// an offset inside it. One that is changed meanwhile is seen as before or after, never as a mix: a
 /// record passes through "vacant" before its size is written, each insert has a new sequence
 /// number, and a reader accepts a size only if the other word is the same before and after. (The
-/// number has 30 bits: a reader that sleeps for exactly 2^30 inserts at one granule could err.)
+/// number has 30 bits: a reader that sleeps for exactly 2^30 inserts at one granule could err.) Bytes that pass from
+/// one allocation to a neighbour by `resize` belong to either at every moment: a reader that missed both sees that
+/// sizes changed meanwhile, and looks again.
 pub struct Ranges {
     records: Table,
     bits: Table,
     levels: [usize; LEVELS],
     height: usize,
+    /// How often an allocation was resized; counted before the new size can be seen.
+    resizes: AtomicU64,
 }
 
 impl Ranges {
@@ -82,6 +86,7 @@ impl Ranges {
             bits: Table::reserve(words)?,
             levels,
             height,
+            resizes: AtomicU64::new(0),
         })
     }
 
@@ -145,6 +150,7 @@ impl Ranges {
     /// other.
     pub fn resize(&self, offset: u64, size: u64) -> bool {
         let Some(granule) = self.start(offset) else { return false };
+        self.resizes.fetch_add(1, AcqRel);
         self.record(granule).0.store(size, Release);
         true
     }
@@ -175,17 +181,14 @@ impl Ranges {
         if granule >= self.records.len() / 2 {
             return None;
         }
-        let covers = |found: &Found| offset - found.start < found.size;
-        let mut found = self.nearest(granule);
-        while !found.as_ref().is_some_and(covers) {
-            // What was here may have ended just now because another begins.
-            let again = self.nearest(granule);
-            if again == found {
-                return None;
+        loop {
+            let resizes = self.resizes.load(Acquire);
+            let found = self.nearest(granule).filter(|found| offset - found.start < found.size);
+            // What was here may have shrunk just now because another begins.
+            if found.is_some() || self.resizes.load(Acquire) == resizes {
+                return found;
             }
-            found = again;
         }
-        found
     }
 
     /// The last allocation that starts up to `granule`. One that is removed just now is skipped: what lies before it
