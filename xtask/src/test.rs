@@ -62,7 +62,7 @@ pub fn run(root: &Path, torch: bool) -> Result<()> {
 /// Builds everything that the other steps need, in one go and one profile. They select the whole workspace too: cargo
 /// would build crates again for a selection in which dependencies have other features.
 pub fn build(root: &Path) -> Command {
-    cargo(root, &["build", "--workspace", "--all-targets"])
+    cargo(root, &["build", "--workspace", "--lib", "--bins", "--tests"])
 }
 
 /// The tests in Rust. Those that need the data folder are ignored without it.
