@@ -42,14 +42,14 @@ pub struct Library {
 
 /// The name of a processor by its number in an ELF file.
 pub fn machine_name(machine: u16) -> String {
-    match machine {
+    match elf::Machine(machine) {
         elf::EM_X86_64 => "x86_64".into(),
         elf::EM_AARCH64 => "aarch64".into(),
         elf::EM_RISCV => "riscv64".into(),
         elf::EM_LOONGARCH => "loongarch64".into(),
         elf::EM_PPC64 => "ppc64".into(),
         elf::EM_S390 => "s390x".into(),
-        other => format!("processor {other}"),
+        _ => format!("processor {machine}"),
     }
 }
 
@@ -66,7 +66,7 @@ impl Library {
         let kind = FileKind::parse(data).context("not an ELF file")?;
         anyhow::ensure!(kind == FileKind::Elf64, "not a 64-bit ELF file but {kind:?}");
         let file = ElfFile::<FileHeader64<Endianness>, R>::parse(data)?;
-        let machine = file.elf_header().e_machine(file.endian());
+        let machine = file.elf_header().e_machine(file.endian()).0;
         let mut library = Library { machine, ..Library::default() };
         let dynamic = file.elf_dynamic_table()?;
         for entry in dynamic.iter() {
@@ -190,7 +190,7 @@ __attribute__((visibility(\"hidden\"))) int kept(void) { return 1; }
         assert!(read.refused.contains("aclOne") && read.refused.contains("HcclTwo"));
         assert_eq!(read.run_path, ["$ORIGIN", "/opt"]);
         assert_eq!(machine_name(read.machine), std::env::consts::ARCH);
-        assert_eq!(machine_name(elf::EM_AARCH64), "aarch64");
+        assert_eq!(machine_name(elf::EM_AARCH64.0), "aarch64");
     }
 
     #[test]

@@ -73,6 +73,11 @@ impl Budget {
         self.left_of(most) + self.waiting.load(Ordering::Acquire)
     }
 
+    /// Bytes that are left of this process's own allowance.
+    pub fn left(&self) -> u64 {
+        self.left_of(u64::MAX)
+    }
+
     fn left_of(&self, most: u64) -> u64 {
         self.limit.min(most).saturating_sub(self.used.load(Ordering::Acquire))
     }
