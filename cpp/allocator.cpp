@@ -21,6 +21,13 @@ static bool address(void *block, void **address, const CairnGuard *guard)
     return guarded(guard, [&] { *address = static_cast<ge::MemBlock *>(block)->GetAddr(); });
 }
 
+static void claim(const void *block, size_t *bytes, size_t *users)
+{
+    const auto *claimed = static_cast<const ge::MemBlock *>(block);
+    *bytes = claimed->GetSize();
+    *users = claimed->GetCount();
+}
+
 static bool free_block(void *, void *block, const CairnGuard *guard)
 {
     return guarded(guard, [&] { static_cast<ge::MemBlock *>(block)->Free(); });
@@ -42,6 +49,7 @@ CairnStatus register_allocator(uint64_t session, const void *stream, const ge::A
     calls.alloc = alloc;
     calls.advise = advise;
     calls.address = address;
+    calls.claim = claim;
     calls.free = free_block;
     calls.drop = drop;
     return CairnSessionRegister(session, stream, &calls);

@@ -365,6 +365,8 @@ typedef struct CairnAllocator {
     bool (*alloc)(void *object, size_t bytes, void **block, const CairnGuard *guard);
     bool (*advise)(void *object, size_t bytes, void *near, void **block, const CairnGuard *guard);
     bool (*address)(void *block, void **address, const CairnGuard *guard);
+    // What a block says of itself: its bytes, and how many users it has.
+    void (*claim)(const void *block, size_t *bytes, size_t *users);
     bool (*free)(void *object, void *block, const CairnGuard *guard);
     void (*drop)(void *owner);
 } CairnAllocator;

@@ -1,5 +1,5 @@
-// env: CAIRN_TURNSTILE_LOG_MS=20
-// env: CAIRN_TURNSTILE_LOG_MS=20 CAIRN_WORKERS=1
+// env: CAIRN_CALLBACK_LOG_MS=20
+// env: CAIRN_CALLBACK_LOG_MS=20 CAIRN_WORKERS=1
 /* A callback that does not return, and threads that wait behind it: the log names them. */
 #include "logged.h"
 #include "pool.h"

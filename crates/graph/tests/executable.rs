@@ -9,11 +9,13 @@ use cairn_graph::executable::{
 use cairn_graph::ir::{Desc, Graph};
 use cairn_graph::{Failure, Status};
 use cairn_runtime::error::{Code, Result as Done};
+use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task, Work};
 use cairn_tensor::DType;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -420,4 +422,81 @@ fn variables_come_in_after_the_inputs() {
     let made = loaded.run(&user.target(Domain::Ge), &inputs, &[]).unwrap();
     user.sync().unwrap();
     assert_eq!(user.values(&made[0]), X.map(|x| x + 1.0));
+}
+
+/// A pool whose n-th block is memory of the caller's.
+#[derive(Clone)]
+struct Careless {
+    pool: Pool,
+    theirs: usize,
+    at: usize,
+    asked: Arc<AtomicUsize>,
+}
+
+impl UserAllocator for Careless {
+    fn identity(&self) -> Identity {
+        self.pool.identity()
+    }
+
+    fn takes_advice(&self) -> bool {
+        true
+    }
+
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
+        let asks = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
+        match request {
+            _ if asks && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
+                Ok(self.theirs)
+            }
+            UserCall::Address(block) if block == self.theirs => Ok(block),
+            UserCall::Free(block) if block == self.theirs => Ok(0),
+            request => self.pool.call(request, left),
+        }
+    }
+}
+
+/// Runs a graph in a pool whose `at`-th block lies over the caller's input or output; false if it took fewer.
+fn refuses(n: i64, over_output: bool, at: usize) -> bool {
+    let user = User::new();
+    let executable = compiled(two_outputs(n));
+    let input = user.floats(&executable, &[1.0, -2.0, 3.0, -4.0]);
+    let outputs = [Some(user.output(4096)), Some(user.output(4096))];
+    let theirs = match over_output {
+        true => outputs[1].unwrap().address,
+        false => input.device_address().unwrap(),
+    };
+    let pool = Pool::new(&user.machine);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let careless = Careless { pool: pool.clone(), theirs, at, asked: asked.clone() };
+    let registry = &user.machine.runtime.allocators;
+    let boxed = Box::new(careless);
+    registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed, |plain| plain).unwrap();
+    let run = || {
+        let loaded = user.load(&executable, Domain::Ge)?;
+        loaded.run(&user.target(Domain::Ge), std::slice::from_ref(&input), &outputs).map(drop)
+    };
+    let done = run();
+    user.sync().unwrap();
+    if asked.load(Ordering::Relaxed) < at {
+        done.unwrap();
+        return false;
+    }
+    let failure = done.expect_err("a block lies over memory of the caller");
+    let what = if over_output { "output 1 of the caller" } else { "input 0 of the caller" };
+    assert!(failure.text.contains(what), "{}", failure.text);
+    assert!(failure.text.contains(&format!("{theirs:#x}")), "{}", failure.text);
+    assert_eq!(failure.code, Code::GeFailure);
+    assert_eq!(user.machine.read(input.device_address().unwrap(), 4), [1.0, -2.0, 3.0, -4.0]);
+    assert_eq!(pool.live(), 0, "all blocks are back");
+    true
+}
+
+#[test]
+fn no_block_of_a_pool_lies_over_memory_of_the_caller() {
+    for n in [4, -1] {
+        for over_output in [false, true] {
+            let refused = (1..).take_while(|at| refuses(n, over_output, *at)).count();
+            assert!(refused >= 2, "{refused} blocks of the graph over {n}");
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The settings of a process: `CAIRN_*` and CANN's own variables, read once.
 
 use crate::error::Error;
+use crate::memory::callback_lock::Limits;
 use crate::memory::layer::{Observer, Spec};
 use crate::memory::source::{self, SharedLimit};
 use std::cell::RefCell;
@@ -66,9 +67,8 @@ pub struct Config {
     pub workers: usize,
     /// File that receives one line per finished task (`CAIRN_TRACE`).
     pub trace: Option<String>,
-    /// After how long a wait for a callback lock, or a callback that does not return, is logged
-    /// (`CAIRN_TURNSTILE_LOG_MS`).
-    pub callback_wait: Duration,
+    /// How long calls into an allocator of the user may take (`CAIRN_CALLBACK_LOG_MS`, `CAIRN_CALLBACK_WAIT_MS`).
+    pub callback_limits: Limits,
 }
 
 impl Config {
@@ -152,6 +152,9 @@ impl Config {
             }
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let milliseconds = |name: &'static str, otherwise: usize| {
+            number(name, 1, 86_400_000, otherwise).map(|ms| Duration::from_millis(ms as u64))
+        };
         Ok(Config {
             devices,
             visible: visible(get("ASCEND_RT_VISIBLE_DEVICES").as_deref(), devices),
@@ -164,12 +167,10 @@ impl Config {
             soc: text("CAIRN_SOC").unwrap_or_else(|| "Ascend910B1".into()),
             workers: number("CAIRN_WORKERS", 1, 256, cores)?,
             trace: text("CAIRN_TRACE"),
-            callback_wait: Duration::from_millis(number(
-                "CAIRN_TURNSTILE_LOG_MS",
-                1,
-                86_400_000,
-                5000,
-            )? as u64),
+            callback_limits: Limits {
+                log: milliseconds("CAIRN_CALLBACK_LOG_MS", 5000)?,
+                free: milliseconds("CAIRN_CALLBACK_WAIT_MS", 1000)?,
+            },
         })
     }
 

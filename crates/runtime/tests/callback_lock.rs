@@ -6,7 +6,7 @@ mod support;
 
 use cairn_runtime::host::HostThread;
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::memory::callback_lock::{CallbackLock, Visit};
+use cairn_runtime::memory::callback_lock::{CallbackLock, Limits, Visit};
 use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
@@ -18,6 +18,10 @@ use std::time::Duration;
 use support::*;
 
 const NEVER: Duration = Duration::from_secs(1 << 30);
+
+fn limits(log: Duration) -> Limits {
+    Limits { log, free: NEVER }
+}
 
 fn visit(object: usize) -> Visit {
     Visit { object, request: UserCall::Alloc(64), stream: Some(3) }
@@ -64,7 +68,7 @@ fn line_with(parts: &[&str]) -> String {
 
 #[test]
 fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
-    let lock = CallbackLock::new(NEVER);
+    let lock = CallbackLock::new(limits(NEVER));
     let inside = AtomicUsize::new(0);
     let passes = AtomicUsize::new(0);
     thread::scope(|scope| {
@@ -86,7 +90,7 @@ fn one_thread_at_a_time_and_that_one_as_deep_as_it_likes() {
 
 #[test]
 fn a_panic_inside_lets_the_next_one_in() {
-    let lock = CallbackLock::new(NEVER);
+    let lock = CallbackLock::new(limits(NEVER));
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         lock.pass(visit(1), || std::panic::resume_unwind(Box::new(())))
     }));
@@ -97,7 +101,7 @@ fn a_panic_inside_lets_the_next_one_in() {
 #[test]
 fn a_long_wait_names_both_threads_and_what_the_owner_does() {
     listen();
-    let lock = CallbackLock::new(Duration::from_millis(1));
+    let lock = CallbackLock::new(limits(Duration::from_millis(1)));
     let gate = Gate::default();
     let (tell, told) = mpsc::channel();
     thread::scope(|scope| {
@@ -167,7 +171,7 @@ struct Scene {
 }
 
 fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
-    let rig = rig(1, |config| config.callback_wait = Duration::from_millis(1));
+    let rig = rig(1, |config| config.callback_limits.log = Duration::from_millis(1));
     rig.set_device(0).unwrap();
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
@@ -212,4 +216,30 @@ fn a_callback_that_ends_its_thread_holds_nobody_up() {
     let ended = told.recv().unwrap();
     scene.take(64).free().unwrap();
     line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
+}
+
+#[test]
+fn a_free_is_let_in_beside_an_alloc_that_waits_for_it() {
+    listen();
+    let lock = CallbackLock::new(Limits { log: NEVER, free: Duration::from_millis(1) });
+    let free = Visit { object: 0xf4ee, request: UserCall::Free(7), stream: None };
+    let (freed, is_freed) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let lock = &lock;
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            lock.pass(visit(0xf4ee), || {
+                begun.send(()).unwrap();
+                is_freed.recv().unwrap();
+            })
+        });
+        begins.recv().unwrap();
+        // Twice inside, as a free of an allocator is: the second time without a wait.
+        scope.spawn(move || {
+            lock.pass(free, || lock.pass(free, || freed.send(()).unwrap()));
+            lock.pass(visit(0xf4ee), || {});
+        });
+    });
+    line_with(&["free(0x7)", "0xf4ee", "let in"]);
+    lock.pass(visit(0xf4ee), || {});
 }

@@ -7,7 +7,7 @@ mod support;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
@@ -427,4 +427,69 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     lease.free().unwrap();
     let frees = first.take_calls().iter().filter(|c| matches!(c, UserCall::Free(7))).count();
     assert_eq!(frees, 1);
+}
+
+/// Says of its blocks what it is told to say.
+struct Claiming(Fake, Claim);
+
+impl UserAllocator for Claiming {
+    fn identity(&self) -> Identity {
+        self.0.identity()
+    }
+
+    fn takes_advice(&self) -> bool {
+        false
+    }
+
+    fn claim(&self, _: usize) -> Option<Claim> {
+        Some(self.1)
+    }
+
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Answer {
+        self.0.call(request, left)
+    }
+}
+
+#[test]
+fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
+    let bench = bench();
+    let memory = bench.rig.alloc(0, 1 << 20);
+    let short = Claim { bytes: 4095, users: 1 };
+    let unused = Claim { bytes: 4096, users: 0 };
+    for (claim, says) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
+        let fake = Fake::bump(7, memory);
+        let user = Box::new(Claiming(fake.clone(), claim));
+        let registry = &bench.rig.allocators;
+        registry.register(Domain::Ge, bench.handle, &bench.stream, 0, user, |plain| plain).unwrap();
+        let allocator = registry.allocator_for(Domain::Ge, bench.handle).unwrap();
+        let error = bench.take(&allocator, 4096).err().expect("the block is refused");
+        assert!(error.text.contains(says), "{}", error.text);
+        let block = memory.address;
+        assert_eq!(fake.take_calls(), [UserCall::Alloc(4096), UserCall::Free(block)]);
+        bench
+            .take(&allocator, 4095)
+            .map(drop)
+            .or_else(|error| match claim.users {
+                0 => Ok(()),
+                _ => Err(error),
+            })
+            .unwrap();
+    }
+}
+
+#[test]
+fn a_failure_on_a_thread_without_a_device_names_that() {
+    let bench = bench();
+    let fake = Fake::new(8, |request| match request {
+        UserCall::Alloc(_) => Ok(0),
+        _ => panic!("nothing was given"),
+    });
+    let allocator = bench.register(&fake);
+    let with = bench.take(&allocator, 64).err().expect("null").text;
+    assert!(!with.contains("no device"), "{with}");
+    let without = std::thread::scope(|scope| {
+        let taken = scope.spawn(|| bench.take(&allocator, 64).err().expect("null").text);
+        taken.join().unwrap()
+    });
+    assert!(without.contains("this thread has no device"), "{without}");
 }

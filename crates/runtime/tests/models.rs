@@ -13,6 +13,7 @@ use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Attempt};
 use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
+use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{FailureMode, Fate, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
@@ -489,7 +490,7 @@ fn workers_finish_what_is_ready_when_they_are_stopped() {
     });
 }
 
-fn request(bytes: u64) -> Request {
+fn request(bytes: u64) -> Request<'static> {
     Request::bytes(bytes)
 }
 
@@ -532,8 +533,18 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         let stream = world.stream();
         let budget = Arc::new(Budget::new(2 << 20));
         let progress = world.shared.progress.clone();
-        let arena =
-            Arc::new(Arena::new("model".into(), 2 << 20, 4 << 20, 0, progress, budget).unwrap());
+        let arena = Arc::new(
+            Arena::new(
+                MemoryKind::Device(0),
+                2 << 20,
+                4 << 20,
+                0,
+                progress,
+                budget,
+                Arc::default(),
+            )
+            .unwrap(),
+        );
         let Attempt::Taken(address) = arena.attempt(&request(2 << 20), true) else { panic!() };
         let block = Span { address, bytes: 1, place: Place::Any };
         let out = cell();

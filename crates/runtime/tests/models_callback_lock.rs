@@ -2,7 +2,7 @@
 
 #![cfg(feature = "shuttle")]
 
-use cairn_runtime::memory::callback_lock::{CallbackLock, Visit};
+use cairn_runtime::memory::callback_lock::{CallbackLock, Limits, Visit};
 use cairn_runtime::memory::external::UserCall;
 use cairn_runtime::sync::atomic::{AtomicUsize, Ordering};
 use cairn_runtime::sync::{Arc, thread};
@@ -24,7 +24,7 @@ fn visit() -> Visit {
 }
 
 fn callback_lock() -> Arc<CallbackLock> {
-    Arc::new(CallbackLock::new(Duration::MAX))
+    Arc::new(CallbackLock::new(Limits { log: Duration::MAX, free: Duration::MAX }))
 }
 
 #[test]

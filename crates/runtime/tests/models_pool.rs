@@ -7,7 +7,6 @@ use cairn_runtime::clock::Epoch;
 use cairn_runtime::config::Config;
 use cairn_runtime::event::{Event, Kind, flag};
 use cairn_runtime::memory::pool::StreamPool;
-use cairn_runtime::memory::request::Request;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{Fate, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
@@ -186,7 +185,7 @@ fn a_closed_device_takes_its_pools_with_it() {
         assert!(world.shared.memory.give_back(block, &a).is_err());
         assert_eq!(world.free_bytes(), before);
         let fresh = world.shared.memory.create_pool(0, u64::MAX);
-        assert!(take(&world.shared.memory, &fresh, &Request::bytes(BYTES), &a).is_ok());
+        assert!(world.shared.memory.take_from(&fresh, BYTES, &a).is_ok());
         world.end();
     });
 }

@@ -340,6 +340,9 @@ pub struct CairnAllocator {
             guard: *const CairnGuard,
         ) -> bool,
     >,
+    pub claim: ::core::option::Option<
+        unsafe extern "C" fn(block: *const core::ffi::c_void, bytes: *mut usize, users: *mut usize),
+    >,
     pub free: ::core::option::Option<
         unsafe extern "C" fn(
             object: *mut core::ffi::c_void,
@@ -351,7 +354,7 @@ pub struct CairnAllocator {
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CairnAllocator"][::core::mem::size_of::<CairnAllocator>() - 56usize];
+    ["Size of CairnAllocator"][::core::mem::size_of::<CairnAllocator>() - 64usize];
     ["Alignment of CairnAllocator"][::core::mem::align_of::<CairnAllocator>() - 8usize];
     ["Offset of field: CairnAllocator::object"]
         [::core::mem::offset_of!(CairnAllocator, object) - 0usize];
@@ -363,10 +366,12 @@ const _: () = {
         [::core::mem::offset_of!(CairnAllocator, advise) - 24usize];
     ["Offset of field: CairnAllocator::address"]
         [::core::mem::offset_of!(CairnAllocator, address) - 32usize];
+    ["Offset of field: CairnAllocator::claim"]
+        [::core::mem::offset_of!(CairnAllocator, claim) - 40usize];
     ["Offset of field: CairnAllocator::free"]
-        [::core::mem::offset_of!(CairnAllocator, free) - 40usize];
+        [::core::mem::offset_of!(CairnAllocator, free) - 48usize];
     ["Offset of field: CairnAllocator::drop"]
-        [::core::mem::offset_of!(CairnAllocator, drop) - 48usize];
+        [::core::mem::offset_of!(CairnAllocator, drop) - 56usize];
 };
 impl Default for CairnAllocator {
     fn default() -> Self {

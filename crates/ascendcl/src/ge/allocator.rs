@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, status};
 use crate::trampoline::guarded;
 use cairn_runtime::lock::{Mutex, Rank};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, UserCall};
 use std::ffi::c_void;
 
 /// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
@@ -39,6 +39,13 @@ impl UserAllocator for GeAllocator {
 
     fn takes_advice(&self) -> bool {
         true
+    }
+
+    fn claim(&self, block: usize) -> Option<Claim> {
+        let (mut bytes, mut users) = (0, 0);
+        // SAFETY: the C++ side gave this function for blocks that it gave.
+        unsafe { (self.0.claim?)(block as *const c_void, &mut bytes, &mut users) };
+        Some(Claim { bytes, users })
     }
 
     fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {

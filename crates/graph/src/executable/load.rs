@@ -2,7 +2,7 @@
 
 use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
-use crate::run::memory::MemorySource;
+use crate::run::memory::{CallersMemory, MemorySource};
 use crate::run::named::Named;
 use crate::run::pass::{Constants, Ranges};
 use cairn_exec::{Target, Upload};
@@ -112,7 +112,8 @@ impl Executable {
         options: &LoadOptions,
     ) -> Result<Loaded> {
         let stream = &target.stream;
-        let source = MemorySource { target, graph: options.id };
+        let callers = CallersMemory::default();
+        let source = MemorySource { target, graph: options.id, callers };
         let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
         let ready = Event::internal();
         runs.take(self, &source, &options.bases)?;
@@ -217,6 +218,21 @@ impl Runs {
             }
         }
         spots
+    }
+
+    /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
+    pub fn refuse_over(&self, callers: &CallersMemory<'_>) -> Result<()> {
+        let spots = [
+            (Purpose::Const, &self.constants),
+            (Purpose::Feature, &self.feature),
+            (Purpose::Fixed, &self.fixed),
+        ];
+        for (purpose, spot) in spots {
+            if let Spot::Taken(block) = spot {
+                callers.refuse_over(purpose, &block.maker().name(), block)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the memory that the application did not bring.

@@ -5,7 +5,7 @@ use super::load::Loaded;
 use super::tensor::{OutputMemory, RunInput, RunOutput};
 use crate::failure::{Failure, Result};
 use crate::run::dynamic;
-use crate::run::memory::MemorySource;
+use crate::run::memory::{CallersMemory, MemorySource};
 use crate::run::static_run::StaticRun;
 use cairn_exec::Target;
 use cairn_runtime::memory::{Located, describe};
@@ -30,7 +30,9 @@ impl Loaded {
         let executable = &self.executable;
         let wanted = self.check(target, inputs, outputs)?;
         let _active = self.begin_run()?;
-        let source = MemorySource { target, graph: self.id };
+        let callers = CallersMemory { inputs, outputs: &wanted };
+        self.runs().refuse_over(&callers)?;
+        let source = MemorySource { target, graph: self.id, callers };
         match &executable.kind {
             Kind::Static { program, steps, .. } => {
                 StaticRun { loaded: self, program, steps, source, inputs, wanted: &wanted }.run()

@@ -1,7 +1,8 @@
 //! Who a graph takes memory from.
 
+use crate::executable::{OutputMemory, RunInput};
 use cairn_exec::Target;
-use cairn_runtime::error::Result;
+use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::request::Request;
@@ -13,6 +14,44 @@ pub struct MemorySource<'a> {
     pub target: &'a Target<'a>,
     /// The graph's id.
     pub graph: u32,
+    /// What the caller brought for this run: no block may lie over it.
+    pub callers: CallersMemory<'a>,
+}
+
+/// Memory that the caller of a run brought.
+#[derive(Clone, Copy, Default)]
+pub struct CallersMemory<'a> {
+    /// The inputs.
+    pub inputs: &'a [RunInput],
+    /// The outputs, where it brought memory for them.
+    pub outputs: &'a [Option<OutputMemory>],
+}
+
+impl CallersMemory<'_> {
+    /// Fails if a block that a user's allocator gave lies over memory of the caller: one would overwrite the other.
+    pub fn refuse_over(&self, purpose: Purpose, allocator: &str, block: &Block) -> Result<()> {
+        let (start, end) = (block.address(), block.address() + block.bytes() as usize);
+        let inputs = self.inputs.iter().enumerate().filter_map(|(at, input)| {
+            let address = input.device_address()?;
+            Some(("input", at, address, input.bytes()))
+        });
+        let outputs = self.outputs.iter().enumerate().filter_map(|(at, output)| {
+            let OutputMemory { address, bytes } = (*output)?;
+            Some(("output", at, address, bytes))
+        });
+        let mut all = inputs.chain(outputs);
+        match all.find(|(.., address, bytes)| start < address + bytes && *address < end) {
+            None => Ok(()),
+            Some((what, at, address, bytes)) => Err(Error::new(
+                Code::GeFailure,
+                format!(
+                    "{allocator} gave {start:#x}, {} bytes, as {} memory, over {what} {at} of the caller ({bytes} bytes at {address:#x}): a pool must not hand out memory that the program still uses; was it freed to the pool too early, or handed out twice?",
+                    block.bytes(),
+                    purpose.name()
+                ),
+            )),
+        }
+    }
 }
 
 impl MemorySource<'_> {
@@ -26,7 +65,12 @@ impl MemorySource<'_> {
     ) -> Result<Block> {
         let owner = Owner { graph: Some(self.graph), operator };
         let request = Request::bytes(bytes).on(&self.target.stream).purpose(purpose, owner);
-        Block::allocate(self.target.allocator(), &Request { near, ..request })
+        let block = Block::allocate(self.target.allocator(), &Request { near, ..request })?;
+        if self.target.is_external() {
+            let name = self.target.allocator().name();
+            self.callers.refuse_over(purpose, &name, &block)?;
+        }
+        Ok(block)
     }
 
     /// Takes a block.

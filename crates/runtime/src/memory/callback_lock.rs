@@ -5,6 +5,9 @@
 //!  thread 1 ── pass ──> alloc ── aclrtMalloc, an execution, ... ──> pass again: at once
 //!  thread 2 ── pass ──> waits its turn, first come, first served; after some seconds it logs who is inside
 //! ```
+//!
+//! A pool may wait in its alloc until another thread gives a block back, and on CANN nothing would hold that free back:
+//! a free that has waited a while for an alloc to return is let in beside it, with a line in the log.
 
 use super::external::UserCall;
 use crate::clock::StreamIndex;
@@ -13,7 +16,7 @@ use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{self, Arc, Weak, now_ns};
 use crate::worker::Scheduler;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
@@ -43,15 +46,28 @@ impl fmt::Display for Visit {
 pub struct CallbackLock {
     state: Mutex<State>,
     moved: Condvar,
-    limit: Duration,
+    limits: Limits,
+}
+
+/// How long calls into an allocator may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// After this a wait, or a callback that does not return, is logged.
+    pub log: Duration,
+    /// After this a free is let in beside an alloc that does not return.
+    pub free: Duration,
 }
 
 #[derive(Default)]
 struct State {
     owner: Option<&'static HostThread>,
     visits: Vec<Begun>,
+    /// Threads that were let in beside the owner, once for each visit.
+    guests: Vec<&'static HostThread>,
     next: u64,
     serving: u64,
+    /// Tickets whose holders were let in before their turn.
+    passed_over: BTreeSet<u64>,
 }
 
 struct Begun {
@@ -63,6 +79,16 @@ struct Begun {
 impl State {
     fn is_mine(&self, thread: &'static HostThread) -> bool {
         self.owner.is_some_and(|owner| std::ptr::eq(owner, thread))
+    }
+
+    fn guest(&self, thread: &'static HostThread) -> Option<usize> {
+        self.guests.iter().position(|guest| std::ptr::eq(*guest, thread))
+    }
+
+    /// Whether the owner stands in an alloc: it may wait there for a block to come back.
+    fn is_in_alloc(&self) -> bool {
+        let last = self.visits.last().map(|begun| begun.visit.request);
+        matches!(last, Some(UserCall::Alloc(_) | UserCall::Advise(..)))
     }
 
     fn begin(&mut self, visit: Visit) {
@@ -84,16 +110,16 @@ impl State {
 }
 
 impl CallbackLock {
-    /// A callback lock that nobody holds. Whoever waits longer than `limit` logs it.
-    pub fn new(limit: Duration) -> CallbackLock {
+    /// A callback lock that nobody holds.
+    pub fn new(limits: Limits) -> CallbackLock {
         CallbackLock {
             state: Mutex::new(Rank::CallbackLock, State::default()),
             moved: Condvar::new(),
-            limit,
+            limits,
         }
     }
 
-    /// Waits until no other thread is inside, then runs `inside`.
+    /// Waits until no other thread is inside, then runs `inside`. A free waits no longer than its limit for an alloc.
     pub fn pass<T>(&self, visit: Visit, inside: impl FnOnce() -> T) -> T {
         self.enter(visit);
         let _leaves = Leaving(self);
@@ -103,17 +129,27 @@ impl CallbackLock {
     fn enter(&self, visit: Visit) {
         let thread = HostThread::current();
         let mut state = self.state.lock();
+        if state.guest(thread).is_some() {
+            state.guests.push(thread);
+            return;
+        }
         if !state.is_mine(thread) {
             let ticket = state.next;
             state.next += 1;
             if state.serving != ticket {
                 state = self.wait(state, ticket, thread, &visit);
+                if state.serving != ticket {
+                    state.passed_over.insert(ticket);
+                    state.guests.push(thread);
+                    return;
+                }
             }
             state.owner = Some(thread);
         }
         state.begin(visit);
     }
 
+    /// Waits for a turn, or until a free may go before its turn.
     fn wait<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -122,10 +158,26 @@ impl CallbackLock {
         visit: &Visit,
     ) -> MutexGuard<'a, State> {
         let came = now_ns();
-        let mut patience = self.limit;
+        let mut patience = self.limits.log;
+        let is_free = matches!(visit.request, UserCall::Free(_));
         while state.serving != ticket {
             let waited = Duration::from_nanos(now_ns() - came);
-            let left = patience.saturating_sub(waited);
+            let mut left = patience.saturating_sub(waited);
+            if sync::REAL_TIME && is_free && state.is_in_alloc() {
+                let free_left = self.limits.free.saturating_sub(waited);
+                if free_left.is_zero() {
+                    // An error in the log, because warnings are not written unless asked for.
+                    log::error!(
+                        "{visit} is let in on thread {} although the allocator is busy ({}): after {} its alloc may be waiting for this very block. \
+                         On an NPU nothing serialises these calls; a pool for several threads needs a lock of its own",
+                        thread.number(),
+                        state.owner(),
+                        seconds(waited.as_nanos() as u64)
+                    );
+                    return state;
+                }
+                left = left.min(free_left);
+            }
             if sync::REAL_TIME && left.is_zero() {
                 let owner = state.owner();
                 drop(state);
@@ -146,15 +198,27 @@ impl CallbackLock {
 
     fn leave(&self) {
         let mut state = self.state.lock();
+        if let Some(at) = state.guest(HostThread::current()) {
+            state.guests.swap_remove(at);
+            return;
+        }
         state.visits.pop();
         if state.visits.is_empty() {
             self.hand_over(state);
+        } else if state.is_in_alloc() {
+            // A free that waits may count its time against this alloc now.
+            drop(state);
+            self.moved.notify_all();
         }
     }
 
     fn hand_over(&self, mut state: MutexGuard<'_, State>) {
         state.owner = None;
         state.serving += 1;
+        while state.passed_over.first() == Some(&state.serving) {
+            state.passed_over.pop_first();
+            state.serving += 1;
+        }
         let awaited = state.next != state.serving;
         drop(state);
         if awaited {
@@ -165,7 +229,9 @@ impl CallbackLock {
     /// The calling thread will never come out: if it is inside, the next one may enter.
     fn abandon(&self) {
         let mut state = self.state.lock();
-        if state.is_mine(HostThread::current()) {
+        let thread = HostThread::current();
+        state.guests.retain(|guest| !std::ptr::eq(*guest, thread));
+        if state.is_mine(thread) {
             state.visits.clear();
             self.hand_over(state);
         }
@@ -174,7 +240,7 @@ impl CallbackLock {
     /// True while somebody is inside. Logs, once, what has been going on for longer than the limit.
     fn look(&self) -> bool {
         let mut state = self.state.lock();
-        let limit = self.limit.as_nanos() as u64;
+        let limit = self.limits.log.as_nanos() as u64;
         let (owner, inside) = (state.owner(), state.owner.is_some());
         let overdue = state
             .visits
@@ -197,7 +263,7 @@ impl Drop for Leaving<'_> {
     }
 }
 
-/// The callback_locks of a process, one for each object of a user, whatever callbacks and streams it is
+/// The callback locks of a process, one for each object of a user, whatever callbacks and streams it is
 /// registered with: the object is the pool that is not thread safe.
 ///
 /// While callbacks run, a worker looks now and then whether one of them has been running for too
@@ -205,17 +271,17 @@ impl Drop for Leaving<'_> {
 pub struct CallbackLocks {
     all: Mutex<BTreeMap<usize, Weak<CallbackLock>>>,
     watched: AtomicBool,
-    limit: Duration,
+    limits: Limits,
     scheduler: Arc<Scheduler>,
 }
 
 impl CallbackLocks {
-    /// None yet. `limit` is how long anything may take before it is logged.
-    pub fn new(limit: Duration, scheduler: Arc<Scheduler>) -> Arc<CallbackLocks> {
+    /// None yet.
+    pub fn new(limits: Limits, scheduler: Arc<Scheduler>) -> Arc<CallbackLocks> {
         Arc::new(CallbackLocks {
             all: Mutex::new(Rank::CallbackLock, BTreeMap::new()),
             watched: AtomicBool::new(false),
-            limit,
+            limits,
             scheduler,
         })
     }
@@ -227,7 +293,7 @@ impl CallbackLocks {
             return known;
         }
         all.retain(|_, lock| lock.strong_count() > 0);
-        let fresh = Arc::new(CallbackLock::new(self.limit));
+        let fresh = Arc::new(CallbackLock::new(self.limits));
         all.insert(object, Arc::downgrade(&fresh));
         fresh
     }
@@ -241,7 +307,7 @@ impl CallbackLocks {
             return;
         }
         let these = Arc::downgrade(self);
-        self.scheduler.call_at(now_ns() + self.limit.as_nanos() as u64, move || {
+        self.scheduler.call_at(now_ns() + self.limits.log.as_nanos() as u64, move || {
             if let Some(these) = these.upgrade() {
                 these.look();
             }

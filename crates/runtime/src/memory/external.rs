@@ -67,6 +67,15 @@ impl fmt::Display for UserCall {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thrown(pub String);
 
+/// What a block of a user's allocator says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its bytes.
+    pub bytes: usize,
+    /// How many users it has, the engine among them.
+    pub users: usize,
+}
+
 /// How a door calls an allocator of the user. Dropped, with no lock held, when nothing needs the
 /// allocator any more.
 pub trait UserAllocator: Any + Send + Sync {
@@ -75,6 +84,12 @@ pub trait UserAllocator: Any + Send + Sync {
 
     /// True if it understands [`UserCall::Advise`].
     fn takes_advice(&self) -> bool;
+
+    /// What a block that it gave says of itself; `None` where blocks say nothing.
+    fn claim(&self, block: usize) -> Option<Claim> {
+        let _ = block;
+        None
+    }
 
     /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
     /// thread, `left` is called in its place and this never returns.
@@ -152,7 +167,7 @@ impl External {
         let called = called.ok_or_else(|| self.too_late())?;
         called.map_err(|Thrown(text)| {
             let text = if text.is_empty() { text } else { format!(": {text}") };
-            failure(format!("{visit} threw an exception{text}"))
+            failure(format!("{visit} threw an exception{text}{}", without_device()))
         })
     }
 
@@ -173,15 +188,16 @@ impl External {
         let block = self.call(request, stream)?;
         if block == 0 {
             return Err(failure(format!(
-                "{asked} gave null; no other memory is taken in its place"
+                "{asked} gave null; no other memory is taken in its place{}",
+                without_device()
             )));
         }
         if let Some(out) = self.outstanding.find(self.maker(), block) {
             return Err(out_twice(&asked, block, &out));
         }
         let mut taken = false;
-        let admitted = self
-            .call(UserCall::Address(block), stream)
+        let admitted = refuse_claim(&asked, block, bytes, self.user.claim(block))
+            .and_then(|()| self.call(UserCall::Address(block), stream))
             .and_then(|address| self.place(&asked, block, address, bytes, stream))
             .map(|out| Out { reason, ..out })
             .and_then(|out| match self.outstanding.add(out) {
@@ -352,6 +368,29 @@ impl Reason {
         }
         let _restore = Restore(REASON.with(|cell| cell.replace(Some(self))));
         body()
+    }
+}
+
+/// Fails for a block that says of itself that it is too short, or nobody's.
+fn refuse_claim(asked: &Visit, block: usize, bytes: usize, claim: Option<Claim>) -> Result<()> {
+    match claim {
+        Some(Claim { bytes: has, .. }) if has < bytes => Err(failure(format!(
+            "{asked} gave the block {block:#x}, whose GetSize() says {has} bytes; {bytes} were asked for"
+        ))),
+        Some(Claim { users: 0, .. }) => Err(failure(format!(
+            "{asked} gave the block {block:#x}, whose GetCount() says 0: it would never go back. A block begins with a count of 1"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What to add to the failure of a callback on a thread that has no device: what it calls of ACL fails there.
+fn without_device() -> &'static str {
+    match host::context() {
+        0 => {
+            "; this thread has no device, so ACL's functions fail inside the callback: call aclrtSetDevice on the thread that runs, loads or destroys the graph"
+        }
+        _ => "",
     }
 }
 

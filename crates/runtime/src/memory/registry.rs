@@ -63,7 +63,7 @@ impl Registry {
         Registry {
             shared: shared.clone(),
             callback_locks: CallbackLocks::new(
-                shared.config.callback_wait,
+                shared.config.callback_limits,
                 shared.scheduler.clone(),
             ),
             outstanding: shared.memory.outstanding().clone(),
