@@ -3,6 +3,8 @@
 /* Op classes, the factory, and graphs made of them. */
 #include "ge_check.h"
 #include "graph/attr_value.h"
+#include "nn_calculation_ops.h"
+#include "ops_proto_legacy.h"
 #include <algorithm>
 #include <set>
 
