@@ -309,7 +309,7 @@ void CairnBlockFree(CairnBlock *block);
 // Shows the name of each. On success `*result` is owned.
 CairnStatus CairnSessionVariables(uint64_t session, const CairnText *names, size_t count, void *context,
                                   CairnSeeText see, CairnOutputs **result);
-// RegisterCallBackFunc: checks the session and the key. Nothing here calls back.
+// RegisterCallBackFunc: checks the session and the key, and leaves a warning: nothing here calls back.
 CairnStatus CairnSessionCallback(uint64_t session, CairnText key, bool is_null);
 
 // Bases that the application sets.
@@ -342,7 +342,7 @@ void CairnSummaryOutput(const CairnSummary *summary, size_t place, void *context
 // Pairs of places (input, output) that share memory, in turn.
 size_t CairnSummaryShared(const CairnSummary *summary, const int64_t **pairs);
 
-// JSON for chrome://tracing, of a graph that is loaded.
+// JSON for chrome://tracing, of a graph that is loaded: its nodes, without times, since none are measured.
 CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void *context, CairnSeeText see);
 
 // ---------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 /* Starting and ending ACL: configuration files, reference counts, codes for repeated calls. */
 #include "gate.h"
+#include "logged.h"
 #include <sys/stat.h>
 
 static char folder[] = "/tmp/cairn-init-XXXXXX";
@@ -162,6 +163,15 @@ static void keys(void)
     accepts("{\"StackSize\":{\"aicore_stack_size\":65536,\"simt_stack_size\":1024,\"simt_divergence_stack_size\":1024}}");
     accepts("{\"simt_printf_fifo_size\":1048576,\"simd_printf_fifo_size_per_core\":1048576}");
 
+    GROUP("acl_3_2_7 keys without effect leave a warning that names them");
+    CHECK(LOGGED("keys taken without effect: dump") > 0);
+    CHECK(LOGGED("keys taken without effect: profiler") > 0);
+    CHECK(LOGGED("keys taken without effect: max_opqueue_num") > 0);
+    CHECK(LOGGED("taken without effect", "StackSize.aicore_stack_size, StackSize.simt_divergence_stack_size") > 0);
+    CHECK(LOGGED("unknown keys, taken without effect: a_key_of_tomorrow") > 0);
+    CHECK_EQ(LOGGED("taken without effect", "err_msg_mode"), 0);
+    CHECK_EQ(LOGGED("taken without effect", "default_device"), 0);
+
     GROUP("acl_3_2_7 known keys with bad values");
     refuses("{\"max_opqueue_num\":\"many\"}", ACL_ERROR_INVALID_MAX_OPQUEUE_NUM_CONFIG);
     refuses("{\"err_msg_mode\":\"2\"}", ACL_ERROR_FILE_ATTR_INVALID);
@@ -217,6 +227,7 @@ int main(void)
 {
     if (!mkdtemp(folder))
         abort();
+    log_begin();
     without_init();
     files();
     depth();
@@ -227,5 +238,6 @@ int main(void)
     config("");
     unlink(path);
     rmdir(folder);
+    log_end();
     return END();
 }

@@ -265,7 +265,7 @@ static void running(aclrtStream stream)
     std::vector<ge::Tensor> one = {outputs[0]};
     REFUSED(session.RunGraphWithStreamAsync(1, stream, inputs, one), "1 outputs");
     Device five(20);
-    REFUSED(session.RunGraphWithStreamAsync(1, stream, {on_device(five, {5})}, outputs), "[5]");
+    REFUSED(session.RunGraphWithStreamAsync(2, stream, {on_device(five, {5, 1})}, outputs), "[5, 1]");
     ge::Tensor wrong = on_device(x).Clone();
     wrong.SetDataType(ge::DT_INT32);
     REFUSED(session.RunGraphWithStreamAsync(1, stream, {wrong}, outputs), "int32");

@@ -34,7 +34,7 @@ impl Ours {
             Box::leak(Box::new(Runtime::start(config).expect("a runtime")));
         runtime.set_device(0).expect("device 0");
         let engine = session::Engine::default();
-        engine.start(Options::default());
+        engine.start(runtime, Options::default()).expect("an engine");
         let id = engine.open(runtime, Options::default()).expect("a session");
         let session = engine.session(id).expect("the session");
         let handle = runtime.create_stream(0, 0).expect("a stream");

@@ -15,6 +15,27 @@ const DEEPEST: usize = 10;
 /// The longest configuration file that is read.
 const LONGEST_FILE: u64 = 16 << 20;
 
+/// Whether a key of the configuration changes anything.
+#[derive(Clone, Copy)]
+enum Effect {
+    Some,
+    None,
+}
+
+/// The known keys of the configuration.
+const KEYS: &[(&str, Effect)] = &[
+    ("err_msg_mode", Effect::Some),
+    ("defaultDevice.default_device", Effect::Some),
+    ("dump", Effect::None),
+    ("max_opqueue_num", Effect::None),
+    ("profiler", Effect::None),
+    ("simd_printf_fifo_size_per_core", Effect::None),
+    ("simt_printf_fifo_size", Effect::None),
+    ("StackSize.aicore_stack_size", Effect::None),
+    ("StackSize.simt_divergence_stack_size", Effect::None),
+    ("StackSize.simt_stack_size", Effect::None),
+];
+
 fn count() -> std::sync::MutexGuard<'static, u64> {
     INITIALISED.lock().unwrap_or_else(|e| e.into_inner())
 }
@@ -172,7 +193,38 @@ fn apply(path: &str) -> Result<()> {
         };
     message::set_per_process(mode == 1);
     runtime()?.set_default_device(default);
+    let (ignored, unknown) = without_effect(&config);
+    if !ignored.is_empty() {
+        log::warn!("aclInit: {path}: keys taken without effect: {}", ignored.join(", "));
+    }
+    if !unknown.is_empty() {
+        let keys = unknown.join(", ");
+        log::warn!("aclInit: {path}: unknown keys, taken without effect: {keys}");
+    }
     Ok(())
+}
+
+/// The keys of a configuration that have no effect, and the unknown ones. Those inside a known object follow its name
+/// and a dot.
+fn without_effect(config: &serde_json::Map<String, Value>) -> (Vec<String>, Vec<String>) {
+    let (mut ignored, mut unknown) = (Vec::new(), Vec::new());
+    let mut see = |key: String| match KEYS.iter().find(|(known, _)| *known == key) {
+        Some((_, Effect::Some)) => {}
+        Some((_, Effect::None)) => ignored.push(key),
+        None => unknown.push(key),
+    };
+    for (key, value) in config {
+        let inner = KEYS.iter().any(|(known, _)| {
+            known.strip_prefix(key.as_str()).is_some_and(|rest| rest.starts_with('.'))
+        });
+        match value {
+            Value::Object(parts) if inner => {
+                parts.keys().for_each(|part| see(format!("{key}.{part}")))
+            }
+            _ => see(key.clone()),
+        }
+    }
+    (ignored, unknown)
 }
 
 fn number(value: &Value) -> Option<u64> {

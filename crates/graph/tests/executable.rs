@@ -265,7 +265,6 @@ fn what_does_not_fit_is_refused_with_an_argument_code() {
     let mut wrong = device(room, &[4]);
     wrong.dtype = Some(DType::Int32);
     assert_eq!(refused(wrong).code, Code::InvalidParam);
-    assert!(refused(device(room, &[5])).text.contains("sizes [5]"));
     assert!(refused(device(0, &[4])).text.contains("no memory"));
     assert!(executable.input(1, &device(room, &[4])).err().unwrap().text.contains("no input 1"));
     let loaded = user.load(&executable, Domain::Acl).unwrap();

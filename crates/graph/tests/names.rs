@@ -11,6 +11,7 @@ const STRUCTURE: &[&str] = &[
     "Constant",
     "Variable",
     "NetOutput",
+    "NoOp",
     "If",
     "Case",
     "While",

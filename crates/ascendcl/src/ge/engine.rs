@@ -6,22 +6,28 @@ use super::graph::graph;
 use super::names;
 use super::value::desc;
 use cairn_graph::ir::Desc;
-use cairn_graph::session::{Base, Options, SharedGraph};
+use cairn_graph::session::{Base, Level, Options, SharedGraph};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::record::site;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+/// The options of a call; those without an effect leave a warning.
+///
 /// # Safety
 /// There are twice `count` texts that live for the call.
-unsafe fn options(texts: *const CairnText, count: usize) -> Result<Options> {
+unsafe fn options(texts: *const CairnText, count: usize, level: Level) -> Result<Options> {
     // SAFETY: as the caller vouches.
     let pairs = unsafe { list(texts, count * 2) }.chunks_exact(2).map(|pair| {
         // SAFETY: as the caller vouches.
         unsafe { (text(pair[0]), text(pair[1])) }
     });
-    Options::new(pairs)
+    let options = Options::new(pairs)?;
+    if let Some(warning) = options.without_effect(level) {
+        warn(format!("{}: {warning}", site::current().entry));
+    }
+    Ok(options)
 }
 
 /// # Safety
@@ -42,10 +48,8 @@ status! {
     /// Starts the engine.
     fn CairnEngineStart(texts: *const CairnText, count: usize) {
         // SAFETY: the caller's texts live for the call.
-        let options = unsafe { options(texts, count) }?;
-        runtime()?;
-        engine().start(options);
-        Ok(())
+        let options = unsafe { options(texts, count, Level::Engine) }?;
+        engine().start(runtime()?, options)
     }
 
     /// Stops the engine and ends its sessions.
@@ -60,7 +64,7 @@ status! {
         let place = unsafe { session.as_mut() }.ok_or_else(|| Failure::invalid("the session is null"))?;
         *place = 0;
         // SAFETY: the caller's texts live for the call.
-        *place = engine().open(runtime()?, unsafe { options(texts, count) }?)?;
+        *place = engine().open(runtime()?, unsafe { options(texts, count, Level::Session) }?)?;
         Ok(())
     }
 
@@ -73,7 +77,7 @@ status! {
     fn CairnSessionAddGraph(session: u64, id: u32, handle: *mut CairnGraph, texts: *const CairnText, count: usize, is_copy: bool) {
         let session = engine().session(session)?;
         // SAFETY: the caller's handle is live, and its texts live for the call.
-        let (graph, options) = unsafe { (graph(handle)?, options(texts, count)?) };
+        let (graph, options) = unsafe { (graph(handle)?, options(texts, count, Level::Graph)?) };
         let shared: SharedGraph = match is_copy {
             true => Arc::new(Mutex::new(Rank::Graph, graph.ir())),
             false => graph.shared().clone(),
@@ -113,7 +117,7 @@ status! {
         Ok(())
     }
 
-    /// Takes note of a callback: nothing here calls it.
+    /// Checks a callback and warns: nothing here calls it.
     fn CairnSessionCallback(session: u64, key: CairnText, is_null: bool) {
         engine().session(session)?;
         // SAFETY: the caller's text lives for the call.
@@ -122,7 +126,10 @@ status! {
             return Err(Failure::failed(format!("RegisterCallBackFunc: the callback for {key:?} is null")));
         }
         match key.as_str() {
-            "Summary" | "Save" => Ok(()),
+            "Summary" | "Save" => {
+                warn(format!("RegisterCallBackFunc: the callback for {key:?} is never called: no operator here calls back"));
+                Ok(())
+            }
             _ => Err(Failure::failed(format!(
                 "RegisterCallBackFunc: there is no key {key:?}: \"Summary\" and \"Save\" are taken"
             ))),
@@ -134,7 +141,7 @@ status! {
         let session = engine().session(session)?;
         let entry = session.graph(id)?;
         // SAFETY: the caller's texts live for the call.
-        let options = unsafe { options(texts, count) }?;
+        let options = unsafe { options(texts, count, Level::Load) }?;
         if compiles {
             entry.compile(Vec::new())?;
         } else {

@@ -5,7 +5,9 @@ use super::shapes::{Declared, Fact, Inferred, infer};
 use super::sharing::{mark_views, shown, written};
 use super::variable;
 use crate::failure::{Failure, Result};
-use crate::ir::{Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source, UNKNOWN_RANK};
+use crate::ir::{
+    Attr, CONST, DATA, Desc, Graph, NET_OUTPUT, NO_OP, Node, NodeId, Source, UNKNOWN_RANK,
+};
 use cairn_tensor::{DType, Layout, MAX_DIMS};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -112,10 +114,12 @@ pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
     making.outputs()
 }
 
-/// The nodes that outputs and targets need.
+/// The nodes that outputs and targets need. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
+/// as inputs or views of them leaves it empty.
 pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     let outputs = graph.outputs();
-    if outputs.is_empty() && graph.targets.is_empty() {
+    let net = graph.nodes().find(|(_, node)| node.kind == NET_OUTPUT).map(|(id, _)| id);
+    if outputs.is_empty() && graph.targets.is_empty() && net.is_none() {
         return Err(Failure::failed(format!(
             "the graph {} has no outputs: name them with SetOutputs, or a NetOutput",
             graph.name
@@ -123,7 +127,7 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     }
     let mut live = BTreeSet::new();
     let mut next: Vec<NodeId> = outputs.iter().map(|source| source.node).collect();
-    next.extend(&graph.targets);
+    next.extend(graph.targets.iter().copied().chain(net));
     while let Some(id) = next.pop() {
         let Some(node) = graph.node(id) else { continue };
         if live.insert(id) {
@@ -185,7 +189,7 @@ impl Making<'_> {
 
     fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
         let kind = node.kind.as_str();
-        if DATA.contains(&kind) || kind == NET_OUTPUT {
+        if DATA.contains(&kind) || [NET_OUTPUT, NO_OP].contains(&kind) {
             return Ok(());
         }
         if CONST.contains(&kind) {

@@ -11,6 +11,7 @@ use crate::model;
 use crate::run::dynamic::Plans;
 use crate::run::pass::{Part, Pass};
 use cairn_tensor::DType;
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -91,6 +92,10 @@ pub enum Kind {
 /// What 0 bytes of const or feature memory are told as.
 const LEAST: u64 = 512;
 
+/// By how many bytes a tensor may say less than a static graph reads: programs for CANN, whose memory has padding,
+/// count on it.
+const SLACK: usize = 64;
+
 impl Executable {
     /// Compiles a graph. `label` is what the user calls it, for texts.
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
@@ -143,8 +148,10 @@ impl Executable {
         })
     }
 
-    /// Checks a tensor against an input, or after the inputs against a variable: its type, its sizes, and that its
-    /// memory is as large. Where the memory lies is checked by each run.
+    /// Checks a tensor against an input, or after the inputs against a variable. Its type has to be the input's. A
+    /// dynamic graph takes its sizes, and wants memory that is as large. A static graph reads what it was compiled for,
+    /// whatever sizes the tensor says, and takes memory that says up to 64 bytes less; what a tensor on the host lacks is
+    /// zeros. Where the memory lies, and how much is there, is checked by each run.
     pub fn input(&self, at: usize, tensor: &RunTensor) -> Result<RunInput> {
         let wrong = |text: String| Err(Failure::invalid(format!("{text} ({})", self.label)));
         let Some((name, desc)) = self.inputs.iter().chain(&self.variables).nth(at) else {
@@ -160,7 +167,8 @@ impl Executable {
                 desc.dtype
             ));
         }
-        let dims = tensor.dims.as_ref().unwrap_or(&desc.dims);
+        let is_static = self.is_static();
+        let dims = tensor.dims.as_ref().filter(|_| !is_static).unwrap_or(&desc.dims);
         if !desc.admits(dims) {
             return wrong(format!(
                 "input {at} ({name}) has the sizes {dims:?}, {:?} are wanted",
@@ -177,23 +185,22 @@ impl Executable {
         if tensor.is_empty() && want > 0 {
             return wrong(format!("input {at} ({name}) has no memory"));
         }
-        if tensor.bytes < want {
+        let have = tensor.host.as_ref().map_or(tensor.bytes, |host| host.len().min(tensor.bytes));
+        let slack = if is_static { SLACK } else { 0 };
+        if have.saturating_add(slack) < want {
             return wrong(format!(
-                "input {at} ({name}) is {layout}, {want} bytes; its memory has {}",
-                tensor.bytes
+                "input {at} ({name}) is {layout}, {want} bytes; its memory has {have}"
             ));
         }
         Ok(match &tensor.host {
             None => RunInput { layout, address: tensor.address, host: None },
+            Some(host) if host.len() == want => {
+                RunInput { layout, address: 0, host: Some(host.clone()) }
+            }
             Some(host) => {
-                let Some(bytes) = host.get(..want) else {
-                    let have = host.len();
-                    return wrong(format!(
-                        "input {at} ({name}) is {layout}, {want} bytes; {have} are given"
-                    ));
-                };
-                let host = if host.len() == want { host.clone() } else { bytes.into() };
-                RunInput { layout, address: 0, host: Some(host) }
+                let mut bytes = host[..have.min(want)].to_vec();
+                bytes.resize(want, 0);
+                RunInput { layout, address: 0, host: Some(bytes.into()) }
             }
         })
     }
@@ -205,9 +212,10 @@ impl Executable {
         Ok(model::write(&described.map_err(|failure| failure.within(&self.label))?))
     }
 
-    /// The nodes that run, in order, as events for `chrome://tracing`. Times are places, not measurements.
+    /// The graph as a trace for `chrome://tracing`: its name, and under `otherData` the nodes that run, in order. It has
+    /// no events: no run is measured.
     pub fn json(&self) -> String {
-        let names: Vec<String> = match &self.kind {
+        let nodes: Vec<String> = match &self.kind {
             Kind::Static { program, .. } => program
                 .init
                 .iter()
@@ -218,15 +226,10 @@ impl Executable {
                 .map(|work| format!("{} ({})", work.operation.name, work.operation.row.name))
                 .collect(),
         };
-        let events: Vec<String> = (names.iter().enumerate())
-            .map(|(at, name)| {
-                let name: String = name.chars().flat_map(char::escape_default).collect();
-                format!(
-                    "{{\"name\":\"{name}\",\"ph\":\"X\",\"ts\":{at},\"dur\":1,\"pid\":0,\"tid\":0}}"
-                )
-            })
-            .collect();
-        format!("{{\"traceEvents\":[{}]}}", events.join(","))
+        let process =
+            json!({"name": "process_name", "ph": "M", "pid": 0, "args": {"name": &*self.label}});
+        let other = json!({"graph": &*self.label, "isStatic": self.is_static(), "nodes": nodes});
+        json!({"traceEvents": [process], "otherData": other}).to_string()
     }
 
     /// Whether all sizes are known.

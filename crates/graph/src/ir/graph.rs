@@ -50,6 +50,9 @@ pub struct Graph {
 /// Where a graph hands its results out.
 pub const NET_OUTPUT: &str = "NetOutput";
 
+/// The type of nodes that compute nothing: they only stand between others by control edges.
+pub const NO_OP: &str = "NoOp";
+
 /// The types of nodes through which tensors come in.
 pub const DATA: [&str; 2] = ["Data", "RefData"];
 

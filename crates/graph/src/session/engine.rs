@@ -1,7 +1,7 @@
 //! The engine of a process and its sessions.
 
 use super::entry::{Entry, SharedGraph};
-use super::options::Options;
+use super::options::{DeviceOption, Options};
 use super::queue::RunQueue;
 use super::variables::Variables;
 use crate::failure::{Failure, Result, Status};
@@ -26,37 +26,76 @@ struct State {
     options: Option<Options>,
     sessions: BTreeMap<u64, Arc<Session>>,
     next: u64,
+    /// Sessions of smaller numbers ended with the engine.
+    ended_before: u64,
+    /// The devices that it has set, each with the handle of the default context that keeps it open.
+    devices: BTreeMap<u32, (&'static Runtime, usize)>,
 }
 
 impl Default for Engine {
     fn default() -> Engine {
-        let state = State { options: None, sessions: BTreeMap::new(), next: 1 };
+        let state = State {
+            options: None,
+            sessions: BTreeMap::new(),
+            next: 1,
+            ended_before: 0,
+            devices: BTreeMap::new(),
+        };
         Engine { state: Mutex::new(Rank::Engine, state), queue: RunQueue::default() }
     }
 }
 
 impl Engine {
-    /// Starts with options for all sessions. Once it is started, nothing happens.
-    pub fn start(&self, options: Options) {
-        let mut state = self.state.lock();
-        match state.options {
-            None => state.options = Some(options),
-            Some(_) => log::warn!("GEInitialize was called before: the first options stay"),
+    /// Starts with options for all sessions. The device that they name becomes the calling thread's; without one the
+    /// thread keeps what it has. Once it is started, nothing happens.
+    pub fn start(&self, runtime: &'static Runtime, options: Options) -> Result<()> {
+        if self.state.lock().options.is_some() {
+            log::warn!("GEInitialize was called before: the first options stay");
+            return Ok(());
         }
+        if let Some(asked) = options.engine_device()? {
+            self.set_device(runtime, asked.device).map_err(|failure| of_device(&asked, failure))?;
+        }
+        self.state.lock().options.get_or_insert(options);
+        Ok(())
     }
 
-    /// Ends all sessions, on this thread, when the runs are over that were asked for without a stream.
+    /// Ends all sessions, on this thread, when the runs are over that were asked for without a stream, and lets the
+    /// devices go that it has set. Registrations of allocators stay: they belong to their streams.
     pub fn stop(&self) {
         let runtime = self.state.lock().sessions.values().next().map(|session| session.runtime);
         if let Some(runtime) = runtime {
             self.drain(runtime);
         }
-        let sessions = {
+        let (sessions, devices) = {
             let mut state = self.state.lock();
             state.options = None;
-            std::mem::take(&mut state.sessions)
+            state.ended_before = state.next;
+            (std::mem::take(&mut state.sessions), std::mem::take(&mut state.devices))
         };
         sessions.values().for_each(|session| session.end());
+        for (device, (runtime, context)) in devices {
+            if !runtime.shared.exiting() && primary(runtime, device) == Some(context) {
+                // Refused inside a callback of the device; it then stays open.
+                let _ = runtime.reset_device(i64::from(device), false);
+            }
+        }
+    }
+
+    /// Makes a device the calling thread's, and keeps it open until the engine stops.
+    fn set_device(&self, runtime: &'static Runtime, device: u32) -> Result<()> {
+        let held = self.state.lock().devices.get(&device).map(|(_, context)| *context);
+        if let Some(context) = held.filter(|held| primary(runtime, device) == Some(*held)) {
+            host::set_context(context);
+            return Ok(());
+        }
+        let context = runtime.set_device(i64::from(device))?.handle();
+        let before = self.state.lock().devices.insert(device, (runtime, context));
+        if before.is_some_and(|(_, before)| before == context) {
+            // Another thread was first: one reference is enough.
+            runtime.reset_device(i64::from(device), false)?;
+        }
+        Ok(())
     }
 
     /// Waits for the runs without a stream, callbacks included; not once the process is exiting.
@@ -76,14 +115,22 @@ impl Engine {
         })
     }
 
-    /// A new session; its id.
+    /// A new session; its id. Its device becomes the calling thread's: the one that the options name, else the thread's
+    /// own, else device 0.
     pub fn open(&self, runtime: &'static Runtime, options: Options) -> Result<u64> {
         let options = options.over(&self.started()?);
-        let device = match options.device()? {
-            Some(device) => device,
-            None => runtime.current_device().unwrap_or(0),
+        let device = match options.session_device()? {
+            Some(asked) => {
+                let set = self.set_device(runtime, asked.device);
+                set.map_err(|failure| of_device(&asked, failure))?;
+                asked.device
+            }
+            None => {
+                let device = runtime.current_device().unwrap_or(0);
+                self.set_device(runtime, device)?;
+                device
+            }
         };
-        runtime.device(i64::from(device))?;
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
@@ -96,18 +143,22 @@ impl Engine {
     }
 
     /// Ends a session and its graphs, on this thread, when the runs are over that were asked for without a stream. What
-    /// is queued on streams goes on.
+    /// is queued on streams goes on. For a session that ended with the engine nothing is left to do.
     pub fn close(&self, id: u64) -> Result<()> {
         let known = self.state.lock().sessions.get(&id).cloned();
         if let Some(session) = known {
             self.drain(session.runtime);
         }
-        let session = self.state.lock().sessions.remove(&id);
+        let (session, ended_before) = {
+            let mut state = self.state.lock();
+            (state.sessions.remove(&id), state.ended_before)
+        };
         match session {
             Some(session) => {
                 session.end();
                 Ok(())
             }
+            None if id < ended_before => Ok(()),
             None => Err(dead(id)),
         }
     }
@@ -118,7 +169,8 @@ impl Engine {
         self.state.lock().sessions.get(&id).cloned().ok_or_else(|| dead(id))
     }
 
-    /// Registers an allocator on a stream, for graphs of every session. The last one wins.
+    /// Registers an allocator on a stream, for graphs of every session. The last one wins. It belongs to the stream: it
+    /// outlives the session and the engine, and ends with the stream at the latest.
     pub fn register(
         &self,
         session: u64,
@@ -151,6 +203,16 @@ impl Engine {
         session.runtime.allocators.unregister(Domain::Ge, handle);
         Ok(())
     }
+}
+
+/// The handle of a device's default context, while the device is set.
+fn primary(runtime: &Runtime, device: u32) -> Option<usize> {
+    Some(runtime.device(i64::from(device)).ok()?.primary()?.handle())
+}
+
+/// The failure to set a device that an option asked for.
+fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
+    failure.within(&format!("{}={}", asked.key, asked.device))
 }
 
 fn dead(id: u64) -> Failure {
@@ -228,7 +290,10 @@ impl Session {
     /// Runs something with the session's device current on this thread.
     pub fn on_device<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
         let before = host::context();
-        self.runtime.set_device(i64::from(self.device))?;
+        match primary(self.runtime, self.device) {
+            Some(context) => host::set_context(context),
+            None => drop(self.runtime.set_device(i64::from(self.device))?),
+        }
         let done = run();
         host::set_context(before);
         done

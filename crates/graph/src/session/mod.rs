@@ -4,6 +4,7 @@
 mod engine;
 mod entry;
 mod loaded;
+mod option_table;
 mod options;
 mod output;
 mod queue;
@@ -14,6 +15,7 @@ pub use crate::executable::RunTensor;
 pub use engine::{Engine, Session};
 pub use entry::{Base, Entry, SharedGraph};
 pub use loaded::LoadedGraph;
-pub use options::Options;
+pub use option_table::Level;
+pub use options::{DeviceOption, Options};
 pub use output::{Held, Out};
 pub use running::How;

@@ -1,34 +1,79 @@
 //! Options: of the engine, a session, a graph or a load, the nearer before the farther.
 
+use super::option_table::{Level, find};
 use crate::executable::CompileOptions;
 use crate::failure::{Failure, Result};
 use crate::ir::Desc;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-/// Options by key. Unknown keys are kept and mean nothing.
+/// Options by key. Each known one has a value that it takes; unknown keys are kept and mean nothing. An empty value is
+/// none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options(pub BTreeMap<String, String>);
+pub struct Options(BTreeMap<String, String>);
 
-/// The device of a session.
-const DEVICE: [&str; 2] = ["ge.session_device_id", "ge.exec.deviceId"];
-const HOST_INPUTS: &str = "ge.exec.hostInputIndexes";
-const FROZEN_INPUTS: &str = "ge.exec.frozenInputIndexes";
-const REFRESHABLE: &str = "ge.featureBaseRefreshable";
-const REUSE: &str = "ge.exec.outputReuseInputMemIndexes";
-const STATIC_POLICY: &str = "ge.exec.staticMemoryPolicy";
-const LEVEL: &str = "ge.oo.level";
-const FOLDING: &str = "ge.oo.constantFolding";
+pub(super) const DEVICE: &str = "ge.exec.deviceId";
+pub(super) const SESSION_DEVICE: &str = "ge.session_device_id";
+pub(super) const HOST_INPUTS: &str = "ge.exec.hostInputIndexes";
+pub(super) const FROZEN_INPUTS: &str = "ge.exec.frozenInputIndexes";
+pub(super) const REFRESHABLE: &str = "ge.featureBaseRefreshable";
+pub(super) const REUSE: &str = "ge.exec.outputReuseInputMemIndexes";
+pub(super) const STATIC_POLICY: &str = "ge.exec.staticMemoryPolicy";
+pub(super) const LEVEL: &str = "ge.oo.level";
+pub(super) const FOLDING: &str = "ge.oo.constantFolding";
+
+/// The device that an option asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceOption {
+    /// The option.
+    pub key: &'static str,
+    /// The number of the device.
+    pub device: u32,
+}
 
 impl Options {
-    /// From keys and values; an empty key is an error.
+    /// From keys and values. An empty key, or a value that a known option does not take, is an error that names it.
     pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Options> {
-        let options: BTreeMap<String, String> = pairs.into_iter().collect();
-        match options.get("") {
-            None => Ok(Options(options)),
-            Some(value) => Err(Failure::invalid(format!(
+        let options = Options(pairs.into_iter().collect());
+        if let Some(value) = options.0.get("") {
+            return Err(Failure::invalid(format!(
                 "E10059: an option with the value '{value}' has no key"
-            ))),
+            )));
         }
+        for given in options.given() {
+            if let Some(known) = find(given.key) {
+                known.check(&given)?;
+            }
+        }
+        Ok(options)
+    }
+
+    /// A warning that names the options without an effect at this level, and the unknown ones.
+    pub fn without_effect(&self, level: Level) -> Option<String> {
+        let (mut ignored, mut unknown) = (Vec::new(), Vec::new());
+        for given in self.given() {
+            match find(given.key) {
+                None => unknown.push(given.to_string()),
+                Some(known) if known.is_without_effect(given.value, level) => {
+                    ignored.push(given.to_string());
+                }
+                Some(_) => {}
+            }
+        }
+        let list = |what: &str, options: Vec<String>| {
+            (!options.is_empty()).then(|| format!("{what}: {}", options.join(", ")))
+        };
+        let parts = [
+            list("options taken without effect", ignored),
+            list("unknown options, taken without effect", unknown),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join("; "))
+    }
+
+    fn given(&self) -> impl Iterator<Item = Given<'_>> {
+        let all = self.0.iter().map(|(key, value)| Given { key, value: value.trim() });
+        all.filter(|given| !given.value.is_empty())
     }
 
     /// These, and those of `farther` that are not among them.
@@ -46,12 +91,20 @@ impl Options {
         Given { key, value: self.text(key).unwrap_or("") }
     }
 
-    /// The device that is asked for.
-    pub fn device(&self) -> Result<Option<u32>> {
-        for key in DEVICE {
-            match self.text(key) {
-                None | Some("-1") => {}
-                Some(text) => return self.option(key).number(text).map(Some),
+    /// The device for the whole process.
+    pub fn engine_device(&self) -> Result<Option<DeviceOption>> {
+        self.first_device(&[DEVICE])
+    }
+
+    /// The device of a session.
+    pub fn session_device(&self) -> Result<Option<DeviceOption>> {
+        self.first_device(&[SESSION_DEVICE, DEVICE])
+    }
+
+    fn first_device(&self, keys: &[&'static str]) -> Result<Option<DeviceOption>> {
+        for key in keys {
+            if let Some(device) = self.option(key).device()? {
+                return Ok(Some(DeviceOption { key, device }));
             }
         }
         Ok(None)
@@ -59,28 +112,12 @@ impl Options {
 
     /// Inputs that may lie on the host.
     pub fn host_inputs(&self, inputs: usize) -> Result<BTreeSet<usize>> {
-        let option = self.option(HOST_INPUTS);
-        option.parts(';').map(|text| option.place(text, "input", inputs)).collect()
+        self.option(HOST_INPUTS).host_inputs(inputs)
     }
 
     /// Inputs that stay where they are, with the address where it is given.
     pub fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
-        let option = self.option(FROZEN_INPUTS);
-        let mut found = BTreeMap::new();
-        for text in option.parts(';') {
-            let parts: Vec<&str> = text.split(',').map(str::trim).collect();
-            let (at, address) = match parts[..] {
-                [at] => (at, None),
-                [at, address, _length] => (at, Some(option.number(address)?)),
-                _ => {
-                    return option.wrong(format!(
-                        "'{text}' is neither a place nor place,address,length; semicolons are between them"
-                    ));
-                }
-            };
-            found.insert(option.place(at, "input", inputs)?, address);
-        }
-        Ok(found)
+        self.option(FROZEN_INPUTS).frozen_inputs(inputs)
     }
 
     /// Whether feature memory may change from run to run.
@@ -95,17 +132,7 @@ impl Options {
 
     /// Pairs of an input and an output that are one memory.
     pub fn reuse(&self, inputs: usize, outputs: usize) -> Result<Vec<(usize, usize)>> {
-        let option = self.option(REUSE);
-        let mut found = Vec::new();
-        for text in option.parts('|') {
-            let Some((input, output)) = text.split_once(',') else {
-                return option
-                    .wrong(format!("'{text}' is not input,output; bars are between them"));
-            };
-            let input = option.place(input, "input", inputs)?;
-            found.push((input, option.place(output, "output", outputs)?));
-        }
-        Ok(found)
+        self.option(REUSE).reuse(inputs, outputs)
     }
 
     /// How a graph with so many inputs and outputs is compiled. `descs` replaces the descriptions of its inputs.
@@ -138,14 +165,84 @@ impl Options {
 }
 
 /// One option as it was given; its failures show it.
-struct Given<'a> {
+pub(super) struct Given<'a> {
     key: &'a str,
-    value: &'a str,
+    pub(super) value: &'a str,
+}
+
+impl fmt::Display for Given<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// More inputs and outputs than any graph has: values are read before the graph is known.
+const ANY_COUNT: usize = usize::MAX;
+
+pub(super) fn check_device(given: &Given<'_>) -> Result<()> {
+    given.device().map(drop)
+}
+
+pub(super) fn check_host_inputs(given: &Given<'_>) -> Result<()> {
+    given.host_inputs(ANY_COUNT).map(drop)
+}
+
+pub(super) fn check_frozen_inputs(given: &Given<'_>) -> Result<()> {
+    given.frozen_inputs(ANY_COUNT).map(drop)
+}
+
+pub(super) fn check_reuse(given: &Given<'_>) -> Result<()> {
+    given.reuse(ANY_COUNT, ANY_COUNT).map(drop)
 }
 
 impl<'a> Given<'a> {
-    fn wrong<T>(&self, text: String) -> Result<T> {
-        Err(Failure::invalid(format!("{}={}: {text}", self.key, self.value)))
+    pub(super) fn wrong<T>(&self, text: String) -> Result<T> {
+        Err(Failure::invalid(format!("{self}: {text}")))
+    }
+
+    /// The number of a device; -1 is none.
+    fn device(&self) -> Result<Option<u32>> {
+        match self.value {
+            "" | "-1" => Ok(None),
+            text => self.number(text).map(Some),
+        }
+    }
+
+    fn host_inputs(&self, inputs: usize) -> Result<BTreeSet<usize>> {
+        self.parts(';').map(|text| self.place(text, "input", inputs)).collect()
+    }
+
+    fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
+        let mut found = BTreeMap::new();
+        for text in self.parts(';') {
+            let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+            let (at, address) = match parts[..] {
+                [at] => (at, None),
+                [at, address, length] => {
+                    self.number::<usize>(length)?;
+                    (at, Some(self.number(address)?))
+                }
+                _ => {
+                    return self.wrong(format!(
+                        "'{text}' is neither a place nor place,address,length; semicolons are between them"
+                    ));
+                }
+            };
+            found.insert(self.place(at, "input", inputs)?, address);
+        }
+        Ok(found)
+    }
+
+    fn reuse(&self, inputs: usize, outputs: usize) -> Result<Vec<(usize, usize)>> {
+        let mut found = Vec::new();
+        for text in self.parts('|') {
+            let Some((input, output)) = text.split_once(',') else {
+                return self.wrong(format!("'{text}' is not input,output; bars are between them"));
+            };
+            let input = self.place(input, "input", inputs)?;
+            found.push((input, self.place(output, "output", outputs)?));
+        }
+        Ok(found)
     }
 
     fn parts(&self, between: char) -> impl Iterator<Item = &'a str> + use<'a> {
@@ -175,20 +272,74 @@ mod tests {
         Options::new([(key.into(), value.into())]).unwrap()
     }
 
+    fn refused(key: &str, value: &str) -> String {
+        Options::new([(key.into(), value.into())]).unwrap_err().text
+    }
+
     #[test]
     fn indexes_are_read_and_checked() {
         assert_eq!(one(HOST_INPUTS, "0;2").host_inputs(3).unwrap(), BTreeSet::from([0, 2]));
-        let told = |value: &str| one(HOST_INPUTS, value).host_inputs(3).unwrap_err().text;
         assert_eq!(
-            told("0;3"),
+            one(HOST_INPUTS, "0;3").host_inputs(3).unwrap_err().text,
             "ge.exec.hostInputIndexes=0;3: there is no input 3; the graph has 3, counted from 0"
         );
-        assert_eq!(told("x"), "ge.exec.hostInputIndexes=x: 'x' is no number that it takes");
         let frozen = one(FROZEN_INPUTS, "0;1,4096,16").frozen_inputs(2).unwrap();
         assert_eq!(frozen, BTreeMap::from([(0, None), (1, Some(4096))]));
-        assert!(one(FROZEN_INPUTS, "1,2").frozen_inputs(2).is_err());
         assert_eq!(one(REUSE, "0,1|1,0").reuse(2, 2).unwrap(), [(0, 1), (1, 0)]);
         assert!(one(REUSE, "0,2").reuse(2, 2).is_err());
+    }
+
+    #[test]
+    fn bad_values_of_known_options_are_refused_and_named() {
+        assert_eq!(
+            refused(HOST_INPUTS, "x"),
+            "ge.exec.hostInputIndexes=x: 'x' is no number that it takes"
+        );
+        assert_eq!(refused(REFRESHABLE, "7"), "ge.featureBaseRefreshable=7: it takes 0, 1");
+        assert_eq!(refused(LEVEL, "O9"), "ge.oo.level=O9: it takes O0, O1, O2, O3");
+        for (key, value) in [
+            (FROZEN_INPUTS, "zz"),
+            (FROZEN_INPUTS, "1,2"),
+            (FROZEN_INPUTS, "0,4096,zz"),
+            (FOLDING, "maybe"),
+            (STATIC_POLICY, "5"),
+            (REUSE, "0"),
+            (DEVICE, "-2"),
+            (SESSION_DEVICE, "first"),
+            ("ge.graphRunMode", "2"),
+        ] {
+            assert!(refused(key, value).starts_with(&format!("{key}={value}: ")), "{key}={value}");
+        }
+    }
+
+    #[test]
+    fn options_without_effect_are_named() {
+        let warning = |key: &str, value: &str, level| one(key, value).without_effect(level);
+        assert_eq!(
+            warning("ge.deterministic", "1", Level::Engine).unwrap(),
+            "options taken without effect: ge.deterministic=1"
+        );
+        assert_eq!(
+            warning("ge.exec.newest", "on", Level::Graph).unwrap(),
+            "unknown options, taken without effect: ge.exec.newest=on"
+        );
+        assert_eq!(warning("ge.deterministic", "", Level::Engine), None);
+        assert_eq!(warning(REFRESHABLE, "1", Level::Graph), None);
+        assert!(warning(REFRESHABLE, "1", Level::Load).is_some());
+        assert!(warning(DEVICE, "0", Level::Graph).is_some());
+        assert_eq!(warning(HOST_INPUTS, "0", Level::Load), None);
+        assert_eq!(warning("ge.constLifecycle", "graph", Level::Graph), None);
+        assert!(warning("ge.constLifecycle", "session", Level::Graph).is_some());
+        assert_eq!(warning("frozen_parameter", "1", Level::Graph), None);
+    }
+
+    #[test]
+    fn the_session_s_own_device_comes_first() {
+        let both = one(SESSION_DEVICE, "1").over(&one(DEVICE, "0"));
+        let device = |key, device| Some(DeviceOption { key, device });
+        assert_eq!(both.session_device().unwrap(), device(SESSION_DEVICE, 1));
+        assert_eq!(both.engine_device().unwrap(), device(DEVICE, 0));
+        assert_eq!(one(DEVICE, "-1").session_device().unwrap(), None);
     }
 
     #[test]

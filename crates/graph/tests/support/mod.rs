@@ -86,7 +86,7 @@ impl World {
     pub fn with(options: &[(&str, &str)]) -> World {
         let machine = Machine::start();
         let engine = Engine::default();
-        engine.start(Options::default());
+        engine.start(machine.runtime, Options::default()).unwrap();
         let id = engine.open(machine.runtime, self::options(options)).unwrap();
         let session = engine.session(id).unwrap();
         World { machine, engine, id, session }

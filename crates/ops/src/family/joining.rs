@@ -22,14 +22,35 @@ pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result
     })
 }
 
-/// One after the other along a dimension. Arguments: tensors, dimension (absent: the last of the tensors), out.
+/// One after the other along a dimension. Arguments: tensors, dimension, out.
 fn cat(call: &mut Call<'_>) -> Result<Plan> {
-    let out = call.output(2)?;
-    let dim = if call.has(1) { call.int(1)? } else { call.pop_number(0)? };
+    let (out, dim) = (call.output(2)?, call.int(1)?);
+    let tensors = call.tensors(0)?;
+    cat_along(call, tensors, dim, out)
+}
+
+/// One after the other along the dimension that the last of the tensors says; those without dimensions are lists of
+/// one element. Arguments: tensors, none, out.
+fn cat_by_last(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, dim) = (call.output(2)?, call.pop_number(0)?);
+    let listed = |one: Operand| match one.rank() {
+        0 => one.seen(as_list(*one.layout())),
+        _ => one,
+    };
+    let tensors = call.tensors(0)?.into_iter().map(listed).collect();
+    cat_along(call, tensors, dim, out)
+}
+
+/// A tensor without dimensions as a list of one element.
+fn as_list(layout: Layout) -> Layout {
+    if layout.rank() == 0 { layout.with(0) } else { layout }
+}
+
+fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand) -> Result<Plan> {
     let dim = call.wrap(1, dim, out.rank())?;
     let mut parts = Vec::new();
     let mut start = 0;
-    for (at, one) in call.tensors(0)?.into_iter().enumerate() {
+    for (at, one) in tensors.into_iter().enumerate() {
         if one.dims() == [0] && out.rank() != 1 {
             continue;
         }
@@ -74,7 +95,7 @@ fn cat_by_last_output(call: &Call<'_>) -> Result<Vec<Layout>> {
         let name = call.parameter(0);
         return Err(Error::Values(format!("the last of {name} must be a constant")));
     };
-    joined(call, rest, dim.as_i64())
+    joined(call, rest.into_iter().map(as_list).collect(), dim.as_i64())
 }
 
 fn joined(call: &Call<'_>, all: Vec<Layout>, dim: i64) -> Result<Vec<Layout>> {
@@ -349,7 +370,7 @@ pub const NODES: &[Node] = &[
         &["x[]", "concat_dim"],
         &["y"],
         Infer::By(cat_by_last_output),
-        cat,
+        cat_by_last,
         &[Rest(0), No, O(0), Attr("N", Default::None)],
     )
     .needs_values(&[1]),

@@ -1,0 +1,272 @@
+//! What an engine and its graphs once did wrong, each with a test of its own.
+
+mod support;
+
+use cairn_graph::Failure;
+use cairn_graph::ir::{Desc, Graph, NET_OUTPUT, NO_OP, Node, Source};
+use cairn_graph::session::{Engine, Held, How, Options, RunTensor};
+use cairn_runtime::host;
+use cairn_tensor::DType;
+use support::*;
+
+/// y = x + 1 over `n` numbers, unknown where `n` is -1.
+fn plus_one(n: i64) -> Graph {
+    let mut make = Maker::new("plus one");
+    let x = make.data(&[n]);
+    let one = make.floats(&[1], &[1.0]);
+    let y = make.node("Add", &[x, one]);
+    make.outputs(&[y])
+}
+
+/// A node of this kind without outputs, fed by nothing and after these.
+fn after(graph: &mut Graph, kind: &str, controls: &[usize]) -> usize {
+    graph.add(Node {
+        name: format!("{kind}{}", graph.len()),
+        kind: kind.into(),
+        controls: controls.to_vec(),
+        ..Node::default()
+    })
+}
+
+fn run(world: &World, id: u32, inputs: &[RunTensor]) -> Result<Vec<Vec<f32>>, Failure> {
+    let stream = world.stream();
+    let pool = Pool::new(world);
+    world.register(stream, &pool);
+    let made = world.run(id, How::Stream, stream, inputs, &[])?;
+    world.sync(stream).unwrap();
+    let count = |bytes: &Vec<i64>| bytes.iter().product::<i64>() as usize;
+    Ok(made.iter().map(|one| world.read(one.address, count(&one.dims))).collect())
+}
+
+#[test]
+fn the_engine_sets_the_device_that_its_options_name() {
+    let machine = Machine::start();
+    let engine = Engine::default();
+    host::set_context(0);
+    engine.start(machine.runtime, options(&[("ge.exec.deviceId", "0")])).unwrap();
+    assert_eq!(machine.runtime.current_device().unwrap(), 0);
+}
+
+#[test]
+fn an_engine_without_a_device_leaves_the_thread_as_it_is() {
+    let machine = Machine::start();
+    let engine = Engine::default();
+    host::set_context(0);
+    engine.start(machine.runtime, options(&[("ge.exec.deviceId", "-1")])).unwrap();
+    assert!(machine.runtime.current_device().is_err());
+}
+
+#[test]
+fn a_session_sets_its_device() {
+    let machine = Machine::start();
+    let engine = Engine::default();
+    engine.start(machine.runtime, Options::default()).unwrap();
+    host::set_context(0);
+    engine.open(machine.runtime, Options::default()).unwrap();
+    assert_eq!(machine.runtime.current_device().unwrap(), 0);
+}
+
+#[test]
+fn a_device_that_is_not_there_fails_with_its_option() {
+    let machine = Machine::start();
+    let engine = Engine::default();
+    let failed = engine.start(machine.runtime, options(&[("ge.exec.deviceId", "99")]));
+    assert!(failed.unwrap_err().text.starts_with("ge.exec.deviceId=99: "));
+    assert!(engine.started().is_err());
+    engine.start(machine.runtime, Options::default()).unwrap();
+    let failed = engine.open(machine.runtime, options(&[("ge.session_device_id", "99")]));
+    assert!(failed.unwrap_err().text.starts_with("ge.session_device_id=99: "));
+}
+
+#[test]
+fn the_engine_gives_its_devices_back() {
+    let machine = Machine::start();
+    let engine = Engine::default();
+    engine.start(machine.runtime, options(&[("ge.exec.deviceId", "0")])).unwrap();
+    for _ in 0..3 {
+        engine.open(machine.runtime, Options::default()).unwrap();
+    }
+    machine.runtime.reset_device(0, false).unwrap();
+    let device = machine.runtime.device(0).unwrap();
+    assert!(device.primary().is_some(), "the engine keeps its device open");
+    engine.stop();
+    assert!(device.primary().is_none(), "nobody has it set any more");
+}
+
+#[test]
+fn a_session_may_end_after_the_engine() {
+    let world = World::new();
+    world.engine.stop();
+    world.engine.close(world.id).unwrap();
+    world.engine.start(world.runtime, Options::default()).unwrap();
+    world.engine.close(world.id).unwrap();
+    let next = world.engine.open(world.runtime, Options::default()).unwrap();
+    assert!(next != world.id);
+    world.engine.close(next).unwrap();
+    assert!(world.engine.close(next).is_err(), "twice, with the engine running");
+}
+
+#[test]
+fn a_registration_outlives_session_and_engine() {
+    let world = World::new();
+    let stream = world.stream();
+    let pool = Pool::new(&world);
+    world.register(stream, &pool);
+    world.engine.close(world.id).unwrap();
+    world.engine.stop();
+    world.engine.start(world.runtime, Options::default()).unwrap();
+    let id = world.engine.open(world.runtime, Options::default()).unwrap();
+    let session = world.engine.session(id).unwrap();
+    let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, plus_one(4));
+    session.add(1, graph.into(), Options::default()).unwrap();
+    let x = device(world.floats(&X), &[4]);
+    drop(session.run(1, How::Stream, stream, &[x], &[]).unwrap());
+    assert!(pool.mallocs() > 0);
+    world.sync(stream).unwrap();
+}
+
+#[test]
+fn a_static_input_is_checked_by_its_bytes_with_slack() {
+    let world = World::new();
+    let values: Vec<f32> = (0..32).map(|at| at as f32).collect();
+    let expected: Vec<f32> = values.iter().map(|value| value + 1.0).collect();
+    world.add(1, plus_one(32), &[]);
+    let mut x = device(world.floats(&values), &[4, 8]);
+    assert_eq!(
+        run(&world, 1, std::slice::from_ref(&x)).unwrap(),
+        [expected.clone()],
+        "other sizes"
+    );
+    x.dims = Some(vec![1]);
+    x.bytes = 128 - 64;
+    assert_eq!(run(&world, 1, std::slice::from_ref(&x)).unwrap(), [expected], "64 bytes less");
+    x.bytes -= 1;
+    let text = run(&world, 1, &[x]).unwrap_err().text;
+    assert!(text.contains("128 bytes; its memory has 63"), "{text}");
+}
+
+#[test]
+fn what_a_static_input_on_the_host_lacks_is_zeros() {
+    let world = World::new();
+    world.add(1, plus_one(32), &[]);
+    let values = [5.0; 16];
+    let made = world.run(1, How::Host, 0, &[host(&values, &[16])], &[]).unwrap();
+    let Some(Held::Host(bytes)) = &made[0].held else { panic!("an output on the host") };
+    let floats: Vec<f32> =
+        bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
+    assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));
+    let short = [5.0; 15];
+    let text = world.run(1, How::Host, 0, &[host(&short, &[15])], &[]).err().unwrap().text;
+    assert!(text.contains("its memory has 60"), "{text}");
+}
+
+#[test]
+fn a_dynamic_input_is_checked_by_its_sizes() {
+    let world = World::new();
+    world.add(1, plus_one(-1), &[]);
+    let x = device(world.floats(&X), &[2, 2]);
+    let text = run(&world, 1, &[x.clone()]).unwrap_err().text;
+    assert!(text.contains("sizes [2, 2]"), "{text}");
+    let mut short = device(x.address, &[4]);
+    short.bytes = 12;
+    assert!(run(&world, 1, &[short]).unwrap_err().text.contains("its memory has 12"));
+}
+
+#[test]
+fn an_empty_net_output_compiles_and_runs() {
+    for n in [4, -1] {
+        let world = World::new();
+        let mut make = Maker::new("nothing out");
+        let x = make.data(&[n]);
+        make.node("Relu", &[x]);
+        after(&mut make.0, NET_OUTPUT, &[]);
+        world.add(1, make.0, &[]);
+        let x = device(world.floats(&X), &[4]);
+        assert_eq!(run(&world, 1, &[x]).unwrap(), Vec::<Vec<f32>>::new());
+    }
+}
+
+#[test]
+fn inputs_and_views_of_them_go_out() {
+    for n in [4, -1] {
+        let world = World::new();
+        let mut make = Maker::new("through");
+        let x = make.data(&[n]);
+        let sizes = make.ints(&[2, 2]);
+        let view = make.node("Reshape", &[x, sizes]);
+        world.add(1, make.outputs(&[x, view]), &[]);
+        let x = device(world.floats(&X), &[4]);
+        assert_eq!(run(&world, 1, &[x]).unwrap(), [X.to_vec(), X.to_vec()]);
+    }
+}
+
+#[test]
+fn joined_scalars_are_lists_of_one() {
+    for n in [3, -1] {
+        let world = World::new();
+        let mut make = Maker::new("joined");
+        let (a, b, c) = (make.data(&[]), make.data(&[n]), make.data(&[]));
+        let axis = make.constant(DType::Int32, &[], &[0; 4]);
+        let y = make.node("ConcatV2", &[a, b, c, axis]);
+        world.add(1, make.outputs(&[y]), &[]);
+        let floats = |values: &[f32], dims: &[i64]| device(world.floats(values), dims);
+        let inputs = [floats(&[1.0], &[]), floats(&[2.0, 3.0, 4.0], &[3]), floats(&[5.0], &[])];
+        assert_eq!(run(&world, 1, &inputs).unwrap(), [[1.0, 2.0, 3.0, 4.0, 5.0]]);
+    }
+}
+
+/// A variable is read after a write that only a `NoOp` stands between.
+#[test]
+fn a_node_that_does_nothing_keeps_the_order() {
+    let mut make = Maker::new("ordered");
+    let x = make.data(&[4]);
+    let desc = Desc::new(DType::Float, &[4]);
+    let variable = make.node("Variable", &[]);
+    make.0.node_mut(variable.node).unwrap().output_descs = vec![desc];
+    let zeros = make.floats(&[4], &[0.0; 4]);
+    let read = make.node("Add", &[variable, zeros]);
+    let write = make.node("Assign", &[variable, x]);
+    let between = after(&mut make.0, NO_OP, &[write.node]);
+    make.0.node_mut(read.node).unwrap().controls.push(between);
+    let world = World::new();
+    world.add(1, make.outputs(&[read]), &[]);
+    let x = device(world.floats(&X), &[4]);
+    assert_eq!(run(&world, 1, &[x]).unwrap(), [X.to_vec()]);
+}
+
+#[test]
+fn a_node_that_does_nothing_may_be_all_there_is() {
+    let world = World::new();
+    let mut graph = Graph::new("idle");
+    let idle = after(&mut graph, NO_OP, &[]);
+    graph.targets = vec![idle];
+    world.add(1, graph, &[]);
+    assert_eq!(run(&world, 1, &[]).unwrap(), Vec::<Vec<f32>>::new());
+    let mut graph = Graph::new("read");
+    let idle = after(&mut graph, NO_OP, &[]);
+    graph.set_outputs(vec![Source { node: idle, output: 0 }]);
+    world.add(2, graph, &[]);
+    assert!(run(&world, 2, &[]).unwrap_err().text.contains("no such output"));
+}
+
+#[test]
+fn the_print_of_a_graph_is_json_for_any_name() {
+    let name = "a \"b\" \\ \u{1} \n \u{2028} 物";
+    for n in [4, -1] {
+        let mut graph = plus_one(n);
+        let add = graph.find("add2").unwrap();
+        graph.node_mut(add).unwrap().name = name.into();
+        graph.name = name.into();
+        let world = World::new();
+        world.add(7, graph, &[]);
+        world.session.graph(7).unwrap().compile(Vec::new()).unwrap();
+        let entry = world.session.graph(7).unwrap();
+        let text = entry.compiled().unwrap().json();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["otherData"]["graph"], format!("graph 7 ({name})"));
+        assert_eq!(json["otherData"]["nodes"], serde_json::json!([format!("{name} (Add)")]));
+        let times =
+            |event: &serde_json::Value| event.get("ts").is_some() || event.get("dur").is_some();
+        assert!(!json["traceEvents"].as_array().unwrap().iter().any(times), "nothing is measured");
+    }
+}
