@@ -9,6 +9,7 @@
 #include "elewise_calculation_ops.h"
 #include "math_ops.h"
 #include "matrix_calculation_ops.h"
+#include "nn_calculation_ops.h"
 #include "nn_norm_ops.h"
 #include "nn_training_ops.h"
 #include "nonlinear_fuc_ops.h"
