@@ -160,10 +160,11 @@ size_t GNode::GetOutputsSize() const
 
 static graphStatus get_desc(CairnNode *node, int32_t index, bool is_output, TensorDesc &desc)
 {
-    const bool found = node != nullptr && index >= 0 &&
-                       CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
-    return found ? GRAPH_SUCCESS
-                 : fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
+    if (node == nullptr || index < 0) {
+        return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
+    }
+    const bool found = CairnNodeDesc(node, static_cast<size_t>(index), is_output, &desc, cairn::see_desc);
+    return found ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
 static graphStatus set_desc(CairnNode *node, int32_t index, bool is_output, const TensorDesc &desc)

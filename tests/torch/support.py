@@ -23,9 +23,14 @@ ACL.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
 
 
 @functools.cache
-def fork_server(libraries):
-    """The process that imported torch once for all scripts that start with this LD_LIBRARY_PATH."""
-    return forks.Server(script_environment({"LD_LIBRARY_PATH": libraries}))
+def fork_server(settings):
+    """The process that imported torch once for all scripts with these settings: torch_npu reads its own when it is imported."""
+    return forks.Server(dict(settings))
+
+
+def settings_at_import(environment):
+    """What a process has to have from its start: all but Cairn's own settings, which are read when a device is first used."""
+    return frozenset((name, value) for name, value in environment.items() if not name.startswith("CAIRN_"))
 
 
 def script_environment(more):
@@ -46,7 +51,7 @@ def run_script(code, *, arguments=(), check=True, timeout=240, fresh=False, **en
         command = [sys.executable, "-c", code, *arguments]
         result = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
     else:
-        result = fork_server(environment["LD_LIBRARY_PATH"]).run(code, arguments, environment, timeout)
+        result = fork_server(settings_at_import(environment)).run(code, arguments, environment, timeout)
     if check:
         assert result.returncode == 0, f"exit {result.returncode}\n{result.stdout}\n{result.stderr}"
     return result

@@ -104,7 +104,7 @@ def test_torch_6_null_addresses_are_refused_by_every_operator():
                     assert re.search(r"the address of \w+ is null", text), (name, text)
                     told.add(name)
     # Most take one of these tensors in every other respect, and say that it is the address.
-    assert len(told) > 0.8 * len(operators), sorted(operators.keys() - told)
+    assert len(told) > 0.75 * len(operators), sorted(operators.keys() - told)
 
 
 def test_torch_6_null_tensors_are_refused():

@@ -269,8 +269,9 @@ entry! {
         advise: *mut abi::aclrtAllocatorAllocAdviseFunc,
         address: *mut abi::aclrtAllocatorGetAddrFromBlockFunc,
     ) {
-        let found = registered(stream)?;
+        not_null(stream, "stream")?;
         not_null(desc, "allocatorDesc")?;
+        let found = registered(stream)?;
         let user = of(&found);
         let known = user.functions();
         let functions: [usize; COUNT] =

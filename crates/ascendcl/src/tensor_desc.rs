@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::door::{entry, not_null, runtime, value_entry, write};
 use cairn_runtime::error::{Error, Result};
 use cairn_tensor::{DType, Format};
-pub use description::{Description, TensorDesc, copied};
+pub use description::{Description, TensorDesc, copied, is_open};
 use description::{MAX_DIMS, UNKNOWN_RANK, element, shape};
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr::null_mut;
@@ -233,12 +233,12 @@ entry! {
         Ok(())
     }
 
-    /// Sets the least and greatest value of each element.
+    /// Sets the least and greatest value of each element; a greatest of -1 after a least of 0 or more is none.
     fn aclSetTensorValueRange(desc: *mut aclTensorDesc, count: usize, ranges: *mut [i64; 2]) {
         let desc = find(desc, "desc")?;
         // SAFETY: the caller passes `count` ranges.
         let ranges = unsafe { copied(ranges.cast_const(), count, "valueRange") }?;
-        if let Some(at) = ranges.iter().position(|[least, greatest]| least > greatest) {
+        if let Some(at) = ranges.iter().position(|range| range[0] > range[1] && !is_open(range)) {
             let range = ranges[at];
             return Err(Error::invalid(format!("valueRange[{at}] = {range:?}: the first is the least value")));
         }

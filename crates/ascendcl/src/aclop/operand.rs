@@ -2,7 +2,7 @@
 
 use crate::data_buffer::Span;
 use crate::door::runtime;
-use crate::tensor_desc::{Description, copied};
+use crate::tensor_desc::{Description, copied, is_open};
 use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::Located;
@@ -89,7 +89,9 @@ fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Re
         }
         _ => return Ok(()),
     };
-    let outside = |(value, [least, greatest]): (&i64, &[i64; 2])| value < least || value > greatest;
+    let outside = |(value, range): (&i64, &[i64; 2])| {
+        *value < range[0] || (*value > range[1] && !is_open(range))
+    };
     match values.iter().zip(ranges).position(outside) {
         None => Ok(()),
         Some(at) => {

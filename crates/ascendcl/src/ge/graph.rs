@@ -167,7 +167,8 @@ plain! {
     fn CairnGraphAddNode(handle: *mut CairnGraph, op: *const CairnOperator) -> *mut CairnNode, else std::ptr::null_mut(), {
         // SAFETY: the caller's handles are live.
         let (graph, op) = unsafe { (graph(handle)?, operator(op)?) };
-        let id = graph.lock().add(op.node());
+        let node = op.node();
+        let id = graph.lock().add(node);
         Ok(owned(NodeObject::new(graph, id)))
     }
 
@@ -259,7 +260,8 @@ status! {
     fn CairnGraphRemoveNode(handle: *mut CairnGraph, of: *const CairnNode) {
         // SAFETY: the caller's handles are live.
         let (graph, of) = unsafe { (graph(handle)?, node(of)?) };
-        let taken = graph.lock().remove(of.in_graph(graph)?);
+        let id = of.in_graph(graph)?;
+        let taken = graph.lock().remove(id);
         taken.map(drop).ok_or_else(gone)
     }
 

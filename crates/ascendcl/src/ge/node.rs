@@ -127,7 +127,10 @@ plain! {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
             descs.get(place).cloned()
         })?;
-        let Some(found) = found else { return Ok(false) };
+        let found = found.ok_or_else(|| {
+            let kind = if is_output { "output" } else { "input" };
+            Failure::failed(format!("the node has no {kind} {place}"))
+        })?;
         // SAFETY: the caller's function takes the context.
         unsafe { show_desc(see, context, &found) };
         Ok(true)

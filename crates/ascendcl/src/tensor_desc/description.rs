@@ -220,3 +220,8 @@ pub unsafe fn shape(dims: *const i64, count: c_int) -> Result<Vec<i64>> {
     }
     Ok(dims)
 }
+
+/// Whether a range of values has no greatest one.
+pub fn is_open([least, greatest]: &[i64; 2]) -> bool {
+    *least >= 0 && *greatest == -1
+}

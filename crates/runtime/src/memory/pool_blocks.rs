@@ -56,10 +56,11 @@ impl PoolBlocks {
         }
     }
 
-    /// The block goes back. Before the pool may hand it out again.
+    /// The block goes back. Before the pool may hand it out again. Does nothing where no block can begin.
     #[inline]
     pub fn free(&self, offset: u64) {
-        if let Some(record) = self.records.get((offset / GRANULE) as usize) {
+        let granule = (offset / GRANULE) as usize;
+        if let Some(record) = self.records.get(granule).filter(|_| offset.is_multiple_of(GRANULE)) {
             record.store(record.load(Relaxed) & !HELD, Release);
         }
     }
