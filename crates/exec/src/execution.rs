@@ -4,7 +4,7 @@ use crate::accesses::access;
 use crate::outcome::Outcome;
 use cairn_ops::{Fault, Memory, Plan};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::{Access, Mode};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
@@ -199,15 +199,15 @@ impl Kernel for Execution {
         }
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
         let (mut read, mut written) = (0, 0);
         let mut uses: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
         for one in &self.plan.uses {
-            uses.push(if one.reach.reads { ground.read(read) } else { ground.write(written) });
+            uses.push(if one.reach.reads { task_memory.read(read) } else { task_memory.write(written) });
             read += usize::from(one.reach.reads);
             written += usize::from(one.reach.writes);
         }
-        let workspace = if self.plan.workspace > 0 { ground.write(written) } else { &[] };
+        let workspace = if self.plan.workspace > 0 { task_memory.write(written) } else { &[] };
         let sized = |argument: (usize, usize), dims: &[usize]| {
             if let Some(sized) = &self.sized {
                 sized(argument, dims);
@@ -216,7 +216,7 @@ impl Kernel for Execution {
                 outcome.decide(argument, dims);
             }
         };
-        let team = Workers(ground.scheduler());
+        let team = Workers(task_memory.scheduler());
         let memory = Memory { uses: &uses, workspace, team: &team, sized: &sized };
         self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))

@@ -5,7 +5,7 @@ use crate::target::Target;
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
@@ -28,8 +28,8 @@ impl Kernel for Upload {
         "the copy of a host input"
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
-        ground.put(0, 0, &self.0);
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        task_memory.put(0, 0, &self.0);
         Ok(())
     }
 }

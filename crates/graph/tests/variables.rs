@@ -5,7 +5,7 @@ mod support;
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
 use cairn_graph::session::{Held, How, Out};
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};
 use cairn_tensor::DType;
@@ -260,7 +260,7 @@ impl Kernel for Gate {
         "nothing"
     }
 
-    fn run(&self, _ground: &Ground<'_>) -> cairn_runtime::error::Result<()> {
+    fn run(&self, _ground: &TaskMemory<'_>) -> cairn_runtime::error::Result<()> {
         while !self.0.load(std::sync::atomic::Ordering::SeqCst) {
             std::thread::yield_now();
         }

@@ -15,7 +15,7 @@ use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
-use crate::memory::raw::{Ground, Use};
+use crate::memory::raw::{TaskMemory, Use};
 use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -350,8 +350,8 @@ impl Stream {
             }
         }
         // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.
-        let ground = unsafe { Ground::new(&task.reads, &task.writes, &self.shared.scheduler) };
-        kernel.run(&ground)
+        let task_memory = unsafe { TaskMemory::new(&task.reads, &task.writes, &self.shared.scheduler) };
+        kernel.run(&task_memory)
     }
 
     /// Runs a copy, a fill, or work of our own; a defect in it becomes a failed task.

@@ -3,7 +3,7 @@
 use crate::clock::Epoch;
 use crate::error::{Code, Error, Result};
 use crate::event::{Capture, Waits};
-use crate::memory::raw::{Ground, Use};
+use crate::memory::raw::{TaskMemory, Use};
 use crate::record::{Access, Mode, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
@@ -89,7 +89,7 @@ pub trait Kernel: Send + Sync {
     fn argument(&self, purpose: Use, place: usize) -> &str;
 
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
-    fn run(&self, ground: &Ground<'_>) -> Result<()>;
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()>;
 
     /// Tells every access of one run on these ranges, with sizes and strides where it knows them. Only called where
     /// somebody listens.

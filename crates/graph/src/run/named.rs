@@ -1,7 +1,7 @@
 //! Tasks beside those of nodes: what a run brings to the device, and what it hands out.
 
 use cairn_runtime::error::Result;
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::task::{Body, Kernel, Span, Task};
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ impl<K: Kernel> Kernel for Named<K> {
         self.kernel.argument(purpose, place)
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
-        self.kernel.run(ground)
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        self.kernel.run(task_memory)
     }
 
     fn within(&self) -> Option<&str> {
@@ -51,8 +51,8 @@ impl Kernel for Copying {
         }
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
-        for (to, from) in ground.write(0).iter().zip(ground.read(0)) {
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
+        for (to, from) in task_memory.write(0).iter().zip(task_memory.read(0)) {
             to.set(from.get());
         }
         Ok(())

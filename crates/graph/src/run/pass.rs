@@ -6,7 +6,7 @@ use cairn_exec::Workers;
 use cairn_ops::{Fault, Memory};
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::event::StepPlan;
 use cairn_runtime::record::{Event, Kind, Spine};
 use cairn_runtime::stream::Stream;
@@ -203,15 +203,15 @@ impl Kernel for Pass {
         spine.tell(Kind::Run, || Event::Run { plan: plan.id, epoch, regions: &regions });
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
         let (mut read, mut written) = (0, 0);
         let mut cells = Cells::new();
         for (_, is_written) in &self.regions {
-            cells.push(if *is_written { ground.write(written) } else { ground.read(read) });
+            cells.push(if *is_written { task_memory.write(written) } else { task_memory.read(read) });
             written += usize::from(*is_written);
             read += usize::from(!*is_written);
         }
-        let team = Workers(ground.scheduler());
+        let team = Workers(task_memory.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let mut parts = self.parts.iter();
         for step in self.steps() {
@@ -240,9 +240,9 @@ impl Kernel for Constants {
         "const memory"
     }
 
-    fn run(&self, ground: &Ground<'_>) -> Result<()> {
+    fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
         for (start, bytes) in &self.0.constants {
-            ground.put(0, *start as usize, bytes);
+            task_memory.put(0, *start as usize, bytes);
         }
         Ok(())
     }

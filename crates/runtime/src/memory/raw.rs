@@ -38,13 +38,13 @@ impl Bytes {
 }
 
 /// What a kernel stands on: the ranges of its task, checked, and the threads it may spread over.
-pub struct Ground<'a> {
+pub struct TaskMemory<'a> {
     reads: &'a [Span],
     writes: &'a [Span],
     scheduler: &'a Scheduler,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> TaskMemory<'a> {
     /// # Safety
     /// All ranges are mapped and stay so while this exists. They may change under us: that is the user's
     /// race.
@@ -52,8 +52,8 @@ impl<'a> Ground<'a> {
         reads: &'a [Span],
         writes: &'a [Span],
         scheduler: &'a Scheduler,
-    ) -> Ground<'a> {
-        Ground { reads, writes, scheduler }
+    ) -> TaskMemory<'a> {
+        TaskMemory { reads, writes, scheduler }
     }
 
     /// The bytes of the range at a place of the task's reads.
@@ -88,12 +88,12 @@ impl<'a> Ground<'a> {
     }
 }
 
-/// A range of a [`Ground`].
+/// A range of a [`TaskMemory`].
 fn cells<'a>(span: &Span) -> &'a [Cell<u8>] {
     if span.bytes == 0 {
         return &[];
     }
-    // SAFETY: whoever made the ground vouches for its ranges; cells may change at any time.
+    // SAFETY: whoever made the task_memory vouches for its ranges; cells may change at any time.
     unsafe { std::slice::from_raw_parts(span.address as *const Cell<u8>, span.bytes) }
 }
 

@@ -10,7 +10,7 @@ use crate::run::named::Named;
 use cairn_exec::{DecidedSizes, Outcome};
 use cairn_runtime::error;
 use cairn_runtime::lock::{Mutex, Rank};
-use cairn_runtime::memory::raw::{Ground, Use};
+use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::task::{Kernel, Place, Span, Spans, Task};
 use std::cell::Cell;
 use std::sync::Arc;
@@ -116,9 +116,9 @@ impl Kernel for Reading {
         "value"
     }
 
-    fn run(&self, ground: &Ground<'_>) -> error::Result<()> {
+    fn run(&self, task_memory: &TaskMemory<'_>) -> error::Result<()> {
         *self.0.values.lock() = (0..self.0.ranges)
-            .map(|range| ground.read(range).iter().map(Cell::get).collect())
+            .map(|range| task_memory.read(range).iter().map(Cell::get).collect())
             .collect();
         Ok(())
     }
