@@ -13,12 +13,12 @@
 //!       +-------------------------> steps
 //! ```
 
-mod ground;
+mod placement;
 mod search;
 #[cfg(test)]
 mod tests;
 
-use ground::{Fit, Ground};
+use placement::{Fit, Placement};
 
 /// When a tensor is there: from step `first` to step `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,8 @@ pub fn plan(lives: &[Life], align: u64) -> Arena {
         })
         .collect();
     let lower_bound = lower_bound(&blocks);
-    let mut ground = Ground::new(&blocks);
-    let (found, bytes) = best(&blocks, &mut ground, lower_bound);
+    let mut placement = Placement::new(&blocks);
+    let (found, bytes) = best(&blocks, &mut placement, lower_bound);
     let mut offsets = vec![0; lives.len()];
     places.iter().zip(found).for_each(|(at, offset)| offsets[*at] = offset);
     Arena { offsets, bytes, lower_bound }
@@ -113,26 +113,26 @@ const WORK: u64 = 60_000_000;
 const GREEDY: usize = 2;
 
 /// The offsets of the best plan found, and its size.
-fn best(blocks: &[Block], ground: &mut Ground, lower_bound: u64) -> (Vec<u64>, u64) {
+fn best(blocks: &[Block], placement: &mut Placement, lower_bound: u64) -> (Vec<u64>, u64) {
     let (mut best, mut bytes, mut start) = (vec![0; blocks.len()], u64::MAX, Vec::new());
     if blocks.is_empty() {
         return (best, 0);
     }
-    for (which, (order, fit)) in candidates(blocks, ground).enumerate() {
-        if which >= GREEDY && ground.work > WORK {
+    for (which, (order, fit)) in candidates(blocks, placement).enumerate() {
+        if which >= GREEDY && placement.work > WORK {
             break;
         }
-        let top = ground.place(&order, fit);
+        let top = placement.place(&order, fit);
         if top < bytes || start.is_empty() {
             bytes = top;
-            best.copy_from_slice(ground.offsets());
+            best.copy_from_slice(placement.offsets());
             start = order;
         }
         if bytes <= lower_bound {
             return (best, bytes);
         }
     }
-    search::improve(blocks, ground, &start, lower_bound, &mut best, &mut bytes);
+    search::improve(blocks, placement, &start, lower_bound, &mut best, &mut bytes);
     (best, bytes)
 }
 
@@ -140,10 +140,10 @@ fn best(blocks: &[Block], ground: &mut Ground, lower_bound: u64) -> (Vec<u64>, u
 /// earlier one reaches the lower bound.
 fn candidates<'a>(
     blocks: &'a [Block],
-    ground: &Ground,
+    placement: &Placement,
 ) -> impl Iterator<Item = (Vec<u32>, Fit)> + use<'a> {
     use std::cmp::Reverse;
-    let degrees = ground.degrees().to_vec();
+    let degrees = placement.degrees().to_vec();
     let big = |one: &Block| Reverse(one.bytes);
     let area = |one: &Block| Reverse(u128::from(one.bytes) * u128::from(one.length()));
     (0..8).map(move |which| {

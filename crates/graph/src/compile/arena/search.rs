@@ -2,7 +2,7 @@
 
 use super::{
     Block,
-    ground::{Fit, Ground},
+    placement::{Fit, Placement},
 };
 
 /// How many blocks may be looked at: some hundred milliseconds.
@@ -15,24 +15,24 @@ const WORK: u64 = 20_000_000;
 /// of the best plan, with two blocks swapped.
 pub fn improve(
     blocks: &[Block],
-    ground: &mut Ground,
+    placement: &mut Placement,
     start: &[u32],
     lower_bound: u64,
     best: &mut [u64],
     bytes: &mut u64,
 ) {
-    if !ground.knows_meetings() || *bytes == u64::MAX {
+    if !placement.knows_meetings() || *bytes == u64::MAX {
         return;
     }
-    let stop = ground.work + WORK;
+    let stop = placement.work + WORK;
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let mut best_order = start.to_vec();
     let mut order = start.to_vec();
     let (mut from, mut failures) = (0, 0usize);
-    while ground.work < stop && *bytes > lower_bound {
-        match ground.place_from(&order, from, Fit::First, *bytes - 1) {
+    while placement.work < stop && *bytes > lower_bound {
+        match placement.place_from(&order, from, Fit::First, *bytes - 1) {
             Ok(()) => {
-                best.copy_from_slice(ground.offsets());
+                best.copy_from_slice(placement.offsets());
                 *bytes = top(blocks, best);
                 best_order.copy_from_slice(&order);
                 (from, failures) = (0, 0);
@@ -46,7 +46,7 @@ pub fn improve(
                     from = 0;
                     continue;
                 }
-                let to = ground.in_the_way(order[turn], turn, |count| dice.below(count));
+                let to = placement.in_the_way(order[turn], turn, |count| dice.below(count));
                 order[to..=turn].rotate_right(1);
                 from = to;
             }

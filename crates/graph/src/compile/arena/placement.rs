@@ -2,7 +2,7 @@
 
 use super::Block;
 
-/// More pairs of blocks that meet than this are not written down; the ground is then scanned instead.
+/// More pairs of blocks that meet than this are not written down; the placement is then scanned instead.
 const MOST_PAIRS: u64 = 2 << 20;
 
 /// Which gap a block goes into.
@@ -15,7 +15,7 @@ pub enum Fit {
 }
 
 /// Blocks, who meets whom, and where each lies.
-pub struct Ground<'a> {
+pub struct Placement<'a> {
     blocks: &'a [Block],
     degrees: Vec<u32>,
     meets: Option<Meetings>,
@@ -48,12 +48,12 @@ struct Lying {
     last: usize,
 }
 
-impl<'a> Ground<'a> {
+impl<'a> Placement<'a> {
     /// Nothing is placed yet.
-    pub fn new(blocks: &'a [Block]) -> Ground<'a> {
+    pub fn new(blocks: &'a [Block]) -> Placement<'a> {
         let degrees = degrees(blocks);
         let pairs: u64 = degrees.iter().map(|degree| u64::from(*degree)).sum::<u64>() / 2;
-        Ground {
+        Placement {
             blocks,
             meets: (pairs <= MOST_PAIRS).then(|| meetings(blocks, &degrees)),
             degrees,
@@ -74,7 +74,7 @@ impl<'a> Ground<'a> {
         &self.offsets
     }
 
-    /// Whether it is known who meets whom, which [`Ground::place_from`] needs.
+    /// Whether it is known who meets whom, which [`Placement::place_from`] needs.
     pub fn knows_meetings(&self) -> bool {
         self.meets.is_some()
     }
