@@ -2,7 +2,7 @@
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
-use crate::ground::Ground;
+use crate::offset_table::OffsetTable;
 use crate::quick::{Freed, Quick};
 use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
@@ -97,14 +97,14 @@ impl Lane {
         inner: &mut Inner,
         bytes: u64,
         align: u64,
-        ground: &Ground,
+        offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
         if let Some(grant) = inner.take_quick(bytes, align) {
             inner.hold(grant.size, bytes, total);
             return Some(grant);
         }
-        self.take_fitting(inner, bytes, align, ground, total)
+        self.take_fitting(inner, bytes, align, offset_table, total)
     }
 
     /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
@@ -115,17 +115,17 @@ impl Lane {
         range: Range<u64>,
         owed: &Clock,
         bytes: u64,
-        ground: &Ground,
+        offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
-        ground.settle(range.clone(), self.stream);
+        offset_table.settle(range.clone(), self.stream);
         let whole = inner.tlsf.add_live(range)?;
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);
         }
         inner.debts.join(owed);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
-        self.enter(inner, whole.id, bytes, ground, total)
+        self.enter(inner, whole.id, bytes, offset_table, total)
     }
 
     fn enter(
@@ -133,12 +133,12 @@ impl Lane {
         inner: &mut Inner,
         id: BlockId,
         bytes: u64,
-        ground: &Ground,
+        offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
         let (grant, note) = inner.tlsf.get_mut(id)?;
         *note = bytes;
-        ground.begin(grant.offset);
+        offset_table.begin(grant.offset);
         inner.starts.add(grant.offset, id);
         inner.hold(grant.size, bytes, total);
         Some(grant)
@@ -150,12 +150,12 @@ impl Lane {
         inner: &mut Inner,
         bytes: u64,
         align: u64,
-        ground: &Ground,
+        offset_table: &OffsetTable,
         total: &Total,
     ) -> Option<Grant> {
         let Inner { tlsf, starts, .. } = inner;
         let grant = tlsf.alloc_noting(bytes, align, bytes, |id, offset| {
-            ground.begin(offset);
+            offset_table.begin(offset);
             starts.add(offset, id);
         })?;
         inner.hold(grant.size, bytes, total);

@@ -5,7 +5,7 @@
 
 pub mod clock;
 mod figures;
-mod ground;
+mod offset_table;
 pub mod index;
 mod lane;
 mod piece;

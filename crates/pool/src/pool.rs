@@ -4,7 +4,7 @@ mod search;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::ground::Ground;
+use crate::offset_table::OffsetTable;
 use crate::index::unset;
 use crate::lane::{Inner, Lane, Total};
 use crate::progress::{Progress, SegmentSource};
@@ -44,7 +44,7 @@ type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
 pub struct Pool<P, B> {
     progress: P,
     source: B,
-    ground: Ground,
+    offset_table: OffsetTable,
     total: Total,
     shelves: Box<[OnceLock<Shelf>; SHELVES]>,
     highest: AtomicUsize,
@@ -116,7 +116,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         Pool {
             progress,
             source,
-            ground: Ground::default(),
+            offset_table: OffsetTable::default(),
             total: Total::default(),
             shelves: unset(),
             highest: AtomicUsize::new(0),
@@ -143,7 +143,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if let Some(lane) = self.lane(stream) {
             let mut inner = lane.lock();
             if self.is_clear(lane, &mut inner)
-                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.ground, &self.total)
+                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
             {
                 return grant.into();
             }
@@ -320,10 +320,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// The held block that begins at an offset: most likely of the stream that got memory there last.
     fn held(&self, offset: u64) -> Result<Held<'_>, Wrong> {
-        if !self.ground.has_begun(offset) {
+        if !self.offset_table.has_begun(offset) {
             return Err(Wrong::Unknown);
         }
-        let likely = self.ground.stream(offset).and_then(|stream| self.lane(stream));
+        let likely = self.offset_table.stream(offset).and_then(|stream| self.lane(stream));
         let find = |lane| {
             let mut inner = Lane::lock(lane);
             let (grant, bytes) = inner.held(offset)?;

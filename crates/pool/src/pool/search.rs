@@ -41,7 +41,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if !more || !self.is_clear(lane, &mut inner) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.ground, &self.total)
+        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
     }
 
     /// Looks everywhere. The error is what the source said, if it was asked.
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             },
         };
         let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &owed, bytes, &self.ground, &self.total)
+        lane.take_first(&mut inner, range, &owed, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
@@ -127,9 +127,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if !self.is_clear(lane, &mut inner) {
             return None;
         }
-        lane.take(&mut inner, bytes, align, &self.ground, &self.total).or_else(|| {
+        lane.take(&mut inner, bytes, align, &self.offset_table, &self.total).or_else(|| {
             inner.gather_ordered(|clock| self.may_use(lane.stream, clock));
-            lane.take(&mut inner, bytes, align, &self.ground, &self.total)
+            lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
         })
     }
 
@@ -278,7 +278,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     root.end = range.end;
                     let mut inner = lane.lock();
                     let is_clear = self.is_clear(lane, &mut inner);
-                    let (ground, total) = (&self.ground, &self.total);
+                    let (offset_table, total) = (&self.offset_table, &self.total);
                     let granted = if lengthens || (more >= need && align <= GRANULE && is_clear) {
                         // The lane keeps a little over; much more than it needs is for all.
                         let over = more.saturating_add(*HELPING.end());
@@ -287,14 +287,14 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                             _ => range.end.min(range.start.saturating_add(over)),
                         };
                         root.tlsf.add(kept..range.end, 0);
-                        self.ground.settle(range.start..kept, lane.stream);
+                        self.offset_table.settle(range.start..kept, lane.stream);
                         inner.add(range.start..kept);
-                        lane.take(&mut inner, bytes, align, ground, total)
+                        lane.take(&mut inner, bytes, align, offset_table, total)
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
                             let owed = Clock::new();
-                            lane.take_first(&mut inner, piece, &owed, bytes, ground, total)
+                            lane.take_first(&mut inner, piece, &owed, bytes, offset_table, total)
                         })
                     };
                     if let Some(grant) = granted {

@@ -20,7 +20,7 @@ type Top = Box<[OnceLock<Middle>; 1 << TOP]>;
 /// of 64 KiB the stream that got memory there last, which most of its blocks belong to.
 ///
 /// Readers and writers take no lock. 2.5 KiB for every 8 MiB of which something is known.
-pub(crate) struct Ground {
+pub(crate) struct OffsetTable {
     top: Top,
 }
 
@@ -29,13 +29,13 @@ struct Leaf {
     streams: [AtomicU32; 1 << (LEAF - PLOT)],
 }
 
-impl Default for Ground {
+impl Default for OffsetTable {
     fn default() -> Self {
-        Ground { top: unset() }
+        OffsetTable { top: unset() }
     }
 }
 
-impl Ground {
+impl OffsetTable {
     /// True if a block ever began at this offset.
     pub fn has_begun(&self, offset: u64) -> bool {
         let granule = offset / GRANULE;
@@ -88,7 +88,7 @@ impl Ground {
     fn new_leaf(&self, granule: u64) -> &Leaf {
         let top = self.top.get((granule >> (LEAF + MIDDLE)) as usize);
         let top = top.unwrap_or_else(|| {
-            panic!("offset {:#x} is beyond the pool's ground", granule * GRANULE)
+            panic!("offset {:#x} is beyond the pool's offset_table", granule * GRANULE)
         });
         let middle = top.get_or_init(unset);
         middle[(granule >> LEAF) as usize & ((1 << MIDDLE) - 1)].get_or_init(|| {
@@ -114,33 +114,33 @@ mod tests {
 
     #[test]
     fn what_was_said_of_offsets_is_remembered() {
-        let ground = Ground::default();
+        let offset_table = OffsetTable::default();
         let places = [0, 512, (8 << 20) - 512, 8 << 20, 1 << 40, (1 << 48) - 512];
         for place in places {
-            assert!(!ground.has_begun(place));
-            ground.begin(place);
+            assert!(!offset_table.has_begun(place));
+            offset_table.begin(place);
         }
         for place in places {
-            assert!(ground.has_begun(place) && !ground.has_begun(place + 1));
+            assert!(offset_table.has_begun(place) && !offset_table.has_begun(place + 1));
         }
         assert!(
-            !ground.has_begun(1024) && !ground.has_begun(1 << 48) && !ground.has_begun(u64::MAX)
+            !offset_table.has_begun(1024) && !offset_table.has_begun(1 << 48) && !offset_table.has_begun(u64::MAX)
         );
     }
 
     #[test]
     fn the_last_stream_of_a_plot_is_known() {
-        let ground = Ground::default();
-        assert_eq!(ground.stream(0), None);
-        ground.settle(60 << 10..(8 << 20) + 512, 3);
-        ground.settle(1 << 20..2 << 20, 0);
-        let of = |kib: u64| ground.stream(kib << 10);
+        let offset_table = OffsetTable::default();
+        assert_eq!(offset_table.stream(0), None);
+        offset_table.settle(60 << 10..(8 << 20) + 512, 3);
+        offset_table.settle(1 << 20..2 << 20, 0);
+        let of = |kib: u64| offset_table.stream(kib << 10);
         assert_eq!(
             [of(0), of(64), of(1023), of(1024), of(2047), of(2048)].map(|s| s.unwrap()),
             [3, 3, 3, 0, 0, 3]
         );
         assert_eq!(
-            (of(8 << 10), of((8 << 10) + 64), ground.stream(u64::MAX)),
+            (of(8 << 10), of((8 << 10) + 64), offset_table.stream(u64::MAX)),
             (Some(3), None, None)
         );
     }
