@@ -20,33 +20,33 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
 /// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types meet.
 #[derive(Clone, Copy)]
-struct Ground {
+struct Destination {
     out: Operand,
     wide: Option<Scratch>,
 }
 
-impl Ground {
-    fn new(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Ground {
+impl Destination {
+    fn new(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
         let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
         let wide =
             (half && meeting != Meeting::Replace).then(|| call.scratch(DType::Float, out.dims()));
-        Ground { out, wide }
+        Destination { out, wide }
     }
 
-    /// As [`Ground::new`] for an output that keeps its own elements where no index leads.
-    fn kept(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Ground {
-        let ground = Ground::new(call, out, meeting);
-        if ground.wide.is_none() {
+    /// As [`Destination::new`] for an output that keeps its own elements where no index leads.
+    fn kept(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
+        let destination = Destination::new(call, out, meeting);
+        if destination.wide.is_none() {
             call.touch_by_index(&out);
         }
-        ground
+        destination
     }
 
-    /// [`Ground::new`] where the output starts as another tensor, else [`Ground::kept`].
-    fn from(call: &mut Call<'_>, from: &Option<Read>, out: Operand, meeting: Meeting) -> Ground {
+    /// [`Destination::new`] where the output starts as another tensor, else [`Destination::kept`].
+    fn from(call: &mut Call<'_>, from: &Option<Read>, out: Operand, meeting: Meeting) -> Destination {
         match from {
-            Some(_) => Ground::new(call, out, meeting),
-            None => Ground::kept(call, out, meeting),
+            Some(_) => Destination::new(call, out, meeting),
+            None => Destination::kept(call, out, meeting),
         }
     }
 
@@ -131,7 +131,7 @@ impl Values {
     }
 }
 
-/// How values of one number are typed: as the ground has its elements.
+/// How values of one number are typed: as the destination has its elements.
 fn typed(out: &Operand, meeting: Meeting) -> DType {
     match out.dtype {
         DType::Float16 | DType::Bf16 if meeting != Meeting::Replace => DType::Float,
@@ -202,12 +202,12 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let ground = Ground::from(call, &from, out, meeting);
+    let destination = Destination::from(call, &from, out, meeting);
     let (name, dtype) = (call.parameter(2), typed(&out, meeting));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
-        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+        destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             if index.count() == 0 {
                 return Ok(());
             }
@@ -261,14 +261,14 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
-    let ground = Ground::from(call, &from, out, meeting);
+    let destination = Destination::from(call, &from, out, meeting);
     let dtype = typed(&out, meeting);
     let scaled = (!plain).then(|| call.scratch(dtype, &dims));
     let name = call.parameter(2);
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
-        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+        destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             let seen = |layout: &Layout| {
                 let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
                 lifted.broadcast_to(&dims).expect("sizes were checked")
@@ -352,11 +352,11 @@ fn brought(
     if meeting != Meeting::Replace {
         call.expect_numbers(0, &out)?;
     }
-    let ground = Ground::from(call, &from, out, meeting);
+    let destination = Destination::from(call, &from, out, meeting);
     let dtype = typed(&out, meeting);
     call.plan(move |memory| {
         values.prepare(memory);
-        ground.with(memory, from.map(|from| from.view(memory)), |tensor| {
+        destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
             if indices.dims.contains(&0) {
                 return Ok(());
             }
@@ -383,18 +383,18 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
         return Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")));
     }
-    let mut ground = Ground::new(call, out, meeting);
-    if ground.wide.is_none() {
+    let mut destination = Destination::new(call, out, meeting);
+    if destination.wide.is_none() {
         match out.reshaped(&[out.count()]) {
             Some(_) => call.touch_by_index(&out),
-            None => ground.wide = Some(call.scratch(out.dtype, out.dims())),
+            None => destination.wide = Some(call.scratch(out.dtype, out.dims())),
         }
     }
     let (name, dtype) = (call.parameter(1), typed(&out, meeting));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
-        ground.with(memory, None, |tensor| {
+        destination.with(memory, None, |tensor| {
             let seen = |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
             values.with(memory, dtype, seen, |values| {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
@@ -424,7 +424,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let whole = call.scratch(DType::Int64, a.dims());
     let name = call.parameter(0);
-    let ground = Ground::new(call, out, Meeting::Add);
+    let destination = Destination::new(call, out, Meeting::Add);
     let dtype = typed(&out, Meeting::Add);
     call.plan(move |memory| {
         let index = memory.scratch(&whole);
@@ -432,7 +432,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         let weights = weights.as_ref().unwrap_or(&Values::Number(Scalar::Int(1, DType::Int64)));
         weights.prepare(memory);
         fill_scalar(memory.team, memory.out(&out), Scalar::Bool(false));
-        ground.with(memory, None, |tensor| {
+        destination.with(memory, None, |tensor| {
             let seen = |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
             weights.with(memory, dtype, seen, |weights| {
                 let places = Places::chosen(tensor.view(), 0, index.view(), false);
