@@ -7,7 +7,7 @@ use crate::error::{Code, Error, Result};
 use crate::host;
 use crate::lock::{Mutex, Rank};
 use crate::record::{Change, Event, Kind};
-use crate::stream::{Fate, Stream, StreamSpec, flag};
+use crate::stream::{ContextFailure, Stream, StreamSpec, flag};
 use crate::sync::Arc;
 use crate::sync::atomic::Ordering;
 use crate::worker::PRIORITIES;
@@ -23,7 +23,7 @@ pub struct Context {
     pub default_stream: Arc<Stream>,
     handle: usize,
     default_handle: OnceLock<usize>,
-    fate: Arc<Fate>,
+    context_failure: Arc<ContextFailure>,
     /// `None` once the context ends: no stream may join it then.
     streams: Mutex<Option<Streams>>,
     params: Mutex<[Option<i64>; 4]>,
@@ -70,11 +70,11 @@ impl Runtime {
     /// A new context with its default stream.
     pub(crate) fn make_context(&self, device: u32, primary: bool) -> Result<Arc<Context>> {
         let context = self.handles.insert_with(|handle| {
-            let fate = Arc::<Fate>::default();
+            let context_failure = Arc::<ContextFailure>::default();
             let spec = StreamSpec {
                 device,
                 context: handle as u64,
-                fate: fate.clone(),
+                context_failure: context_failure.clone(),
                 priority: 0,
                 flags: 0,
             };
@@ -84,7 +84,7 @@ impl Runtime {
                 default_stream: Stream::new(&self.shared, spec)?,
                 handle,
                 default_handle: OnceLock::new(),
-                fate,
+                context_failure,
                 streams: Mutex::new(Rank::Context, Some(Vec::new())),
                 params: Mutex::new(Rank::Context, [None; 4]),
             }))
@@ -209,7 +209,7 @@ impl Runtime {
         let spec = StreamSpec {
             device: context.device,
             context: context.handle as u64,
-            fate: context.fate.clone(),
+            context_failure: context.context_failure.clone(),
             priority,
             flags,
         };

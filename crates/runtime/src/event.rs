@@ -390,8 +390,8 @@ mod tests {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 1 << 20;
         let shared = Shared::new(config, 4).unwrap();
-        let fate = Arc::default();
-        let spec = StreamSpec { device: 0, context: 0, fate, priority: 0, flags: 0 };
+        let context_failure = Arc::default();
+        let spec = StreamSpec { device: 0, context: 0, context_failure, priority: 0, flags: 0 };
         let (a, b) = (Stream::new(&shared, spec.clone()), Stream::new(&shared, spec));
         let (a, b) = (a.unwrap(), b.unwrap());
         let before = a.submit(Task::bare("nothing", Body::Nothing)).unwrap();

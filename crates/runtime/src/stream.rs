@@ -24,13 +24,13 @@ use crate::task::{Body, Kernel, Task, Wait};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-mod fate;
+mod context_failure;
 mod spec;
 mod tell;
 mod wait;
 
-pub use fate::Fate;
-use fate::Parked;
+pub use context_failure::ContextFailure;
+use context_failure::Parked;
 pub use spec::{FailureMode, StreamSpec, flag};
 
 const IDLE: u8 = 0;
@@ -172,7 +172,7 @@ impl Stream {
 
     /// Appends what `task` makes of its number, what it is ordered after, and the number of that order.
     fn push(self: &Arc<Stream>, task: impl FnOnce(u64, &mut Clock, u64) -> Task) -> Result<u64> {
-        if let Some(failure) = self.spec.fate.failure() {
+        if let Some(failure) = self.spec.context_failure.failure() {
             return Err(failure.clone());
         }
         let host = HostThread::current();
@@ -375,7 +375,7 @@ impl Stream {
     }
 
     fn is_dropped(&self, seq: u64) -> bool {
-        seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.fate.failure().is_some()
+        seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.context_failure.failure().is_some()
     }
 
     /// Sees to it that a wait that has just been parked ends with its time, with an abort, and with
@@ -387,7 +387,7 @@ impl Stream {
             self.shared.scheduler.at(at, self.clone(), seq, capture.clone());
         }
         let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
-        self.spec.fate.keep(Parked { stream, epoch, capture }, &self.shared.progress);
+        self.spec.context_failure.keep(Parked { stream, epoch, capture }, &self.shared.progress);
         // Whoever drops the queue either sees us parked, or we see what it dropped.
         if self.is_dropped(seq) && wait.capture.forget(self, seq) {
             self.clone().unpark();
@@ -432,7 +432,7 @@ impl Stream {
         log::error!("stream {}: {}", self.index, error.text);
         if self.mode.load(Ordering::SeqCst) == FailureMode::Stop as u8 {
             self.shared.progress.break_order();
-            self.spec.fate.end(error.clone(), &self.shared.scheduler);
+            self.spec.context_failure.end(error.clone(), &self.shared.scheduler);
         }
         self.note(error);
     }
@@ -448,7 +448,7 @@ impl Stream {
 
     /// The first failure since it was last asked for, or the one that ended the context.
     pub fn take_failure(&self) -> Option<Error> {
-        if let Some(failure) = self.spec.fate.failure() {
+        if let Some(failure) = self.spec.context_failure.failure() {
             return Some(failure.clone());
         }
         match self.failed.load(Ordering::SeqCst) {

@@ -15,7 +15,7 @@ use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
-use cairn_runtime::stream::{FailureMode, Fate, Stream, StreamSpec};
+use cairn_runtime::stream::{FailureMode, ContextFailure, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
 use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -40,7 +40,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 /// One runtime inside one execution.
 struct World {
     shared: Arc<Shared>,
-    fate: Arc<Fate>,
+    context_failure: Arc<ContextFailure>,
 }
 
 impl World {
@@ -52,12 +52,12 @@ impl World {
         config.quarantine = 2 << 20;
         let shared = Shared::new(config, 8).unwrap();
         shared.scheduler.start(workers).unwrap();
-        World { shared, fate: Arc::default() }
+        World { shared, context_failure: Arc::default() }
     }
 
     fn stream(&self) -> Arc<Stream> {
-        let fate = self.fate.clone();
-        let spec = StreamSpec { device: 0, context: 1, fate, priority: 0, flags: 0 };
+        let context_failure = self.context_failure.clone();
+        let spec = StreamSpec { device: 0, context: 1, context_failure, priority: 0, flags: 0 };
         Stream::new(&self.shared, spec).unwrap()
     }
 

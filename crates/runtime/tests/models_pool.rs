@@ -8,7 +8,7 @@ use cairn_runtime::config::Config;
 use cairn_runtime::event::{Event, Kind, flag};
 use cairn_runtime::memory::pool::StreamPool;
 use cairn_runtime::shared::Shared;
-use cairn_runtime::stream::{Fate, Stream, StreamSpec};
+use cairn_runtime::stream::{ContextFailure, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
 use cairn_runtime::task::{Place, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -31,7 +31,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 /// One engine inside one execution, and a pool of it.
 struct World {
     shared: Arc<Shared>,
-    fate: Arc<Fate>,
+    context_failure: Arc<ContextFailure>,
     pool: Arc<StreamPool>,
 }
 
@@ -45,12 +45,12 @@ impl World {
         shared.scheduler.start(1).unwrap();
         let pool = shared.memory.create_pool(0, u64::MAX);
         shared.memory.set_release_above(&pool, 0);
-        Arc::new(World { shared, fate: Arc::default(), pool })
+        Arc::new(World { shared, context_failure: Arc::default(), pool })
     }
 
     fn stream(&self) -> Arc<Stream> {
-        let fate = self.fate.clone();
-        let spec = StreamSpec { device: 0, context: 1, fate, priority: 0, flags: 0 };
+        let context_failure = self.context_failure.clone();
+        let spec = StreamSpec { device: 0, context: 1, context_failure, priority: 0, flags: 0 };
         Stream::new(&self.shared, spec).unwrap()
     }
 

@@ -1,6 +1,6 @@
 //! How a stream is made, and how it may fail.
 
-use super::Fate;
+use super::ContextFailure;
 use crate::sync::Arc;
 
 /// Stream flags of CANN.
@@ -41,7 +41,7 @@ pub struct StreamSpec {
     /// Names its context; the handle of the context in practice.
     pub context: u64,
     /// What it shares with the other streams of its context.
-    pub fate: Arc<Fate>,
+    pub context_failure: Arc<ContextFailure>,
     /// 0 is served first, 7 last.
     pub priority: u32,
     /// CANN's flags.

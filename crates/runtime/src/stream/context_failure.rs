@@ -9,9 +9,9 @@ use crate::sync::{Arc, Weak};
 use crate::worker::Scheduler;
 use std::sync::OnceLock;
 
-/// The shared fate of the streams of one context: a failure in a stream with failure mode STOP ends
+/// The shared context_failure of the streams of one context: a failure in a stream with failure mode STOP ends
 /// them all.
-pub struct Fate {
+pub struct ContextFailure {
     failure: OnceLock<Error>,
     parked: Mutex<Vec<Parked>>,
 }
@@ -23,13 +23,13 @@ pub(super) struct Parked {
     pub capture: Arc<Capture>,
 }
 
-impl Default for Fate {
-    fn default() -> Fate {
-        Fate { failure: OnceLock::new(), parked: Mutex::new(Rank::Failure, Vec::new()) }
+impl Default for ContextFailure {
+    fn default() -> ContextFailure {
+        ContextFailure { failure: OnceLock::new(), parked: Mutex::new(Rank::Failure, Vec::new()) }
     }
 }
 
-impl Fate {
+impl ContextFailure {
     /// The failure that ended the context, if any.
     pub fn failure(&self) -> Option<&Error> {
         self.failure.get()
