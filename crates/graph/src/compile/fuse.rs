@@ -2,7 +2,7 @@
 //! piece does, and what lies between them stays in a scratch that fits into the cache.
 
 use super::arena::{self, Life};
-use super::operation::Seen;
+use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, Work};
 use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
 use cairn_tensor::team::{Alone, Team, share};
@@ -234,7 +234,7 @@ fn place(
 
 /// Whether a node can be planned with its own sizes.
 fn is_sound(prepared: &Prepared, work: &Work) -> bool {
-    let seen: Vec<Option<Seen>> = (work.inputs.iter())
+    let seen: Vec<Option<KnownTensor>> = (work.inputs.iter())
         .map(|value| value.and_then(|value| prepared.values[value].seen()))
         .collect();
     work.operation.plan(&seen, &[layout(prepared, work.outputs[0])]).is_ok()
@@ -246,8 +246,8 @@ fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<
         let elements = if layout.count() == count { piece } else { 1 };
         Layout::contiguous(layout.dtype, &[elements])
     };
-    let inputs: Vec<Option<Seen>> = (work.inputs.iter())
-        .map(|value| Some(Seen { layout: cut(layout(prepared, (*value)?)), bytes: None }))
+    let inputs: Vec<Option<KnownTensor>> = (work.inputs.iter())
+        .map(|value| Some(KnownTensor { layout: cut(layout(prepared, (*value)?)), bytes: None }))
         .collect();
     let output = cut(layout(prepared, work.outputs[0]));
     work.operation.plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)

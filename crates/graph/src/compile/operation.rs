@@ -19,7 +19,7 @@ pub struct Operation {
 
 /// What is known of an input.
 #[derive(Clone, Debug)]
-pub struct Seen {
+pub struct KnownTensor {
     /// Where its elements lie: one after the other.
     pub layout: Layout,
     /// Its bytes, if they are known already.
@@ -67,7 +67,7 @@ impl Operation {
     }
 
     /// The layouts of the outputs.
-    pub fn infer(&self, inputs: &[Option<Seen>]) -> Result<Vec<Layout>, Error> {
+    pub fn infer(&self, inputs: &[Option<KnownTensor>]) -> Result<Vec<Layout>, Error> {
         let inputs: Vec<Option<Tensor>> = inputs
             .iter()
             .map(|input| {
@@ -79,7 +79,7 @@ impl Operation {
     }
 
     /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
-    pub fn plan(&self, inputs: &[Option<Seen>], outputs: &[Layout]) -> Result<Plan, Error> {
+    pub fn plan(&self, inputs: &[Option<KnownTensor>], outputs: &[Layout]) -> Result<Plan, Error> {
         let apart: SmallVec<[usize; 8]> = (0..inputs.len() + outputs.len()).collect();
         self.plan_over(inputs, outputs, &apart)
     }
@@ -88,7 +88,7 @@ impl Operation {
     /// output, and equal numbers are one memory.
     pub fn plan_over(
         &self,
-        inputs: &[Option<Seen>],
+        inputs: &[Option<KnownTensor>],
         outputs: &[Layout],
         memory: &[usize],
     ) -> Result<Plan, Error> {
@@ -121,7 +121,7 @@ impl Operation {
     /// Computes on the host, now. `Ok(None)` if it reads an input whose bytes are not known.
     pub fn compute(
         &self,
-        inputs: &[Option<Seen>],
+        inputs: &[Option<KnownTensor>],
         outputs: &[Layout],
     ) -> Result<Option<Vec<Arc<[u8]>>>, String> {
         let plan = self.plan(inputs, outputs).map_err(|error| error.text().to_owned())?;

@@ -1,6 +1,6 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
-use super::operation::{Operation, Seen};
+use super::operation::{Operation, KnownTensor};
 use super::shapes::{Declared, Fact, Inferred, infer};
 use super::sharing::{mark_views, shown, written};
 use super::variable;
@@ -222,7 +222,7 @@ impl Making<'_> {
             let what = || format!("output {at} of the node {} ({kind})", node.name);
             check(&Desc::of(layout), what)?;
         }
-        let seen: Vec<Option<Seen>> =
+        let seen: Vec<Option<KnownTensor>> =
             facts.iter().map(|fact| fact.as_ref().and_then(Fact::seen)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         let marks = operation.row.marks;

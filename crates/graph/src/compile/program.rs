@@ -8,7 +8,7 @@
 
 use super::arena::{self, Life};
 use super::fuse::{self, Built, Fused, Group};
-use super::operation::{Operation, Seen};
+use super::operation::{Operation, KnownTensor};
 use super::prepare::{Prepared, ValueId, Work};
 use crate::failure::Failure;
 use cairn_ops::{Error, Plan, Reach};
@@ -308,7 +308,7 @@ impl<'a> Binding<'a> {
         outputs: &[ValueId],
     ) -> Result<Bound> {
         let name: Arc<str> = format!("{} ({})", operation.name, operation.row.name).into();
-        let seen: Vec<Option<Seen>> = inputs
+        let seen: Vec<Option<KnownTensor>> = inputs
             .iter()
             .map(|value| value.and_then(|at| self.prepared.values[at].seen()))
             .collect();

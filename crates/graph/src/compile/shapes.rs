@@ -4,7 +4,7 @@
 //! in their place: what comes out the same each time is known, what changes is not. So every operator that
 //! infers at all infers with unknown sizes too.
 
-use super::operation::{Operation, Seen};
+use super::operation::{Operation, KnownTensor};
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, UNKNOWN};
 use cairn_ops::Error;
@@ -22,8 +22,8 @@ pub struct Fact {
 
 impl Fact {
     /// What the operator sees of it; `None` while sizes are unknown.
-    pub fn seen(&self) -> Option<Seen> {
-        Some(Seen { layout: self.desc.layout()?, bytes: self.bytes.clone() })
+    pub fn seen(&self) -> Option<KnownTensor> {
+        Some(KnownTensor { layout: self.desc.layout()?, bytes: self.bytes.clone() })
     }
 }
 
@@ -51,7 +51,7 @@ pub fn infer(
     inputs: &[Option<Fact>],
     declared: &Declared<'_>,
 ) -> Result<Inferred> {
-    let seen: Option<Vec<Option<Seen>>> = (inputs.iter())
+    let seen: Option<Vec<Option<KnownTensor>>> = (inputs.iter())
         .map(|fact| match fact {
             None => Some(None),
             Some(fact) => fact.seen().map(Some),
@@ -104,7 +104,7 @@ fn sampled(operation: &Operation, inputs: &[Option<Fact>]) -> Option<Vec<Desc>> 
             fact.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
             fact.seen()
         };
-        let seen: Vec<Option<Seen>> =
+        let seen: Vec<Option<KnownTensor>> =
             inputs.iter().map(|fact| fact.as_ref().and_then(with)).collect();
         let Ok(layouts) = operation.infer(&seen) else { continue };
         answers += 1;

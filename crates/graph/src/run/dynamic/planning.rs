@@ -3,7 +3,7 @@
 use super::Run;
 use super::memory::ValueMemory;
 use super::plans::{HostedValues, Plan, SMALL, Step};
-use crate::compile::operation::{Operation, Seen};
+use crate::compile::operation::{Operation, KnownTensor};
 use crate::compile::prepare::{ValueId, Work};
 use crate::failure::{Failure, Result};
 use cairn_exec::{Door, Execution, Outcome, refusal};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A plan in the making.
 pub struct Planning {
     /// What is known of each value so far.
-    pub seen: Vec<Option<Seen>>,
+    pub seen: Vec<Option<KnownTensor>>,
     /// Values that were computed on the host.
     pub hosted: HostedValues,
     /// The nodes that run on the device.
@@ -51,7 +51,7 @@ impl Run<'_> {
         };
         for (input, given) in prepared.inputs.iter().zip(self.inputs) {
             let bytes = given.host.clone().filter(|bytes| bytes.len() <= SMALL);
-            planning.seen[input.value] = Some(Seen { layout: given.layout, bytes });
+            planning.seen[input.value] = Some(KnownTensor { layout: given.layout, bytes });
         }
         for work in 0..prepared.works.len() {
             self.plan_node(work, &mut planning, memory)?;
@@ -106,14 +106,14 @@ impl Run<'_> {
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
                     planning.seen[*value] =
-                        Some(Seen { layout: *layout, bytes: Some(bytes.clone()) });
+                        Some(KnownTensor { layout: *layout, bytes: Some(bytes.clone()) });
                     planning.hosted.insert(self.flow.roots[*value], bytes);
                 }
                 return Ok(());
             }
         }
         for (value, layout) in work.outputs.iter().zip(layouts) {
-            planning.seen[*value] = Some(Seen { layout: *layout, bytes: None });
+            planning.seen[*value] = Some(KnownTensor { layout: *layout, bytes: None });
         }
         if let Some(input) = work.written() {
             planning.forget(&self.flow.roots, input);
@@ -168,7 +168,7 @@ impl Run<'_> {
     }
 
     /// Whether a node is computed on the host: all it is fed is known there and small.
-    fn is_hosted(&self, operation: &Operation, inputs: &[Option<Seen>]) -> bool {
+    fn is_hosted(&self, operation: &Operation, inputs: &[Option<KnownTensor>]) -> bool {
         let known = inputs
             .iter()
             .flatten()
@@ -178,6 +178,6 @@ impl Run<'_> {
 }
 
 /// What is known of a node's inputs.
-fn seen(work: &Work, planning: &Planning) -> Vec<Option<Seen>> {
+fn seen(work: &Work, planning: &Planning) -> Vec<Option<KnownTensor>> {
     work.inputs.iter().map(|value| value.and_then(|at| planning.seen[at].clone())).collect()
 }
