@@ -71,7 +71,7 @@ pub struct Prepared {
 
 /// How a graph is made ready.
 #[derive(Clone, Debug)]
-pub struct Wishes {
+pub struct PrepareOptions {
     /// Descriptions that replace those of the inputs, by index.
     pub inputs: Vec<Desc>,
     /// Whether nodes that depend on constants alone are computed now.
@@ -82,7 +82,7 @@ pub struct Wishes {
 const SMALL: usize = 64 << 10;
 
 /// Makes a graph ready.
-pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
+pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
     let order = graph.order().map_err(|cycle| {
         Failure::failed(format!(
             "the graph {} has a cycle through {}",
@@ -93,7 +93,7 @@ pub fn prepare(graph: &Graph, wishes: &Wishes) -> Result<Prepared> {
     let live = live(graph)?;
     let mut making = Making {
         graph,
-        wishes,
+        options,
         prepared: Prepared {
             name: graph.name.clone(),
             inputs: Vec::new(),
@@ -140,7 +140,7 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
 
 struct Making<'a> {
     graph: &'a Graph,
-    wishes: &'a Wishes,
+    options: &'a PrepareOptions,
     prepared: Prepared,
 }
 
@@ -153,8 +153,8 @@ impl Making<'_> {
     /// All inputs, also those that nobody reads: the caller passes them too.
     fn inputs(&mut self) -> Result<()> {
         let ids = self.graph.inputs();
-        if !self.wishes.inputs.is_empty() && self.wishes.inputs.len() != ids.len() {
-            let (have, want) = (self.wishes.inputs.len(), ids.len());
+        if !self.options.inputs.is_empty() && self.options.inputs.len() != ids.len() {
+            let (have, want) = (self.options.inputs.len(), ids.len());
             return Err(Failure::invalid(format!(
                 "{have} inputs are described; the graph {} has {want}",
                 self.graph.name
@@ -169,7 +169,7 @@ impl Making<'_> {
                     self.graph.name, node.name
                 )));
             }
-            let desc = match self.wishes.inputs.get(at) {
+            let desc = match self.options.inputs.get(at) {
                 Some(desc) => desc.clone(),
                 None => node
                     .output_descs
@@ -226,13 +226,13 @@ impl Making<'_> {
             facts.iter().map(|fact| fact.as_ref().and_then(Fact::seen)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         let marks = operation.row.marks;
-        let is_constant = self.wishes.folds
+        let is_constant = self.options.folds
             && !marks.random
             && facts.iter().flatten().all(|fact| fact.bytes.is_some())
             && facts.iter().flatten().next().is_some();
         let read: usize = seen.iter().flatten().map(|one| one.layout.bytes()).sum();
         let written: usize = layouts.iter().map(Layout::bytes).sum();
-        let folds = self.wishes.folds && !marks.random && written <= SMALL.max(read);
+        let folds = self.options.folds && !marks.random && written <= SMALL.max(read);
         if folds && (is_constant || (marks.from_shapes && written <= SMALL)) {
             let computed = operation.compute(&seen, &layouts);
             let computed = computed.map_err(|text| {

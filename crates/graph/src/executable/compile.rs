@@ -3,7 +3,7 @@
 use super::tensor::{RunInput, RunTensor};
 use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
-use crate::compile::prepare::{Wishes, prepare};
+use crate::compile::prepare::{PrepareOptions, prepare};
 use crate::compile::program::{Program, Refused, program};
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Graph};
@@ -66,7 +66,7 @@ pub struct Executable {
     /// Pairs of an input and an output that are one memory.
     pub reuse: Vec<(usize, usize)>,
     /// What was compiled, and how.
-    source: (Graph, Wishes),
+    source: (Graph, PrepareOptions),
 }
 
 /// How a graph runs.
@@ -101,7 +101,7 @@ impl Executable {
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
         let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
             options;
-        let wishes = Wishes { inputs, folds };
+        let wishes = PrepareOptions { inputs, folds };
         let prepared = prepare(&graph, &wishes).map_err(|failure| failure.within(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
