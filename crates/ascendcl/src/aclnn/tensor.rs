@@ -101,7 +101,7 @@ pub fn find(handle: *const aclTensor, parameter: &str) -> Result<Arc<Tensor>> {
 }
 
 /// What aclCreateTensor and aclInitTensor are given.
-struct Given {
+struct TensorArguments {
     dims: (*const i64, u64),
     dtype: aclDataType,
     strides: *const i64,
@@ -116,7 +116,7 @@ fn rank(count: u64, name: &str) -> Result<usize> {
     rank.ok_or_else(|| Error::invalid(format!("{name} = {count}: a tensor has up to {MOST_DIMS}")))
 }
 
-impl Given {
+impl TensorArguments {
     /// # Safety
     /// The arrays have as many values as their counts say, strides as many as dims; each may be null.
     unsafe fn state(&self) -> Result<State> {
@@ -209,7 +209,7 @@ value_entry! {
         data: *mut c_void,
     ) -> *mut aclTensor, else null_mut(), {
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
-        let given = Given { dims, dtype, strides, offset, format, storage, address };
+        let given = TensorArguments { dims, dtype, strides, offset, format, storage, address };
         // SAFETY: the caller passes arrays of these lengths, or null.
         let state = unsafe { given.state() }?;
         Ok(runtime()?.handles.insert(Arc::new(Tensor::new(state)))? as *mut aclTensor)
@@ -232,7 +232,7 @@ nn_entry! {
     ) {
         let tensor = find(tensor, "tensor")?;
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
-        let given = Given { dims, dtype, strides, offset, format, storage, address };
+        let given = TensorArguments { dims, dtype, strides, offset, format, storage, address };
         // SAFETY: the caller passes arrays of these lengths, or null.
         *tensor.lock() = unsafe { given.state() }?;
         Ok(())

@@ -12,7 +12,7 @@ use cairn_runtime::error::{Code, Error, Result};
 use std::ffi::{c_char, c_int};
 
 /// What every way to run an operator is given.
-struct Given {
+struct OperatorArguments {
     name: *const c_char,
     inputs: (c_int, *const *const aclTensorDesc, *const *const aclDataBuffer),
     outputs: (c_int, *const *const aclTensorDesc, *const *const aclDataBuffer),
@@ -20,7 +20,7 @@ struct Given {
     stream: aclrtStream,
 }
 
-impl Given {
+impl OperatorArguments {
     /// # Safety
     /// The name is null or ends with NUL; the lists are null or have as many handles as their counts say.
     unsafe fn run(&self, shapes: Shapes) -> Result<()> {
@@ -59,7 +59,7 @@ entry! {
         let inputs = (inputs, input_descs, input_buffers);
         let outputs = (outputs, output_descs, output_buffers.cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
     }
 
     /// Submits an operator and writes the outputs' shapes back.
@@ -77,7 +77,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
     }
 
     /// Submits an operator; there is nothing to compile.
@@ -98,7 +98,7 @@ entry! {
         let inputs = (inputs, input_descs, input_buffers);
         let outputs = (outputs, output_descs, output_buffers.cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Known) }
     }
 
     /// Submits an operator and writes the outputs' shapes back; there is nothing to compile.
@@ -119,7 +119,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { Given { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
     }
 
     /// Converts elements.
