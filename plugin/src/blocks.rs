@@ -114,7 +114,7 @@ pub fn give(
         return true;
     }
     if let Some(device) = Device::opened(device)
-        && device.graves.is_empty()
+        && device.retired.is_empty()
         && let Some(stream) = streams::find(handle).filter(|stream| stream.device() == device.id)
     {
         let index = stream.index(caller.door.unwrap_or(device.torch));
@@ -171,13 +171,13 @@ pub fn give_lost(
     device: &Device,
     stream: Option<&'static Stream>,
 ) -> Option<bool> {
-    let lost = device.graves.find(block as u64)?;
+    let lost = device.retired.find(block as u64)?;
     let now = device.pool.find(block as u64).map(|(bytes, _)| bytes);
     let fitting = now.is_some_and(|bytes| size.is_none_or(|size| fits(size, bytes)));
     if fitting && stream.is_some() {
         return None;
     }
-    device.graves.close(block as u64);
+    device.retired.close(block as u64);
     if let Some(bytes) = now {
         let as_what = size.map_or(String::new(), |size| format!(" as {} bytes", size as i64));
         let why = match fitting {

@@ -3,7 +3,7 @@
 use crate::acl::{self, Acl, Handle, acl};
 use crate::alive;
 use crate::events::{self, Progressing, Proof};
-use crate::graves::Graves;
+use crate::retired::Retired;
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
@@ -38,7 +38,7 @@ pub struct Device {
     /// Its memory.
     pub pool: Pool<Progressing, Memory>,
     /// What was out when the device was reset.
-    pub graves: Graves,
+    pub retired: Retired,
     before: Mutex<Figures>,
 }
 
@@ -76,7 +76,7 @@ impl Device {
             id,
             torch: queue::door(),
             pool: Pool::new(Progressing::default(), Memory::new(id), u64::MAX),
-            graves: Graves::default(),
+            retired: Retired::default(),
             before: Mutex::new(Rank::Outstanding, Figures::default()),
         }));
         OPEN[slot].store(device, Ordering::Release);
@@ -118,7 +118,7 @@ impl Device {
             }
             self.pool.trim(0);
         }
-        self.graves.dig(lost);
+        self.retired.dig(lost);
         alive::clear();
         events::forget(self.id);
         self.pool.set_budget(u64::MAX);

@@ -15,7 +15,7 @@
 //!
 //! The hot path calls nothing of ACL. Whoever calls it goes to the stream's or device's context and
 //! back (`visit.rs`). A reset of a device empties its pool, which goes on; blocks that were out are
-//! remembered (`graves.rs`).
+//! remembered (`retired.rs`).
 
 mod acl;
 mod alive;
@@ -24,7 +24,7 @@ mod desc;
 mod devices;
 mod door;
 mod events;
-mod graves;
+mod retired;
 mod json;
 mod mapped;
 mod memory;

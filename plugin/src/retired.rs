@@ -10,19 +10,19 @@ const MOST: usize = 1 << 16;
 
 /// The lost blocks of a device, by address, with their sizes. Beyond 65,536 those of older resets are
 /// forgotten first.
-pub struct Graves {
+pub struct Retired {
     any: AtomicBool,
     blocks: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Default for Graves {
-    fn default() -> Graves {
+impl Default for Retired {
+    fn default() -> Retired {
         let blocks = Mutex::new(Rank::Outstanding, BTreeMap::new());
-        Graves { any: AtomicBool::new(false), blocks }
+        Retired { any: AtomicBool::new(false), blocks }
     }
 }
 
-impl Graves {
+impl Retired {
     /// True when there is nothing to look for. One load.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -65,22 +65,22 @@ mod tests {
 
     #[test]
     fn a_lost_block_is_given_back_once() {
-        let graves = Graves::default();
-        assert!(graves.is_empty() && !graves.close(512));
-        graves.dig(vec![(512, 1024), (4096, 512)]);
-        assert_eq!((graves.find(512), graves.find(1024)), (Some(1024), None));
-        assert!(graves.close(512) && !graves.close(512) && !graves.is_empty());
-        assert!(graves.close(4096) && graves.is_empty());
+        let retired = Retired::default();
+        assert!(retired.is_empty() && !retired.close(512));
+        retired.dig(vec![(512, 1024), (4096, 512)]);
+        assert_eq!((retired.find(512), retired.find(1024)), (Some(1024), None));
+        assert!(retired.close(512) && !retired.close(512) && !retired.is_empty());
+        assert!(retired.close(4096) && retired.is_empty());
     }
 
     #[test]
     fn resets_without_end_are_remembered_in_bounded_room() {
-        let graves = Graves::default();
+        let retired = Retired::default();
         for reset in 0..5 {
             let at = |n: u64| ((reset * (1 << 20) + n) * 512, 512);
-            graves.dig((0..MOST as u64 / 2 + 1).map(at).collect());
-            assert!(graves.blocks.lock().len() <= MOST);
-            assert_eq!(graves.find(at(7).0), Some(512), "of reset {reset}");
+            retired.dig((0..MOST as u64 / 2 + 1).map(at).collect());
+            assert!(retired.blocks.lock().len() <= MOST);
+            assert_eq!(retired.find(at(7).0), Some(512), "of reset {reset}");
         }
     }
 }
