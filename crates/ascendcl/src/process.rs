@@ -30,7 +30,7 @@ pub fn runtime() -> Result<&'static Runtime> {
         // SAFETY: the handler is a plain function of a library that is never unloaded.
         unsafe { libc::atexit(at_exit) };
         if MAIN_ENDED.load(Ordering::SeqCst) {
-            hush(&runtime);
+            mute(&runtime);
         }
         Ok(runtime)
     });
@@ -77,12 +77,12 @@ extern "C" fn main_ends(_: *mut c_void) {
     if let Some(Ok(runtime)) = RUNTIME.get()
         && !forked()
     {
-        hush(runtime);
+        mute(runtime);
     }
 }
 
 /// From now on nothing of the user is called.
-fn hush(runtime: &Runtime) {
+fn mute(runtime: &Runtime) {
     let is_known = runtime.shared.exiting();
     runtime.shared.set_exiting();
     runtime.stream_callbacks.silence();
@@ -120,7 +120,7 @@ extern "C" fn at_exit() {
         return;
     }
     if let Some(Ok(runtime)) = RUNTIME.get() {
-        hush(runtime);
+        mute(runtime);
         runtime.shared.leave();
         let _ = std::io::stderr().write_all(runtime.shared.memory.report().as_bytes());
     }
