@@ -40,13 +40,13 @@ struct Indexes {
 /// A queue of tasks, as far as memory has to know.
 pub trait Queued: Send + Sync {
     /// Adds what its queued tasks hold.
-    fn collect(&self, held: &mut Held);
+    fn collect(&self, held: &mut QueuedMemory);
 }
 
 /// The memory that queued tasks hold.
 #[derive(Default)]
-pub struct Held {
-    /// First and one past the last address, in any order, until [`Held::settle`] sorts and joins them.
+pub struct QueuedMemory {
+    /// First and one past the last address, in any order, until [`QueuedMemory::settle`] sorts and joins them.
     pub ranges: Vec<(usize, usize)>,
     /// A function of the user is queued or running: it may read any host memory.
     pub host_function: bool,
@@ -54,7 +54,7 @@ pub struct Held {
     pub unknown: bool,
 }
 
-impl Held {
+impl QueuedMemory {
     fn settle(&mut self) {
         self.ranges.sort_unstable();
         let mut joined: Vec<(usize, usize)> = Vec::new();
@@ -136,9 +136,9 @@ impl Progress {
 
     /// What the queued tasks of all streams hold. Slow: looks at every one. Hold no lock: the last
     /// reference to a stream may end here.
-    pub fn held(&self) -> Held {
+    pub fn held(&self) -> QueuedMemory {
         let queues: Vec<_> = self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect();
-        let mut held = Held::default();
+        let mut held = QueuedMemory::default();
         queues.iter().for_each(|queue| queue.collect(&mut held));
         held.settle();
         held
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn held_ranges_are_found_whatever_their_order() {
         let mut held =
-            Held { ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)], ..Held::default() };
+            QueuedMemory { ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)], ..QueuedMemory::default() };
         held.settle();
         for at in 0..70 {
             let inside = (10..31).contains(&at) || (50..60).contains(&at);

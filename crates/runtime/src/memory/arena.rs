@@ -9,7 +9,7 @@ use super::raw::Extent;
 use super::request::{Huge, Request};
 use super::source::{Backing, STEP, Source};
 use super::tlsf::{GRANULE, Grant, Tlsf};
-use crate::clock::{Clock, Held, Progress};
+use crate::clock::{Clock, QueuedMemory, Progress};
 use crate::error::{Code, Error, Result};
 use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};
@@ -444,7 +444,7 @@ impl Arena {
     }
 
     /// The same for blocks that no queued task touches, whatever holds the streams up.
-    pub fn relieve_untouched(&self, need: u64, held: &Held) -> bool {
+    pub fn relieve_untouched(&self, need: u64, held: &QueuedMemory) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
         let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);

@@ -5,7 +5,7 @@
 //! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
 //! a weaker proof counts: see [`Proof`].
 
-use crate::clock::{Clock, Held, Progress};
+use crate::clock::{Clock, QueuedMemory, Progress};
 use crate::host::Ticket;
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ impl Quarantine {
     /// Takes the oldest blocks that no queued task touches, until they are `enough` bytes. For when a
     /// function of the user holds a stream up, and nothing has reached us for a while. `base` is where
     /// the arena begins.
-    pub fn take_untouched(&mut self, held: &Held, base: usize, enough: u64) -> Vec<Entry> {
+    pub fn take_untouched(&mut self, held: &QueuedMemory, base: usize, enough: u64) -> Vec<Entry> {
         let (mut taken, mut bytes) = (Vec::new(), 0);
         for _ in 0..self.entries.len() {
             let Some(entry) = self.entries.pop_front() else { break };
