@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::Failure;
 use cairn_graph::ir::{Desc, Graph, NET_OUTPUT, NO_OP, Node, Source};
-use cairn_graph::session::{Engine, Held, How, Options, RunTensor};
+use cairn_graph::session::{Engine, OutputBlock, How, Options, RunTensor};
 use cairn_runtime::host;
 use cairn_tensor::DType;
 use support::*;
@@ -151,7 +151,7 @@ fn what_a_static_input_on_the_host_lacks_is_zeros() {
     world.add(1, plus_one(32), &[]);
     let values = [5.0; 16];
     let made = world.run(1, How::Host, 0, &[host(&values, &[16])], &[]).unwrap();
-    let Some(Held::Host(bytes)) = &made[0].held else { panic!("an output on the host") };
+    let Some(OutputBlock::Host(bytes)) = &made[0].held else { panic!("an output on the host") };
     let floats: Vec<f32> =
         bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
     assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));

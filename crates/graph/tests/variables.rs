@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
-use cairn_graph::session::{Held, How, Out};
+use cairn_graph::session::{OutputBlock, How, Out};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};
@@ -44,7 +44,7 @@ fn step(name: &str, n: i64) -> Graph {
 }
 
 fn floats(out: &Out) -> Vec<f32> {
-    let Some(Held::Host(bytes)) = &out.held else { panic!("an output on the host") };
+    let Some(OutputBlock::Host(bytes)) = &out.held else { panic!("an output on the host") };
     bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
 }
 

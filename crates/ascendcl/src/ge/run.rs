@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
-use cairn_graph::session::{Held, How, Out, RunTensor};
+use cairn_graph::session::{OutputBlock, How, Out, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
 use cairn_runtime::record::{Mode, site};
@@ -16,7 +16,7 @@ use std::sync::Arc;
 struct Outputs(Vec<Out>);
 
 /// What a handle of a block names.
-struct BlockObject(Held);
+struct BlockObject(OutputBlock);
 
 /// A tensor of the caller; bytes on the host are copied.
 ///
@@ -196,7 +196,7 @@ plain! {
             bytes: one.bytes,
             dtype: number(one.dtype),
             format: Format::ND.0,
-            is_on_host: matches!(one.held, Some(Held::Host(_))),
+            is_on_host: matches!(one.held, Some(OutputBlock::Host(_))),
             dims: one.dims.as_ptr(),
             rank: one.dims.len(),
             block: one.held.take().map_or(std::ptr::null_mut(), |held| owned(BlockObject(held))),

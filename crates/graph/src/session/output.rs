@@ -8,28 +8,28 @@ use cairn_runtime::task::{Place, Span, Task};
 use cairn_tensor::DType;
 
 /// Memory that a run made for an output.
-pub enum Held {
+pub enum OutputBlock {
     /// On the device; goes back to its maker when it is dropped.
     Device(Block),
     /// On the host.
     Host(Box<[u8]>),
 }
 
-impl Held {
+impl OutputBlock {
     /// The first byte.
     pub fn address(&self) -> usize {
         match self {
-            Held::Device(lease) => lease.address(),
-            Held::Host(bytes) if bytes.is_empty() => 0,
-            Held::Host(bytes) => bytes.as_ptr() as usize,
+            OutputBlock::Device(lease) => lease.address(),
+            OutputBlock::Host(bytes) if bytes.is_empty() => 0,
+            OutputBlock::Host(bytes) => bytes.as_ptr() as usize,
         }
     }
 
     /// How many.
     pub fn bytes(&self) -> usize {
         match self {
-            Held::Device(lease) => lease.bytes() as usize,
-            Held::Host(bytes) => bytes.len(),
+            OutputBlock::Device(lease) => lease.bytes() as usize,
+            OutputBlock::Host(bytes) => bytes.len(),
         }
     }
 }
@@ -45,7 +45,7 @@ pub struct Out {
     /// Its sizes.
     pub dims: Vec<i64>,
     /// Its memory, if the caller brought none.
-    pub held: Option<Held>,
+    pub held: Option<OutputBlock>,
 }
 
 impl Out {
@@ -58,7 +58,7 @@ impl Out {
             bytes: whole.unwrap_or(layout.bytes()),
             dtype: layout.dtype,
             dims: layout.dims().iter().map(|dim| *dim as i64).collect(),
-            held: block.map(Held::Device),
+            held: block.map(OutputBlock::Device),
         }
     }
 
@@ -76,7 +76,7 @@ impl Out {
             let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))
             })?;
-            let held = Held::Host(copy.into_boxed_slice());
+            let held = OutputBlock::Host(copy.into_boxed_slice());
             return Ok(Out { address: held.address(), held: Some(held), ..out });
         };
         if have < bytes {

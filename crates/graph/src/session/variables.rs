@@ -1,7 +1,7 @@
 //! The variables of a session: tensors by name that outlive runs and graphs.
 
 use super::engine::Session;
-use super::output::{Held, Out};
+use super::output::{OutputBlock, Out};
 use super::queue;
 use crate::executable::{RunInput, order_after};
 use crate::failure::{Failure, Result};
@@ -225,7 +225,7 @@ impl Session {
                     self.id
                 )));
             };
-            let held = Held::Host(variable.read()?.into_boxed_slice());
+            let held = OutputBlock::Host(variable.read()?.into_boxed_slice());
             values.push(Out {
                 address: held.address(),
                 bytes: held.bytes(),
