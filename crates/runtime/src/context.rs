@@ -95,18 +95,18 @@ impl Runtime {
     }
 
     /// Tells that a context is there with its default stream, on a device that has `count` streams of the user.
-    pub(crate) fn tell_context(&self, context: &Context, count: usize) {
+    pub(crate) fn emit_context(&self, context: &Context, count: usize) {
         let (handle, device) = (context.handle as u64, context.device);
         let change = Change::Created;
         let event = || Event::Context { context: handle, device, change };
-        self.shared.spine.tell(Kind::Context, event);
-        self.tell_stream(&context.default_stream, change, count);
+        self.shared.spine.emit(Kind::Context, event);
+        self.emit_stream(&context.default_stream, change, count);
     }
 
-    fn tell_stream(&self, stream: &Stream, change: Change, count: usize) {
+    fn emit_stream(&self, stream: &Stream, change: Change, count: usize) {
         let (index, device, context) = (stream.index, stream.spec.device, stream.spec.context);
         let event = || Event::Stream { stream: index, device, context, change, count };
-        self.shared.spine.tell(Kind::Stream, event);
+        self.shared.spine.emit(Kind::Stream, event);
     }
 
     /// Ends a context, which its device has given up: waits for its streams and takes all its handles away.
@@ -119,20 +119,20 @@ impl Runtime {
             }
             if self.handles.remove::<Stream>(*handle).is_ok() {
                 let _ = stream.close(true);
-                self.tell_stream(stream, Change::Destroyed, count);
+                self.emit_stream(stream, Change::Destroyed, count);
                 self.allocators.stream_ended(*handle, stream);
             }
         }
         context.default_stream.ending.store(true, Ordering::SeqCst);
         let _ = context.default_stream.close(true);
         let _ = self.handles.remove::<Stream>(context.default_handle());
-        self.tell_stream(&context.default_stream, Change::Destroyed, count);
+        self.emit_stream(&context.default_stream, Change::Destroyed, count);
         self.allocators.stream_ended(context.default_handle(), &context.default_stream);
         let _ = self.handles.remove::<Context>(context.handle);
         let (handle, device) = (context.handle as u64, context.device);
         let change = Change::Destroyed;
         let event = || Event::Context { context: handle, device, change };
-        self.shared.spine.tell(Kind::Context, event);
+        self.shared.spine.emit(Kind::Context, event);
     }
 
     /// Refuses to wait for a context from one of its own host functions.
@@ -226,7 +226,7 @@ impl Runtime {
             self.handles.remove::<Stream>(handle)?;
             return Err(Error::no_context());
         }
-        self.tell_stream(&stream, Change::Created, device.stream_count());
+        self.emit_stream(&stream, Change::Created, device.stream_count());
         self.stream_callbacks.call(handle, StreamState::CreatePost);
         Ok(handle)
     }
@@ -256,7 +256,7 @@ impl Runtime {
         }
         let closed = stream.close(wait);
         let device = &self.devices[stream.spec.device as usize];
-        self.tell_stream(&stream, Change::Destroyed, device.stream_count());
+        self.emit_stream(&stream, Change::Destroyed, device.stream_count());
         self.allocators.stream_ended(handle, &stream);
         closed
     }

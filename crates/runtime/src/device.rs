@@ -82,19 +82,19 @@ impl State {
 }
 
 impl Runtime {
-    fn tell_device(&self, device: &Device, change: Change) {
+    fn emit_device(&self, device: &Device, change: Change) {
         let capacity = || self.shared.memory.info(device.id).1;
         let event = || Event::Device { device: device.id, change, capacity: capacity() };
-        self.shared.spine.tell(Kind::Device, event);
+        self.shared.spine.emit(Kind::Device, event);
     }
 
     /// Tells a new context of a device, and that the device is open if it was not. Under the device's lock: nobody can
     /// use the context before.
     fn tell_opened(&self, device: &Device, state: &State, context: &Context) {
         if state.is_closed() {
-            self.tell_device(device, Change::Created);
+            self.emit_device(device, Change::Created);
         }
-        self.tell_context(context, state.stream_count());
+        self.emit_context(context, state.stream_count());
     }
 
     /// A new explicit context of a device.
@@ -113,7 +113,7 @@ impl Runtime {
         if state.is_closed() {
             self.allocators.device_ends(device.id);
             self.shared.memory.clear(device.id);
-            self.tell_device(device, Change::Destroyed);
+            self.emit_device(device, Change::Destroyed);
         }
     }
 

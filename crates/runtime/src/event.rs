@@ -297,26 +297,26 @@ impl Event {
     /// True if the last record has completed, or an `Ex` event was never recorded. That it was so is told: the
     /// program may rely on it.
     pub fn is_complete(&self) -> bool {
-        self.current.lock().as_ref().is_none_or(|capture| self.tell_complete(capture))
+        self.current.lock().as_ref().is_none_or(|capture| self.emit_complete(capture))
     }
 
     /// True if every wait submitted so far has passed; told as the above.
     pub fn waits_passed(&self) -> bool {
         let passed = self.waits.0.load(Ordering::Acquire) == 0;
         if passed && let Some(capture) = &*self.current.lock() {
-            self.tell_complete(capture);
+            self.emit_complete(capture);
         }
         passed
     }
 
     /// Whether a capture is complete, which is told if so.
-    fn tell_complete(&self, capture: &Capture) -> bool {
+    fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(bound) = capture.bound.get().filter(|_| done) {
             let spine = &bound.shared.spine;
-            if spine.hears(record::Kind::Complete) {
+            if spine.has_listener(record::Kind::Complete) {
                 let (what, known) = (Awaited::Event(self.id), bound.known());
-                spine.tell(record::Kind::Complete, || record::Event::Complete {
+                spine.emit(record::Kind::Complete, || record::Event::Complete {
                     what,
                     known: &known,
                 });
@@ -344,7 +344,7 @@ impl Event {
             let (what, known) = (Awaited::Event(self.id), bound.known());
             host.learn(&known);
             let spine = &bound.shared.spine;
-            spine.tell(record::Kind::Synchronize, || record::Event::Synchronize {
+            spine.emit(record::Kind::Synchronize, || record::Event::Synchronize {
                 what,
                 known: &known,
             });

@@ -18,22 +18,22 @@ impl Runtime {
     /// wrote them is done.
     pub fn read(&self, name: &'static str, address: usize, bytes: usize) -> Option<Vec<u8>> {
         let copy = self.shared.memory.extent(address, bytes)?.read();
-        self.tell_host_access(name, address, bytes, Mode::Read);
+        self.emit_host_access(name, address, bytes, Mode::Read);
         Some(copy)
     }
 
     /// Tells that the calling thread read or wrote memory of the program, outside of tasks.
-    pub fn tell_host_access(&self, name: &'static str, address: usize, bytes: usize, mode: Mode) {
+    pub fn emit_host_access(&self, name: &'static str, address: usize, bytes: usize, mode: Mode) {
         let access = || Access::range(address, bytes as u64, mode);
         self.tell_touch(name, |accesses| accesses.push(access()));
     }
 
     fn tell_touch(&self, name: &'static str, fill: impl FnOnce(&mut Vec<Access>)) {
-        if self.shared.spine.hears(Kind::Touch) {
+        if self.shared.spine.has_listener(Kind::Touch) {
             let mut accesses = Vec::new();
             fill(&mut accesses);
             let accesses = &accesses[..];
-            self.shared.spine.tell(Kind::Touch, || Event::Touch { name, accesses });
+            self.shared.spine.emit(Kind::Touch, || Event::Touch { name, accesses });
         }
     }
 }

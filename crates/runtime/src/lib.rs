@@ -231,14 +231,14 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         self.wait_for(stream, limit, |known| {
-            self.tell_synchronize(Awaited::Stream(stream.index), known)
+            self.emit_synchronize(Awaited::Stream(stream.index), known)
         })
     }
 
-    fn tell_synchronize(&self, what: Awaited, known: &Clock) {
+    fn emit_synchronize(&self, what: Awaited, known: &Clock) {
         self.shared
             .spine
-            .tell(record::Kind::Synchronize, || record::Event::Synchronize { what, known });
+            .emit(record::Kind::Synchronize, || record::Event::Synchronize { what, known });
     }
 
     /// Waits for a stream; `learned` gets what the calling thread then knows to be done.
@@ -273,7 +273,7 @@ impl Runtime {
                 first = done;
             }
         }
-        self.tell_synchronize(Awaited::Device(device.id), &all);
+        self.emit_synchronize(Awaited::Device(device.id), &all);
         first
     }
 
@@ -304,7 +304,7 @@ impl Runtime {
                 }
             }
         }
-        self.tell_synchronize(Awaited::Device(device.id), &known);
+        self.emit_synchronize(Awaited::Device(device.id), &known);
         all
     }
 

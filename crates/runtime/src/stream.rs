@@ -26,7 +26,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod context_failure;
 mod spec;
-mod tell;
+mod emit;
 mod wait;
 
 pub use context_failure::ContextFailure;
@@ -146,7 +146,7 @@ impl Stream {
             let mut clock = ordered.clone();
             clock.raise(epoch);
             capture.bind(self, &self.shared, seq, clock, order);
-            self.spine().tell(Kind::Record, || Event::Record { event, epoch });
+            self.spine().emit(Kind::Record, || Event::Record { event, epoch });
             Task::bare("aclrtRecordEvent", Body::Record(capture))
         })
     }
@@ -164,7 +164,7 @@ impl Stream {
             }
             let epoch = Epoch { stream: self.index, seq };
             let record = || wait.capture.record();
-            self.spine().tell(Kind::Wait, || Event::Wait { event, record: record(), epoch });
+            self.spine().emit(Kind::Wait, || Event::Wait { event, record: record(), epoch });
             Task::bare(name, Body::Wait(wait))
         })
         .map(|_| ())
@@ -195,7 +195,7 @@ impl Stream {
         let seq = progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered, order);
         changed |= matches!(task.body, Body::Wait(_));
-        self.tell_submit(&task, seq, &submit.ordered);
+        self.emit_submit(&task, seq, &submit.ordered);
         submit.pending.push_back(task);
         progress.set_submitted(self.index, seq);
         if changed {
@@ -284,7 +284,7 @@ impl Stream {
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
         let skipped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
-        let start = self.tell_start(front, seq);
+        let start = self.emit_start(front, seq);
         let result = match &front.body {
             Body::Record(capture) => {
                 capture.complete();
@@ -418,7 +418,7 @@ impl Stream {
         if let Err(error) = result {
             self.fail(error);
         }
-        self.tell_end(seq, name, task, start, failed);
+        self.emit_end(seq, name, task, start, failed);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {
             let guard = self.done_lock.lock();
@@ -499,7 +499,7 @@ impl Stream {
         if wait {
             let (seq, ordered) = (self.shared.progress.submitted(self.index), self.ordered());
             if HostThread::current().synchronize(|| self.wait_finished(seq, None)) {
-                self.tell_synchronize(&self.known_after(&ordered, seq));
+                self.emit_synchronize(&self.known_after(&ordered, seq));
             }
         } else {
             self.drop_queued();

@@ -99,7 +99,7 @@ pub trait Kernel: Send + Sync {
 
     /// It is about to be submitted as this task, on these ranges: what runs a plan of many steps tells so
     /// ([`crate::record::Event::Run`]). Only called where somebody listens, with the submit lock of the stream held.
-    fn tell_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
+    fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
         let _ = (spine, epoch, reads, writes);
     }
 

@@ -244,7 +244,7 @@ fn what_the_host_touches_itself_is_told() {
     rig.perform(&fill(from, 3)).unwrap();
     rig.perform(&copy(from, to)).unwrap();
     assert_eq!(rig.read("graph", to.address, 16).unwrap(), [3; 16]);
-    rig.tell_host_access("RunGraph", 0x1000, 8, Mode::Write);
+    rig.emit_host_access("RunGraph", 0x1000, 8, Mode::Write);
     let nowhere = Span { address: 0x10, bytes: 64, place: Place::Any };
     assert!(rig.perform(&copy(nowhere, to)).is_err());
     assert_eq!(rig.read("graph", 0x10, 16), None);

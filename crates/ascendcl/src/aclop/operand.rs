@@ -187,7 +187,7 @@ fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Te
     // SAFETY: the user says that so many bytes are there; what cannot be read is found out first.
     let bytes = unsafe { copied(span.address as *const u8, layout.bytes(), what) }?;
     let entry = site::current().entry;
-    runtime()?.tell_host_access(entry, span.address, layout.bytes(), Mode::Read);
+    runtime()?.emit_host_access(entry, span.address, layout.bytes(), Mode::Read);
     constant(desc, layout, bytes.into(), what)
 }
 

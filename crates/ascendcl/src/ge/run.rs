@@ -33,7 +33,7 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
             // SAFETY: the caller says that so many bytes are there; what cannot be read is found out first.
             let bytes = unsafe { crate::tensor_desc::copied(from.data.cast(), from.bytes, what) };
             let entry = site::current().entry;
-            runtime()?.tell_host_access(entry, address, from.bytes, Mode::Read);
+            runtime()?.emit_host_access(entry, address, from.bytes, Mode::Read);
             Some(bytes.map_err(Failure::from)?.into())
         }
         true => Some(Arc::from([])),

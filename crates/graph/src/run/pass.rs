@@ -184,14 +184,14 @@ impl Kernel for Pass {
         Some(&self.label)
     }
 
-    fn tell_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
+    fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
         let plan = self.plan.get_or_init(|| {
             let regions: Vec<Region> = self.regions.iter().map(|(region, _)| *region).collect();
             steps::plan(&self.label, self.steps(), &regions)
         });
         let audience = spine.audience();
         if self.told.load(Ordering::Acquire) != audience {
-            spine.tell(Kind::Load, || Event::Load(plan));
+            spine.emit(Kind::Load, || Event::Load(plan));
             self.told.store(audience, Ordering::Release);
         }
         let (mut reads, mut writes) = (reads.iter(), writes.iter());
@@ -200,7 +200,7 @@ impl Kernel for Pass {
             false => reads.next(),
         });
         let regions: SmallVec<[usize; 16]> = spans.flatten().map(|span| span.address).collect();
-        spine.tell(Kind::Run, || Event::Run { plan: plan.id, epoch, regions: &regions });
+        spine.emit(Kind::Run, || Event::Run { plan: plan.id, epoch, regions: &regions });
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {

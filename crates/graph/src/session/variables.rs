@@ -41,7 +41,7 @@ impl Variable {
         match memory.extent(address, bytes) {
             Some(extent) => {
                 extent.fill(0);
-                runtime.tell_host_access("graph variable", address, bytes, Mode::Write);
+                runtime.emit_host_access("graph variable", address, bytes, Mode::Write);
             }
             None => return Err(Failure::failed(format!("no device memory at {address:#x}"))),
         }

@@ -484,7 +484,7 @@ impl Arena {
         if let Some(found) = found {
             let (address, bytes) = (self.address(found.start), found.size);
             let kind = self.kind;
-            self.spine.tell(Kind::Reusable, || Event::Reusable { kind, address, bytes });
+            self.spine.emit(Kind::Reusable, || Event::Reusable { kind, address, bytes });
         }
         inner.give(entry.offset);
         self.budget.give_waiting(entry.bytes);

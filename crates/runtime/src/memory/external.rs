@@ -159,7 +159,7 @@ impl External {
                 let Visit { object, stream, .. } = visit;
                 let answer = called.as_ref().ok().copied();
                 let callback = Callback { object, request, stream, answer, began_ns };
-                self.shared.spine.tell(Kind::Callback, || Event::Callback(&callback));
+                self.shared.spine.emit(Kind::Callback, || Event::Callback(&callback));
                 Some(called)
             }
             true => None,

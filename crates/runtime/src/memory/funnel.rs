@@ -47,24 +47,24 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
     #[inline]
     fn make(&self, request: &Request<'_>) -> Result<RawBlock> {
         let block = self.maker.allocate(request)?;
-        if self.spine.hears(Kind::Alloc) {
-            self.tell_made(request, &block);
+        if self.spine.has_listener(Kind::Alloc) {
+            self.emit_made(request, &block);
         }
         Ok(block)
     }
 
     #[inline]
     fn unmake(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
-        if self.spine.hears(Kind::Free) {
-            self.tell_freed(&block, stream);
+        if self.spine.has_listener(Kind::Free) {
+            self.emit_freed(&block, stream);
         }
         self.maker.free(block, stream)
     }
 
     #[cold]
-    fn tell_made(&self, request: &Request<'_>, block: &RawBlock) {
+    fn emit_made(&self, request: &Request<'_>, block: &RawBlock) {
         if let Some((kind, bytes)) = self.maker.kind_of(block) {
-            self.spine.tell(Kind::Alloc, || Event::Alloc {
+            self.spine.emit(Kind::Alloc, || Event::Alloc {
                 kind,
                 address: block.address,
                 bytes,
@@ -76,10 +76,10 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
     }
 
     #[cold]
-    fn tell_freed(&self, block: &RawBlock, stream: Option<&Arc<Stream>>) {
+    fn emit_freed(&self, block: &RawBlock, stream: Option<&Arc<Stream>>) {
         if let Some((kind, bytes)) = self.maker.kind_of(block) {
             let (address, stream) = (block.address, stream.map(|stream| stream.index));
-            self.spine.tell(Kind::Free, || Event::Free { kind, address, bytes, stream });
+            self.spine.emit(Kind::Free, || Event::Free { kind, address, bytes, stream });
         }
     }
 }

@@ -118,7 +118,7 @@ impl Memory {
     /// The figures of an arena changed.
     fn usage_changed(&self, arena: &Arena) {
         let MemoryKind::Device(device) = arena.kind else { return };
-        self.spine.tell(Kind::Usage, || {
+        self.spine.emit(Kind::Usage, || {
             let (used, waiting) = arena.held();
             Event::Usage { device, used, waiting, capacity: arena.capacity }
         });

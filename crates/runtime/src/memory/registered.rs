@@ -44,7 +44,7 @@ impl Registered {
         ranges.insert(start, bytes);
         self.count.store(ranges.len(), Ordering::Release);
         drop(ranges);
-        self.spine.tell(Kind::Alloc, || Event::Alloc {
+        self.spine.emit(Kind::Alloc, || Event::Alloc {
             kind: MemoryKind::Registered,
             address: start,
             bytes: bytes as u64,
@@ -65,7 +65,7 @@ impl Registered {
             )
         })? as u64;
         let (kind, address, stream) = (MemoryKind::Registered, start, None);
-        self.spine.tell(Kind::Free, || Event::Free { kind, address, bytes, stream });
+        self.spine.emit(Kind::Free, || Event::Free { kind, address, bytes, stream });
         ranges.remove(&start);
         self.count.store(ranges.len(), Ordering::Release);
         Ok(())

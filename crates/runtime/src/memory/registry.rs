@@ -103,8 +103,8 @@ impl Registry {
             .registrations
             .insert(key, Registration { word, external, allocator, stream: stream.index });
         drop(tables);
-        self.tell_end(domain, before.as_ref());
-        self.tell(domain, stream.index, object, Change::Created);
+        self.emit_end(domain, before.as_ref());
+        self.emit(domain, stream.index, object, Change::Created);
         drop(before);
         Ok(())
     }
@@ -129,19 +129,19 @@ impl Registry {
     /// Ends a registration. Without one, nothing happens.
     pub fn unregister(&self, domain: Domain, handle: usize) {
         let before = self.tables.lock().registrations.remove(&(domain, handle));
-        self.tell_end(domain, before.as_ref());
+        self.emit_end(domain, before.as_ref());
         drop(before);
     }
 
-    fn tell(&self, domain: Domain, stream: StreamIndex, object: usize, change: Change) {
+    fn emit(&self, domain: Domain, stream: StreamIndex, object: usize, change: Change) {
         let graphs = domain == Domain::Ge;
         let event = || Event::Register { graphs, stream, object, change };
-        self.shared.spine.tell(Kind::Register, event);
+        self.shared.spine.emit(Kind::Register, event);
     }
 
-    fn tell_end(&self, domain: Domain, ended: Option<&Registration>) {
+    fn emit_end(&self, domain: Domain, ended: Option<&Registration>) {
         if let Some(Registration { stream, external, .. }) = ended {
-            self.tell(domain, *stream, external.identity().object, Change::Destroyed);
+            self.emit(domain, *stream, external.identity().object, Change::Destroyed);
         }
     }
 

@@ -106,21 +106,21 @@ impl Spine {
 
     /// True if somebody listens to this kind.
     #[inline]
-    pub fn hears(&self, kind: Kind) -> bool {
+    pub fn has_listener(&self, kind: Kind) -> bool {
         self.masks[kind as usize].load(Ordering::Relaxed) != 0
     }
 
     /// Tells what `event` makes, if somebody listens to its kind.
     #[inline]
-    pub fn tell<'a>(&self, kind: Kind, event: impl FnOnce() -> Event<'a>) {
-        if self.hears(kind) {
-            self.tell_at(site::current(), &event());
+    pub fn emit<'a>(&self, kind: Kind, event: impl FnOnce() -> Event<'a>) {
+        if self.has_listener(kind) {
+            self.emit_at(site::current(), &event());
         }
     }
 
     /// Tells an event of a call that is not the one this thread is inside of.
     #[cold]
-    pub fn tell_at(&self, site: Site, event: &Event<'_>) {
+    pub fn emit_at(&self, site: Site, event: &Event<'_>) {
         let (thread, site) = (HostThread::current().number(), site.resolved());
         let stamp = Stamp { time_ns: now_ns(), thread, site };
         let mut mask = self.masks[event.kind() as usize].load(Ordering::Acquire);
@@ -157,16 +157,16 @@ mod tests {
     fn a_sink_hears_its_kinds_with_the_site_of_the_call() {
         let spine = Spine::default();
         let start = || Event::Start { stream: 1, seq: 1 };
-        spine.tell(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
+        spine.emit(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
         let heard = Arc::new(Heard::default());
         let listener = spine.subscribe(heard.clone(), &[Kind::Start]).unwrap();
         site::enter("outer", || {
-            site::enter("inner", || spine.tell(Kind::Start, start));
-            spine.tell(Kind::Start, start);
+            site::enter("inner", || spine.emit(Kind::Start, start));
+            spine.emit(Kind::Start, start);
         });
-        spine.tell(Kind::Touch, || panic!("no such kind is listened to"));
+        spine.emit(Kind::Touch, || panic!("no such kind is listened to"));
         spine.listen(listener, &[]);
-        spine.tell(Kind::Start, || panic!("silenced"));
+        spine.emit(Kind::Start, || panic!("silenced"));
         let expected = [(Kind::Start, "inner"), (Kind::Start, "outer")];
         assert_eq!(*heard.0.lock().unwrap(), expected);
     }
@@ -205,6 +205,6 @@ mod tests {
             spine.subscribe(Arc::new(Heard::default()), &[]).unwrap();
         }
         assert!(spine.subscribe(Arc::new(Heard::default()), &[Kind::Start]).is_err());
-        assert!(!spine.hears(Kind::Start));
+        assert!(!spine.has_listener(Kind::Start));
     }
 }

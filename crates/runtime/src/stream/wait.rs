@@ -20,7 +20,7 @@ impl Stream {
         let submitted = self.shared.progress.submitted(self.index);
         let idle = self.has_finished(submitted);
         if idle {
-            self.tell_complete(submitted);
+            self.emit_complete(submitted);
         }
         idle
     }
@@ -29,7 +29,7 @@ impl Stream {
     /// calling thread is ordered after the stream.
     pub fn synchronize(self: &Arc<Stream>, limit: Option<Duration>) -> Result<bool> {
         let known = self.wait_all(limit)?;
-        known.iter().for_each(|known| self.tell_synchronize(known));
+        known.iter().for_each(|known| self.emit_synchronize(known));
         Ok(known.is_some())
     }
 
@@ -75,7 +75,7 @@ impl Stream {
     /// Waits for a task; afterwards the calling thread is ordered after it.
     pub(super) fn wait_ordered(self: &Arc<Stream>, seq: u64, limit: Option<Duration>) -> bool {
         let known = self.wait_known(seq, limit);
-        known.iter().for_each(|known| self.tell_synchronize(known));
+        known.iter().for_each(|known| self.emit_synchronize(known));
         known.is_some()
     }
 

@@ -15,9 +15,9 @@ impl Stream {
 
     /// Tells a task that is about to be appended, under the submit lock: its start comes after that.
     #[inline]
-    pub(super) fn tell_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
+    pub(super) fn emit_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
         let spine = self.spine();
-        if spine.hears(Kind::Submit) || spine.hears(Kind::Run) {
+        if spine.has_listener(Kind::Submit) || spine.has_listener(Kind::Run) {
             self.tell_submit_to(spine, task, seq, ordered);
         }
     }
@@ -26,19 +26,19 @@ impl Stream {
     fn tell_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
         let stream = self.index;
         if let Body::Kernel(kernel) = &task.body
-            && spine.hears(Kind::Run)
+            && spine.has_listener(Kind::Run)
         {
-            kernel.tell_run(spine, Epoch { stream, seq }, &task.reads, &task.writes);
+            kernel.emit_run(spine, Epoch { stream, seq }, &task.reads, &task.writes);
         }
         let device = self.spec.device;
-        spine.tell(Kind::Submit, || Event::Submit { stream, device, seq, task, ordered });
+        spine.emit(Kind::Submit, || Event::Submit { stream, device, seq, task, ordered });
     }
 
     /// Tells that a task begins; a wait begins once, however often it is looked at. Gives the time at which it began,
     /// 0 where nobody wants to know. What runs a task is inside of no call of the program, whichever thread it is.
-    pub(super) fn tell_start(&self, task: &Task, seq: u64) -> u64 {
+    pub(super) fn emit_start(&self, task: &Task, seq: u64) -> u64 {
         let spine = self.spine();
-        if !spine.hears(Kind::Start) && !spine.hears(Kind::End) {
+        if !spine.has_listener(Kind::Start) && !spine.has_listener(Kind::End) {
             return 0;
         }
         let now = now_ns();
@@ -48,14 +48,14 @@ impl Stream {
                 reached => return reached,
             }
         }
-        if spine.hears(Kind::Start) {
-            spine.tell_at(Site::NONE, &Event::Start { stream: self.index, seq });
+        if spine.has_listener(Kind::Start) {
+            spine.emit_at(Site::NONE, &Event::Start { stream: self.index, seq });
         }
         now
     }
 
     /// Tells that a task is done, before anybody can know.
-    pub(super) fn tell_end(
+    pub(super) fn emit_end(
         &self,
         seq: u64,
         name: &'static str,
@@ -64,10 +64,10 @@ impl Stream {
         failed: bool,
     ) {
         let spine = self.spine();
-        if spine.hears(Kind::End) {
+        if spine.has_listener(Kind::End) {
             let (stream, device) = (self.index, self.spec.device);
             let began_ns = if began_ns == 0 { now_ns() } else { began_ns };
-            spine.tell_at(
+            spine.emit_at(
                 Site::NONE,
                 &Event::End { stream, device, seq, name, task, began_ns, failed },
             );
@@ -75,18 +75,18 @@ impl Stream {
     }
 
     /// Tells that the program was told that all of the stream up to a task is done.
-    pub(super) fn tell_complete(&self, seq: u64) {
-        if self.spine().hears(Kind::Complete) {
+    pub(super) fn emit_complete(&self, seq: u64) {
+        if self.spine().has_listener(Kind::Complete) {
             let known = self.known_after(&self.ordered(), seq);
             let what = Awaited::Stream(self.index);
-            self.spine().tell(Kind::Complete, || Event::Complete { what, known: &known });
+            self.spine().emit(Kind::Complete, || Event::Complete { what, known: &known });
         }
     }
 
     /// Tells that the program waited for the stream.
-    pub(super) fn tell_synchronize(&self, known: &Clock) {
+    pub(super) fn emit_synchronize(&self, known: &Clock) {
         let what = Awaited::Stream(self.index);
-        self.spine().tell(Kind::Synchronize, || Event::Synchronize { what, known });
+        self.spine().emit(Kind::Synchronize, || Event::Synchronize { what, known });
     }
 
     /// What is known to be done once task `seq` is, which was ordered after `ordered`.
