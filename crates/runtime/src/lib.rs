@@ -7,7 +7,7 @@ pub mod callbacks;
 pub mod clock;
 pub mod config;
 pub mod context;
-pub mod crew;
+pub mod parallel;
 pub mod device;
 pub mod error;
 pub mod event;

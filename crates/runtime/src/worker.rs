@@ -3,7 +3,7 @@
 //! Workers are few and never run code of the user. Host functions may block, so each that is in
 //! progress has a thread of its own, kept for a while for the next one.
 
-use crate::crew::Crew;
+use crate::parallel::Parallel;
 use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
 use crate::stream::Stream;
@@ -28,7 +28,7 @@ pub struct Scheduler {
     cores: usize,
     workers: AtomicUsize,
     asleep: AtomicUsize,
-    crew: Crew,
+    parallel: Parallel,
 }
 
 #[derive(Default)]
@@ -104,7 +104,7 @@ impl Default for Scheduler {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             workers: AtomicUsize::new(0),
             asleep: AtomicUsize::new(0),
-            crew: Crew::default(),
+            parallel: Parallel::default(),
         }
     }
 }
@@ -135,7 +135,7 @@ impl Scheduler {
     /// Calls `body` once for each number below `parts`, on this thread and on workers that have nothing else
     /// to do. Returns when all are done.
     pub fn share(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
-        self.crew.run(parts, body, || {
+        self.parallel.run(parts, body, || {
             if self.asleep.load(Ordering::Relaxed) > 0 && self.spinning.load(Ordering::Relaxed) == 0
             {
                 self.wake.notify_one();
@@ -234,10 +234,10 @@ impl Scheduler {
         loop {
             if !self.has_ready() {
                 self.spinning.fetch_add(1, Ordering::SeqCst);
-                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.crew.is_open());
+                self.spin(|| self.ready.load(Ordering::SeqCst) > 0 || self.parallel.is_open());
                 self.spinning.fetch_sub(1, Ordering::SeqCst);
             }
-            if self.crew.is_open() && self.as_active(|| self.crew.help()) {
+            if self.parallel.is_open() && self.as_active(|| self.parallel.help()) {
                 continue;
             }
             let mut queue = self.queue.lock();
@@ -260,7 +260,7 @@ impl Scheduler {
                     return None;
                 }
                 let sleep = queue.timers.peek().map(|t| t.0.at.saturating_sub(now_ns()));
-                if self.crew.is_open() {
+                if self.parallel.is_open() {
                     break;
                 }
                 queue.sleeping += 1;
@@ -273,7 +273,7 @@ impl Scheduler {
                 }
                 queue.sleeping -= 1;
                 self.asleep.store(queue.sleeping, Ordering::Relaxed);
-                if self.crew.is_open() {
+                if self.parallel.is_open() {
                     break;
                 }
             }

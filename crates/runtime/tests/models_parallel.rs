@@ -1,8 +1,8 @@
-//! The crew under a scheduler that tries many interleavings: see `models.rs`.
+//! The parallel under a scheduler that tries many interleavings: see `models.rs`.
 
 #![cfg(feature = "shuttle")]
 
-use cairn_runtime::crew::Crew;
+use cairn_runtime::parallel::Parallel;
 use cairn_runtime::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cairn_runtime::sync::{Arc, thread};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
@@ -18,10 +18,10 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// Offers `parts` parts and checks that each ran once, and none after the offer's end.
-fn offer(crew: &Crew, parts: usize) {
+fn offer(parallel: &Parallel, parts: usize) {
     let ran: Vec<AtomicUsize> = (0..parts).map(|_| AtomicUsize::new(0)).collect();
     let over = AtomicBool::new(false);
-    crew.run(
+    parallel.run(
         parts,
         &|part| {
             assert!(!over.load(Ordering::SeqCst));
@@ -38,43 +38,43 @@ fn offer(crew: &Crew, parts: usize) {
 #[test]
 fn every_part_runs_once_and_within_its_offer() {
     explore(|| {
-        let crew = Arc::new(Crew::default());
+        let parallel = Arc::new(Parallel::default());
         let helpers: Vec<_> = (0..2)
             .map(|_| {
-                let crew = crew.clone();
+                let parallel = parallel.clone();
                 thread::spawn(move || {
                     for _ in 0..3 {
-                        crew.help();
+                        parallel.help();
                         thread::yield_now();
                     }
                 })
             })
             .collect();
-        offer(&crew, 3);
-        offer(&crew, 2);
+        offer(&parallel, 3);
+        offer(&parallel, 2);
         for helper in helpers {
             helper.join().unwrap();
         }
-        assert!(!crew.is_open());
+        assert!(!parallel.is_open());
     });
 }
 
 #[test]
 fn two_kernels_at_once_both_get_done() {
     explore(|| {
-        let crew = Arc::new(Crew::default());
+        let parallel = Arc::new(Parallel::default());
         let other = {
-            let crew = crew.clone();
-            thread::spawn(move || offer(&crew, 2))
+            let parallel = parallel.clone();
+            thread::spawn(move || offer(&parallel, 2))
         };
         let helper = {
-            let crew = crew.clone();
+            let parallel = parallel.clone();
             thread::spawn(move || {
-                crew.help();
-                crew.help();
+                parallel.help();
+                parallel.help();
             })
         };
-        offer(&crew, 2);
+        offer(&parallel, 2);
         other.join().unwrap();
         helper.join().unwrap();
     });

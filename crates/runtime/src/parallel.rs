@@ -14,10 +14,10 @@ const HELPER: usize = 4;
 /// helpers that are inside a part. A second kernel that comes meanwhile runs alone. Parts are the same
 /// either way, so results do not depend on who was free.
 #[derive(Default)]
-pub struct Crew {
+pub struct Parallel {
     /// [`TAKEN`] by a kernel, [`OPEN`] to helpers, and [`HELPER`] times those inside.
     state: AtomicUsize,
-    /// The address of the [`Offer`] while the crew is taken.
+    /// The address of the [`Offer`] while the parallel is taken.
     offer: AtomicUsize,
 }
 
@@ -42,7 +42,7 @@ impl Offer<'_> {
     }
 }
 
-impl Crew {
+impl Parallel {
     /// Calls `body` once for each number below `parts`, on this thread and on idle workers, which `wake` may
     /// call. Returns when all are done.
     ///
