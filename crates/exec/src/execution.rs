@@ -10,7 +10,7 @@ use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
 use cairn_tensor::kernels::strip::runs_here;
-use cairn_tensor::team::Team;
+use cairn_tensor::parallel::Parallel;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -216,8 +216,8 @@ impl Kernel for Execution {
                 outcome.decide(argument, dims);
             }
         };
-        let team = Workers(task_memory.scheduler());
-        let memory = Memory { uses: &uses, workspace, team: &team, sized: &sized };
+        let parallel = Workers(task_memory.scheduler());
+        let memory = Memory { uses: &uses, workspace, parallel: &parallel, sized: &sized };
         self.plan.run(&memory).map_err(|Fault(text)| {
             Error::new(Code::OperatorException, format!("{}: {text}", self.name))
         })
@@ -227,7 +227,7 @@ impl Kernel for Execution {
 /// The threads of the runtime, as kernels see them.
 pub struct Workers<'a>(pub &'a Scheduler);
 
-impl Team for Workers<'_> {
+impl Parallel for Workers<'_> {
     fn width(&self) -> usize {
         self.0.width()
     }

@@ -1,7 +1,7 @@
 //! What a call will do: the memory it touches, the workspace it wants, and what runs.
 
 use crate::error::{Fault, Outcome};
-use cairn_tensor::team::Team;
+use cairn_tensor::parallel::Parallel;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -116,7 +116,7 @@ pub struct Memory<'a> {
     /// The workspace.
     pub workspace: &'a [Cell<u8>],
     /// Who computes.
-    pub team: &'a dyn Team,
+    pub parallel: &'a dyn Parallel,
     /// Told the sizes of an output that only the values decide, by place of the argument.
     pub sized: &'a Told<'a>,
 }

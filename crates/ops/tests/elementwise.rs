@@ -3,7 +3,7 @@
 
 use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -53,7 +53,7 @@ impl Bench {
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
 
-    fn run(&self, plan: &Plan, team: &dyn Team) {
+    fn run(&self, plan: &Plan, parallel: &dyn Parallel) {
         let part = |address: usize, bytes: usize| {
             &self.storages[address / APART - 1][address % APART..][..bytes]
         };
@@ -61,7 +61,7 @@ impl Bench {
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
         let workspace = vec![Cell::new(0xFF); plan.workspace];
         let memory =
-            Memory { uses: &uses, workspace: &workspace, team, sized: &|_, _| unreachable!() };
+            Memory { uses: &uses, workspace: &workspace, parallel, sized: &|_, _| unreachable!() };
         plan.run(&memory).unwrap();
     }
 
@@ -223,10 +223,10 @@ fn libm_erf(x: f64) -> f64 {
     sum * std::f64::consts::FRAC_2_SQRT_PI
 }
 
-/// Parts one after the other, as a team of three would.
+/// Parts one after the other, as a parallel of three would.
 struct Three;
 
-impl Team for Three {
+impl Parallel for Three {
     fn width(&self) -> usize {
         3
     }

@@ -2,7 +2,7 @@
 
 use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::team::Alone;
+use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -65,7 +65,7 @@ impl Bench {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            team: &Alone,
+            parallel: &Alone,
             sized: &|_, _| unreachable!("sizes are known"),
         };
         plan.run(&memory).map_err(|fault| fault.0)

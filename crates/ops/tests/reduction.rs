@@ -2,7 +2,7 @@
 
 use cairn_ops::{Arg, Memory, Passed, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::team::Alone;
+use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -58,7 +58,7 @@ impl Bench {
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
         let workspace = vec![Cell::new(0xFF); plan.workspace];
         let sized = |_, _: &[usize]| unreachable!("sizes are known");
-        let memory = Memory { uses: &uses, workspace: &workspace, team: &Alone, sized: &sized };
+        let memory = Memory { uses: &uses, workspace: &workspace, parallel: &Alone, sized: &sized };
         plan.run(&memory).map_err(|fault| fault.0)?;
         Ok(plan.workspace)
     }

@@ -15,7 +15,7 @@ mod layout;
 mod overlap;
 mod promote;
 mod scalar;
-pub mod team;
+pub mod parallel;
 #[allow(unsafe_code)]
 mod view;
 

@@ -4,14 +4,14 @@ use cairn_tensor::kernels::attention::{
     Attention, Gradients, Sizes, backward, backward_scratch, forward, forward_scratch,
 };
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
 struct Threads(usize);
 
-impl Team for Threads {
+impl Parallel for Threads {
     fn width(&self) -> usize {
         self.0
     }
@@ -220,13 +220,13 @@ proptest! {
             keep: 0.5,
             scale: 0.7,
         };
-        let team = Threads(width_of_team);
+        let parallel = Threads(width_of_team);
         let room = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
         let space = bytes(room.bytes());
         let out = Stored::new(DType::Float, [batches, heads, queries, width], turned, |_| f64::NAN);
         let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        forward(&team, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
+        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
 
         let shifts = shift.values();
         let plain = Plain {
@@ -260,7 +260,7 @@ proptest! {
             key: to[1].out(),
             value: to[2].out(),
         };
-        backward(&team, &task, &gradients, ViewMut::over(&space, room).unwrap());
+        backward(&parallel, &task, &gradients, ViewMut::over(&space, room).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&given.values())) {
             close(&have.values(), &want, 3e-5);
         }

@@ -2,14 +2,14 @@
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::matmul::{dot, matmul, panels};
-use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
 
 struct Threads(usize);
 
-impl Team for Threads {
+impl Parallel for Threads {
     fn width(&self) -> usize {
         self.0
     }
@@ -85,14 +85,14 @@ fn values(view: View<'_>) -> Vec<f64> {
     numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
 }
 
-fn product(team: &dyn Team, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
+fn product(parallel: &dyn Parallel, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
     let wanted = panels(&out.layout, a.layout(), b.layout());
     let room = wanted.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });
     let scratch = room.as_ref().map(|(bytes, layout)| ViewMut::over(bytes, *layout).unwrap());
-    matmul(team, out.out(), a, b, Scalar::from(alpha), Scalar::from(beta), scratch);
+    matmul(parallel, out.out(), a, b, Scalar::from(alpha), Scalar::from(beta), scratch);
 }
 
 fn expected(

@@ -4,13 +4,13 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::multinomial::{multinomial, tree_size};
 use cairn_tensor::kernels::philox::Philox;
 use cairn_tensor::kernels::{dropout, random};
-use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
 struct Threads(usize);
 
-impl Team for Threads {
+impl Parallel for Threads {
     fn width(&self) -> usize {
         self.0
     }
@@ -162,14 +162,14 @@ fn seed_offset_and_place_decide() {
     let turned =
         Layout::contiguous(DType::Float, &[11, 100, 37]).permuted(&[2, 1, 0]).sliced(1, 1, 50, 2);
     for draw in [
-        (|team, out, philox| random::normal(team, out, philox, 0.0, 1.0))
-            as fn(&dyn Team, ViewMut<'_>, Philox),
-        |team, out, philox| random::uniform(team, out, philox, 0.0, 1.0),
-        |team, out, philox| random::whole(team, out, philox, 0, 1000),
-        |team, out, philox| random::bernoulli(team, out, philox, 0.5),
+        (|parallel, out, philox| random::normal(parallel, out, philox, 0.0, 1.0))
+            as fn(&dyn Parallel, ViewMut<'_>, Philox),
+        |parallel, out, philox| random::uniform(parallel, out, philox, 0.0, 1.0),
+        |parallel, out, philox| random::whole(parallel, out, philox, 0, 1000),
+        |parallel, out, philox| random::bernoulli(parallel, out, philox, 0.5),
     ] {
-        let of = |team: &dyn Team, layout, seed, offset| {
-            drawn(layout, |out| draw(team, out, Philox::new(seed, offset)))
+        let of = |parallel: &dyn Parallel, layout, seed, offset| {
+            drawn(layout, |out| draw(parallel, out, Philox::new(seed, offset)))
         };
         let first = of(&Alone, plain, 3, 40);
         assert_eq!(first, of(&Threads(3), plain, 3, 40));

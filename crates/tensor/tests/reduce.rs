@@ -2,7 +2,7 @@
 
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
-use cairn_tensor::team::{Alone, Team};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
 use proptest::prelude::*;
@@ -11,7 +11,7 @@ use std::cell::Cell;
 /// Four parts at once, on one thread, the last first.
 struct Backwards;
 
-impl Team for Backwards {
+impl Parallel for Backwards {
     fn width(&self) -> usize {
         4
     }
@@ -73,7 +73,7 @@ fn groups(layout: &Layout, axes: &[bool]) -> Vec<Vec<usize>> {
 }
 
 fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     a: View<'_>,
     axes: &[bool],
     fold: F,
@@ -87,7 +87,7 @@ fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
     let partial = cells(vec![0xdd; cut.partials::<F>()]);
     let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
     let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
-    reduce(team, a, &cut, fold, parts, (views[0], Some(views[1])), end);
+    reduce(parallel, a, &cut, fold, parts, (views[0], Some(views[1])), end);
     let [first, second] = rooms;
     (first, second)
 }
@@ -107,9 +107,9 @@ proptest! {
         let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
         let a = View::over(&bytes, layout).unwrap();
         let groups = groups(&layout, &axes);
-        for team in [&Alone as &dyn Team, &Backwards] {
-            let (sums, _) = run(team, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
-            let (spread, _) = run(team, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
+        for parallel in [&Alone as &dyn Parallel, &Backwards] {
+            let (sums, _) = run(parallel, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
+            let (spread, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
             for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
                 let want: f64 = group.iter().map(|at| f64::from(values[*at])).sum();
                 let size: f64 = group.iter().map(|at| f64::from(values[*at]).abs()).sum();
@@ -190,8 +190,8 @@ fn long_sums_have_parts_and_stay_exact() {
             let a = View::over(&bytes, layout).unwrap();
             let types = (DType::Float, DType::Int64);
             let (alone, _) = run(&Alone, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
-            let (team, _) = run(&Backwards, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
-            assert_eq!(alone, team);
+            let (parallel, _) = run(&Backwards, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            assert_eq!(alone, parallel);
             for (group, sum) in
                 groups(&layout, &axes).iter().zip(numbers(&alone, f32::from_ne_bytes))
             {

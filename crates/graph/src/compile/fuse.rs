@@ -5,7 +5,7 @@ use super::arena::{self, Life};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, Work};
 use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
-use cairn_tensor::team::{Alone, Team, share};
+use cairn_tensor::parallel::{Alone, Parallel, share};
 use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -255,16 +255,16 @@ fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<
 
 impl Fused {
     /// Runs all parts on all pieces.
-    pub fn run(&self, uses: &[&[Cell<u8>]], scratch: &[Cell<u8>], team: &dyn Team) -> Outcome {
+    pub fn run(&self, uses: &[&[Cell<u8>]], scratch: &[Cell<u8>], parallel: &dyn Parallel) -> Outcome {
         let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
         let scratch = Shared::new(scratch);
         let piece = PIECE.min(self.count);
-        let lanes = self.lanes.min(team.width());
+        let lanes = self.lanes.min(parallel.width());
         if lanes == 1 {
             return self.lane(&uses, scratch, 0, 0..self.count);
         }
         let failed: OnceLock<Fault> = OnceLock::new();
-        team.run(lanes, &|lane| {
+        parallel.run(lanes, &|lane| {
             let range = share(self.count, piece, lanes, lane);
             if let Err(fault) = self.lane(&uses, scratch, lane, range) {
                 let _ = failed.set(fault);
@@ -304,7 +304,7 @@ impl Fused {
                 plan.run(&Memory {
                     uses: &cells,
                     workspace: &[],
-                    team: &Alone,
+                    parallel: &Alone,
                     sized: &|_, _| {},
                 })?;
             }

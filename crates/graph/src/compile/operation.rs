@@ -2,7 +2,7 @@
 
 use crate::ir::{Attr, Desc, Node};
 use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes};
-use cairn_tensor::team::Alone;
+use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -142,7 +142,7 @@ impl Operation {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
             let sized = |_: (usize, usize), _: &[usize]| {};
             let memory =
-                Memory { uses: &cells, workspace: workspace.cells(), team: &Alone, sized: &sized };
+                Memory { uses: &cells, workspace: workspace.cells(), parallel: &Alone, sized: &sized };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Arc<[u8]>> =

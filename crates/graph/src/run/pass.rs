@@ -211,7 +211,7 @@ impl Kernel for Pass {
             written += usize::from(*is_written);
             read += usize::from(!*is_written);
         }
-        let team = Workers(task_memory.scheduler());
+        let parallel = Workers(task_memory.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
         let mut parts = self.parts.iter();
         for step in self.steps() {
@@ -220,9 +220,9 @@ impl Kernel for Pass {
             let workspace = parts.next().map_or(&[][..], |part| part.cells(&cells));
             let done = match &step.action {
                 Action::One(plan) => {
-                    plan.run(&Memory { uses: &uses, workspace, team: &team, sized: &|_, _| {} })
+                    plan.run(&Memory { uses: &uses, workspace, parallel: &parallel, sized: &|_, _| {} })
                 }
-                Action::Fused(fused) => fused.run(&uses, workspace, &team),
+                Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
             };
             done.map_err(|Fault(text)| {
                 Error::new(Code::OperatorException, format!("node {}: {text}", step.name))

@@ -291,7 +291,7 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         let written = |one: Option<Operand>| one.map(|one| memory.out(&one));
         let out = memory.out(&out);
         let task = bound.task(memory);
-        forward(memory.team, &task, out, written(greatest), written(sums), scratch);
+        forward(memory.parallel, &task, out, written(greatest), written(sums), scratch);
         Ok(())
     })
 }
@@ -343,9 +343,9 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             key,
             value,
         };
-        backward(memory.team, &bound.task(memory), &gradients, scratch);
+        backward(memory.parallel, &bound.task(memory), &gradients, scratch);
         if let Some(to_shift) = to_shift {
-            fill_scalar(memory.team, memory.out(&to_shift), Scalar::from(0.0));
+            fill_scalar(memory.parallel, memory.out(&to_shift), Scalar::from(0.0));
         }
         Ok(())
     })

@@ -63,10 +63,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         let (view, out) = (x.view(memory), y.out(memory));
         let [mean, scale, variance, scales, shifts] =
             [mean, scale, variance, scales, shifts].map(|one| memory.scratch(&one));
-        let team = memory.team;
+        let parallel = memory.parallel;
         for (from, to) in earlier.iter().zip(&running) {
             if let (Some(from), Some(to)) = (from, to) {
-                copy(team, memory.out(to), memory.view(from));
+                copy(parallel, memory.out(to), memory.view(from));
             }
         }
         with_real!(dtype, C => {
@@ -80,34 +80,34 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                     let (keep, take) = (C::of(1.0 - momentum), C::of(momentum));
                     let unbiased = C::of(momentum * count / (count - 1.0));
                     let (old_mean, old_variance) = (memory.out(&old_mean), memory.out(&old_variance));
-                    map2(team, old_mean, old_mean.view(), mean.view(), move |old: C, new: C| {
+                    map2(parallel, old_mean, old_mean.view(), mean.view(), move |old: C, new: C| {
                         old.mul(keep).add(new.mul(take))
                     });
-                    map2(team, old_variance, old_variance.view(), variance.view(), move |old: C, new: C| {
+                    map2(parallel, old_variance, old_variance.view(), variance.view(), move |old: C, new: C| {
                         old.mul(keep).add(new.mul(unbiased))
                     });
                 }
             } else if let [Some(old_mean), Some(old_variance)] = running {
-                copy(team, mean, memory.view(&old_mean));
-                copy(team, variance, memory.view(&old_variance));
+                copy(parallel, mean, memory.view(&old_mean));
+                copy(parallel, variance, memory.view(&old_variance));
             }
             let epsilon = C::of(epsilon);
-            map1(team, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
+            map1(parallel, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
             for (from, to) in [mean, scale].iter().zip(&saved) {
                 if let Some(to) = to {
-                    copy(team, memory.out(to), from.view());
+                    copy(parallel, memory.out(to), from.view());
                 }
             }
             let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
             let dims = grid.scales();
             let [weight, bias] = affine.map(|one| one.map(|one| wide(memory.view(&one), &dims)));
             let (weight, bias) = (weight.unwrap_or(one.view(&dims)), bias.unwrap_or(none.view(&dims)));
-            map2(team, scales, wide(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
-            map3(team, shifts, bias, wide(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
+            map2(parallel, scales, wide(scale.view(), &dims), weight, |s: C, w: C| s.mul(w));
+            map3(parallel, shifts, bias, wide(mean.view(), &dims), scales.view(), |b: C, m: C, s: C| {
                 b.sub(m.mul(s))
             });
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
-            map3(team, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
+            map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
         });
         y.done(memory);
         Ok(())
@@ -169,23 +169,23 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let (held, means, scale) = (scratch(held), scratch(means), scratch(scale));
         let (sums, products, weighted) = (scratch(sums), scratch(products), scratch(weighted));
         let (total, product) = (scratch(total), scratch(product));
-        let team = memory.team;
+        let parallel = memory.parallel;
         with_real!(dtype, C => {
             let alone = |sum: C| (sum, false);
             let fold = fold::sum::<C>();
-            copy(team, means, memory.view(&mean));
+            copy(parallel, means, memory.view(&mean));
             match training {
-                true => copy(team, scale, memory.view(&spread)),
+                true => copy(parallel, scale, memory.view(&spread)),
                 false => {
                     let epsilon = C::of(epsilon);
-                    map1(team, scale, memory.view(&spread), move |v: C| {
+                    map1(parallel, scale, memory.view(&spread), move |v: C| {
                         C::ONE.div(Real::sqrt(v.add(epsilon)))
                     });
                 }
             }
             let (middle, factor) = (wide(means.view(), &grid.dims), wide(scale.view(), &grid.dims));
-            map3(team, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
-            map2(team, held, held.view(), dy, |x: C, g: C| x.mul(g));
+            map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+            map2(parallel, held, held.view(), dy, |x: C, g: C| x.mul(g));
             plans[0].run(memory, dy, fold, (narrow(sums, &places), None), alone);
             plans[1].run(memory, held.view(), fold, (narrow(products, &places), None), alone);
             for (from, to) in [products, sums].iter().zip(&grads) {
@@ -203,23 +203,23 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let weights = weighted;
             if training {
                 for (from, to) in [(sums, total), (products, product)] {
-                    map2(team, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
+                    map2(parallel, weighted, from.view(), weight, |s: C, w: C| s.mul(w));
                     let to = narrow(to, &grid.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), alone);
                 }
-                map3(team, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+                map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
                 let (total, product) = (wide(total.view(), &grid.dims), wide(product.view(), &grid.dims));
-                map3(team, held, held.view(), product, total, move |x: C, p: C, t: C| {
+                map3(parallel, held, held.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
             } else {
-                cairn_tensor::kernels::map::fill(team, held, C::ZERO);
+                cairn_tensor::kernels::map::fill(parallel, held, C::ZERO);
             }
-            copy(team, weights, weight);
+            copy(parallel, weights, weight);
             let weights = wide(weights.view(), &grid.dims);
-            map3(team, held, held.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
-            map2(team, out, held.view(), factor, |g: C, s: C| g.mul(s));
+            map3(parallel, held, held.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
+            map2(parallel, out, held.view(), factor, |g: C, s: C| g.mul(s));
             dx.done(memory);
         });
         Ok(())

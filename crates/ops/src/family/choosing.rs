@@ -53,9 +53,9 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
     let place = call.place(2);
     call.plan(move |memory| {
         let (a, mask) = (a.view(memory), mask.view(memory));
-        let chosen = Chosen::count(memory.team, mask);
+        let chosen = Chosen::count(memory.parallel, mask);
         let total = chosen.total();
-        chosen.select(memory.team, memory.out(&dense(&out, &[total])), a);
+        chosen.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
         (memory.sized)(place, &[total]);
         Ok(())
     })
@@ -76,14 +76,14 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (name, mask_name) = (call.parameter(2), call.parameter(1));
     call.plan(move |memory| {
         let (mask, source) = (mask.view(memory), source.view(memory));
-        let chosen = Chosen::count(memory.team, mask);
+        let chosen = Chosen::count(memory.parallel, mask);
         if chosen.total() > source.count() {
             let (have, want) = (source.count(), chosen.total());
             return Err(Fault(format!(
                 "{name} has {have} elements, but {mask_name} is true at {want} places"
             )));
         }
-        chosen.fill(memory.team, memory.out(&out), source);
+        chosen.fill(memory.parallel, memory.out(&out), source);
         Ok(())
     })
 }
@@ -98,12 +98,12 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     expect_room(call, 1, &out, a.count() * a.rank())?;
     let (turned, place, rank) = (call.flag(2)?, call.place(1), a.rank());
     call.plan(move |memory| {
-        let chosen = Chosen::count(memory.team, a.view(memory));
+        let chosen = Chosen::count(memory.parallel, a.view(memory));
         let total = chosen.total();
         let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
         let lines = if turned { dense.seen(dense.transposed(0, 1)) } else { dense };
-        chosen.positions(memory.team, memory.out(&lines));
+        chosen.positions(memory.parallel, memory.out(&lines));
         (memory.sized)(place, &dims);
         Ok(())
     })

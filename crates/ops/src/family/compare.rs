@@ -104,9 +104,9 @@ fn equals(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let same = a.dims() == b.dims() && {
             let (a, b) = (memory.view(&a), memory.view(&b));
-            with_number!(dtype, C => equal::<C>(memory.team, a, b))
+            with_number!(dtype, C => equal::<C>(memory.parallel, a, b))
         };
-        fill(memory.team, memory.out(&out), same);
+        fill(memory.parallel, memory.out(&out), same);
         Ok(())
     })
 }

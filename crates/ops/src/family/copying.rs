@@ -23,7 +23,7 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
     let input = call.apart(Input::Tensor(a.seen(wide)), &out);
     call.plan(move |memory| {
         input.prepare(memory);
-        input.with(memory, out.dims(), |a| copy::copy(memory.team, memory.out(&out), a));
+        input.with(memory, out.dims(), |a| copy::copy(memory.parallel, memory.out(&out), a));
         Ok(())
     })
 }
@@ -33,7 +33,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.scalar(1)?);
     call.expect_arithmetic(0, out.dtype)?;
     call.plan(move |memory| {
-        fill_scalar(memory.team, memory.out(&out), value);
+        fill_scalar(memory.parallel, memory.out(&out), value);
         Ok(())
     })
 }
@@ -52,7 +52,7 @@ fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
     let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
     let value = value.seen(wide.expect("one element broadcasts"));
     call.plan(move |memory| {
-        copy::copy(memory.team, memory.out(&out), memory.view(&value));
+        copy::copy(memory.parallel, memory.out(&out), memory.view(&value));
         Ok(())
     })
 }

@@ -87,10 +87,10 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
         let place = memory.out(&out);
         if out.dtype.is_floating() && !wanted.is_whole() {
             let (from, by) = (start.as_f64(), step.as_f64());
-            generate(memory.team, place, |at| from + by * at as f64);
+            generate(memory.parallel, place, |at| from + by * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
-            generate(memory.team, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
+            generate(memory.parallel, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
         }
         Ok(())
     })
@@ -114,7 +114,7 @@ fn spaced(call: &mut Call<'_>) -> Result<Plan> {
     let count = out.count();
     let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
     call.plan(move |memory| {
-        generate(memory.team, memory.out(&out), |at| {
+        generate(memory.parallel, memory.out(&out), |at| {
             if at < count / 2 || count == 1 {
                 start + step * at as f64
             } else {
@@ -142,8 +142,8 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
     }
     let line = out.seen(diagonal(&out, 0));
     call.plan(move |memory| {
-        fill_scalar(memory.team, memory.out(&out), Scalar::Bool(false));
-        fill_scalar(memory.team, memory.out(&line), Scalar::Bool(true));
+        fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
+        fill_scalar(memory.parallel, memory.out(&line), Scalar::Bool(true));
         Ok(())
     })
 }
@@ -172,7 +172,7 @@ fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
     }
     call.plan(move |memory| {
         for line in &lines {
-            fill_scalar(memory.team, memory.out(line), value);
+            fill_scalar(memory.parallel, memory.out(line), value);
         }
         Ok(())
     })
@@ -192,10 +192,10 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let mut from = memory.view(&a);
         if let Some(scratch) = &copied {
-            copy(memory.team, memory.scratch(scratch), from);
+            copy(memory.parallel, memory.scratch(scratch), from);
             from = memory.scratch(scratch).view();
         }
-        triangle(memory.team, memory.out(&out), from, offset, lower);
+        triangle(memory.parallel, memory.out(&out), from, offset, lower);
         Ok(())
     })
 }
@@ -231,14 +231,14 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
         let wide = single(off).broadcast_to(out.dims()).expect("one element");
         let place = memory.out(&out);
-        copy(memory.team, place, off.seen(wide).expect("one element"));
+        copy(memory.parallel, place, off.seen(wide).expect("one element"));
         let typed = memory.scratch(&typed);
-        copy(memory.team, typed, on.seen(single(on)).expect("one element"));
+        copy(memory.parallel, typed, on.seen(single(on)).expect("one element"));
         let named = index.seen(index.layout().with(dim)).expect("the same elements");
         let values = typed.broadcast_to(named.dims()).expect("one element");
         let values = typed.view().seen(values).expect("one element");
         let places = Places::along(place.view(), dim, named, false);
-        scatter(memory.team, place, &places, values, Meeting::Replace, index)
+        scatter(memory.parallel, place, &places, values, Meeting::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -269,7 +269,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} must have one element")));
     };
     call.plan(move |memory| {
-        copy(memory.team, memory.out(&out), value.seen(wide).view(memory));
+        copy(memory.parallel, memory.out(&out), value.seen(wide).view(memory));
         Ok(())
     })
 }
@@ -284,7 +284,7 @@ fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, like.dims())?;
     call.expect_numbers(2, &out)?;
     call.plan(move |memory| {
-        fill_scalar(memory.team, memory.out(&out), value);
+        fill_scalar(memory.parallel, memory.out(&out), value);
         Ok(())
     })
 }

@@ -53,7 +53,7 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let chance = chance.read(memory).as_f64();
         let keep = if stays { chance } else { 1.0 - chance };
-        draw(memory.team, memory.out(&mask), count, draws.philox(memory), keep);
+        draw(memory.parallel, memory.out(&mask), count, draws.philox(memory), keep);
         Ok(())
     })
 }
@@ -102,11 +102,11 @@ fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
             with_number!(dtype, C => match truths {
                 true => {
                     let factor = <C as cairn_tensor::kernels::element::Element>::from_f64(factor);
-                    map2::<C, bool, C>(memory.team, out, x, mask, move |x, kept| {
+                    map2::<C, bool, C>(memory.parallel, out, x, mask, move |x, kept| {
                         if kept { x.mul(factor) } else { C::ZERO }
                     });
                 }
-                false => apply::<C>(memory.team, out, x, mask, factor),
+                false => apply::<C>(memory.parallel, out, x, mask, factor),
             })
         });
         Ok(())
@@ -138,13 +138,13 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let chance = if active { chance.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
-        draw(memory.team, mask, count, draws.philox(memory), 1.0 - chance);
+        draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
-                apply::<C>(memory.team, out, x, mask.view(), Scale::Goes.factor(chance));
+                apply::<C>(memory.parallel, out, x, mask.view(), Scale::Goes.factor(chance));
             }),
-            false => copy(memory.team, out, x),
+            false => copy(memory.parallel, out, x),
         });
         Ok(())
     })

@@ -58,7 +58,7 @@ impl Input {
     /// Copies what has to be copied before the output is written.
     pub fn prepare(&self, memory: &Memory<'_>) {
         if let Input::Copied(operand, scratch) = self {
-            copy(memory.team, memory.scratch(scratch), memory.view(operand));
+            copy(memory.parallel, memory.scratch(scratch), memory.view(operand));
         }
     }
 }

@@ -45,30 +45,30 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (grad, index) = (grad.view(memory), index.view(memory));
         let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
-        fill_scalar(memory.team, target, Scalar::Bool(false));
+        fill_scalar(memory.parallel, target, Scalar::Bool(false));
         let places = Places::chosen(target.view(), 0, index, false);
-        scatter(memory.team, target, &places, grad, Meeting::Add, index)
+        scatter(memory.parallel, target, &places, grad, Meeting::Add, index)
             .map_err(|bad| out_of_range(name, bad))?;
         if let Some(often) = &often {
             let often = memory.scratch(often);
-            fill_scalar(memory.team, often, Scalar::Bool(false));
+            fill_scalar(memory.parallel, often, Scalar::Bool(false));
             let one = Constant::of(Scalar::Bool(true), dtype);
             let line = often.seen(often.layout().without(1)).expect("the same elements");
             let places = Places::chosen(line.view(), 0, index, false);
-            scatter(memory.team, line, &places, one.view(index.dims()), Meeting::Add, index)
+            scatter(memory.parallel, line, &places, one.view(index.dims()), Meeting::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
             let all = often.broadcast_to(target.dims()).expect("a column");
             let all = often.view().seen(all).expect("a column");
             with_number!(dtype, C => map2::<C, C, C>(
-                memory.team, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
+                memory.parallel, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
             ));
         }
         if padding >= 0 && padding < count {
             let row = target.layout().at(0, padding as usize);
-            fill_scalar(memory.team, target.seen(row).expect("a row"), Scalar::Bool(false));
+            fill_scalar(memory.parallel, target.seen(row).expect("a row"), Scalar::Bool(false));
         }
         if wide.is_some() {
-            copy(memory.team, memory.out(&out), target.view());
+            copy(memory.parallel, memory.out(&out), target.view());
         }
         Ok(())
     })

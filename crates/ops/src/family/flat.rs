@@ -49,7 +49,7 @@ impl FlatOut {
     /// Brings what was held to the output.
     pub fn done(&self, memory: &Memory<'_>) {
         if let Some(held) = &self.held {
-            copy(memory.team, memory.out(&self.out), memory.scratch(held).view());
+            copy(memory.parallel, memory.out(&self.out), memory.scratch(held).view());
         }
     }
 }

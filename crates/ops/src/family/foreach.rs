@@ -123,7 +123,7 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
 fn zeros(call: &mut Call<'_>) -> Result<Plan> {
     let outs = outputs(call, 0)?;
     call.plan(move |memory| {
-        outs.iter().for_each(|out| fill_scalar(memory.team, memory.out(out), Scalar::from(0)));
+        outs.iter().for_each(|out| fill_scalar(memory.parallel, memory.out(out), Scalar::from(0)));
         Ok(())
     })
 }
@@ -145,8 +145,8 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let order = order.value(memory).as_f64();
         for (one, out) in list.iter().zip(&outs) {
-            let value = length(memory.team, memory.view(one), order);
-            fill_scalar(memory.team, memory.out(out), Scalar::from(value));
+            let value = length(memory.parallel, memory.view(one), order);
+            fill_scalar(memory.parallel, memory.out(out), Scalar::from(value));
         }
         Ok(())
     })

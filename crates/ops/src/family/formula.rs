@@ -111,7 +111,7 @@ impl<const N: usize> Bound<N> {
             }
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
-        let over = Over::Tensors(memory.team, memory.out(&self.out), views);
+        let over = Over::Tensors(memory.parallel, memory.out(&self.out), views);
         (self.run)(self.dtype, &over, numbers);
     }
 }

@@ -72,7 +72,7 @@ fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
         let places = Places::chosen_in_batches(a, dim, index, batch, wraps);
-        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
     })
 }
 
@@ -115,7 +115,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
         let places = Places::along(a, dim, index, false);
-        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
     })
 }
 
@@ -136,7 +136,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
         let places = Places::chosen(view, 0, index, true);
-        gather(memory.team, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
     })
 }
 
@@ -255,7 +255,7 @@ impl Indices {
                 stride: a.strides()[*dim],
             })
             .collect();
-        combine(memory.team, offsets, &coordinates).map_err(|bad| {
+        combine(memory.parallel, offsets, &coordinates).map_err(|bad| {
             out_of_range(&format!("{}[{}]", self.name, self.all[bad.tensor].0), bad)
         })?;
         let dims: Vec<usize> = self.all.iter().map(|one| one.0).collect();
@@ -288,7 +288,7 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let a = a.view(memory);
         let (places, index) = indices.places(memory, a)?;
-        gather(memory.team, memory.out(&out), &places, index)
+        gather(memory.parallel, memory.out(&out), &places, index)
             .map_err(|bad| out_of_range(&indices.name(), bad))
     })
 }
@@ -303,7 +303,7 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let a = a.view(memory);
         let (places, index) = indices.places(memory, a)?;
-        gather(memory.team, memory.out(&out), &places, index)
+        gather(memory.parallel, memory.out(&out), &places, index)
             .map_err(|bad| out_of_range(&indices.name(), bad))
     })
 }

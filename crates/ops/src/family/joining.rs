@@ -16,7 +16,7 @@ pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result
     call.plan(move |memory| {
         parts.iter().for_each(|(from, _)| from.prepare(memory));
         for (from, to) in &parts {
-            copy(memory.team, memory.out(to), from.prepared(memory));
+            copy(memory.parallel, memory.out(to), from.prepared(memory));
         }
         Ok(())
     })

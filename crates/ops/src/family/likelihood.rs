@@ -89,12 +89,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             .map_err(|wrong| fault(name, view.dims()[view.rank() - 1], wrong))?;
         match kind {
             Reduction::None => {}
-            Reduction::Mean => fill_scalar(memory.team, to, Scalar::from(losses / weights)),
-            Reduction::Sum => fill_scalar(memory.team, to, Scalar::from(losses)),
+            Reduction::Mean => fill_scalar(memory.parallel, to, Scalar::from(losses / weights)),
+            Reduction::Sum => fill_scalar(memory.parallel, to, Scalar::from(losses)),
         }
         if let Some(total) = &total {
             let weights = if kind == Reduction::None { 0.0 } else { weights };
-            fill_scalar(memory.team, memory.out(total), Scalar::from(weights));
+            fill_scalar(memory.parallel, memory.out(total), Scalar::from(weights));
         }
         Ok(())
     })
@@ -129,7 +129,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let weight = weight.map(|weight| memory.view(&weight));
         let classes = Classes { target: memory.view(&target), weight, ignored };
         let to = memory.out(&out);
-        fill_scalar(memory.team, to, Scalar::from(0.0));
+        fill_scalar(memory.parallel, to, Scalar::from(0.0));
         let factor = match (&total, kind) {
             (Some(total), Reduction::Mean) => {
                 let total = first(memory.view(total)).map_or(1.0, Scalar::as_f64);

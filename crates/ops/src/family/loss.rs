@@ -175,7 +175,7 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         losses.run(memory, |place| {
             with_real!(place.dtype(), C => {
                 let beta = C::of(beta);
-                map2(memory.team, place, x, target, move |x: C, t: C| kind.loss(x, t, beta))
+                map2(memory.parallel, place, x, target, move |x: C, t: C| kind.loss(x, t, beta))
             });
         });
         Ok(())
@@ -203,7 +203,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         let out = memory.out(&out);
         with_real!(out.dtype(), C => {
             let (beta, factor) = (C::of(beta), C::of(factor));
-            map3(memory.team, out, grad, x, target, move |grad: C, x: C, t: C| {
+            map3(memory.parallel, out, grad, x, target, move |grad: C, x: C, t: C| {
                 kind.gradient(x, t, beta).mul(factor).mul(grad)
             })
         });
@@ -305,13 +305,13 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
         with_real!(room.dtype(), C => {
             let factor = C::of(factor);
             match (logits, backward) {
-                (true, false) => map3(memory.team, room, x, target, positive, logit::<C>),
-                (true, true) => map3(memory.team, room, x, target, positive, logit_gradient::<C>),
-                (false, false) => map2(memory.team, room, x, target, entropy::<C>),
-                (false, true) => map2(memory.team, room, x, target, entropy_gradient::<C>),
+                (true, false) => map3(memory.parallel, room, x, target, positive, logit::<C>),
+                (true, true) => map3(memory.parallel, room, x, target, positive, logit_gradient::<C>),
+                (false, false) => map2(memory.parallel, room, x, target, entropy::<C>),
+                (false, true) => map2(memory.parallel, room, x, target, entropy_gradient::<C>),
             }
             losses.run(memory, |place| {
-                map3(memory.team, place, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
+                map3(memory.parallel, place, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });

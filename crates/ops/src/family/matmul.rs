@@ -146,20 +146,20 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
         right.prepare(memory);
         if let Some(first) = first.filter(|_| beta.as_bool()) {
             first.prepare(memory);
-            first.with(memory, out.dims(), |first| copy(memory.team, memory.out(&out), first));
+            first.with(memory, out.dims(), |first| copy(memory.parallel, memory.out(&out), first));
         }
         let scratch = scratch.map(|one| memory.scratch(&one));
         let out = memory.out(&out.seen(whole));
         left.with(memory, a.dims(), |left| {
             right.with(memory, b.dims(), |right| {
                 if !sum_batches {
-                    return kernel::matmul(memory.team, out, left, right, alpha, beta, scratch);
+                    return kernel::matmul(memory.parallel, out, left, right, alpha, beta, scratch);
                 }
                 for at in 0..left.dims()[0] {
                     let one = |view: &cairn_tensor::View<'_>| view.layout().at(0, at);
                     let (a, b) = (left.seen(one(&left)), right.seen(one(&right)));
                     let (Some(a), Some(b)) = (a, b) else { unreachable!("a part of itself") };
-                    kernel::matmul(memory.team, out, a, b, alpha, beta, scratch);
+                    kernel::matmul(memory.parallel, out, a, b, alpha, beta, scratch);
                     beta = Scalar::from(1);
                 }
             });

@@ -102,7 +102,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (view, out, affine) = (x.view(memory), y.out(memory), Affine { weight, bias });
         with_real!(view.dtype(), C => {
-            normalise::<C>(memory.team, norm, out, view, affine, mean, scale, epsilon)
+            normalise::<C>(memory.parallel, norm, out, view, affine, mean, scale, epsilon)
         });
         y.done(memory);
         Ok(())
@@ -155,7 +155,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         let weight = weight.map(|weight| memory.view(&weight));
         let out = dx.map(|dx| dx.out(memory));
         with_real!(sums.dtype(), C => {
-            normalise_backward::<C>(memory.team, norm, out, dy, x, mean, scale, weight, sums);
+            normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
                     let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");

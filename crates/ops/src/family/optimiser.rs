@@ -39,25 +39,25 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let step = step.value(memory).as_f64() + 1.0;
         let (left1, left2) = (1.0 - beta1.powf(step), 1.0 - beta2.powf(step));
-        let team = memory.team;
+        let parallel = memory.parallel;
         let sign = if climb { -1.0 } else { 1.0 };
         with_real!(var.dtype, C => {
             let of = <C as Real>::of;
             let (b1, b2, c1, c2) = (of(beta1), of(beta2), of((1.0 - beta1) * sign), of(1.0 - beta2));
             let grads = memory.view(&grad);
-            map2::<C, C, C>(team, memory.out(&mean), memory.view(&mean), grads, move |m, g| b1 * m + c1 * g);
-            map2::<C, C, C>(team, memory.out(&square), memory.view(&square), grads, move |v, g| b2 * v + c2 * g * g);
+            map2::<C, C, C>(parallel, memory.out(&mean), memory.view(&mean), grads, move |m, g| b1 * m + c1 * g);
+            map2::<C, C, C>(parallel, memory.out(&square), memory.view(&square), grads, move |v, g| b2 * v + c2 * g * g);
             let squares = match &most {
                 None => memory.view(&square),
                 Some(most) => {
                     let greater = |a: C, b: C| if a > b { a } else { b };
-                    map2::<C, C, C>(team, memory.out(most), memory.view(most), memory.view(&square), greater);
+                    map2::<C, C, C>(parallel, memory.out(most), memory.view(most), memory.view(&square), greater);
                     memory.view(most)
                 }
             };
             let (shrink, pace) = (of(1.0 - rate * decay), of(rate / left1));
             let (root, epsilon) = (of(left2.sqrt()), of(epsilon));
-            map3::<C, C, C, C>(team, memory.out(&var), memory.view(&var), memory.view(&mean), squares, move |x, m, v| {
+            map3::<C, C, C, C>(parallel, memory.out(&var), memory.view(&var), memory.view(&mean), squares, move |x, m, v| {
                 x * shrink - pace * m / (v.sqrt() / root + epsilon)
             });
         });

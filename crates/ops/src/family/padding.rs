@@ -91,8 +91,8 @@ fn bordered(
     let inner = out.seen(to);
     call.plan(move |memory| {
         let view = a.seen(from).view(memory);
-        fill_scalar(memory.team, memory.out(&out), value);
-        copy(memory.team, memory.out(&inner), view);
+        fill_scalar(memory.parallel, memory.out(&out), value);
+        copy(memory.parallel, memory.out(&inner), view);
         Ok(())
     })
 }

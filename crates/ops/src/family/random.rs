@@ -55,7 +55,7 @@ fn normal(call: &mut Call<'_>) -> Result<Plan> {
     }
     let draws = call.draws(3)?;
     call.plan(move |memory| {
-        kernel::normal(memory.team, memory.out(&out), draws.philox(memory), mean, deviation);
+        kernel::normal(memory.parallel, memory.out(&out), draws.philox(memory), mean, deviation);
         Ok(())
     })
 }
@@ -74,11 +74,11 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
         mean.prepare(memory);
         deviation.prepare(memory);
         let drawn = memory.scratch(&plain);
-        kernel::normal(memory.team, drawn, draws.philox(memory), 0.0, 1.0);
+        kernel::normal(memory.parallel, drawn, draws.philox(memory), 0.0, 1.0);
         mean.with(memory, &dims, |mean| {
             deviation.with(memory, &dims, |deviation| {
                 with_real!(compute, C => map3::<C, C, C, C>(
-                    memory.team, memory.out(&out), drawn.view(), deviation, mean,
+                    memory.parallel, memory.out(&out), drawn.view(), deviation, mean,
                     |x, deviation, mean| x.mul(deviation).add(mean),
                 ))
             })
@@ -97,7 +97,7 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
     }
     let draws = call.draws(3)?;
     call.plan(move |memory| {
-        kernel::uniform(memory.team, memory.out(&out), draws.philox(memory), low, high);
+        kernel::uniform(memory.parallel, memory.out(&out), draws.philox(memory), low, high);
         Ok(())
     })
 }
@@ -112,7 +112,7 @@ fn whole(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (draws, count) = (call.draws(3)?, high.wrapping_sub(low) as u64);
     call.plan(move |memory| {
-        kernel::whole(memory.team, memory.out(&out), draws.philox(memory), low, count);
+        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), low, count);
         Ok(())
     })
 }
@@ -132,7 +132,7 @@ fn whole_of_type(call: &mut Call<'_>) -> Result<Plan> {
     };
     let draws = call.draws(1)?;
     call.plan(move |memory| {
-        kernel::whole(memory.team, memory.out(&out), draws.philox(memory), 0, count);
+        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), 0, count);
         Ok(())
     })
 }
@@ -153,7 +153,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")));
         }
         return call.plan(move |memory| {
-            kernel::bernoulli(memory.team, memory.out(&out), draws.philox(memory), chance);
+            kernel::bernoulli(memory.parallel, memory.out(&out), draws.philox(memory), chance);
             Ok(())
         });
     }
@@ -169,7 +169,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         chance.prepare(memory);
         chance.with(memory, &dims, |chance| {
-            kernel::bernoulli_each(memory.team, memory.out(&out), draws.philox(memory), chance);
+            kernel::bernoulli_each(memory.parallel, memory.out(&out), draws.philox(memory), chance);
         });
         Ok(())
     })
@@ -193,7 +193,7 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
             None => kernel::permutation(to, philox),
             Some(room) => {
                 kernel::permutation(memory.scratch(&room), philox);
-                copy(memory.team, to, memory.scratch(&room).view());
+                copy(memory.parallel, to, memory.scratch(&room).view());
             }
         }
         Ok(())
@@ -231,7 +231,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let trees = memory.scratch(&trees);
         let philox = draws.philox(memory);
-        sample(memory.team, memory.out(&to), memory.view(&weights), trees, again, philox)
+        sample(memory.parallel, memory.out(&to), memory.view(&weights), trees, again, philox)
             .map_err(|text| Fault(format!("{name}: {text}")))
     })
 }

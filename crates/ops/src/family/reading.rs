@@ -32,7 +32,7 @@ impl Read {
     /// Copies what has to be copied, before anything is written.
     pub fn prepare(&self, memory: &Memory<'_>) {
         if let Some(scratch) = &self.copied {
-            copy(memory.team, memory.scratch(scratch), memory.view(&self.operand));
+            copy(memory.parallel, memory.scratch(scratch), memory.view(&self.operand));
         }
     }
 
@@ -93,7 +93,7 @@ impl InLine {
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
         let place = memory.scratch(scratch);
-        copy(memory.team, place, self.read.view(memory));
+        copy(memory.parallel, place, self.read.view(memory));
         let line = place.reshaped(&[place.count()]).expect("contiguous");
         place.view().seen(line).expect("the same elements")
     }

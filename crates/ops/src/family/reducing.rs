@@ -30,7 +30,7 @@ impl Source {
             return memory.view(&self.operand);
         };
         let room = memory.scratch(scratch);
-        copy(memory.team, room, memory.view(&self.operand));
+        copy(memory.parallel, room, memory.view(&self.operand));
         room.view()
     }
 }
@@ -53,7 +53,7 @@ impl Reducing {
         end: impl Fn(F::Acc) -> (R, S) + Sync,
     ) {
         let partial = self.partial.map(|scratch| memory.scratch(&scratch));
-        reduce(memory.team, a, &self.cut, fold, partial, outs, end);
+        reduce(memory.parallel, a, &self.cut, fold, partial, outs, end);
     }
 
     /// How many elements become one.

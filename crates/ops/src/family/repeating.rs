@@ -72,7 +72,7 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
             let along = if cut.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
             let wide = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
             let from = view.seen(wide).expect("the same elements");
-            copy(memory.team, memory.out(&out.seen(*part)), from);
+            copy(memory.parallel, memory.out(&out.seen(*part)), from);
         }
         Ok(())
     })
@@ -123,7 +123,7 @@ fn as_told(call: &mut Call<'_>) -> Result<Plan> {
         spread(index, repeats.view(memory), places)
             .map_err(|sum| unfit(name, sum, index.count()))?;
         let places = Places::chosen(a.view(memory), dim, index.view(), false);
-        gather(memory.team, memory.out(&out), &places, index.view())
+        gather(memory.parallel, memory.out(&out), &places, index.view())
             .map_err(|bad| super::reading::out_of_range(name, bad))
     })
 }
@@ -156,7 +156,7 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
         let index = memory.scratch(&index);
         spread(index, repeats.view(memory), places)
             .map_err(|sum| unfit(name, sum, index.count()))?;
-        copy(memory.team, memory.out(&out), index.view());
+        copy(memory.parallel, memory.out(&out), index.view());
         Ok(())
     })
 }

@@ -41,8 +41,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
         }
         let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
         with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {
-            true => scan(memory.team, out, a, dim, exclusive, C::ONE, C::mul),
-            false => scan(memory.team, out, a, dim, exclusive, C::ZERO, C::add),
+            true => scan(memory.parallel, out, a, dim, exclusive, C::ONE, C::mul),
+            false => scan(memory.parallel, out, a, dim, exclusive, C::ZERO, C::add),
         });
         Ok(())
     })
@@ -59,7 +59,7 @@ fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let view = a.view(memory);
         let (values, places) = (memory.out(&values), memory.out(&places));
-        with_number!(view.dtype(), C => extremes::<C>(memory.team, values, places, view, dim, MAX));
+        with_number!(view.dtype(), C => extremes::<C>(memory.parallel, values, places, view, dim, MAX));
         Ok(())
     })
 }

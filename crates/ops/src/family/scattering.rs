@@ -60,14 +60,14 @@ impl Destination {
         let out = memory.out(&self.out);
         let Some(wide) = &self.wide else {
             if let Some(from) = from {
-                copy(memory.team, out, from);
+                copy(memory.parallel, out, from);
             }
             return work(out);
         };
         let place = memory.scratch(wide);
-        copy(memory.team, place, from.unwrap_or(out.view()));
+        copy(memory.parallel, place, from.unwrap_or(out.view()));
         let result = work(place);
-        copy(memory.team, out, place.view());
+        copy(memory.parallel, out, place.view());
         result
     }
 }
@@ -111,7 +111,7 @@ impl Values {
                 let mut view = values.prepared(memory);
                 if let Some(scratch) = typed {
                     let place = memory.scratch(scratch);
-                    copy(memory.team, place, view);
+                    copy(memory.parallel, place, view);
                     view = place.view();
                 }
                 run(view.seen(seen(view.layout())).expect("a part of the values"))
@@ -219,7 +219,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             values.with(memory, dtype, seen, |values| {
                 let target = lifted(tensor);
                 let places = Places::along(target.view(), dim, index, false);
-                scatter(memory.team, target, &places, values, meeting, index)
+                scatter(memory.parallel, target, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -279,7 +279,7 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
                         let place = memory.scratch(scratch);
                         with_number!(dtype, C => {
                             let factor = C::from_scalar(factor);
-                            map1::<C, C>(memory.team, place, values, move |x| x.mul(factor));
+                            map1::<C, C>(memory.parallel, place, values, move |x| x.mul(factor));
                         });
                         place.view()
                     }
@@ -287,7 +287,7 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
                 };
                 let target = lifted(tensor);
                 let places = Places::chosen(target.view(), dim, index, wraps);
-                scatter(memory.team, target, &places, values, meeting, index)
+                scatter(memory.parallel, target, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -310,9 +310,9 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     }
     call.plan(move |memory| {
         if let Some(from) = &from {
-            copy(memory.team, memory.out(&out), from.view(memory));
+            copy(memory.parallel, memory.out(&out), from.view(memory));
         }
-        slices.iter().for_each(|slice| fill_scalar(memory.team, memory.out(slice), value));
+        slices.iter().for_each(|slice| fill_scalar(memory.parallel, memory.out(slice), value));
         Ok(())
     })
 }
@@ -364,7 +364,7 @@ fn brought(
             let seen =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
             values.with(memory, dtype, seen, |values| {
-                scatter(memory.team, tensor, &places, values, meeting, index)
+                scatter(memory.parallel, tensor, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
         })
@@ -400,7 +400,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
                 let line = tensor.seen(line).expect("the same elements");
                 let places = Places::chosen(line.view(), 0, index, true);
-                scatter(memory.team, line, &places, values, meeting, index)
+                scatter(memory.parallel, line, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -428,15 +428,15 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = typed(&out, Meeting::Add);
     call.plan(move |memory| {
         let index = memory.scratch(&whole);
-        copy(memory.team, index, a.view(memory));
+        copy(memory.parallel, index, a.view(memory));
         let weights = weights.as_ref().unwrap_or(&Values::Number(Scalar::Int(1, DType::Int64)));
         weights.prepare(memory);
-        fill_scalar(memory.team, memory.out(&out), Scalar::Bool(false));
+        fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
         destination.with(memory, None, |tensor| {
             let seen = |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
             weights.with(memory, dtype, seen, |weights| {
                 let places = Places::chosen(tensor.view(), 0, index.view(), false);
-                scatter(memory.team, tensor, &places, weights, Meeting::Add, index.view())
+                scatter(memory.parallel, tensor, &places, weights, Meeting::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))
             })
         })

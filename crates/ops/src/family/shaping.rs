@@ -44,9 +44,9 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
     let between = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
         let place = memory.scratch(&between);
-        copy(memory.team, place, a.view(memory));
+        copy(memory.parallel, place, a.view(memory));
         let seen = place.reshaped(out.dims()).expect("contiguous");
-        copy(memory.team, memory.out(&out), place.view().seen(seen).expect("the same elements"));
+        copy(memory.parallel, memory.out(&out), place.view().seen(seen).expect("the same elements"));
         Ok(())
     })
 }
@@ -251,10 +251,10 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
         };
         for (part, to) in cut(0, shift, *from.layout(), *place.layout()) {
             let inside = "a part of the line";
-            copy(memory.team, place.seen(to).expect(inside), from.seen(part).expect(inside));
+            copy(memory.parallel, place.seen(to).expect(inside), from.seen(part).expect(inside));
         }
         if let Some(packed) = &packed {
-            copy(memory.team, memory.out(&out), memory.scratch(packed).view());
+            copy(memory.parallel, memory.out(&out), memory.scratch(packed).view());
         }
         Ok(())
     })
@@ -280,7 +280,7 @@ fn measured(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         for (at, number) in numbers.iter().enumerate() {
             let place = memory.out(&line.seen(line.at(0, at)));
-            fill_scalar(memory.team, place, Scalar::from(*number));
+            fill_scalar(memory.parallel, place, Scalar::from(*number));
         }
         Ok(())
     })

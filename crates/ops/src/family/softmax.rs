@@ -31,7 +31,7 @@ fn forward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.source(a, &[&out]);
     call.plan(move |memory| {
         let (a, out) = (a.view(memory), memory.out(&out));
-        with_real!(out.dtype(), C => softmax::<C>(memory.team, out, a, dim, LOG));
+        with_real!(out.dtype(), C => softmax::<C>(memory.parallel, out, a, dim, LOG));
         Ok(())
     })
 }
@@ -48,7 +48,7 @@ fn backward<const LOG: bool>(call: &mut Call<'_>) -> Result<Plan> {
         let (grad, y, out) = (grad.view(memory), y.view(memory), memory.out(&out));
         let double = grad.dtype() == DType::Double;
         with_real!(if double { DType::Double } else { DType::Float }, C => {
-            softmax_backward::<C>(memory.team, out, grad, y, dim, LOG)
+            softmax_backward::<C>(memory.parallel, out, grad, y, dim, LOG)
         });
         Ok(())
     })

@@ -56,7 +56,7 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.team, a, dim, descending, wanted, &ranked);
+        ordered(memory.parallel, a, dim, descending, wanted, &ranked);
         Ok(())
     })
 }
@@ -123,7 +123,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.team, a, dim, false, wanted, &ranked);
+        ordered(memory.parallel, a, dim, false, wanted, &ranked);
         Ok(())
     })
 }
@@ -146,7 +146,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
         let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
-        ordered(memory.team, a, 0, false, wanted, &ranked);
+        ordered(memory.parallel, a, 0, false, wanted, &ranked);
         Ok(())
     })
 }
@@ -176,7 +176,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
             let value = Constant::of(value, lines.dtype);
             let (lines, sorter) = (lines.view(memory), sorter.map(|one| one.view(memory)));
             let values = value.view(out.dims());
-            search(memory.team, memory.out(&out), lines, values, sorter, right)
+            search(memory.parallel, memory.out(&out), lines, values, sorter, right)
                 .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
         });
     }
@@ -194,7 +194,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (lines, values) = (lines.view(memory), values.view(memory));
         let sorter = sorter.map(|one| one.view(memory));
-        search(memory.team, memory.out(&out), lines, values, sorter, right)
+        search(memory.parallel, memory.out(&out), lines, values, sorter, right)
             .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
     })
 }
@@ -251,11 +251,11 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.team, a, dim, &told, room);
+                let total = unique_slices(memory.parallel, a, dim, &told, room);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 told.values = Some(memory.out(&dense(&values, &dims)));
-                unique_slices(memory.team, a, dim, &told, room);
+                unique_slices(memory.parallel, a, dim, &told, room);
                 (total, dims)
             }
         };

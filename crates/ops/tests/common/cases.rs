@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use cairn_ops::{Arg, Error, Memory, Node, Passed, Plan, Tensor, nodes};
-use cairn_tensor::team::Alone;
+use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
 
@@ -225,7 +225,7 @@ impl Case {
             let memory = Memory {
                 uses: &uses,
                 workspace: workspace.cells(),
-                team: &Alone,
+                parallel: &Alone,
                 sized: &|_, _| {},
             };
             plan.run(&memory).map_err(|fault| fault.0)?;

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use cairn_ops::{Arg, Memory, Passed, Plan, Tensor};
-use cairn_tensor::team::Alone;
+use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, contiguous_strides};
 use std::cell::{Cell, RefCell};
 
@@ -141,7 +141,7 @@ impl Desk {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            team: &Alone,
+            parallel: &Alone,
             sized: &|(at, _), dims| self.told.borrow_mut().push((at, dims.to_vec())),
         };
         let outcome = plan.run(&memory).map_err(|fault| fault.0);

@@ -3,7 +3,7 @@
 use super::map::SMALL;
 use super::sequence::Lines;
 use super::strip::load_one;
-use crate::team::{Team, share};
+use crate::parallel::{Parallel, share};
 use crate::{View, ViewMut, with_bits};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -19,10 +19,10 @@ pub struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     /// Counts the elements of `mask` that are not zero.
-    pub fn count(team: &dyn Team, mask: View<'a>) -> Chosen<'a> {
-        let parts = (mask.count() / SMALL).clamp(1, team.width().min(PARTS));
+    pub fn count(parallel: &dyn Parallel, mask: View<'a>) -> Chosen<'a> {
+        let parts = (mask.count() / SMALL).clamp(1, parallel.width().min(PARTS));
         let counts = [const { AtomicUsize::new(0) }; PARTS];
-        team.run(parts, &|part| {
+        parallel.run(parts, &|part| {
             let mut count = 0;
             visit(&mask, share(mask.count(), 1, parts, part), |_| count += 1);
             counts[part].store(count, Relaxed);
@@ -40,8 +40,8 @@ impl<'a> Chosen<'a> {
     }
 
     /// Calls `take` with the number of each chosen position, counted among the chosen, and among all.
-    fn each(&self, team: &dyn Team, take: impl Fn(usize, usize) + Sync) {
-        team.run(self.parts, &|part| {
+    fn each(&self, parallel: &dyn Parallel, take: impl Fn(usize, usize) + Sync) {
+        parallel.run(self.parts, &|part| {
             let (mut next, end) = (self.before[part], self.before[part + 1]);
             visit(&self.mask, share(self.mask.count(), 1, self.parts, part), |at| {
                 if next < end {
@@ -54,12 +54,12 @@ impl<'a> Chosen<'a> {
 
     /// `out[k] =` the element of `a` at the k-th chosen position. `a` has the sizes of the mask, `out` at
     /// least [`Chosen::total`] elements and the type of `a`.
-    pub fn select(&self, team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
+    pub fn select(&self, parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
         assert!(out.rank() == 1 && out.dims()[0] >= self.total() && out.dtype() == a.dtype());
         assert_eq!(a.dims(), self.mask.dims());
         let step = out.strides()[0];
         let lines = Lines::new(a.layout(), a.layout());
-        with_bits!(out.item(), T => self.each(team, |k, at| {
+        with_bits!(out.item(), T => self.each(parallel, |k, at| {
             let from = lines.offsets(at).0;
             // SAFETY: a position of `a`, and one of the first `total` of `out`.
             unsafe {
@@ -71,12 +71,12 @@ impl<'a> Chosen<'a> {
 
     /// `out` at the k-th chosen position `= source[k]`. `out` has the sizes of the mask, `source` at least
     /// [`Chosen::total`] elements in their order, and the type of `out`.
-    pub fn fill(&self, team: &dyn Team, out: ViewMut<'_>, source: View<'_>) {
+    pub fn fill(&self, parallel: &dyn Parallel, out: ViewMut<'_>, source: View<'_>) {
         assert!(source.count() >= self.total() && out.dtype() == source.dtype());
         assert_eq!(out.dims(), self.mask.dims());
         let (to, from) =
             (Lines::new(out.layout(), out.layout()), Lines::new(source.layout(), source.layout()));
-        with_bits!(out.item(), T => self.each(team, |k, at| {
+        with_bits!(out.item(), T => self.each(parallel, |k, at| {
             // SAFETY: a position of `out`, and one of the source.
             unsafe {
                 let value = source.first().cast::<T>().offset(from.offsets(k).0).read_unaligned();
@@ -87,11 +87,11 @@ impl<'a> Chosen<'a> {
 
     /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds whole numbers of
     /// 64 bits and has [`Chosen::total`] lines.
-    pub fn positions(&self, team: &dyn Team, out: ViewMut<'_>) {
+    pub fn positions(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
         assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);
         let (down, right) = (out.strides()[0], out.strides()[1]);
         let dims = self.mask.dims();
-        self.each(team, |k, at| {
+        self.each(parallel, |k, at| {
             let mut rest = at;
             for dim in (0..dims.len()).rev() {
                 let place = (rest % dims[dim]) as i64;

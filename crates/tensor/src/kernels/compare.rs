@@ -5,15 +5,15 @@ use super::map::SMALL;
 use super::strip::{STRIP, strip};
 use super::walk::Walk;
 use crate::View;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether two tensors of the same sizes have equal elements, compared in `C`.
-pub fn equal<C: Compute + PartialEq + Default>(team: &dyn Team, a: View<'_>, b: View<'_>) -> bool {
+pub fn equal<C: Compute + PartialEq + Default>(parallel: &dyn Parallel, a: View<'_>, b: View<'_>) -> bool {
     let walk = Walk::new([a.layout(), b.layout()]);
     let [sa, sb] = walk.inner_strides();
     let same = AtomicBool::new(true);
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         let (mut ra, mut rb) = ([C::default(); STRIP], [C::default(); STRIP]);
         walk.runs(range, STRIP, |[a_at, b_at], length| {
             if !same.load(Ordering::Relaxed) {

@@ -1,6 +1,6 @@
 //! Numbers that take the place of a tensor.
 
-use crate::team::Alone;
+use crate::parallel::Alone;
 use crate::{DType, Layout, Scalar, View, ViewMut};
 use std::cell::Cell;
 

@@ -4,7 +4,7 @@ use super::element::{Compute, compute_type};
 use super::map::{SMALL, map1};
 use super::transpose::transposed;
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 
 /// Whether [`copy`] knows the way from one type to the other: the same type, or two with arithmetic.
@@ -13,9 +13,9 @@ pub fn converts(from: DType, to: DType) -> bool {
 }
 
 /// `out = a`, converted where types differ. Sizes are equal; the two are apart, or the same.
-pub fn copy(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
+pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
-        return relocate(team, out, a);
+        return relocate(parallel, out, a);
     }
     let through = match (compute_type(a.dtype()), compute_type(out.dtype())) {
         (Some(DType::Bool), Some(_)) => DType::Bool,
@@ -23,15 +23,15 @@ pub fn copy(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
         _ => unreachable!("a copy from {} to {}", a.dtype(), out.dtype()),
     };
     match through {
-        DType::Float => same::<f32>(team, out, a),
-        DType::Double => same::<f64>(team, out, a),
-        DType::Int64 => same::<i64>(team, out, a),
-        _ => same::<bool>(team, out, a),
+        DType::Float => same::<f32>(parallel, out, a),
+        DType::Double => same::<f64>(parallel, out, a),
+        DType::Int64 => same::<i64>(parallel, out, a),
+        _ => same::<bool>(parallel, out, a),
     }
 }
 
-fn same<C: Compute>(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
-    map1::<C, C>(team, out, a, |x| x);
+fn same<C: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
+    map1::<C, C>(parallel, out, a, |x| x);
 }
 
 /// Runs `$body` with `$T` standing for a type as large as elements of `$item` bytes.
@@ -65,12 +65,12 @@ macro_rules! with_bits {
 }
 
 /// Elements of one type from place to place, their bits unchanged.
-fn relocate(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
+fn relocate(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let item = out.item();
     if walk.inner_strides() == [1, 1] {
         let grain = (4096 / item).max(1);
-        return split(team, walk.count(), grain, SMALL, |range| {
+        return split(parallel, walk.count(), grain, SMALL, |range| {
             walk.runs(range, usize::MAX, |[to, from], length| {
                 // SAFETY: walks stay inside their layouts.
                 unsafe {
@@ -84,15 +84,15 @@ fn relocate(team: &dyn Team, out: ViewMut<'_>, a: View<'_>) {
         });
     }
     with_bits!(item, T => {
-        if !transposed::<T>(team, &walk, &out, &a) {
-            scattered::<T>(team, &walk, &out, &a);
+        if !transposed::<T>(parallel, &walk, &out, &a) {
+            scattered::<T>(parallel, &walk, &out, &a);
         }
     });
 }
 
-fn scattered<T: Copy>(team: &dyn Team, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
+fn scattered<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>, a: &View<'_>) {
     let [so, sa] = walk.inner_strides();
-    split(team, walk.count(), 64, SMALL, |range| {
+    split(parallel, walk.count(), 64, SMALL, |range| {
         walk.runs(range, usize::MAX, |[to, from], length| {
             // SAFETY: walks stay inside their layouts.
             unsafe {
@@ -121,7 +121,7 @@ fn scattered<T: Copy>(team: &dyn Team, walk: &Walk<2>, out: &ViewMut<'_>, a: &Vi
 mod tests {
     use super::*;
     use crate::Layout;
-    use crate::team::Alone;
+    use crate::parallel::Alone;
     use proptest::prelude::*;
     use std::cell::Cell;
 

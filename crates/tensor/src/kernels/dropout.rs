@@ -6,7 +6,7 @@ use super::philox::Philox;
 use super::random::threshold;
 use super::strip::{STRIP, store, strip, vectorised};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
 /// Bytes of a mask for `count` elements: whole groups of 128 bits.
@@ -16,11 +16,11 @@ pub fn mask_bytes(count: usize) -> usize {
 
 /// Draws the bits of `count` elements, each set with probability `keep`; further bits of `mask` are 0.
 /// `mask` is bytes, one behind the other, enough for all.
-pub fn draw(team: &dyn Team, mask: ViewMut<'_>, count: usize, philox: Philox, keep: f64) {
+pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Philox, keep: f64) {
     debug_assert!(mask.is_contiguous() && mask.item() == 1 && mask.count() * 8 >= count);
     const STEP: usize = 64;
     let limit = threshold(keep);
-    split(team, mask.count(), STEP, SMALL / 32, |range| {
+    split(parallel, mask.count(), STEP, SMALL / 32, |range| {
         vectorised(|| {
             let mut words = [0u32; STEP * 8];
             for start in range.clone().step_by(STEP) {
@@ -44,7 +44,7 @@ pub fn draw(team: &dyn Team, mask: ViewMut<'_>, count: usize, philox: Philox, ke
 /// `out = x * scale` where the mask has a bit, else 0. `out` and `x` have the same sizes; `x` is `out` itself or
 /// apart from it. `mask` is bytes, one behind the other, enough for all.
 pub fn apply<C: Number>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     x: View<'_>,
     mask: View<'_>,
@@ -55,7 +55,7 @@ pub fn apply<C: Number>(
     let walk = Walk::new([&packed, out.layout(), x.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();
     let scale = C::from_f64(scale);
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         vectorised(|| {
             let mut room = [C::ZERO; STRIP];
             let mut values = [C::ZERO; STRIP];

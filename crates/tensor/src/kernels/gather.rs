@@ -3,7 +3,7 @@
 use super::map::SMALL;
 use super::place::{BadIndex, Index, Places, with_index};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_bits};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// shares no memory with tensor or index. Elements whose index is out of range are left as they are, and
 /// the first of them is told; `index` is the tensor of indices as its caller knows it.
 pub fn gather(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     places: &Places<'_>,
     index: View<'_>,
@@ -19,20 +19,20 @@ pub fn gather(
     assert!(out.dims() == places.dims() && out.dtype() == places.base.dtype());
     let bad = AtomicBool::new(false);
     with_bits!(out.item(), T => with_index!(places.index.dtype(), I => {
-        typed::<T, I>(team, &out, places, &bad)
+        typed::<T, I>(parallel, &out, places, &bad)
     }));
     if bad.load(Relaxed) { Err(places.accuse(index)) } else { Ok(()) }
 }
 
 fn typed<T: Copy, I: Index>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: &ViewMut<'_>,
     places: &Places<'_>,
     bad: &AtomicBool,
 ) {
     let walk = Walk::new([out.layout(), places.base.layout(), places.index.layout()]);
     let [so, sb, si] = walk.inner_strides();
-    split(team, walk.count(), 64, SMALL / 2, |range| {
+    split(parallel, walk.count(), 64, SMALL / 2, |range| {
         walk.runs(range, usize::MAX, |[to, from, named], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {

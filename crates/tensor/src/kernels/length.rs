@@ -4,7 +4,7 @@ use super::map::SMALL;
 use super::strip::{STRIP, strip, vectorised};
 use super::walk::Walk;
 use crate::View;
-use crate::team::{Team, share};
+use crate::parallel::{Parallel, share};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The most parts a length is computed in.
@@ -12,10 +12,10 @@ const PARTS: usize = 64;
 
 /// (sum |x|^order)^(1/order); the greatest |x| for infinity, the least for minus infinity, the number of
 /// elements other than zero for 0. NaN if an element is.
-pub fn length(team: &dyn Team, a: View<'_>, order: f64) -> f64 {
+pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
     let walk = Walk::new([a.layout()]);
     let [stride] = walk.inner_strides();
-    let parts = (walk.count() / SMALL).clamp(1, team.width().min(PARTS));
+    let parts = (walk.count() / SMALL).clamp(1, parallel.width().min(PARTS));
     let sums: [AtomicU64; PARTS] = std::array::from_fn(|_| AtomicU64::new(0));
     let neutral = if order == f64::NEG_INFINITY { f64::INFINITY } else { 0.0 };
     let join = |a: f64, b: f64| match order {
@@ -41,7 +41,7 @@ pub fn length(team: &dyn Team, a: View<'_>, order: f64) -> f64 {
     };
     match parts {
         1 => work(0),
-        _ => team.run(parts, &work),
+        _ => parallel.run(parts, &work),
     }
     let all = sums[..parts].iter().map(|sum| f64::from_bits(sum.load(Ordering::Relaxed)));
     let sum = all.fold(neutral, join);
@@ -86,7 +86,7 @@ fn of_strip(x: &[f64], order: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Layout, team::Alone};
+    use crate::{DType, Layout, parallel::Alone};
     use std::cell::Cell;
 
     #[test]

@@ -5,7 +5,7 @@ use super::map::{SMALL, overlap};
 use super::reduce::fetch;
 use super::strip::{store, vectorised};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
 use std::ops::Range;
 
@@ -48,11 +48,11 @@ impl<'v, const N: usize> Lines<'v, N> {
         self.length
     }
 
-    /// Spreads the lines over the team.
-    pub fn spread(&self, team: &dyn Team, body: impl Fn(Range<usize>) + Sync) {
+    /// Spreads the lines over the parallel.
+    pub fn spread(&self, parallel: &dyn Parallel, body: impl Fn(Range<usize>) + Sync) {
         let grain = if self.columns { 16 } else { 1 };
         let least = (SMALL / 8 / self.length.max(1)).max(grain);
-        split(team, self.others.count(), grain, least, |range| vectorised(|| body(range)));
+        split(parallel, self.others.count(), grain, least, |range| vectorised(|| body(range)));
     }
 
     /// Calls `visit` with the offsets of each line of a range.

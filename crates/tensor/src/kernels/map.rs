@@ -7,7 +7,7 @@ use super::element::Compute;
 use super::over::Over;
 use super::strip::{STRIP, store, strip};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, Scalar, View, ViewMut};
 use std::mem::MaybeUninit;
 
@@ -131,10 +131,10 @@ impl<'v, C: Compute> Source<'v, C> {
 }
 
 /// Sets every element to the same number.
-pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
+pub fn fill<R: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, value: R) {
     let walk = Walk::new([out.layout()]);
     let [stride] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut space = MaybeUninit::uninit();
         let space = room::<R, STRIP>(&mut space);
         walk.runs(range, STRIP, |[offset], length| {
@@ -146,18 +146,18 @@ pub fn fill<R: Compute>(team: &dyn Team, out: ViewMut<'_>, value: R) {
 
 /// `out = f(a)`: [`Over::map`] over tensors.
 pub fn map1<A: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     f: impl Fn(A) -> R + Copy + Sync,
 ) {
-    Over::Tensors(team, out, [a]).map(f);
+    Over::Tensors(parallel, out, [a]).map(f);
 }
 
 /// As [`map1`], with a function of strips: it gets at most `longest` elements ([`LONG`] or less) and writes as many.
 #[inline(never)]
 pub fn strips1<A: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     longest: usize,
@@ -165,7 +165,7 @@ pub fn strips1<A: Compute, R: Compute>(
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
@@ -184,19 +184,19 @@ pub fn strips1<A: Compute, R: Compute>(
 
 /// `out = f(a, b)`.
 pub fn map2<A: Compute, B: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
     f: impl Fn(A, B) -> R + Copy + Sync,
 ) {
-    Over::Tensors(team, out, [a, b]).map(f);
+    Over::Tensors(parallel, out, [a, b]).map(f);
 }
 
 /// As [`map2`], with a function of strips.
 #[inline(never)]
 pub fn strips2<A: Compute, B: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
@@ -205,7 +205,7 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
@@ -226,20 +226,20 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
 
 /// `out = f(a, b, c)`.
 pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
     c: View<'_>,
     f: impl Fn(A, B, C) -> R + Copy + Sync,
 ) {
-    Over::Tensors(team, out, [a, b, c]).map(f);
+    Over::Tensors(parallel, out, [a, b, c]).map(f);
 }
 
 /// As [`map3`], with a function of strips.
 #[inline(never)]
 pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     [a, b, c]: [View<'_>; 3],
     longest: usize,
@@ -247,7 +247,7 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL, |range| {
+    split(parallel, walk.count(), STRIP, SMALL, |range| {
         let mut ro = MaybeUninit::uninit();
         let ro = room::<R, STRIP>(&mut ro);
         let mut ra = MaybeUninit::uninit();
@@ -270,11 +270,11 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
 }
 
 /// Sets every element to a number, as the type of the tensor has it.
-pub fn fill_scalar(team: &dyn Team, out: ViewMut<'_>, value: Scalar) {
+pub fn fill_scalar(parallel: &dyn Parallel, out: ViewMut<'_>, value: Scalar) {
     match super::element::compute_type(out.dtype()) {
-        Some(DType::Float) => fill(team, out, f32::from_scalar(value)),
-        Some(DType::Double) => fill(team, out, f64::from_scalar(value)),
-        Some(DType::Int64) => fill(team, out, i64::from_scalar(value)),
-        _ => fill(team, out, bool::from_scalar(value)),
+        Some(DType::Float) => fill(parallel, out, f32::from_scalar(value)),
+        Some(DType::Double) => fill(parallel, out, f64::from_scalar(value)),
+        Some(DType::Int64) => fill(parallel, out, i64::from_scalar(value)),
+        _ => fill(parallel, out, bool::from_scalar(value)),
     }
 }

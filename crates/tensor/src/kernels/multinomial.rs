@@ -2,7 +2,7 @@
 
 use super::philox::Philox;
 use super::strip::{STRIP, load, store_one};
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
 /// Elements of a tree over so many weights.
@@ -16,7 +16,7 @@ pub fn tree_size(categories: usize) -> usize {
 /// Fails with a sentence when weights are negative or not finite, or too few are above zero; `out` is then
 /// undefined.
 pub fn multinomial(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     weights: View<'_>,
     trees: ViewMut<'_>,
@@ -29,7 +29,7 @@ pub fn multinomial(
     }
     let error = std::sync::Mutex::new(None);
     let least = (1 << 14) / trees.dims()[1].max(1) + 1;
-    split(team, rows, 1, least, |range| {
+    split(parallel, rows, 1, least, |range| {
         for row in range {
             // SAFETY: each row has a tree of its own, of the size that its weights need.
             let tree = unsafe {

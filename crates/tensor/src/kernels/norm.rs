@@ -6,7 +6,7 @@ use super::lines::{HELD, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
 use super::strip::widened;
-use crate::team::{Team, share};
+use crate::parallel::{Parallel, share};
 use crate::{View, ViewMut};
 
 /// How lines are normalised.
@@ -43,7 +43,7 @@ widened! {
     /// `y = normalised(x) * weight + bias` of the rows of two dimensions. `mean` and `scale` (1 over the root) get
     /// one number for each row, and have the sizes of `x`, repeated along the row. `y` is `x` itself or apart.
     pub fn normalise<C: Real>(
-        team: &dyn Team,
+        parallel: &dyn Parallel,
         norm: Norm,
         y: ViewMut<'_>,
         x: View<'_>,
@@ -55,7 +55,7 @@ widened! {
         let (means, scales) = (mean.unwrap_or(y), scale.unwrap_or(y));
         let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
         let length = lines.length();
-        lines.spread(team, |range| {
+        lines.spread(parallel, |range| {
             let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
             let (mut weights, mut terms) = ([C::ONE; HELD], [C::ZERO; HELD]);
             let fits = length <= HELD;
@@ -113,7 +113,7 @@ widened! {
     /// The gradients of [`normalise`]. `sums` has the sizes `[2, parts, length]` of `C`: what each part of the rows
     /// gives to the gradients of factors and of terms. `mean` and `scale` have the sizes of `x`, repeated.
     pub fn normalise_backward<C: Real>(
-        team: &dyn Team,
+        parallel: &dyn Parallel,
         norm: Norm,
         dx: Option<ViewMut<'_>>,
         dy: View<'_>,
@@ -133,7 +133,7 @@ widened! {
             // SAFETY: inside the sums.
             unsafe { sums.first_mut().add(at) }
         };
-        team.run(count, &|part| {
+        parallel.run(count, &|part| {
             let (mut grads, mut held, mut weights) =
                 ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
             let (mut factors, mut terms) = ([C::ZERO; HELD], [C::ZERO; HELD]);

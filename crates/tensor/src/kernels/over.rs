@@ -3,15 +3,15 @@
 use super::element::Compute;
 use super::map::{LONG, OfOne, OfThree, OfTwo, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
 /// Where an elementwise function finds its inputs and puts its results. An input is the output itself or apart
 /// from it; sizes are equal (broadcast before).
 pub enum Over<'a, const N: usize> {
-    /// Tensors, spread over a team.
-    Tensors(&'a dyn Team, ViewMut<'a>, [View<'a>; N]),
+    /// Tensors, spread over a parallel.
+    Tensors(&'a dyn Parallel, ViewMut<'a>, [View<'a>; N]),
     /// A strip of packed elements.
     Strip(Packed<'a, N>),
 }
@@ -63,12 +63,12 @@ impl<'a, const N: usize> Packed<'a, N> {
 }
 
 impl<'a, const N: usize> Over<'a, N> {
-    fn with_tensors(&self, run: impl FnOnce(&dyn Team, ViewMut<'a>, [View<'a>; N])) {
+    fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
         match self {
-            Over::Tensors(team, out, inputs) => run(*team, *out, *inputs),
+            Over::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
             Over::Strip(packed) => {
                 let (out, inputs) = packed.tensors();
-                run(&crate::team::Alone, out, inputs);
+                run(&crate::parallel::Alone, out, inputs);
             }
         }
     }
@@ -99,7 +99,7 @@ impl Over<'_, 1> {
         {
             return f(x, to);
         }
-        self.with_tensors(|team, out, [a]| strips1::<A, R>(team, out, a, longest, f));
+        self.with_tensors(|parallel, out, [a]| strips1::<A, R>(parallel, out, a, longest, f));
     }
 }
 
@@ -122,7 +122,7 @@ impl Over<'_, 2> {
         {
             return f(x, y, to);
         }
-        self.with_tensors(|team, out, [a, b]| strips2::<A, B, R>(team, out, a, b, longest, f));
+        self.with_tensors(|parallel, out, [a, b]| strips2::<A, B, R>(parallel, out, a, b, longest, f));
     }
 }
 
@@ -158,6 +158,6 @@ impl Over<'_, 3> {
         {
             return f(x, y, z, to);
         }
-        self.with_tensors(|team, out, inputs| strips3::<A, B, C, R>(team, out, inputs, longest, f));
+        self.with_tensors(|parallel, out, inputs| strips3::<A, B, C, R>(parallel, out, inputs, longest, f));
     }
 }

@@ -3,7 +3,7 @@
 use super::element::Element;
 use super::map::SMALL;
 use super::strip::load_one;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, Dims, Layout, Strides, View};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -250,7 +250,7 @@ pub struct Coordinate<'a> {
 /// What several index tensors say together: `offsets` (whole numbers of 64 bits, contiguous, of their sizes)
 /// becomes how far each position leads. Negative indices count from the end.
 pub fn combine(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     offsets: crate::ViewMut<'_>,
     coordinates: &[Coordinate<'_>],
 ) -> Result<(), BadIndex> {
@@ -260,7 +260,7 @@ pub fn combine(
     if offsets.count() == 0 {
         return Ok(());
     }
-    split(team, offsets.count(), 64, SMALL, |range| {
+    split(parallel, offsets.count(), 64, SMALL, |range| {
         let mut position = Dims::filled(dims.len(), 0);
         let mut rest = range.start;
         for dim in (0..dims.len()).rev() {

@@ -7,7 +7,7 @@ use super::math;
 use super::philox::{BLOCK, Philox};
 use super::strip::{STRIP, store, strip, vectorised};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use std::f32::consts::TAU;
 
@@ -17,7 +17,7 @@ const WINDOW: usize = STRIP + 2 * BLOCK;
 /// Fills `out` with what `make` makes of words: `per` (1 or 2) for each element, the first of a multiple of
 /// [`BLOCK`].
 fn generate<C: Compute + Default>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     philox: Philox,
     per: usize,
@@ -26,7 +26,7 @@ fn generate<C: Compute + Default>(
     let packed = out.packed();
     let walk = Walk::new([&packed, out.layout()]);
     let [_, stride] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL / 4, |range| {
+    split(parallel, walk.count(), STRIP, SMALL / 4, |range| {
         vectorised(|| {
             let mut words = [0u32; 2 * WINDOW];
             let mut values = [C::default(); WINDOW];
@@ -63,11 +63,11 @@ fn wide_unit(words: &[u32]) -> f64 {
 }
 
 /// Evenly from `low` to below `high`, with as many bits as the type of the elements has.
-pub fn uniform(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: f64, high: f64) {
+pub fn uniform(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: f64, high: f64) {
     let span = high - low;
     let bits = match out.dtype() {
         DType::Double => {
-            return generate::<f64>(team, out, philox, 2, |words, values| {
+            return generate::<f64>(parallel, out, philox, 2, |words, values| {
                 for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
                     *value = wide_unit(words) * span + low;
                 }
@@ -78,7 +78,7 @@ pub fn uniform(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: f64, high
         _ => 24,
     };
     let (low, span) = (low as f32, span as f32);
-    generate::<f32>(team, out, philox, 1, |words, values| {
+    generate::<f32>(parallel, out, philox, 1, |words, values| {
         for (value, word) in values.iter_mut().zip(words) {
             *value = unit(*word, bits) * span + low;
         }
@@ -86,9 +86,9 @@ pub fn uniform(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: f64, high
 }
 
 /// Normally around `mean`.
-pub fn normal(team: &dyn Team, out: ViewMut<'_>, philox: Philox, mean: f64, deviation: f64) {
+pub fn normal(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, mean: f64, deviation: f64) {
     if out.dtype() == DType::Double {
-        return generate::<f64>(team, out, philox, 2, |words, values| {
+        return generate::<f64>(parallel, out, philox, 2, |words, values| {
             for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(4)) {
                 let radius = (-2.0 * (1.0 - wide_unit(&words[..2])).ln()).sqrt() * deviation;
                 let (sine, cosine) = (std::f64::consts::TAU * wide_unit(&words[2..])).sin_cos();
@@ -98,7 +98,7 @@ pub fn normal(team: &dyn Team, out: ViewMut<'_>, philox: Philox, mean: f64, devi
         });
     }
     let (mean, deviation) = (mean as f32, deviation as f32);
-    generate::<f32>(team, out, philox, 1, |words, values| {
+    generate::<f32>(parallel, out, philox, 1, |words, values| {
         let (mut some, mut given) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
         for (values, words) in values.chunks_mut(2 * PAIRS).zip(words.chunks(2 * PAIRS)) {
             given[..words.len()].copy_from_slice(words);
@@ -136,15 +136,15 @@ fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
 }
 
 /// Whole numbers, evenly from `low` on, `count` of them; 0 counts as 2^64.
-pub fn whole(team: &dyn Team, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
+pub fn whole(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
-        return generate::<i64>(team, out, philox, 1, |words, values| {
+        return generate::<i64>(parallel, out, philox, 1, |words, values| {
             for (value, word) in values.iter_mut().zip(words) {
                 *value = low.wrapping_add((u64::from(*word).wrapping_mul(count) >> 32) as i64);
             }
         });
     }
-    generate::<i64>(team, out, philox, 2, |words, values| {
+    generate::<i64>(parallel, out, philox, 2, |words, values| {
         for (value, words) in values.iter_mut().zip(words.chunks_exact(2)) {
             let drawn = match count {
                 0 => wide(words),
@@ -161,9 +161,9 @@ pub fn threshold(probability: f64) -> u64 {
 }
 
 /// Yes with one probability, as 1 or 0.
-pub fn bernoulli(team: &dyn Team, out: ViewMut<'_>, philox: Philox, probability: f64) {
+pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, probability: f64) {
     let limit = threshold(probability);
-    generate::<bool>(team, out, philox, 1, |words, values| {
+    generate::<bool>(parallel, out, philox, 1, |words, values| {
         for (value, word) in values.iter_mut().zip(words) {
             *value = u64::from(*word) < limit;
         }
@@ -172,11 +172,11 @@ pub fn bernoulli(team: &dyn Team, out: ViewMut<'_>, philox: Philox, probability:
 
 /// Yes with the probability that `chances`, of the same sizes, has at the place. `chances` is `out` itself or
 /// apart from it.
-pub fn bernoulli_each(team: &dyn Team, out: ViewMut<'_>, philox: Philox, chances: View<'_>) {
+pub fn bernoulli_each(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, chances: View<'_>) {
     let packed = out.packed();
     let walk = Walk::new([&packed, out.layout(), chances.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();
-    split(team, walk.count(), STRIP, SMALL / 4, |range| {
+    split(parallel, walk.count(), STRIP, SMALL / 4, |range| {
         vectorised(|| {
             let mut words = [0u32; WINDOW];
             let mut room = [0f64; STRIP];

@@ -9,7 +9,7 @@ use super::map::SMALL;
 use super::strip::{STRIP, load, runs_here, store_one, vectorised};
 use super::walk::Walk;
 use crate::layout::{Dims, Strides};
-use crate::team::{Team, share, split};
+use crate::parallel::{Parallel, share, split};
 use crate::{DType, Layout, View, ViewMut};
 use std::mem::{MaybeUninit, size_of};
 use std::ops::Range;
@@ -99,7 +99,7 @@ struct Machine<'v, F> {
 /// Reduces `a`, which has the layout that `cut` was made of. Each result goes through `end` to the outputs,
 /// which have the sizes that stay. `partial` has [`Cut::partials`] bytes.
 pub fn reduce<F: Fold, R: Compute, S: Compute>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     a: View<'_>,
     cut: &Cut,
     fold: F,
@@ -110,7 +110,7 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
     let second = outs.1.unwrap_or(outs.0);
     let kept = Walk::new([&cut.kept, outs.0.layout(), second.layout()]);
     let machine = Machine::new(a, cut, fold, kept);
-    machine.run(team, cut.parts(), partial, &|[_, o, s], acc| {
+    machine.run(parallel, cut.parts(), partial, &|[_, o, s], acc| {
         let (first, other) = end(acc);
         // SAFETY: walks stay inside their layouts, which the outputs have.
         unsafe {
@@ -279,7 +279,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     fn run(
         &self,
-        team: &dyn Team,
+        parallel: &dyn Parallel,
         parts: usize,
         partial: Option<ViewMut<'_>>,
         store: &(dyn Fn([isize; 3], F::Acc) + Sync),
@@ -290,7 +290,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         }
         if let (2.., Some(partial)) = (parts, partial) {
             let room = Room::<F::Acc>::over(&partial, parts * results);
-            team.run(parts, &|part| {
+            parallel.run(parts, &|part| {
                 let range = share(reduced, 16, parts, part);
                 self.sweep(0..results, range, &|k, _, acc| room.put(part * results + k, acc));
             });
@@ -306,7 +306,7 @@ impl<'v, F: Fold> Machine<'v, F> {
             (None, true) => (64, (SMALL / reduced.max(1)).max(64)),
             (None, false) => (1, SMALL / reduced.max(1)),
         };
-        split(team, results, grain, least.max(1), |range| {
+        split(parallel, results, grain, least.max(1), |range| {
             self.sweep(range, 0..reduced, &|_, offsets, acc| store(offsets, acc));
         });
     }

@@ -2,7 +2,7 @@
 
 use super::lines::{HELD, Lines};
 use super::number::Number;
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{View, ViewMut};
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ const TILE: usize = 256;
 /// `out[i] = merge(start, a[0], .., a[i])` along a dimension, in `C`; without `a[i]` itself if `exclusive`.
 /// Sizes are equal; `a` is `out` itself or apart.
 pub fn scan<C: Number>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     dim: usize,
@@ -20,7 +20,7 @@ pub fn scan<C: Number>(
     merge: impl Fn(C, C) -> C + Sync,
 ) {
     let lines = Lines::new([out.view(), a], dim);
-    lines.spread(team, |range| match lines.columns {
+    lines.spread(parallel, |range| match lines.columns {
         true => {
             let (mut row, mut sums) = ([start; TILE], [start; TILE]);
             lines.groups(range, TILE, |offsets, width| {
@@ -59,7 +59,7 @@ pub fn scan<C: Number>(
 /// The greatest (or least) so far and its last place, along a dimension. NaN stays once it is seen. Sizes are
 /// equal; `a` may be `values` itself.
 pub fn extremes<C: Number>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     values: ViewMut<'_>,
     places: ViewMut<'_>,
     a: View<'_>,
@@ -68,7 +68,7 @@ pub fn extremes<C: Number>(
 ) {
     let lines = Lines::new([values.view(), places.view(), a], dim);
     let length = lines.length();
-    lines.spread(team, |range: Range<usize>| {
+    lines.spread(parallel, |range: Range<usize>| {
         let (mut held, mut found) = ([C::ZERO; HELD], [0i64; HELD]);
         lines.each(range, |offsets| {
             let mut best: Option<(C, i64)> = None;

@@ -6,7 +6,7 @@ use super::number::Number;
 use super::place::{BadIndex, Index, Places, with_index};
 use super::strip::{narrow, vectorised};
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut, with_bits};
 use half::{bf16, f16};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -28,12 +28,12 @@ pub enum Meeting {
 
 /// Brings `values` to their places. Sizes are those of the places; `Replace` takes values of the tensor's
 /// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
-/// of the indices, whatever the team. Values whose index is out of range go nowhere, and the first is told;
+/// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is told;
 /// `index` is the tensor of indices as its caller knows it.
 ///
 /// `tensor` is the one that the places lie in, and shares no memory with values or index.
 pub fn scatter(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     tensor: ViewMut<'_>,
     places: &Places<'_>,
     values: View<'_>,
@@ -46,20 +46,20 @@ pub fn scatter(
         Meeting::Replace => {
             assert!(values.dtype() == tensor.dtype());
             with_bits!(tensor.item(), T => with_index!(places.index.dtype(), I => {
-                each::<I>(team, places, values, &bad, &|to, from| {
+                each::<I>(parallel, places, values, &bad, &|to, from| {
                     // SAFETY: both are elements of this size, as `each` vouches.
                     unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
         Meeting::Add => {
-            meet(team, places, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
+            meet(parallel, places, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
         }
         Meeting::Multiply => {
-            meet(team, places, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
+            meet(parallel, places, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
         }
         Meeting::Greatest => meet(
-            team,
+            parallel,
             places,
             values,
             &bad,
@@ -68,7 +68,7 @@ pub fn scatter(
             |x, y| x.greatest(y),
         ),
         Meeting::Least => meet(
-            team,
+            parallel,
             places,
             values,
             &bad,
@@ -90,7 +90,7 @@ pub fn meets(tensor: DType, values: DType) -> bool {
 }
 
 fn meet(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     places: &Places<'_>,
     values: View<'_>,
     bad: &AtomicBool,
@@ -102,7 +102,7 @@ fn meet(
     macro_rules! numbers {
         ($T:ty, $V:ty, $C:ty, $f:expr) => {
             with_index!(places.index.dtype(), I => {
-                numbers::<$T, $V, $C, I>(team, places, values, bad, &$f)
+                numbers::<$T, $V, $C, I>(parallel, places, values, bad, &$f)
             })
         };
     }
@@ -122,14 +122,14 @@ fn meet(
 }
 
 fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     places: &Places<'_>,
     values: View<'_>,
     bad: &AtomicBool,
     f: &(impl Fn(C, C) -> C + Sync),
 ) {
     each::<I>(
-        team,
+        parallel,
         places,
         values,
         bad,
@@ -146,11 +146,11 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. Members of the team take slices along a
+/// Calls `put` with each element and the value that comes to it. Members of the parallel take slices along a
 /// dimension that no index moves in, so that no two of them meet; without one, one does it all.
 #[inline(always)]
 fn each<I: Index>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     places: &Places<'_>,
     values: View<'_>,
     bad: &AtomicBool,
@@ -166,7 +166,7 @@ fn each<I: Index>(
     };
     let least = (SMALL / 2).div_ceil((count / dims[dim].max(1)).max(1));
     let grain = if places.base.strides()[dim] == 1 { 16 } else { 1 };
-    split(team, dims[dim], grain, least, |range| {
+    split(parallel, dims[dim], grain, least, |range| {
         let part = places.sliced(dim, range.start, range.len());
         let values = values.seen(values.layout().sliced(dim, range.start, range.len(), 1));
         let values = values.expect("a part of the values");

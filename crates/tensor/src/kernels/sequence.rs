@@ -3,18 +3,18 @@
 use super::element::Compute;
 use super::map::SMALL;
 use super::strip::{STRIP, store, vectorised};
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{Layout, ViewMut};
 
 /// `out[i] = f(i)` along the one dimension of `out`.
 pub fn generate<C: Compute + Default>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     f: impl Fn(usize) -> C + Sync,
 ) {
     assert_eq!(out.rank(), 1);
     let (count, stride, item) = (out.dims()[0], out.strides()[0], out.item() as isize);
-    split(team, count, STRIP, SMALL, |range| {
+    split(parallel, count, STRIP, SMALL, |range| {
         vectorised(|| {
             let mut room = [C::default(); STRIP];
             for start in range.clone().step_by(STRIP) {
@@ -49,7 +49,7 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Resu
         }
     }
     let room = out.count();
-    super::map::fill(&crate::team::Alone, out, 0i64);
+    super::map::fill(&crate::parallel::Alone, out, 0i64);
     if sum != room as i64 {
         return Err(sum);
     }
@@ -84,7 +84,7 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
 
 /// `out = a` on one side of a diagonal, 0 on the other. Keeps what lies on or below the diagonal when
 /// `lower`, else what lies on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
-pub fn triangle(team: &dyn Team, out: ViewMut<'_>, a: crate::View<'_>, diagonal: i64, lower: bool) {
+pub fn triangle(parallel: &dyn Parallel, out: ViewMut<'_>, a: crate::View<'_>, diagonal: i64, lower: bool) {
     let rank = out.rank();
     let (rows, columns) = (out.dims()[rank - 2], out.dims()[rank - 1]);
     if out.count() == 0 {
@@ -97,7 +97,7 @@ pub fn triangle(team: &dyn Team, out: ViewMut<'_>, a: crate::View<'_>, diagonal:
     let item = out.item() as isize;
     let (so, sa) = (out.strides()[rank - 1] * item, a.strides()[rank - 1] * item);
     let least = SMALL.div_ceil(columns);
-    split(team, lines.count(), 1, least, |range| {
+    split(parallel, lines.count(), 1, least, |range| {
         for line in range {
             let (o, f) = lines.offsets(line);
             let reach = (line % rows) as i64 + diagonal + i64::from(lower);

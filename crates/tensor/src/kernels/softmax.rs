@@ -4,7 +4,7 @@ use super::fold::{folded, shift};
 use super::lines::{HELD, Lines};
 use super::math::Real;
 use super::strip::widened;
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{View, ViewMut};
 
 const TILE: usize = 256;
@@ -12,14 +12,14 @@ const LANES: usize = 16;
 
 /// `out = softmax(a)` along a dimension, or its logarithm. Sizes are equal; `a` is `out` itself or apart.
 pub fn softmax<C: Real>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     dim: usize,
     logarithm: bool,
 ) {
     let lines = Lines::new([out.view(), a], dim);
-    lines.spread(team, |range| match (lines.columns, logarithm) {
+    lines.spread(parallel, |range| match (lines.columns, logarithm) {
         (true, _) => columns::<C>(&lines, &out, range, logarithm),
         (false, true) => along::<C, true>(&lines, &out, range),
         (false, false) => along::<C, false>(&lines, &out, range),
@@ -153,7 +153,7 @@ widened! {
 /// The gradient of [`softmax`] from that of its result `y`: `y * (grad - sum(grad * y))`, or
 /// `grad - exp(y) * sum(grad)` for the logarithm. Inputs are `out` itself or apart.
 pub fn softmax_backward<C: Real>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     grad: View<'_>,
     y: View<'_>,
@@ -161,7 +161,7 @@ pub fn softmax_backward<C: Real>(
     logarithm: bool,
 ) {
     let lines = Lines::new([out.view(), grad, y], dim);
-    lines.spread(team, |range| match (lines.columns, logarithm) {
+    lines.spread(parallel, |range| match (lines.columns, logarithm) {
         (true, _) => columns_backward::<C>(&lines, &out, range, logarithm),
         (false, true) => along_backward::<C, true>(&lines, &out, range),
         (false, false) => along_backward::<C, false>(&lines, &out, range),

@@ -3,7 +3,7 @@
 use super::map::SMALL;
 use super::order::{Entry, Ordered, enter, entries, flat, with_ordered};
 use super::strip::store_one;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
 /// Which elements of a line are wanted.
@@ -34,7 +34,7 @@ pub struct Ranked<'a> {
 /// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
 #[allow(clippy::too_many_arguments)]
 pub fn ordered(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     a: View<'_>,
     dim: usize,
     descending: bool,
@@ -46,12 +46,12 @@ pub fn ordered(
     }
     let length = a.dims().get(dim).map_or(1, |size| *size);
     with_ordered!(a.dtype(), length, T, E => {
-        lines::<T, E>(team, a, dim, descending, wanted, ranked)
+        lines::<T, E>(parallel, a, dim, descending, wanted, ranked)
     });
 }
 
 fn lines<T: Ordered, E: Entry>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     a: View<'_>,
     dim: usize,
     descending: bool,
@@ -65,7 +65,7 @@ fn lines<T: Ordered, E: Entry>(
     let start = starts(&a, dim);
     let values = ranked.values.map(|out| (out, starts(&out, dim), step(&out, dim)));
     let indices = ranked.indices.map(|out| (out, starts(&out, dim), step(&out, dim)));
-    split(team, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
+    split(parallel, a.count() / length, 1, (SMALL / 8).div_ceil(length), |range| {
         for line in range {
             // SAFETY: every line has its own entries.
             let entries = unsafe { entries::<E>(&ranked.room, line * length, length) };
@@ -151,7 +151,7 @@ fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
     reason = "clippy sees no comment inside a macro's argument"
 )]
 pub fn search(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     sequences: View<'_>,
     values: View<'_>,
@@ -167,7 +167,7 @@ pub fn search(
     let at_sorter = sorter.as_ref().map(|view| flat(view.layout()));
     with_ordered!(sequences.dtype(), length, T, E => {
         let _ = size_of::<E>();
-        split(team, values.count(), 64, SMALL / 8, |range| {
+        split(parallel, values.count(), 64, SMALL / 8, |range| {
             for at in range {
                 let line = if shared { 0 } else { at / per_line };
                 // SAFETY: positions of each tensor; a sorted place is checked.

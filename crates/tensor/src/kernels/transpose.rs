@@ -2,7 +2,7 @@
 
 use super::map::SMALL;
 use super::walk::Walk;
-use crate::team::{Team, split};
+use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
 /// Elements of a side of a tile: a cache line of four-byte ones.
@@ -11,7 +11,7 @@ const TILE: usize = 16;
 /// Copies `a` to `out` by tiles when `out` runs along one dimension and `a` along another one; `false`,
 /// with nothing done, when they do not.
 pub fn transposed<T: Copy>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     walk: &Walk<2>,
     out: &ViewMut<'_>,
     a: &View<'_>,
@@ -32,7 +32,7 @@ pub fn transposed<T: Copy>(
     let (pitch_out, pitch_a) = (to[across], from[along]);
     let outer: usize = dims.iter().product::<usize>() / (rows * columns);
     let (tall, wide) = (rows.div_ceil(TILE), columns.div_ceil(TILE));
-    split(team, outer * tall * wide, wide, (SMALL / (TILE * TILE)).max(1), |range| {
+    split(parallel, outer * tall * wide, wide, (SMALL / (TILE * TILE)).max(1), |range| {
         for tile in range {
             let (mut rest, row, column) =
                 (tile / (tall * wide), tile / wide % tall * TILE, tile % wide * TILE);

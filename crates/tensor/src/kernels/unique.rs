@@ -3,7 +3,7 @@
 use super::copy::copy;
 use super::order::{Entry, Ordered, enter, entries, flat, with_ordered};
 use super::strip::store_one;
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 use std::cmp::Ordering;
 
@@ -120,7 +120,7 @@ fn tell(
     reason = "clippy sees no comment inside a macro's argument"
 )]
 pub fn unique_slices(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     a: View<'_>,
     dim: usize,
     told: &Told<'_>,
@@ -162,6 +162,6 @@ pub fn unique_slices(
     tell(count, place, same, told, |found, first| {
         let Some(values) = &told.values else { return };
         let to: Layout = values.layout().at(dim, found);
-        copy(team, values.seen(to).expect("a slice"), slice(first));
+        copy(parallel, values.seen(to).expect("a slice"), slice(first));
     })
 }

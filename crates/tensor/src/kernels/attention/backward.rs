@@ -4,7 +4,7 @@ use super::{Attention, LANES, Sizes, Wide, cut, place, product};
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
 use crate::kernels::strip::{load_one, store, vectorised};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
 
 impl Sizes {
@@ -49,7 +49,7 @@ pub struct Gradients<'a> {
 }
 
 /// The gradients of queries, keys and values.
-pub fn backward(team: &dyn Team, task: &Attention<'_>, to: &Gradients<'_>, scratch: ViewMut<'_>) {
+pub fn backward(parallel: &dyn Parallel, task: &Attention<'_>, to: &Gradients<'_>, scratch: ViewMut<'_>) {
     let sizes = task.sizes();
     let (lanes, room) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
@@ -65,7 +65,7 @@ pub fn backward(team: &dyn Team, task: &Attention<'_>, to: &Gradients<'_>, scrat
     };
     match lanes {
         1 => lane(0),
-        _ => team.run(lanes, &lane),
+        _ => parallel.run(lanes, &lane),
     }
 }
 

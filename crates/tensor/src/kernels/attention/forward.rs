@@ -3,7 +3,7 @@
 use super::{Attention, LANES, Sizes, Wide, cut, place, product};
 use crate::kernels::math::exp;
 use crate::kernels::strip::{store, vectorised};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
 
 impl Sizes {
@@ -35,7 +35,7 @@ pub fn forward_scratch(sizes: &Sizes) -> Dims {
 /// the sum of its scores' exponentials over that, go to every element of the last dimension of `greatest` and
 /// `sums` (batches, heads, queries, any). A query without keys that count gives zeros.
 pub fn forward(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     task: &Attention<'_>,
     out: ViewMut<'_>,
     greatest: Option<ViewMut<'_>>,
@@ -54,7 +54,7 @@ pub fn forward(
         for unit in (lane..units).step_by(lanes) {
             let (head, run) = (unit / runs, unit % runs);
             let (batch, head) = (head / sizes.heads, head % sizes.heads);
-            let queries = crate::team::share(sizes.queries, sizes.tile(), runs, run);
+            let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
             let [keys, values, query, scores, results] = cut(lane_room, sizes.forward_room());
             let group = head / sizes.heads_of_group();
             // SAFETY: batch, head and rows lie inside the views, and the scratch has room for them.
@@ -95,7 +95,7 @@ pub fn forward(
     };
     match lanes {
         1 => lane(0),
-        _ => team.run(lanes, &lane),
+        _ => parallel.run(lanes, &lane),
     }
 }
 

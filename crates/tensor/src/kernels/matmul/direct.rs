@@ -1,7 +1,7 @@
 //! Products of `f32` or `f64` matrices as they lie in memory.
 
 use super::{Real, Task};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use gemm::Parallelism;
 
 /// Whether all three matrices have the type to compute in, and lie on whole elements.
@@ -12,8 +12,8 @@ pub fn takes<C: Real>(task: &Task<'_, C>) -> bool {
 }
 
 /// See [`super::matmul`].
-pub fn product<C: Real>(team: &dyn Team, task: &Task<'_, C>) {
-    task.spread(team, |batch, rows, columns| {
+pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>) {
+    task.spread(parallel, |batch, rows, columns| {
         let [out, a, b] = task.matrices(batch);
         // SAFETY: types and alignment were seen by `takes`; rows and columns lie inside the matrices, and the
         // parts of `out` belong to one thread each.

@@ -16,7 +16,7 @@ pub(crate) use vector::sum as dot_strips;
 
 use super::element::{Compute, compute_type};
 use super::number::Number;
-use crate::team::{Team, share};
+use crate::parallel::{Parallel, share};
 use crate::{DType, Dims, Layout, Scalar, View, ViewMut};
 
 /// Multiply-adds that are worth another thread.
@@ -28,7 +28,7 @@ const LEAST: usize = 1 << 19;
 /// before), then rows and columns. `out` is apart from `a` and `b`, and is not read when `beta` is 0.
 /// `scratch` is what [`panels`] asked for these layouts.
 pub fn matmul(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
@@ -42,12 +42,12 @@ pub fn matmul(
     if let Some([fo, fa, fb]) = folded([out.layout(), a.layout(), b.layout()]) {
         let inside = "the same elements";
         let (a, b) = (a.seen(fa).expect(inside), b.seen(fb).expect(inside));
-        return matmul(team, out.seen(fo).expect(inside), a, b, alpha, beta, scratch);
+        return matmul(parallel, out.seen(fo).expect(inside), a, b, alpha, beta, scratch);
     }
     match product_type(a.dtype(), b.dtype()) {
-        DType::Float => typed::<f32>(team, out, a, b, alpha, beta, scratch),
-        DType::Double => typed::<f64>(team, out, a, b, alpha, beta, scratch),
-        _ => plain::product::<i64>(team, &Task::new(out, a, b, alpha, beta)),
+        DType::Float => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
+        DType::Double => typed::<f64>(parallel, out, a, b, alpha, beta, scratch),
+        _ => plain::product::<i64>(parallel, &Task::new(out, a, b, alpha, beta)),
     }
 }
 
@@ -62,7 +62,7 @@ fn product_type(a: DType, b: DType) -> DType {
 }
 
 fn typed<C: gemm_number::Real>(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     b: View<'_>,
@@ -72,15 +72,15 @@ fn typed<C: gemm_number::Real>(
 ) {
     let task = Task::<C>::new(out, a, b, alpha, beta);
     if task.n == 1 || task.m == 1 {
-        vector::product(team, &task);
+        vector::product(parallel, &task);
     } else if direct::takes(&task) {
-        direct::product(team, &task);
+        direct::product(parallel, &task);
     } else if let Some(scratch) =
         scratch.filter(|room| room.address().is_multiple_of(size_of::<C>()))
     {
-        panels::product(team, &task, scratch);
+        panels::product(parallel, &task, scratch);
     } else {
-        plain::product(team, &task);
+        plain::product(parallel, &task);
     }
 }
 
@@ -154,26 +154,26 @@ impl<'a, C: Compute> Task<'a, C> {
         })
     }
 
-    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the team.
+    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the parallel.
     fn spread(
         &self,
-        team: &dyn Team,
+        parallel: &dyn Parallel,
         body: impl Fn(usize, std::ops::Range<usize>, std::ops::Range<usize>) + Sync,
     ) {
         const GRAIN: usize = 24;
         let batches = self.batches();
         let work = self.m.saturating_mul(self.n).saturating_mul(self.k.max(1));
-        let parts = (work.saturating_mul(batches) / LEAST).clamp(1, team.width());
+        let parts = (work.saturating_mul(batches) / LEAST).clamp(1, parallel.width());
         if parts == 1 {
             return (0..batches).for_each(|batch| body(batch, 0..self.m, 0..self.n));
         }
         if batches >= parts * 4 || batches.is_multiple_of(parts) {
-            return team.run(parts, &|part| {
+            return parallel.run(parts, &|part| {
                 share(batches, 1, parts, part).for_each(|batch| body(batch, 0..self.m, 0..self.n));
             });
         }
         let by_rows = self.m >= self.n;
-        team.run(batches * parts, &|unit| {
+        parallel.run(batches * parts, &|unit| {
             let (batch, part) = (unit / parts, unit % parts);
             let (rows, columns) = match by_rows {
                 true => (share(self.m, GRAIN, parts, part), 0..self.n),

@@ -5,7 +5,7 @@ use super::direct::multiply;
 use super::plain::finish;
 use super::{Matrix, Real, Task, folded, product_type};
 use crate::kernels::strip::{STRIP, load, vectorised};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use crate::{DType, Dims, Layout, View, ViewMut};
 
 /// The largest side of a tile, and the deepest panel.
@@ -72,7 +72,7 @@ pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
 }
 
 /// See [`super::matmul`].
-pub fn product<C: Real>(team: &dyn Team, task: &Task<'_, C>, scratch: ViewMut<'_>) {
+pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: ViewMut<'_>) {
     let plan = Panels::of(C::DTYPE, task.batches(), task.m, task.n, task.k);
     let lanes = plan.lanes;
     assert!(*scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE, "{plan:?} fits not");
@@ -92,7 +92,7 @@ pub fn product<C: Real>(team: &dyn Team, task: &Task<'_, C>, scratch: ViewMut<'_
     };
     match lanes {
         1 => lane(0),
-        _ => team.run(lanes, &lane),
+        _ => parallel.run(lanes, &lane),
     }
 }
 

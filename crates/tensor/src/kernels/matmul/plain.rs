@@ -3,15 +3,15 @@
 use super::{Matrix, Task};
 use crate::kernels::number::Number;
 use crate::kernels::strip::{STRIP, load_one, store, strip, vectorised};
-use crate::team::Team;
+use crate::parallel::Parallel;
 use std::ops::Range;
 
 /// Rows that share what is loaded of `b`.
 const ROWS: usize = 4;
 
 /// See [`super::matmul`].
-pub fn product<C: Number>(team: &dyn Team, task: &Task<'_, C>) {
-    task.spread(team, |batch, rows, columns| {
+pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
+    task.spread(parallel, |batch, rows, columns| {
         let matrices = task.matrices(batch);
         vectorised(|| {
             for first in rows.clone().step_by(ROWS) {

@@ -4,7 +4,7 @@ use super::plain::finish;
 use super::{Matrix, Task};
 use crate::kernels::number::Number;
 use crate::kernels::strip::{STRIP, strip, vectorised};
-use crate::team::{Team, share};
+use crate::parallel::{Parallel, share};
 use crate::{DType, View};
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ const LEAST: usize = 1 << 16;
 const PARTS: usize = 16;
 
 /// See [`super::matmul`], with one row or one column.
-pub fn product<C: Number>(team: &dyn Team, task: &Task<'_, C>) {
+pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     let turned = task.n != 1;
     let rows = if turned { task.n } else { task.m };
     let batches = task.batches();
@@ -29,11 +29,11 @@ pub fn product<C: Number>(team: &dyn Team, task: &Task<'_, C>) {
         return (0..batches).for_each(|batch| {
             let [out, a, b] = task.matrices(batch);
             let lines = [(&task.a, a.offset, a.column), (&task.b, b.offset, b.row)];
-            let mut sum = [cascaded::<C>(team, lines, task.k)];
+            let mut sum = [cascaded::<C>(parallel, lines, task.k)];
             finish(task, out.offset, 0, &mut sum);
         });
     }
-    let parts = (rows * task.k / LEAST).clamp(1, team.width());
+    let parts = (rows * task.k / LEAST).clamp(1, parallel.width());
     let by_batch = batches >= parts * 4;
     let one = |batch: usize, rows: Range<usize>| {
         let [out, a, b] = task.matrices(batch);
@@ -55,15 +55,15 @@ pub fn product<C: Number>(team: &dyn Team, task: &Task<'_, C>) {
         true => one(unit, 0..rows),
         false => one(unit / parts, share(rows, 16, parts, unit % parts)),
     };
-    match (work / LEAST).clamp(1, team.width()) {
+    match (work / LEAST).clamp(1, parallel.width()) {
         1 => (0..units).for_each(body),
-        width => team.run(width, &|part| share(units, 1, width, part).for_each(body)),
+        width => parallel.run(width, &|part| share(units, 1, width, part).for_each(body)),
     }
 }
 
-/// The sum of products along two lines of `length` elements, spread over the team.
-fn cascaded<C: Number>(team: &dyn Team, lines: [(&View<'_>, isize, isize); 2], length: usize) -> C {
-    let parts = (length / LEAST).clamp(1, team.width().min(PARTS));
+/// The sum of products along two lines of `length` elements, spread over the parallel.
+fn cascaded<C: Number>(parallel: &dyn Parallel, lines: [(&View<'_>, isize, isize); 2], length: usize) -> C {
+    let parts = (length / LEAST).clamp(1, parallel.width().min(PARTS));
     let partial = [const { AtomicU64::new(0) }; PARTS];
     let part = |at: usize| {
         let sum = vectorised(|| line::<C>(lines, share(length, STRIP, parts, at)));
@@ -71,19 +71,19 @@ fn cascaded<C: Number>(team: &dyn Team, lines: [(&View<'_>, isize, isize); 2], l
     };
     match parts {
         1 => part(0),
-        _ => team.run(parts, &part),
+        _ => parallel.run(parts, &part),
     }
     let sums = partial[..parts].iter().map(|bits| from_bits::<C>(bits.load(Ordering::Relaxed)));
     sums.fold(C::ZERO, C::add)
 }
 
 /// The dot product of two vectors of any strides.
-pub fn dot<C: Number>(team: &dyn Team, a: View<'_>, b: View<'_>) -> C {
+pub fn dot<C: Number>(parallel: &dyn Parallel, a: View<'_>, b: View<'_>) -> C {
     let length = a.count();
     if length == 0 {
         return C::ZERO;
     }
-    cascaded(team, [(&a, 0, a.strides()[0]), (&b, 0, b.strides()[0])], length)
+    cascaded(parallel, [(&a, 0, a.strides()[0]), (&b, 0, b.strides()[0])], length)
 }
 
 fn to_bits<C: Number>(value: C) -> u64 {

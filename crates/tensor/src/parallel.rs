@@ -2,9 +2,9 @@
 
 /// Threads that run the parts of one kernel.
 ///
-/// A kernel splits its work by [`Team::width`] and its own shapes alone, never by who is free: results are
+/// A kernel splits its work by [`Parallel::width`] and its own shapes alone, never by who is free: results are
 /// the same for a given width.
-pub trait Team: Sync {
+pub trait Parallel: Sync {
     /// How many parts may run at once; at least 1.
     fn width(&self) -> usize;
 
@@ -15,7 +15,7 @@ pub trait Team: Sync {
 /// The calling thread alone.
 pub struct Alone;
 
-impl Team for Alone {
+impl Parallel for Alone {
     fn width(&self) -> usize {
         1
     }
@@ -33,19 +33,19 @@ pub fn share(count: usize, grain: usize, parts: usize, part: usize) -> std::ops:
     border(part)..border(part + 1)
 }
 
-/// Calls `body` with ranges that make up `0..count`: one for each member of the team when there is enough
+/// Calls `body` with ranges that make up `0..count`: one for each member of the parallel when there is enough
 /// to do (`least` for each), else one in all. Borders lie on multiples of `grain`.
 pub fn split(
-    team: &dyn Team,
+    parallel: &dyn Parallel,
     count: usize,
     grain: usize,
     least: usize,
     body: impl Fn(std::ops::Range<usize>) + Sync,
 ) {
-    let parts = (count / least.max(1)).clamp(1, team.width());
+    let parts = (count / least.max(1)).clamp(1, parallel.width());
     match parts {
         1 => body(0..count),
-        _ => team.run(parts, &|part| body(share(count, grain, parts, part))),
+        _ => parallel.run(parts, &|part| body(share(count, grain, parts, part))),
     }
 }
 
