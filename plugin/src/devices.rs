@@ -3,10 +3,10 @@
 use crate::acl::{self, Acl, Handle, acl};
 use crate::alive;
 use crate::events::{self, Progressing, Proof};
-use crate::retired::Retired;
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
+use crate::retired::Retired;
 use crate::settings;
 use crate::streams::{self, Door, Stream};
 use crate::visit::{self, Visit};

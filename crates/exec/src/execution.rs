@@ -203,7 +203,11 @@ impl Kernel for Execution {
         let (mut read, mut written) = (0, 0);
         let mut uses: SmallVec<[&[Cell<u8>]; 6]> = SmallVec::new();
         for one in &self.plan.uses {
-            uses.push(if one.reach.reads { task_memory.read(read) } else { task_memory.write(written) });
+            uses.push(if one.reach.reads {
+                task_memory.read(read)
+            } else {
+                task_memory.write(written)
+            });
             read += usize::from(one.reach.reads);
             written += usize::from(one.reach.writes);
         }

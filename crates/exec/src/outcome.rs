@@ -59,7 +59,7 @@ impl Outcome {
         if self.is_done.load(Ordering::Acquire) {
             return Ok(std::mem::take(&mut self.state.lock().sizes));
         }
-        let failure = self.failure().or_else(|| stream.spec.fate.failure().cloned());
+        let failure = self.failure().or_else(|| stream.spec.context_failure.failure().cloned());
         Err(failure.unwrap_or_else(|| {
             let text = format!("{name} was dropped: stream {} was aborted", stream.index);
             Error::new(Code::StreamAbort, text)

@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::Failure;
 use cairn_graph::ir::{Desc, Graph, NET_OUTPUT, NO_OP, Node, Source};
-use cairn_graph::session::{Engine, OutputBlock, How, Options, RunTensor};
+use cairn_graph::session::{Engine, How, Options, OutputBlock, RunTensor};
 use cairn_runtime::host;
 use cairn_tensor::DType;
 use support::*;

@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
-use cairn_graph::session::{OutputBlock, How, Out};
+use cairn_graph::session::{How, Out, OutputBlock};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};

@@ -5,9 +5,9 @@
 
 pub mod clock;
 mod figures;
-mod offset_table;
 pub mod index;
 mod lane;
+mod offset_table;
 mod piece;
 mod pool;
 mod progress;

@@ -124,7 +124,9 @@ mod tests {
             assert!(offset_table.has_begun(place) && !offset_table.has_begun(place + 1));
         }
         assert!(
-            !offset_table.has_begun(1024) && !offset_table.has_begun(1 << 48) && !offset_table.has_begun(u64::MAX)
+            !offset_table.has_begun(1024)
+                && !offset_table.has_begun(1 << 48)
+                && !offset_table.has_begun(u64::MAX)
         );
     }
 

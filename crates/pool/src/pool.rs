@@ -4,9 +4,9 @@ mod search;
 
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::{Figures, Owner};
-use crate::offset_table::OffsetTable;
 use crate::index::unset;
 use crate::lane::{Inner, Lane, Total};
+use crate::offset_table::OffsetTable;
 use crate::progress::{Progress, SegmentSource};
 use crate::tlsf::{Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
@@ -143,7 +143,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if let Some(lane) = self.lane(stream) {
             let mut inner = lane.lock();
             if self.is_clear(lane, &mut inner)
-                && let Some(grant) = lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
+                && let Some(grant) =
+                    lane.take(&mut inner, bytes, align, &self.offset_table, &self.total)
             {
                 return grant.into();
             }

@@ -284,8 +284,10 @@ mod tests {
 
     #[test]
     fn held_ranges_are_found_whatever_their_order() {
-        let mut held =
-            QueuedMemory { ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)], ..QueuedMemory::default() };
+        let mut held = QueuedMemory {
+            ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)],
+            ..QueuedMemory::default()
+        };
         held.settle();
         for at in 0..70 {
             let inside = (10..31).contains(&at) || (50..60).contains(&at);

@@ -7,7 +7,6 @@ pub mod callbacks;
 pub mod clock;
 pub mod config;
 pub mod context;
-pub mod parallel;
 pub mod device;
 pub mod error;
 pub mod event;
@@ -17,6 +16,7 @@ mod host_access;
 pub mod live;
 pub mod logs;
 pub mod memory;
+pub mod parallel;
 pub mod record;
 pub mod shared;
 #[cfg(not(feature = "shuttle"))]

@@ -10,7 +10,7 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, QueuedMemory, Queued, StreamIndex};
+use crate::clock::{Clock, Epoch, Queued, QueuedMemory, StreamIndex};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
@@ -25,8 +25,8 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod context_failure;
-mod spec;
 mod emit;
+mod spec;
 mod wait;
 
 pub use context_failure::ContextFailure;
@@ -350,7 +350,8 @@ impl Stream {
             }
         }
         // SAFETY: every range was found mapped and long enough just now, and stays mapped for the process.
-        let task_memory = unsafe { TaskMemory::new(&task.reads, &task.writes, &self.shared.scheduler) };
+        let task_memory =
+            unsafe { TaskMemory::new(&task.reads, &task.writes, &self.shared.scheduler) };
         kernel.run(&task_memory)
     }
 
@@ -375,7 +376,8 @@ impl Stream {
     }
 
     fn is_dropped(&self, seq: u64) -> bool {
-        seq <= self.dropped_to.load(Ordering::SeqCst) || self.spec.context_failure.failure().is_some()
+        seq <= self.dropped_to.load(Ordering::SeqCst)
+            || self.spec.context_failure.failure().is_some()
     }
 
     /// Sees to it that a wait that has just been parked ends with its time, with an abort, and with

@@ -3,9 +3,9 @@
 //! Workers are few and never run code of the user. Host functions may block, so each that is in
 //! progress has a thread of its own, kept for a while for the next one.
 
-use crate::parallel::Parallel;
 use crate::event::Capture;
 use crate::lock::{Condvar, Mutex, Rank};
+use crate::parallel::Parallel;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use crate::sync::{self, Arc, Weak, now_ns, thread};

@@ -15,7 +15,7 @@ use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
-use cairn_runtime::stream::{FailureMode, ContextFailure, Stream, StreamSpec};
+use cairn_runtime::stream::{ContextFailure, FailureMode, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
 use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};

@@ -13,9 +13,9 @@ mod format;
 pub mod kernels;
 mod layout;
 mod overlap;
+pub mod parallel;
 mod promote;
 mod scalar;
-pub mod parallel;
 #[allow(unsafe_code)]
 mod view;
 

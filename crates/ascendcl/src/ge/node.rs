@@ -58,7 +58,7 @@ pub unsafe fn node<'a>(handle: *const CairnNode) -> Result<&'a NodeObject> {
 
 /// # Safety
 /// `place` is null or a place for a number.
-unsafe fn emit(place: *mut usize, value: usize) {
+unsafe fn tell(place: *mut usize, value: usize) {
     if !place.is_null() {
         // SAFETY: as the caller vouches.
         unsafe { place.write(value) };

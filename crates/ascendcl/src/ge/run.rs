@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
-use cairn_graph::session::{OutputBlock, How, Out, RunTensor};
+use cairn_graph::session::{How, Out, OutputBlock, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
 use cairn_runtime::record::{Mode, site};

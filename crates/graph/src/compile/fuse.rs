@@ -255,7 +255,12 @@ fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<
 
 impl Fused {
     /// Runs all parts on all pieces.
-    pub fn run(&self, uses: &[&[Cell<u8>]], scratch: &[Cell<u8>], parallel: &dyn Parallel) -> Outcome {
+    pub fn run(
+        &self,
+        uses: &[&[Cell<u8>]],
+        scratch: &[Cell<u8>],
+        parallel: &dyn Parallel,
+    ) -> Outcome {
         let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
         let scratch = Shared::new(scratch);
         let piece = PIECE.min(self.count);

@@ -141,8 +141,12 @@ impl Operation {
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
             let sized = |_: (usize, usize), _: &[usize]| {};
-            let memory =
-                Memory { uses: &cells, workspace: workspace.cells(), parallel: &Alone, sized: &sized };
+            let memory = Memory {
+                uses: &cells,
+                workspace: workspace.cells(),
+                parallel: &Alone,
+                sized: &sized,
+            };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Arc<[u8]>> =

@@ -1,6 +1,6 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
-use super::operation::{Operation, KnownTensor};
+use super::operation::{KnownTensor, Operation};
 use super::shapes::{Declared, Fact, Inferred, infer};
 use super::sharing::{mark_views, shown, written};
 use super::variable;

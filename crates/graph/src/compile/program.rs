@@ -8,7 +8,7 @@
 
 use super::arena::{self, Life};
 use super::fuse::{self, Built, Fused, Group};
-use super::operation::{Operation, KnownTensor};
+use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work};
 use crate::failure::Failure;
 use cairn_ops::{Error, Plan, Reach};

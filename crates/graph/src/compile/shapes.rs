@@ -4,7 +4,7 @@
 //! in their place: what comes out the same each time is known, what changes is not. So every operator that
 //! infers at all infers with unknown sizes too.
 
-use super::operation::{Operation, KnownTensor};
+use super::operation::{KnownTensor, Operation};
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, UNKNOWN};
 use cairn_ops::Error;

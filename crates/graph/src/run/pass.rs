@@ -207,7 +207,11 @@ impl Kernel for Pass {
         let (mut read, mut written) = (0, 0);
         let mut cells = Cells::new();
         for (_, is_written) in &self.regions {
-            cells.push(if *is_written { task_memory.write(written) } else { task_memory.read(read) });
+            cells.push(if *is_written {
+                task_memory.write(written)
+            } else {
+                task_memory.read(read)
+            });
             written += usize::from(*is_written);
             read += usize::from(!*is_written);
         }
@@ -219,9 +223,12 @@ impl Kernel for Pass {
             uses.extend(parts.by_ref().take(step.uses.len()).map(|part| part.cells(&cells)));
             let workspace = parts.next().map_or(&[][..], |part| part.cells(&cells));
             let done = match &step.action {
-                Action::One(plan) => {
-                    plan.run(&Memory { uses: &uses, workspace, parallel: &parallel, sized: &|_, _| {} })
-                }
+                Action::One(plan) => plan.run(&Memory {
+                    uses: &uses,
+                    workspace,
+                    parallel: &parallel,
+                    sized: &|_, _| {},
+                }),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
             };
             done.map_err(|Fault(text)| {

@@ -1,7 +1,7 @@
 //! The variables of a session: tensors by name that outlive runs and graphs.
 
 use super::engine::Session;
-use super::output::{OutputBlock, Out};
+use super::output::{Out, OutputBlock};
 use super::queue;
 use crate::executable::{RunInput, order_after};
 use crate::failure::{Failure, Result};

@@ -72,7 +72,8 @@ fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
         let places = Places::chosen_in_batches(a, dim, index, batch, wraps);
-        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index)
+            .map_err(|bad| out_of_range(name, bad))
     })
 }
 
@@ -115,7 +116,8 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
         let places = Places::along(a, dim, index, false);
-        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index)
+            .map_err(|bad| out_of_range(name, bad))
     })
 }
 
@@ -136,7 +138,8 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
         let places = Places::chosen(view, 0, index, true);
-        gather(memory.parallel, memory.out(&out), &places, index).map_err(|bad| out_of_range(name, bad))
+        gather(memory.parallel, memory.out(&out), &places, index)
+            .map_err(|bad| out_of_range(name, bad))
     })
 }
 

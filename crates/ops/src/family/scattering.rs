@@ -43,7 +43,12 @@ impl Destination {
     }
 
     /// [`Destination::new`] where the output starts as another tensor, else [`Destination::kept`].
-    fn from(call: &mut Call<'_>, from: &Option<Read>, out: Operand, meeting: Meeting) -> Destination {
+    fn from(
+        call: &mut Call<'_>,
+        from: &Option<Read>,
+        out: Operand,
+        meeting: Meeting,
+    ) -> Destination {
         match from {
             Some(_) => Destination::new(call, out, meeting),
             None => Destination::kept(call, out, meeting),

@@ -46,7 +46,11 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
         let place = memory.scratch(&between);
         copy(memory.parallel, place, a.view(memory));
         let seen = place.reshaped(out.dims()).expect("contiguous");
-        copy(memory.parallel, memory.out(&out), place.view().seen(seen).expect("the same elements"));
+        copy(
+            memory.parallel,
+            memory.out(&out),
+            place.view().seen(seen).expect("the same elements"),
+        );
         Ok(())
     })
 }

@@ -9,7 +9,7 @@ use super::raw::Extent;
 use super::request::{Huge, Request};
 use super::source::{Backing, STEP, Source};
 use super::tlsf::{GRANULE, Grant, Tlsf};
-use crate::clock::{Clock, QueuedMemory, Progress};
+use crate::clock::{Clock, Progress, QueuedMemory};
 use crate::error::{Code, Error, Result};
 use crate::host::{HostThread, Ticket};
 use crate::lock::{Mutex, MutexGuard, Rank};

@@ -5,7 +5,7 @@
 //! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
 //! a weaker proof counts: see [`Proof`].
 
-use crate::clock::{Clock, QueuedMemory, Progress};
+use crate::clock::{Clock, Progress, QueuedMemory};
 use crate::host::Ticket;
 use std::collections::VecDeque;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  memory, streams, events,          Spine                  sinks
-//!  allocators, graphs   ── tell ──>  one mask a kind  ──>   the text trace, npu-smi's page,
+//!  allocators, graphs   ── emit ──>  one mask a kind  ──>   the text trace, npu-smi's page,
 //!                                    (0: nobody, one load)  the recorder, the checker, the profiler
 //! ```
 

@@ -18,12 +18,12 @@ impl Stream {
     pub(super) fn emit_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
         let spine = self.spine();
         if spine.has_listener(Kind::Submit) || spine.has_listener(Kind::Run) {
-            self.tell_submit_to(spine, task, seq, ordered);
+            self.emit_submit_to(spine, task, seq, ordered);
         }
     }
 
     #[cold]
-    fn tell_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
+    fn emit_submit_to(&self, spine: &Spine, task: &Task, seq: u64, ordered: &Clock) {
         let stream = self.index;
         if let Body::Kernel(kernel) = &task.body
             && spine.has_listener(Kind::Run)

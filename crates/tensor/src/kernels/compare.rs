@@ -9,7 +9,11 @@ use crate::parallel::{Parallel, split};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether two tensors of the same sizes have equal elements, compared in `C`.
-pub fn equal<C: Compute + PartialEq + Default>(parallel: &dyn Parallel, a: View<'_>, b: View<'_>) -> bool {
+pub fn equal<C: Compute + PartialEq + Default>(
+    parallel: &dyn Parallel,
+    a: View<'_>,
+    b: View<'_>,
+) -> bool {
     let walk = Walk::new([a.layout(), b.layout()]);
     let [sa, sb] = walk.inner_strides();
     let same = AtomicBool::new(true);

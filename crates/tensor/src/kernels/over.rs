@@ -122,7 +122,9 @@ impl Over<'_, 2> {
         {
             return f(x, y, to);
         }
-        self.with_tensors(|parallel, out, [a, b]| strips2::<A, B, R>(parallel, out, a, b, longest, f));
+        self.with_tensors(|parallel, out, [a, b]| {
+            strips2::<A, B, R>(parallel, out, a, b, longest, f)
+        });
     }
 }
 
@@ -158,6 +160,8 @@ impl Over<'_, 3> {
         {
             return f(x, y, z, to);
         }
-        self.with_tensors(|parallel, out, inputs| strips3::<A, B, C, R>(parallel, out, inputs, longest, f));
+        self.with_tensors(|parallel, out, inputs| {
+            strips3::<A, B, C, R>(parallel, out, inputs, longest, f)
+        });
     }
 }

@@ -86,7 +86,13 @@ pub fn uniform(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: f
 }
 
 /// Normally around `mean`.
-pub fn normal(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, mean: f64, deviation: f64) {
+pub fn normal(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    philox: Philox,
+    mean: f64,
+    deviation: f64,
+) {
     if out.dtype() == DType::Double {
         return generate::<f64>(parallel, out, philox, 2, |words, values| {
             for (pair, words) in values.chunks_exact_mut(2).zip(words.chunks_exact(4)) {
@@ -172,7 +178,12 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
 
 /// Yes with the probability that `chances`, of the same sizes, has at the place. `chances` is `out` itself or
 /// apart from it.
-pub fn bernoulli_each(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, chances: View<'_>) {
+pub fn bernoulli_each(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    philox: Philox,
+    chances: View<'_>,
+) {
     let packed = out.packed();
     let walk = Walk::new([&packed, out.layout(), chances.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();

@@ -84,7 +84,13 @@ pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
 
 /// `out = a` on one side of a diagonal, 0 on the other. Keeps what lies on or below the diagonal when
 /// `lower`, else what lies on or above it. Sizes are equal, of at least two dimensions; `a` is `out` or apart.
-pub fn triangle(parallel: &dyn Parallel, out: ViewMut<'_>, a: crate::View<'_>, diagonal: i64, lower: bool) {
+pub fn triangle(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    a: crate::View<'_>,
+    diagonal: i64,
+    lower: bool,
+) {
     let rank = out.rank();
     let (rows, columns) = (out.dims()[rank - 2], out.dims()[rank - 1]);
     if out.count() == 0 {

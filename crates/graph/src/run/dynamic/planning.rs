@@ -3,7 +3,7 @@
 use super::Run;
 use super::memory::ValueMemory;
 use super::plans::{HostedValues, Plan, SMALL, Step};
-use crate::compile::operation::{Operation, KnownTensor};
+use crate::compile::operation::{KnownTensor, Operation};
 use crate::compile::prepare::{ValueId, Work};
 use crate::failure::{Failure, Result};
 use cairn_exec::{Door, Execution, Outcome, refusal};

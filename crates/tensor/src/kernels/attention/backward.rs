@@ -49,7 +49,12 @@ pub struct Gradients<'a> {
 }
 
 /// The gradients of queries, keys and values.
-pub fn backward(parallel: &dyn Parallel, task: &Attention<'_>, to: &Gradients<'_>, scratch: ViewMut<'_>) {
+pub fn backward(
+    parallel: &dyn Parallel,
+    task: &Attention<'_>,
+    to: &Gradients<'_>,
+    scratch: ViewMut<'_>,
+) {
     let sizes = task.sizes();
     let (lanes, room) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;

@@ -62,7 +62,11 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
 }
 
 /// The sum of products along two lines of `length` elements, spread over the parallel.
-fn cascaded<C: Number>(parallel: &dyn Parallel, lines: [(&View<'_>, isize, isize); 2], length: usize) -> C {
+fn cascaded<C: Number>(
+    parallel: &dyn Parallel,
+    lines: [(&View<'_>, isize, isize); 2],
+    length: usize,
+) -> C {
     let parts = (length / LEAST).clamp(1, parallel.width().min(PARTS));
     let partial = [const { AtomicU64::new(0) }; PARTS];
     let part = |at: usize| {
