@@ -145,13 +145,20 @@ static void texts(ge::Session &session)
         if (!CHECK(text.find(wanted) != std::string::npos))
             printf("  the text is: %s\n", text.c_str());
     };
+    const auto malformed = [&](uint32_t id, const char *key, const char *value) {
+        (void)said();
+        CHECK(session.AddGraph(id, two_outputs(4), option(key, value)) != ge::SUCCESS);
+        const std::string text = said();
+        if (!CHECK(text.find(std::string(key) + "=" + value + ": ") != std::string::npos))
+            printf("  the text is: %s\n", text.c_str());
+    };
     auto pool = std::make_shared<Pool>();
     RUNS(session.RegisterExternalAllocator(stream, pool));
     wrong(40, "ge.exec.hostInputIndexes", "0;5");
-    wrong(41, "ge.exec.hostInputIndexes", "one");
+    malformed(41, "ge.exec.hostInputIndexes", "one");
     wrong(42, "ge.exec.outputReuseInputMemIndexes", "0,2");
-    wrong(43, "ge.exec.outputReuseInputMemIndexes", "0");
-    wrong(44, "ge.exec.frozenInputIndexes", "0,1");
+    malformed(43, "ge.exec.outputReuseInputMemIndexes", "0");
+    malformed(44, "ge.exec.frozenInputIndexes", "0,1");
     wrong(45, "ge.exec.frozenInputIndexes", "3");
 }
 

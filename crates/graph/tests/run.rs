@@ -459,7 +459,7 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
     }
 }
 
-/// What no operator takes is refused when the graph is compiled; empty sums are empty.
+/// Scalars are joined as tensors of one element; empty sums are empty.
 #[test]
 fn odd_shapes_end_in_texts_not_in_panics() {
     let world = World::new();
@@ -469,8 +469,7 @@ fn odd_shapes_end_in_texts_not_in_panics() {
     let axis = make.constant(cairn_tensor::DType::Int32, &[], &[0; 4]);
     let y = make.node("ConcatV2", &[a, b, axis]);
     world.add(1, make.outputs(&[y]), &[]);
-    let failed = world.session.graph(1).unwrap().compile(Vec::new()).err().unwrap();
-    assert!(failed.text.contains("without dimensions"), "{}", failed.text);
+    world.session.graph(1).unwrap().compile(Vec::new()).map(drop).unwrap();
     for kind in ["ReduceSumD", "ReduceMeanD", "ReduceMaxD"] {
         let mut make = Maker::new("empty");
         let x = make.data(&[1, 0, 3]);

@@ -102,6 +102,12 @@ impl Format {
         self == Format::UNDEFINED || self.name().is_none() || self.axes().is_some()
     }
 
+    /// Why a tensor in this format, if it is not plain, is refused; `what` is the tensor.
+    pub fn refusal(self, what: &str) -> Option<String> {
+        let text = || format!("{what} lies in memory as {self}: only plain formats are supported");
+        (!self.is_plain()).then(text)
+    }
+
     /// A letter for each dimension; none for `ND`.
     fn axes(self) -> Option<&'static str> {
         match self {

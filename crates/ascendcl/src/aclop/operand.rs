@@ -10,24 +10,10 @@ use cairn_runtime::record::{Mode, site};
 use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
 use std::sync::Arc;
 
-/// The formats whose elements lie in the order of their dimensions.
-const PLAIN: [Format; 9] = [
-    Format::UNDEFINED,
-    Format::NCHW,
-    Format::NHWC,
-    Format::ND,
-    Format::HWCN,
-    Format::NDHWC,
-    Format::NCDHW,
-    Format::NC,
-    Format::NCL,
-];
-
 /// The layout that a description describes; `None` while sizes are unknown. `what` is for texts.
 pub fn layout(desc: &Description, what: &str) -> Result<Option<Layout>> {
     let format = desc.storage_format.unwrap_or(desc.format);
-    if !PLAIN.contains(&format) {
-        let text = format!("{what} lies in memory as {format}: only plain formats are supported");
+    if let Some(text) = format.refusal(what) {
         return Err(Error::new(Code::FeatureNotSupport, text));
     }
     let sizes = desc.sizes(what)?;

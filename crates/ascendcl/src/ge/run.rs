@@ -39,11 +39,8 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
         true => Some(Arc::from([])),
     };
     let described = from.is_described;
-    let format = Format(from.format);
-    if described && !format.is_plain() {
-        return Err(Failure::invalid(format!(
-            "a tensor lies in memory as {format}: only plain formats are supported"
-        )));
+    if let Some(text) = Format(from.format).refusal("a tensor").filter(|_| described) {
+        return Err(Failure::invalid(text));
     }
     Ok(RunTensor {
         address,

@@ -433,12 +433,8 @@ fn check(desc: &Desc, what: impl Fn() -> String) -> Result<()> {
     if desc.dtype != DType::Undefined && desc.dtype.size_in_bytes().is_none() {
         return Err(Failure::failed(format!("{} has elements of type {}", what(), desc.dtype)));
     }
-    if !desc.format.is_plain() {
-        return Err(Failure::failed(format!(
-            "{} lies in memory as {}: only plain formats are supported",
-            what(),
-            desc.format
-        )));
+    if let Some(text) = desc.format.refusal(&what()) {
+        return Err(Failure::failed(text));
     }
     if desc.is_known() && desc.layout().is_none() {
         return Err(Failure::failed(format!("{} is {desc}: no memory holds that", what())));

@@ -67,6 +67,8 @@ pub(crate) struct Runs {
     /// Whose feature memory the last run had, and where.
     pub last_feature: Option<(usize, usize)>,
     last: Option<Arc<Stream>>,
+    /// Other streams with runs that shared nothing but what only is read: constants.
+    readers: Vec<Arc<Stream>>,
     /// Runs that are being submitted: while there are any, the memory stays.
     active: usize,
     is_unloaded: bool,
@@ -155,6 +157,8 @@ impl Loaded {
             }
         } else if stream.index != self.loaded_on {
             self.ready.wait_as("graph order", stream, Duration::ZERO)?;
+            runs.readers.retain(|reader| reader.index != stream.index && !reader.is_idle());
+            runs.readers.push(stream.clone());
         }
         Ok(())
     }
@@ -203,14 +207,21 @@ impl Drop for Loaded {
 }
 
 impl Runs {
-    /// All memory, to be given back in the order of the last run's stream by whoever drops it without the lock.
+    /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
+    /// comes after every run.
     fn release(&mut self) -> [Spot; 3] {
         let mut spots = [
             std::mem::take(&mut self.constants),
             std::mem::take(&mut self.feature),
             std::mem::take(&mut self.fixed),
         ];
-        if let Some(last) = self.last.take() {
+        if let Some(mut last) = self.last.take() {
+            for reader in self.readers.drain(..).filter(|reader| !reader.is_idle()) {
+                // A stream that takes no wait any more is done: then the memory goes back in the reader's order.
+                if order_after(&reader, &last).is_err() {
+                    last = reader;
+                }
+            }
             for spot in &mut spots {
                 if let Spot::Taken(lease) = spot {
                     lease.moves_to(&last);
@@ -229,7 +240,7 @@ impl Runs {
         ];
         for (purpose, spot) in spots {
             if let Spot::Taken(block) = spot {
-                callers.refuse_over(purpose, &block.maker().name(), block)?;
+                callers.refuse_over(purpose, &**block.maker(), block)?;
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use crate::executable::{OutputMemory, RunInput};
 use cairn_exec::Target;
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::allocator::Block;
+use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::soc;
@@ -29,7 +29,12 @@ pub struct CallersMemory<'a> {
 
 impl CallersMemory<'_> {
     /// Fails if a block that a user's allocator gave lies over memory of the caller: one would overwrite the other.
-    pub fn refuse_over(&self, purpose: Purpose, allocator: &str, block: &Block) -> Result<()> {
+    pub fn refuse_over(
+        &self,
+        purpose: Purpose,
+        allocator: &dyn Allocator,
+        block: &Block,
+    ) -> Result<()> {
         let (start, end) = (block.address(), block.address() + block.bytes() as usize);
         let inputs = self.inputs.iter().enumerate().filter_map(|(at, input)| {
             let address = input.device_address()?;
@@ -45,7 +50,8 @@ impl CallersMemory<'_> {
             Some((what, at, address, bytes)) => Err(Error::new(
                 Code::GeFailure,
                 format!(
-                    "{allocator} gave {start:#x}, {} bytes, as {} memory, over {what} {at} of the caller ({bytes} bytes at {address:#x}): a pool must not hand out memory that the program still uses; was it freed to the pool too early, or handed out twice?",
+                    "{} gave {start:#x}, {} bytes, as {} memory, over {what} {at} of the caller ({bytes} bytes at {address:#x}): a pool must not hand out memory that the program still uses; was it freed to the pool too early, or handed out twice?",
+                    allocator.name(),
                     block.bytes(),
                     purpose.name()
                 ),
@@ -67,8 +73,7 @@ impl MemorySource<'_> {
         let request = Request::bytes(bytes).on(&self.target.stream).purpose(purpose, owner);
         let block = Block::allocate(self.target.allocator(), &Request { near, ..request })?;
         if self.target.is_external() {
-            let name = self.target.allocator().name();
-            self.callers.refuse_over(purpose, &name, &block)?;
+            self.callers.refuse_over(purpose, &**self.target.allocator(), &block)?;
         }
         Ok(block)
     }

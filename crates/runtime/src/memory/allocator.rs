@@ -36,6 +36,13 @@ pub trait Allocator: Send + Sync {
         None
     }
 
+    /// What of a block a task on `stream` may overwrite before it goes back, where a layer wants it poisoned. `None` where
+    /// that comes later, or must not be.
+    fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
+        let _ = (block, stream);
+        None
+    }
+
     /// Which memory a block is, and how many bytes of it are its owner's, for those who listen. `None` if it is no
     /// block of this allocator that is out.
     fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {

@@ -147,6 +147,11 @@ impl CallbackLock {
             state.owner = Some(thread);
         }
         state.begin(visit);
+        if state.visits.len() > 1 && state.is_in_alloc() && state.next - state.serving > 1 {
+            // A free that waits counts its time against this alloc now.
+            drop(state);
+            self.moved.notify_all();
+        }
     }
 
     /// Waits for a turn, or until a free may go before its turn.
@@ -164,7 +169,9 @@ impl CallbackLock {
             let waited = Duration::from_nanos(now_ns() - came);
             let mut left = patience.saturating_sub(waited);
             if sync::REAL_TIME && is_free && state.is_in_alloc() {
-                let free_left = self.limits.free.saturating_sub(waited);
+                let alloc_since = state.visits.last().map_or(came, |begun| begun.since.max(came));
+                let stood = Duration::from_nanos(now_ns().saturating_sub(alloc_since));
+                let free_left = self.limits.free.saturating_sub(stood);
                 if free_left.is_zero() {
                     // An error in the log, because warnings are not written unless asked for.
                     log::error!(

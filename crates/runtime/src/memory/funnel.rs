@@ -7,7 +7,7 @@
 //!                                          told here: Alloc after it was made, Free before it takes effect
 //! ```
 
-use super::allocator::{Allocator, RawBlock};
+use super::allocator::{self, Allocator, RawBlock};
 use super::layer::{Layer, Stack};
 use super::raw::Extent;
 use super::request::Request;
@@ -55,6 +55,11 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
 
     #[inline]
     fn unmake(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
+        if let (Some(value), Some(stream)) = (block.poison, stream)
+            && let Some(span) = self.maker.to_poison(&block, stream)
+        {
+            allocator::poison(span, value, stream);
+        }
         if self.spine.has_listener(Kind::Free) {
             self.emit_freed(&block, stream);
         }

@@ -1,7 +1,7 @@
 //! Blocks of pools, in the order of streams: for operators, and by address for the user.
 
 use super::Memory;
-use super::allocator::{self, Allocator, RawBlock};
+use super::allocator::{Allocator, RawBlock};
 use super::funnel::Funnel;
 use super::locate::describe;
 use super::pool::StreamPool;
@@ -68,13 +68,14 @@ where
             return Ok(());
         }
         let stream = self.named(stream)?;
-        // Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
-        if let Some(value) = block.poison.filter(|_| pool.is_of(block.token, stream)) {
-            let place = Place::Device(pool.device);
-            let span = Span { address: block.address, bytes: block.bytes as usize, place };
-            allocator::poison(span, value, stream);
-        }
         pool.give(block.address, block.token, stream)
+    }
+
+    /// Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
+    fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
+        let place = Place::Device(self.pool.device);
+        let span = Span { address: block.address, bytes: block.bytes as usize, place };
+        self.pool.is_of(block.token, stream).then_some(span)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {

@@ -142,8 +142,9 @@ impl SegmentSource for Segments {
         }
         let room = ledger.most.saturating_sub(ledger.bytes);
         let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= room);
-        let made = self.make(generous.unwrap_or(bytes));
-        let range = made.or_else(|_| self.make(bytes)).map_err(|error| error.text)?;
+        let generous = generous.filter(|&more| more > bytes).map(|more| self.make(more));
+        let made = generous.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
+        let range = made.map_err(|error| error.text)?;
         ledger.bytes += range.end - range.start;
         self.changed.store(true, Ordering::Relaxed);
         Ok(range)

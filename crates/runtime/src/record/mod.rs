@@ -89,13 +89,14 @@ impl Spine {
     /// From now on a sink hears these kinds and no others.
     pub fn listen(&self, listener: Listener, kinds: &[Kind]) {
         let bit = 1 << listener.0;
-        for kind in Kind::ALL {
-            match kinds.contains(&kind) {
-                true => self.masks[kind as usize].fetch_or(bit, Ordering::AcqRel),
-                false => self.masks[kind as usize].fetch_and(!bit, Ordering::AcqRel),
-            };
-        }
+        let set = |kind: Kind| match kinds.contains(&kind) {
+            true => self.masks[kind as usize].fetch_or(bit, Ordering::AcqRel),
+            false => self.masks[kind as usize].fetch_and(!bit, Ordering::AcqRel),
+        };
+        Kind::ALL.into_iter().filter(|kind| *kind != Kind::Run).for_each(|kind| _ = set(kind));
+        // Nobody hears of a run before the plan that it refers to is due again.
         self.audience.fetch_add(1, Ordering::AcqRel);
+        set(Kind::Run);
     }
 
     /// Changes, never to 0, whenever somebody begins to listen to something else. What is told once for many events

@@ -31,7 +31,10 @@ impl Run<'_> {
             Some(seq) => step.outcome.wait(&self.source.target.stream, &name, seq),
             None => Ok(Vec::new()),
         };
-        decided.map_err(|error| self.first_failure(planning).unwrap_or_else(|| error.into()))
+        match self.first_failure(planning) {
+            Some(failure) => Err(failure),
+            None => Ok(decided?),
+        }
     }
 
     /// Brings the values that a node must know to the host, where they are small.
