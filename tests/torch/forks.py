@@ -26,8 +26,10 @@ class Server:
         atexit.register(self.close)
 
     def close(self):
+        atexit.unregister(self.close)
         self.process.stdin.close()
         self.process.wait()
+        self.process.stdout.close()
 
     def answer(self):
         line = self.process.stdout.readline()

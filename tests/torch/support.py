@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import functools
 import os
 import pathlib
 import subprocess
@@ -22,15 +21,25 @@ ACL = ctypes.CDLL("libascendcl.so")
 ACL.aclrtLaunchHostFunc.argtypes = [ctypes.c_void_p, HOST_FUNC, ctypes.c_void_p]
 
 
-@functools.cache
+# Each holds hundreds of megabytes.
+SERVERS_KEPT = 3
+SERVERS = {}
+
+
 def fork_server(settings):
     """The process that imported torch once for all scripts with these settings: torch_npu reads its own when it is imported."""
-    return forks.Server(dict(settings))
+    if settings not in SERVERS:
+        while len(SERVERS) >= SERVERS_KEPT:
+            SERVERS.pop(next(iter(SERVERS))).close()
+        SERVERS[settings] = forks.Server(dict(settings))
+    return SERVERS[settings]
 
 
 def settings_at_import(environment):
-    """What a process has to have from its start: all but Cairn's own settings, which are read when a device is first used."""
-    return frozenset((name, value) for name, value in environment.items() if not name.startswith("CAIRN_"))
+    """What a process has to have from its start: all but Cairn's own settings, which are read when a device is first used, and
+    what pytest says of the test that runs."""
+    later = ("CAIRN_", "PYTEST_")
+    return frozenset((name, value) for name, value in environment.items() if not name.startswith(later))
 
 
 def script_environment(more):
