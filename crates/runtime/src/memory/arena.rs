@@ -364,12 +364,15 @@ impl Arena {
             return;
         };
         let end = found.start + found.size;
-        if range.end < end {
-            self.ranges.insert(range.end, end - range.end, found.tag);
-        }
-        match found.start < range.start {
-            true => _ = self.ranges.resize(found.start, range.start - found.start),
-            false => _ = self.ranges.remove(found.start),
+        match (found.start < range.start, range.end < end) {
+            (false, false) => _ = self.ranges.remove(found.start),
+            (false, true) => _ = self.ranges.cut_front(found.start, range.end - range.start),
+            (true, rest) => {
+                if rest {
+                    self.ranges.insert(range.end, end - range.end, found.tag);
+                }
+                self.ranges.resize(found.start, range.start - found.start);
+            }
         }
         self.blocks.clear(range.clone());
     }

@@ -155,6 +155,22 @@ impl Ranges {
         true
     }
 
+    /// Lets the allocation that starts at `offset` begin `bytes` later, which is less than its size; false if none does.
+    /// A reader meets the rest at every moment.
+    ///
+    /// # Panics
+    /// If `bytes` is not a multiple of [`GRANULE`].
+    pub fn cut_front(&self, offset: u64, bytes: u64) -> bool {
+        let Some(found) = self.start(offset).and_then(|granule| self.read(granule)) else {
+            return false;
+        };
+        self.insert(offset + bytes, found.size - bytes, found.tag);
+        // A reader that met the old start and finds it vacant has to look again.
+        self.resize(offset, 0);
+        self.remove(offset);
+        true
+    }
+
     /// Forgets the allocation that starts at `offset`, and returns what it was.
     pub fn remove(&self, offset: u64) -> Option<Found> {
         let granule = self.start(offset)?;
@@ -515,6 +531,36 @@ mod tests {
                 assert!(ranges.resize(second, end - second));
                 ranges.remove(second + GRANULE);
                 ranges.remove(second + 60 * GRANULE);
+            }
+            stop.store(true, Relaxed);
+        });
+    }
+
+    #[test]
+    fn what_loses_its_front_is_met_at_every_moment() {
+        let (ranges, stop) = (Ranges::new(RANGE).unwrap(), AtomicBool::new(false));
+        let (first, cut, bytes) = (8_000 * GRANULE, 500 * GRANULE, 600 * GRANULE);
+        ranges.insert(first, bytes, 7);
+        std::thread::scope(|scope| {
+            for offset in [first + cut, first + bytes - 1] {
+                let (ranges, stop) = (&ranges, &stop);
+                scope.spawn(move || {
+                    while !stop.load(Relaxed) {
+                        let found = ranges.find(offset).map(|found| found.tag);
+                        if found != Some(7) {
+                            stop.store(true, Relaxed);
+                            panic!("{offset:#x}: {found:?}");
+                        }
+                    }
+                });
+            }
+            for _ in 0..200_000 {
+                if stop.load(Relaxed) {
+                    break;
+                }
+                assert!(ranges.cut_front(first, cut) && !ranges.cut_front(first, cut));
+                ranges.insert(first, bytes, 7);
+                ranges.remove(first + cut);
             }
             stop.store(true, Relaxed);
         });
