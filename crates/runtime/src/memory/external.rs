@@ -6,7 +6,7 @@
 //!  give   poison task on the stream, if a layer wants it ─> lock [ free ]
 //! ```
 
-use super::allocator::{Allocator, RawBlock};
+use super::allocator::{self, Allocator, RawBlock};
 use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
 use super::locate::{Located, describe};
 use super::outstanding::{Out, Outstanding, Overlap};
@@ -316,20 +316,17 @@ impl Allocator for External {
             return Ok(());
         }
         let out = self.outstanding.find(self.maker(), block.token);
+        if let (Some(value), Some(stream), Some(out)) = (block.poison, stream, out) {
+            let place = Place::Device(out.device);
+            let span = Span { address: out.address, bytes: out.bytes, place };
+            allocator::poison(span, value, stream);
+        }
         let reason = out.map_or(Reason::default(), |out| out.reason);
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
             reason.given(|| self.call(request, stream).map(drop))
         })
-    }
-
-    /// With the room that layers have around it.
-    fn to_poison(&self, block: &RawBlock, _: &Stream) -> Option<Span> {
-        let out = self.outstanding.find(self.maker(), block.token)?;
-        let place = Place::Device(out.device);
-        let span = Span { address: out.address, bytes: out.bytes, place };
-        (!self.shared.exiting()).then_some(span)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
