@@ -7,7 +7,7 @@ use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::Located;
 use cairn_runtime::record::{Mode, site};
-use cairn_tensor::{DType, Dims, Format, Layout, MAX_DIMS};
+use cairn_tensor::{DType, Dims, Layout, MAX_DIMS};
 use std::sync::Arc;
 
 /// The layout that a description describes; `None` while sizes are unknown. `what` is for texts.
