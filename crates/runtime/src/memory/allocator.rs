@@ -68,6 +68,10 @@ impl<A: Allocator + ?Sized> Allocator for Arc<A> {
         (**self).extent(address, bytes)
     }
 
+    fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
+        (**self).to_poison(block, stream)
+    }
+
     fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
         (**self).kind_of(block)
     }
