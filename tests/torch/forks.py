@@ -21,18 +21,24 @@ class Server:
     """The process that forks. Begun by the first script, ended with the interpreter."""
 
     def __init__(self, environment):
-        command = [sys.executable, __file__]
-        self.process = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        # Answers have a pipe of their own: with some settings the libraries print on the standard output while they load.
+        answers, theirs = os.pipe()
+        command = [sys.executable, __file__, str(theirs)]
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, pass_fds=[theirs], text=True
+        )
+        os.close(theirs)
+        self.answers = open(answers)
         atexit.register(self.close)
 
     def close(self):
         atexit.unregister(self.close)
         self.process.stdin.close()
         self.process.wait()
-        self.process.stdout.close()
+        self.answers.close()
 
     def answer(self):
-        line = self.process.stdout.readline()
+        line = self.answers.readline()
         assert line, f"the process that forks ended with {self.process.wait()}"
         return json.loads(line)
 
@@ -79,15 +85,16 @@ def become(request):
     sys.argv = ["-c", *request["arguments"]]
 
 
-def serve():
-    """Forks for each line of the standard input; returns in each fork, with what it has to run."""
+def serve(answers):
+    """Forks for each line of the standard input and answers with its status; returns in each fork, with what it has to run."""
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()
         if pid == 0:
+            answers.close()
             become(request)
             return request["code"]
-        print(json.dumps(waited(pid, request["timeout"])), flush=True)
+        print(json.dumps(waited(pid, request["timeout"])), file=answers, flush=True)
     raise SystemExit
 
 
@@ -95,4 +102,4 @@ if __name__ == "__main__":
     import torch  # noqa: F401
     import torch_npu  # noqa: F401
 
-    exec(compile(serve(), "<script>", "exec"), {"__name__": "__main__"})
+    exec(compile(serve(open(int(sys.argv[1]), "w")), "<script>", "exec"), {"__name__": "__main__"})
