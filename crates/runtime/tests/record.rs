@@ -83,10 +83,10 @@ fn line(event: &Event<'_>) -> String {
 
 impl Sink for Lines {
     fn event(&self, stamp: &Stamp, event: &Event<'_>) {
-        let site = match stamp.site.entry {
+        let site = match stamp.site().entry {
             "" => String::new(),
             entry => {
-                assert_eq!(stamp.site.thread, host::HostThread::current().number());
+                assert_eq!(stamp.site().thread, host::HostThread::current().number());
                 format!("{entry}: ")
             }
         };

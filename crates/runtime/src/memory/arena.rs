@@ -255,8 +255,9 @@ impl Arena {
             return Attempt::Waiting;
         }
         let attempt = self.take(&mut inner, request, need);
-        if !matches!(attempt, Attempt::Taken(_)) {
-            self.budget.give(need);
+        match attempt {
+            Attempt::Taken(_) => self.emit_usage(&inner),
+            _ => self.budget.give(need),
         }
         attempt
     }
@@ -326,6 +327,7 @@ impl Arena {
         inner.peak = inner.peak.max(inner.live);
         let range = inner.tlsf.take_out(grant.id).expect("granted just now");
         self.enter_segment(range.clone(), POOL | pool);
+        self.emit_usage(&inner);
         Ok(range)
     }
 
@@ -334,6 +336,7 @@ impl Arena {
         let mut inner = self.inner.lock();
         self.leave_segment(&range);
         self.put_back(&mut inner, range);
+        self.emit_usage(&inner);
     }
 
     /// All segments of a pool. Neighbours are one.
@@ -413,11 +416,14 @@ impl Arena {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        self.claim(offset);
-        let claimed = |found: &Found| found.start == offset && found.state == State::Leaving;
-        let Some(found) = self.ranges.find(offset).filter(claimed) else { return false };
+        let found = match self.ranges.at(offset) {
+            Some(found) if found.state == State::Leaving => Some(found),
+            _ => self.ranges.claim(offset, POOL),
+        };
+        let Some(found) = found else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        self.emit_usage(&inner);
         true
     }
 
@@ -443,7 +449,9 @@ impl Arena {
     pub fn relieve(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        self.settle(&mut inner, Proof::Quiet, enough) > 0
+        let left = self.settle(&mut inner, Proof::Quiet, enough);
+        self.emit_usage(&inner);
+        left > 0
     }
 
     /// The same for blocks that no queued task touches, whatever holds the streams up.
@@ -455,6 +463,7 @@ impl Arena {
         for entry in taken {
             self.let_go(&mut inner, entry);
         }
+        self.emit_usage(&inner);
         any
     }
 
@@ -527,6 +536,7 @@ impl Arena {
             }
             self.release_holes(&mut inner);
         }
+        self.emit_usage(&inner);
         live.len()
     }
 
@@ -536,5 +546,15 @@ impl Arena {
         while let Some(entry) = inner.quarantine.take_oldest() {
             self.let_go(&mut inner, entry);
         }
+        self.emit_usage(&inner);
+    }
+
+    /// The figures changed. Emitted under the arena's lock: listeners see them in the order in which they held.
+    #[inline]
+    fn emit_usage(&self, inner: &Inner) {
+        let MemoryKind::Device(device) = self.kind else { return };
+        let (used, waiting) = (inner.live, inner.quarantine.bytes());
+        let event = || Event::Usage { device, used, waiting, capacity: self.capacity };
+        self.spine.emit(Kind::Usage, event);
     }
 }

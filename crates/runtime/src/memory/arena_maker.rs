@@ -6,7 +6,7 @@ use super::allocator::{Allocator, RawBlock};
 use super::arena::Arena;
 use super::funnel::Funnel;
 use super::layer::Stack;
-use super::locate::{Inside, Located, wrong_free};
+use super::locate::{Inside, wrong_free};
 use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -42,16 +42,13 @@ impl Allocator for ArenaMaker<'_> {
         let arena = self.arena();
         let attempt = |patient| arena.attempt(request, patient);
         let address = self.memory.persist(arena, request, attempt)?;
-        self.memory.usage_changed(arena);
         Ok(RawBlock::new(address, request.bytes, 0))
     }
 
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         let arena = self.arena();
         let offset = arena.offset(block.address);
-        let retired = offset.is_some_and(|offset| arena.retire(offset, block.poison));
-        self.memory.usage_changed(arena);
-        match retired {
+        match offset.is_some_and(|offset| arena.retire(offset, block.poison)) {
             true => Ok(()),
             false => Err(self.memory.wrong_free(block.address, self.kind)),
         }
@@ -99,9 +96,9 @@ impl Memory {
 
     /// Frees memory of a device that begins at `address`.
     pub fn free(&self, address: usize) -> Result<()> {
-        match self.enclosing(address) {
-            Located::Device(id, Some(_)) => self.end(address, MemoryKind::Device(id)),
-            _ => Err(self.wrong_free(address, MemoryKind::Device(0))),
+        match self.devices.iter().find(|arena| arena.offset(address).is_some()) {
+            Some(arena) => self.end(address, arena.kind),
+            None => Err(self.wrong_free(address, MemoryKind::Device(0))),
         }
     }
 

@@ -17,8 +17,12 @@ use crate::lock::{Mutex, Rank};
 use crate::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst, fence};
 
-/// Claims grow and shrink in steps of this, so that few allocations look at other processes.
+/// Claims are multiples of this, so that few allocations look at other processes.
 const STEP: u64 = 64 << 20;
+
+/// What part of the limit a process may leave idle before it gives up claims: a program that takes and frees the same
+/// memory again and again must not look at other processes each time.
+const IDLE_PART: u64 = 8;
 
 /// Where claims are published and read.
 pub trait Board: Send + Sync {
@@ -108,7 +112,8 @@ impl Claims {
 
     /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
     pub fn shrink(&self, used: impl Fn() -> u64) {
-        if self.claimed.load(SeqCst) < used().saturating_add(4 * STEP) {
+        let idle = (self.most / IDLE_PART).max(4 * STEP);
+        if self.claimed.load(SeqCst) <= used().saturating_add(idle) {
             return;
         }
         let _growing = self.growing.lock();
@@ -198,6 +203,17 @@ mod tests {
         let one = processes(1, 512 * MIB, 100 * MIB);
         assert!(!one[0].cover(101 * MIB));
         assert!(one[0].cover(100 * MIB));
+    }
+
+    #[test]
+    fn memory_that_is_taken_again_and_again_is_claimed_once() {
+        let two = processes(2, 4096 * MIB, u64::MAX);
+        assert!(two[0].cover(500 * MIB));
+        two[0].shrink(|| 0);
+        assert_eq!(two[0].claimed.load(SeqCst), 512 * MIB);
+        assert!(two[0].cover(513 * MIB));
+        two[0].shrink(|| 0);
+        assert_eq!(two[1].board.others(), STEP, "more than an eighth of the limit lay idle");
     }
 
     #[test]

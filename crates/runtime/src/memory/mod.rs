@@ -41,8 +41,8 @@ pub use pool_maker::PoolMaker;
 use crate::clock::Progress;
 use crate::config::Config;
 use crate::error::Result;
+use crate::record::Spine;
 use crate::record::event::MemoryKind;
-use crate::record::{Event, Kind, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU32;
 use allocator::Allocator;
@@ -115,15 +115,6 @@ impl Memory {
         self.devices.iter().chain([&self.host]).map(|arena| &**arena)
     }
 
-    /// The figures of an arena changed.
-    fn usage_changed(&self, arena: &Arena) {
-        let MemoryKind::Device(device) = arena.kind else { return };
-        self.spine.emit(Kind::Usage, || {
-            let (used, waiting) = arena.held();
-            Event::Usage { device, used, waiting, capacity: arena.capacity }
-        });
-    }
-
     /// Host ranges that the user registered.
     pub fn registered(&self) -> &Registered {
         &self.registered
@@ -194,7 +185,6 @@ impl Memory {
         if live > 0 {
             log::info!("device {device} was reset with {live} allocations, which end with it");
         }
-        self.usage_changed(arena);
     }
 
     /// Lets all quarantined memory go: nothing can be in flight any more.

@@ -54,7 +54,6 @@ where
         let (memory, pool, stream) = (&*self.memory, &*self.pool, self.named(request.stream)?);
         pool.check_open()?;
         let address = memory.persist(pool.arena(), request, |_| pool.attempt(request, stream));
-        memory.show_if_changed(pool);
         pool.check()?;
         let address = address?;
         Ok(RawBlock::new(address, request.bytes, address - request.front as usize))

@@ -93,8 +93,6 @@ impl Memory {
         for slot in all.iter_mut().chain(built_in) {
             slot.take_if(|known| std::ptr::eq(&**known, pool));
         }
-        drop(table);
-        self.usage_changed(pool.arena());
     }
 
     /// A pool gives no more blocks, and ends when the last one is back and done with.
@@ -118,7 +116,6 @@ impl Memory {
             Some(tails) => self.progress.covers_all(tails),
             None if pool.closing.load(Ordering::Acquire) => {
                 pool.trim(0);
-                self.show_if_changed(pool);
                 pool.segments().close_if_idle()
             }
             None => false,
@@ -158,9 +155,7 @@ impl Memory {
 
     /// Gives free memory of a pool back until at most `keep` bytes are left; returns how much.
     pub fn trim_pool(&self, pool: &StreamPool, keep: u64) -> u64 {
-        let bytes = pool.trim(keep);
-        self.show_if_changed(pool);
-        bytes
+        pool.trim(keep)
     }
 
     /// A stream of the device was waited for: pools give back what they have above their thresholds,
@@ -204,11 +199,5 @@ impl Memory {
         owners.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
         let owners = owners.iter().filter(|(bytes, _)| *bytes > 0).take(3);
         owners.map(|(bytes, who)| format!("{bytes} ({who})")).collect::<Vec<_>>().join(", ")
-    }
-
-    pub(super) fn show_if_changed(&self, pool: &StreamPool) {
-        if pool.segments().take_change() {
-            self.usage_changed(pool.arena());
-        }
     }
 }

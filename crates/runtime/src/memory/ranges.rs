@@ -161,9 +161,7 @@ impl Ranges {
     /// # Panics
     /// If `bytes` is not a multiple of [`GRANULE`].
     pub fn cut_front(&self, offset: u64, bytes: u64) -> bool {
-        let Some(found) = self.start(offset).and_then(|granule| self.read(granule)) else {
-            return false;
-        };
+        let Some(found) = self.at(offset) else { return false };
         self.insert(offset + bytes, found.size - bytes, found.tag);
         // A reader that met the old start and finds it vacant has to look again.
         self.resize(offset, 0);
@@ -189,6 +187,11 @@ impl Ranges {
             at >>= 6;
         }
         Some(found)
+    }
+
+    /// The allocation that starts at `offset`.
+    pub fn at(&self, offset: u64) -> Option<Found> {
+        self.start(offset).and_then(|granule| self.read(granule))
     }
 
     /// The allocation that contains `offset`: `start <= offset < start + size`.

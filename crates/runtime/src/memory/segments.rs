@@ -12,7 +12,6 @@ use crate::record::Spine;
 use crate::record::event::MemoryKind;
 use crate::stream::Stream;
 use crate::sync::Arc;
-use crate::sync::atomic::{AtomicBool, Ordering};
 use cairn_pool::SegmentSource;
 use std::ops::Range;
 
@@ -30,7 +29,6 @@ pub(super) struct Segments {
     pool: u32,
     stack: Stack,
     spine: Arc<Spine>,
-    changed: AtomicBool,
     ledger: Mutex<Ledger>,
 }
 
@@ -51,7 +49,7 @@ impl Segments {
         spine: Arc<Spine>,
     ) -> Segments {
         let ledger = Mutex::new(Rank::Segments, Ledger { bytes: 0, most, closed: false });
-        Segments { arena, device, pool, stack, spine, changed: AtomicBool::new(false), ledger }
+        Segments { arena, device, pool, stack, spine, ledger }
     }
 
     /// Bytes of all segments.
@@ -62,11 +60,6 @@ impl Segments {
     /// Changes the most that they may have.
     pub fn set_most(&self, most: u64) {
         self.ledger.lock().most = most;
-    }
-
-    /// True once for every time that a segment came or went.
-    pub fn take_change(&self) -> bool {
-        self.changed.swap(false, Ordering::Relaxed)
     }
 
     /// Closes if there is no segment; true if it is closed now.
@@ -146,7 +139,6 @@ impl SegmentSource for Segments {
         let made = generous.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
         let range = made.map_err(|error| error.text)?;
         ledger.bytes += range.end - range.start;
-        self.changed.store(true, Ordering::Relaxed);
         Ok(range)
     }
 
@@ -157,7 +149,6 @@ impl SegmentSource for Segments {
         }
         ledger.bytes -= range.end - range.start;
         self.end(range.clone());
-        self.changed.store(true, Ordering::Relaxed);
         vec![range]
     }
 }

@@ -26,7 +26,7 @@ impl DebugLog {
 
 impl Sink for DebugLog {
     fn event(&self, stamp: &Stamp, event: &Event<'_>) {
-        let by = By(stamp.site);
+        let by = By(stamp.site());
         match event {
             Event::Submit { stream, seq, task, .. } => {
                 log::debug!("task {seq} of stream {stream} is {}, submitted by {by}", task.name);

@@ -21,20 +21,39 @@ use crate::error::{Code, Error, Result};
 use crate::host::HostThread;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Arc, now_ns};
+use std::cell::OnceCell;
 use std::sync::OnceLock;
 
 /// How many sinks a process may have.
 const SINKS: usize = 16;
 
-/// When, on which thread and in which call of the program something happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// When, on which thread and in which call of the program something happened. Looked up when a sink asks: the clock
+/// costs more than what the cheapest sinks do.
+#[derive(Debug)]
 pub struct Stamp {
-    /// Nanoseconds of the monotonic clock.
-    pub time_ns: u64,
+    site: Site,
+    time_ns: OnceCell<u64>,
+}
+
+impl Stamp {
+    fn new(site: Site) -> Stamp {
+        Stamp { site, time_ns: OnceCell::new() }
+    }
+
+    /// Nanoseconds of the monotonic clock, the same for every sink of the event.
+    pub fn time_ns(&self) -> u64 {
+        *self.time_ns.get_or_init(now_ns)
+    }
+
     /// The kernel's number of the thread.
-    pub thread: u64,
+    pub fn thread(&self) -> u64 {
+        HostThread::current().number()
+    }
+
     /// The call.
-    pub site: Site,
+    pub fn site(&self) -> Site {
+        self.site.resolved()
+    }
 }
 
 /// Somebody who listens.
@@ -122,8 +141,7 @@ impl Spine {
     /// Tells an event of a call that is not the one this thread is inside of.
     #[cold]
     pub fn emit_at(&self, site: Site, event: &Event<'_>) {
-        let (thread, site) = (HostThread::current().number(), site.resolved());
-        let stamp = Stamp { time_ns: now_ns(), thread, site };
+        let stamp = Stamp::new(site);
         let mut mask = self.masks[event.kind() as usize].load(Ordering::Acquire);
         while mask != 0 {
             let number = mask.trailing_zeros();
@@ -150,7 +168,7 @@ mod tests {
 
     impl Sink for Heard {
         fn event(&self, stamp: &Stamp, event: &Event<'_>) {
-            self.0.lock().unwrap().push((event.kind(), stamp.site.entry));
+            self.0.lock().unwrap().push((event.kind(), stamp.site().entry));
         }
     }
 

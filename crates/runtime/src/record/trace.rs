@@ -42,7 +42,7 @@ impl Sink for TaskTrace {
             Some(task) => (list(&task.reads), list(&task.writes)),
             None => ("-".into(), "-".into()),
         };
-        let end_ns = stamp.time_ns;
+        let end_ns = stamp.time_ns();
         let written =
             writeln!(file, "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
         if let Err(error) = written {
