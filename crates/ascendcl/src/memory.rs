@@ -5,6 +5,7 @@ use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Use, reachable};
 use cairn_runtime::memory::request::{Huge, Request};
+use cairn_runtime::memory::tlsf::GRANULE;
 use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::soc;
 use cairn_runtime::task::{Place, Span, Task};
@@ -30,9 +31,17 @@ enum Padding {
     Exact,
 }
 
-/// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST.
-fn request(size: u64, policy: u32, padding: Padding) -> Option<Request<'static>> {
+/// What a size and a policy ask of the arena. Unknown policies are as HUGE_FIRST. A size that overflows asks for more
+/// than there is, padded or not.
+fn request(size: u64, policy: u32, padding: Padding) -> Request<'static> {
     let policy = policy & !KIND_BITS;
+    let (bytes, align, huge) =
+        placement(size, policy, padding).unwrap_or((size, GRANULE, Huge::No));
+    Request { align, huge, ..Request::bytes(bytes) }
+}
+
+/// Bytes, alignment and pages; `None` if the size overflows.
+fn placement(size: u64, policy: u32, padding: Padding) -> Option<(u64, u64, Huge)> {
     let padded = match padding {
         Padding::Full if !is_1g(policy) => soc::padded(size)?,
         Padding::Exact => size,
@@ -40,22 +49,14 @@ fn request(size: u64, policy: u32, padding: Padding) -> Option<Request<'static>>
     };
     Some(match policy {
         abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
-            Request::bytes(padded)
+            (padded, GRANULE, Huge::No)
         }
-        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => Request {
-            align: 2 * MIB,
-            huge: Huge::Required,
-            ..Request::bytes(padded.checked_next_multiple_of(2 * MIB)?)
-        },
-        _ if is_1g(policy) => Request {
-            align: GIB,
-            huge: Huge::Required,
-            ..Request::bytes(padded.checked_next_multiple_of(GIB)?)
-        },
-        _ if size >= 2 * MIB => {
-            Request { align: 2 * MIB, huge: Huge::Wished, ..Request::bytes(padded) }
+        abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => {
+            (padded.checked_next_multiple_of(2 * MIB)?, 2 * MIB, Huge::Required)
         }
-        _ => Request::bytes(padded),
+        _ if is_1g(policy) => (padded.checked_next_multiple_of(GIB)?, GIB, Huge::Required),
+        _ if size >= 2 * MIB => (padded, 2 * MIB, Huge::Wished),
+        _ => (padded, GRANULE, Huge::No),
     })
 }
 
@@ -73,9 +74,7 @@ fn allocate(
     check_config(config)?;
     let runtime = runtime()?;
     let device = runtime.current_device()?;
-    // A size that overflows asks for more than there is, padded or not.
-    let asked = request(size as u64, policy, padding).unwrap_or(Request::bytes(size as u64));
-    let address = runtime.shared.memory.allocate(device, asked)?;
+    let address = runtime.shared.memory.allocate(device, request(size as u64, policy, padding))?;
     log::debug!("device {device} gave {size} bytes at {address:#x}");
     Ok(address)
 }

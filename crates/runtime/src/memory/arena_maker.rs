@@ -38,6 +38,7 @@ impl Allocator for ArenaMaker<'_> {
         }
     }
 
+    #[inline]
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         let arena = self.arena();
         let attempt = |patient| arena.attempt(request, patient);
@@ -45,6 +46,7 @@ impl Allocator for ArenaMaker<'_> {
         Ok(RawBlock::new(address, request.bytes, 0))
     }
 
+    #[inline]
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
         let arena = self.arena();
         let offset = arena.offset(block.address);
@@ -77,6 +79,7 @@ impl Memory {
         }
     }
 
+    #[inline]
     fn make(&self, kind: MemoryKind, request: &Request<'_>) -> Result<usize> {
         let maker = self.maker(kind);
         let block = Funnel::new(self.stack(kind), &maker, &self.spine).allocate(request)?;
