@@ -922,7 +922,7 @@ aclError aclrtGetEventAvailNum(uint32_t *eventCount);
 /** Device memory on the current device. `*devPtr` is NULL after a failure. */
 aclError aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
-/** The same without padding behind the end. */
+/** The same without padding after the end. */
 aclError aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy);
 
 /** The same, through the cache. */

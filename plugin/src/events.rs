@@ -332,7 +332,7 @@ impl Progress for Progressing {
     }
 
     /// ACL does not say what a program ordered. But what is put on a stream runs after what was on it:
-    /// so a block freed behind its last task may go through the queue to the same stream, though not
+    /// so a block freed after its last task may go through the queue to the same stream, though not
     /// the other way round.
     fn is_ordered(&self, on: StreamIndex, epoch: Epoch) -> bool {
         let ((to, door), (from, freed)) = (streams::by_index(on), streams::by_index(epoch.stream));

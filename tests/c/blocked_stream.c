@@ -16,7 +16,7 @@ int main(void)
     CHECK_OK(aclrtSetDevice(0));
     CHECK_OK(aclrtCreateStream(&stream));
 
-    GROUP("acl_3_2_55 freed memory behind a blocked stream can be had again");
+    GROUP("acl_3_2_55 memory freed while a stream is blocked can be had again");
     gate_put(&gate, stream);
     for (int i = 0; i < 40; i++) {
         CHECK_OK(aclrtMalloc(&memory, BLOCK, ACL_MEM_MALLOC_HUGE_FIRST));

@@ -44,7 +44,7 @@ int main(void)
     CHECK_OK(aclrtSynchronizeStream(stream));
     CHECK_OK(aclrtFree(block));
 
-    GROUP("CAIRN_MEMORY guard: a store behind the block");
+    GROUP("CAIRN_MEMORY guard: a store past the block");
     block = take(100);
     block[128] = 0x5a;
     snprintf(text, sizeof text, "the block %p of 128 bytes: 1 byte behind it, the first at offset 128, where 5a ", (void *)block);

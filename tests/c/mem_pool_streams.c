@@ -82,7 +82,7 @@ static void in_order(aclrtMemPool pool)
     CHECK_OK(aclrtMemsetAsync(second, SIZE, 0xee, SIZE, b));
     CHECK_OK(aclrtSynchronizeStream(b));
 
-    GROUP("acl_soma_4 one that waits for an event behind the free does");
+    GROUP("acl_soma_4 one that waits for an event after the free does");
     CHECK_OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
     CHECK_OK(aclrtRecordEvent(event, a));
     CHECK_OK(aclrtStreamWaitEvent(c, event));

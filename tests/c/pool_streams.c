@@ -165,7 +165,7 @@ static void torch(void)
 
 static void both_doors(void)
 {
-    GROUP("pool doors on one stream: behind its last task a block may pass into the queue");
+    GROUP("pool doors on one stream: after its last task a block may pass into the queue");
     void *first = cairn_pool_malloc(SIZE, 0, a);
     gate_put(&gate, a);
     CHECK_EQ(cairn_pool_free(first, 0, a), 0);

@@ -422,7 +422,7 @@ int main(void)
     counting(stream);
     running(stream);
     failing(stream);
-    GROUP("ge_reg_4 what was registered behind the load serves what later runs take");
+    GROUP("ge_reg_4 what was registered after the load serves what later runs take");
     {
         Device x(16, X);
         auto pool = std::make_shared<Pool>();

@@ -25,7 +25,7 @@ class Library(NamedTuple):
 
 
 def cairn():
-    """The pool to take away, which has to be in the toolkit, by its bare name."""
+    """The standalone pool, which has to be in the toolkit, by its bare name."""
     assert (home() / "lib64/libcairn_pool.so").exists(), "libcairn_pool.so is not in the toolkit: see `cargo xtask toolkit`"
     return Library("libcairn_pool.so", "cairn_malloc", "cairn_free")
 

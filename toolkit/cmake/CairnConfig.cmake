@@ -2,7 +2,7 @@
 #
 #   Cairn::ascendcl    libascendcl.so and the C headers
 #   Cairn::ge_runner   libge_runner.so, and with it Cairn::ascendcl
-#   Cairn::cairn_pool  libcairn_pool.so, the pool to take away, and with it Cairn::ascendcl
+#   Cairn::cairn_pool  libcairn_pool.so, the standalone pool, and with it Cairn::ascendcl
 #
 # No library has a SONAME, so that a program linked here also starts on CANN itself. CMake would
 # then record the full path of the library in the program; IMPORTED_NO_SONAME makes it link by name.

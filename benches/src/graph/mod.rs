@@ -77,7 +77,7 @@ fn chain(board: &mut Board, peers: &Peers, ours: &[Ours; 2]) {
     const ROUNDS: usize = 1500;
     let (closed, open) = (Model::chain(LENGTH, WIDTH, false), Model::chain(LENGTH, WIDTH, true));
     let (closed_bytes, open_bytes) = (ours::write(&closed), ours::write(&open));
-    board.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one behind the other"));
+    board.heading(&format!("{LENGTH} additions of {WIDTH} numbers, one after the other"));
     if let Some(tract) = &peers.tract {
         let nodes = tract.borrow_mut().load(&format!("chain:{LENGTH}:{WIDTH}"), &closed);
         println!("tract's plan has {} nodes", nodes.expect("tract has the chain"));

@@ -2564,7 +2564,7 @@ pub mod signature {
         size: usize,
         policy: aclrtMemMallocPolicy,
     ) -> aclError;
-    /// The same without padding behind the end.
+    /// The same without padding after the end.
     pub type aclrtMallocAlign32 = unsafe extern "C" fn(
         devPtr: *mut *mut core::ffi::c_void,
         size: usize,

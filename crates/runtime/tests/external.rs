@@ -39,7 +39,7 @@ impl Fake {
         })
     }
 
-    /// Blocks are addresses, one behind the other.
+    /// Blocks are addresses, one after the other.
     fn bump(object: usize, memory: Span) -> Fake {
         let next = Mutex::new(memory.address);
         Fake::new(object, move |request| match request {

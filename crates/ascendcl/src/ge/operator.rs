@@ -360,7 +360,7 @@ status! {
         })
     }
 
-    /// Runs one behind the other.
+    /// Runs one after the other.
     fn CairnOperatorFollow(op: *mut CairnOperator, before: *mut CairnOperator) {
         // SAFETY: the caller's handles are live.
         let (op, before) = unsafe { (operator(op)?, operator(before)?) };

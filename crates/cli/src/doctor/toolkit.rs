@@ -49,7 +49,7 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
                 report.wrong(format!("lib64/{name}: torch_npu takes this for custom operators; it belongs into opp/lib64"));
             }
             Ok(file) if bodies.contains(&Some(file)) => links += usize::from(is_link),
-            // The pool to take away is a library of its own, on any ACL.
+            // The standalone pool is a library of its own, on any ACL.
             Ok(_) if is_body || name == "libcairn_pool.so" => {}
             Ok(_) if is_link => report.wrong(format!("lib64/{name} leads to a file of another toolkit")),
             Ok(_) => report.wrong(format!(

@@ -11,7 +11,7 @@ pub struct Flow {
     pub prepared: Prepared,
     /// The value whose memory a value is: itself, but for views and for what is written in place.
     pub roots: Vec<ValueId>,
-    /// The values whose memory is not needed behind a node.
+    /// The values whose memory is not needed after a node.
     pub ends: Vec<Vec<ValueId>>,
     /// Where each value comes from, by number; meant for roots.
     pub origins: Vec<Origin>,

@@ -218,7 +218,7 @@ impl<const N: usize> Formula<N> {
     }
 }
 
-/// Where inputs lie whose elements stand in memory as those of the output do, one behind the other.
+/// Where inputs lie whose elements stand in memory as those of the output do, one after the other.
 fn packed<const N: usize>(
     inputs: &[Input; N],
     wide: &[Layout; N],

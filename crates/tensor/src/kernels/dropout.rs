@@ -15,7 +15,7 @@ pub fn mask_bytes(count: usize) -> usize {
 }
 
 /// Draws the bits of `count` elements, each set with probability `keep`; further bits of `mask` are 0.
-/// `mask` is bytes, one behind the other, enough for all.
+/// `mask` is bytes, one after the other, enough for all.
 pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Philox, keep: f64) {
     debug_assert!(mask.is_contiguous() && mask.item() == 1 && mask.count() * 8 >= count);
     const STEP: usize = 64;
@@ -42,7 +42,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
 }
 
 /// `out = x * scale` where the mask has a bit, else 0. `out` and `x` have the same sizes; `x` is `out` itself or
-/// apart from it. `mask` is bytes, one behind the other, enough for all.
+/// apart from it. `mask` is bytes, one after the other, enough for all.
 pub fn apply<C: Number>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

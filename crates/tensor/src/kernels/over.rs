@@ -16,7 +16,7 @@ pub enum Over<'a, const N: usize> {
     Strip(Packed<'a, N>),
 }
 
-/// Elements one behind the other, from the first byte of each slice on: no more than a strip.
+/// Elements one after the other, from the first byte of each slice on: no more than a strip.
 pub struct Packed<'a, const N: usize> {
     /// How many.
     pub count: usize,

@@ -211,7 +211,7 @@ pub fn bernoulli_each(
     });
 }
 
-/// The numbers below the count of `out` (whole numbers of 64 bits, one behind the other) in random order.
+/// The numbers below the count of `out` (whole numbers of 64 bits, one after the other) in random order.
 pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     debug_assert!(out.dtype() == DType::Int64 && out.is_contiguous());
     let count = out.count();

@@ -406,7 +406,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         }
     }
 
-    /// Few columns that lie one row behind the other: several rows are taken as one.
+    /// Few columns that lie one row after the other: several rows are taken as one.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
         let mut room = [MaybeUninit::uninit(); STRIP];

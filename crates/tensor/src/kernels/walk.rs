@@ -5,7 +5,7 @@ use crate::{Layout, MAX_DIMS};
 use std::ops::Range;
 
 /// A walk over the positions that `N` tensors share, with as few dimensions as their strides allow: the
-/// first tensor's smallest stride is innermost, and dimensions that lie one behind the other in all are one.
+/// first tensor's smallest stride is innermost, and dimensions that lie one after the other in all are one.
 pub struct Walk<const N: usize> {
     dims: Dims,
     strides: [Strides; N],

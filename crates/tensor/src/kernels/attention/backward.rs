@@ -184,7 +184,7 @@ fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
     }
 }
 
-/// Stores rows one behind the other.
+/// Stores rows one after the other.
 fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
     for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
         let offset = place(view, [at[0], at[1], at[2] + row]) * view.item() as isize;

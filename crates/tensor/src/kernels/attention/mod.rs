@@ -204,7 +204,7 @@ impl Wide {
     }
 }
 
-/// `out = alpha * (a @ b)`, or added to it; `out` is rows one behind the other.
+/// `out = alpha * (a @ b)`, or added to it; `out` is rows one after the other.
 ///
 /// # Safety
 /// The matrices have these sizes.

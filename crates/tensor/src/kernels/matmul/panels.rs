@@ -117,7 +117,7 @@ fn tile<C: Real>(
         let strides_b =
             widen(&task.b, Matrix { offset: b.at(start, left), ..b }, depth, columns, wide_b);
         let beta = if start == 0 { C::ZERO } else { C::ONE };
-        // SAFETY: the panels hold these elements, one behind the other.
+        // SAFETY: the panels hold these elements, one after the other.
         unsafe {
             multiply(
                 (rows, columns, depth),

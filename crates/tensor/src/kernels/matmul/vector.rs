@@ -149,7 +149,7 @@ pub fn sum<C: Number>(x: &[C], y: &[C]) -> C {
     sums[0].add(rest)
 }
 
-/// A matrix whose rows lie one behind the other: a sum along each.
+/// A matrix whose rows lie one after the other: a sum along each.
 #[inline(always)]
 fn by_rows<C: Number>(
     task: &Task<'_, C>,
@@ -178,7 +178,7 @@ fn by_rows<C: Number>(
     }
 }
 
-/// A matrix whose columns lie one behind the other: their weighted sum.
+/// A matrix whose columns lie one after the other: their weighted sum.
 #[inline(always)]
 fn by_columns<C: Number>(
     task: &Task<'_, C>,
