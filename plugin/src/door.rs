@@ -20,7 +20,7 @@ const POOL_FREE: Caller = Caller { function: "cairn_pool_free", door: Some(Door:
 #[inline]
 pub fn guarded<T>(function: &str, failed: T, body: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        text::fail(function, "a defect of the pool, please report it");
+        text::fail(function, "internal error of the pool, please report it");
         failed
     })
 }

@@ -13,7 +13,7 @@ pub struct Settings {
     pub maps_pages: bool,
 }
 
-/// The settings. A value that cannot be used is told once, and what holds without it holds.
+/// The settings. A value that cannot be used is reported once, and the default is used.
 pub fn get() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {

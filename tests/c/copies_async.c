@@ -1,6 +1,6 @@
 // env:
 // env: CAIRN_WORKERS=1
-/* Copies and fills as tasks: when they happen, and how their failures are told. */
+/* Copies and fills as tasks: when they happen, and how their failures are reported. */
 #include "gate.h"
 
 enum { SIZE = 1 << 18 };

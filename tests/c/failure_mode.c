@@ -14,7 +14,7 @@ static void go_on(void)
 {
     aclrtStream stream = NULL, other = NULL;
     int later = 0;
-    GROUP("acl_3_2_36 continue, the default: later tasks run, the first failure is told once");
+    GROUP("acl_3_2_36 continue, the default: later tasks run, the first failure is reported once");
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtCreateStream(&other));
     gate_put(&gate, stream);

@@ -1,7 +1,7 @@
 // links: -lcairn_pool
 // env: CAIRN_POOL_WAIT_MS=abc
 // env: CAIRN_POOL_VMM=maybe
-/* A setting of the pool that cannot be used is told once, with what would do; the pool works. */
+/* A setting of the pool that cannot be used is reported once, with what would do; the pool works. */
 #include "check.h"
 #include "logged.h"
 #include "cairn/pool.h"
@@ -18,7 +18,7 @@ int main(void)
     CHECK_OK(aclInit(NULL));
     CHECK_OK(aclrtSetDevice(0));
 
-    GROUP("pool settings: a bad value is told once, and the default holds");
+    GROUP("pool settings: a bad value is reported once, and the default holds");
     for (int i = 0; i < 2; i++) {
         void *block = cairn_pool_malloc(4096, i, NULL);
         CHECK(block != NULL);

@@ -105,7 +105,7 @@ int main(void)
     char *more = cairn_malloc(4 * KIB, 0, stream);
     CHECK(again == block && more != block && more != NULL);
 
-    GROUP("pool frees with the wrong size are told and done");
+    GROUP("pool frees with the wrong size are reported and done");
     cairn_free(again, 5 * KIB, 0, stream);
     CHECK(says("was freed as 5120 bytes, but it has 4096"));
     CHECK_EQ(live(0), 4 * KIB);
@@ -118,7 +118,7 @@ int main(void)
     CHECK(cairn_pool_last_error() == NULL);
     CHECK_EQ(live(0), 0);
 
-    GROUP("pool frees on a stream that it does not know are told and done");
+    GROUP("pool frees on a stream that it does not know are reported and done");
     block = cairn_malloc(4 * KIB, 0, stream);
     cairn_free(block, 4 * KIB, 0, here);
     CHECK(says("does not know"));

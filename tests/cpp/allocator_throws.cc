@@ -78,7 +78,7 @@ static void exceptions()
     CHECK_EQ(pool.out, 0);
     goes_on();
 
-    GROUP("acl_1_8_6 exceptions in both: the first is told, the other logged");
+    GROUP("acl_1_8_6 exceptions in both: the first is reported, the other logged");
     register_with(stream, &pool, pool_alloc, throw_free, throw_address);
     CHECK_FAIL(run_tensor(stream, 64, nullptr), ACL_ERROR_GE_FAILURE, "getAddrFromBlock");
     CHECK(LOGGED("free(0x", "thrown by free") > 0);

@@ -29,7 +29,7 @@ const WIDTHS: [usize; 4] = [1024, 2048, 2048, 1024];
 /// Until threads of an engine that ran before have stopped spinning.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Nanoseconds of a run of the chain are told for one of its nodes.
+/// Nanoseconds of a run of the chain are printed per node.
 const PER_NODE: (f64, &str) = (LENGTH as f64 * 1e3, "us/op");
 const MILLISECONDS: (f64, &str) = (1e6, "ms");
 

@@ -76,7 +76,7 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
     Ok(())
 }
 
-/// Gives every block back, also after one whose free callback failed; the first failure is told.
+/// Gives every block back, also after one whose free callback failed; the first failure is reported.
 fn give_back(blocks_out: impl IntoIterator<Item = Block>) -> Result<()> {
     blocks_out.into_iter().map(Block::free).fold(Ok(()), Result::and)
 }

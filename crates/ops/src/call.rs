@@ -74,7 +74,7 @@ impl<'a> Call<'a> {
         self.args.get(at).unwrap_or(&Arg::Absent)
     }
 
-    /// The caller's own place of an argument, by which sizes are told that only values decide.
+    /// The caller's own place of an argument, by which sizes are reported that only values decide.
     pub fn place(&self, at: usize) -> (usize, usize) {
         (self.places.get(at).copied().unwrap_or(at), 0)
     }

@@ -294,13 +294,13 @@ impl Event {
         }
     }
 
-    /// True if the last record has completed, or an `Ex` event was never recorded. That it was so is told: the
+    /// True if the last record has completed, or an `Ex` event was never recorded. A `true` is emitted as an event: the
     /// program may rely on it.
     pub fn is_complete(&self) -> bool {
         self.current.lock().as_ref().is_none_or(|capture| self.emit_complete(capture))
     }
 
-    /// True if every wait submitted so far has passed; told as the above.
+    /// True if every wait submitted so far has passed; emitted as above.
     pub fn waits_passed(&self) -> bool {
         let passed = self.waits.0.load(Ordering::Acquire) == 0;
         if passed && let Some(capture) = &*self.current.lock() {
@@ -309,7 +309,7 @@ impl Event {
         passed
     }
 
-    /// Whether a capture is complete, which is told if so.
+    /// Whether a capture is complete; emits an event if it is.
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(bound) = capture.bound.get().filter(|_| done) {

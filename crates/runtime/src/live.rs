@@ -17,7 +17,7 @@
 //! 4096
 //! ```
 //!
-//! The folder must be ours, private (0700) and no link; a file that outlived its process is told by
+//! The folder must be ours, private (0700) and no link; a file that outlived its process is recognised by
 //! the start time that it carries, and whoever reads it removes it.
 
 use std::{
@@ -81,7 +81,7 @@ unsafe impl Sync for LivePage {}
 
 impl LivePage {
     /// Makes this process's page for `devices` devices, all inactive. `None` when the folder or the
-    /// file cannot be had; the reason does not matter to a program, so it is not told.
+    /// file cannot be had; the reason does not matter to a program, so it is not reported.
     pub fn create(devices: usize) -> Option<LivePage> {
         candidates().iter().find_map(|path| Self::create_in(path, devices).ok())
     }

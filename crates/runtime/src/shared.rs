@@ -19,7 +19,7 @@ pub struct Shared {
     pub config: Config,
     /// The clock `finished`.
     pub progress: Arc<Progress>,
-    /// Where everything that happens is told.
+    /// Where every event is emitted.
     pub spine: Arc<Spine>,
     /// Ready streams and workers.
     pub scheduler: Arc<Scheduler>,

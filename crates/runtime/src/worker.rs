@@ -323,7 +323,7 @@ impl Default for HostThreads {
 
 impl HostThreads {
     /// Runs `job` on a thread of its own. When none can be started, the job waits for one that is
-    /// there; when none is there, it is told so at once.
+    /// there; when none is there, it is answered so at once.
     pub(crate) fn run(self: &Arc<HostThreads>, job: impl FnOnce(bool) + Send + 'static) {
         let mut queue = self.queue.lock();
         queue.jobs.push_back(Box::new(job));

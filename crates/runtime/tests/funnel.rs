@@ -1,4 +1,4 @@
-//! The one way to a block: whatever kind it is, it passes the layers, and is told of.
+//! The one way to a block: whatever kind it is, it passes the layers and is emitted as an event.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -228,14 +228,14 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
 
     let device = rig.alloc(0, 1000).address;
     memory.free(device).unwrap();
-    assert!(memory.free(device).is_err(), "and nobody is told of that");
+    assert!(memory.free(device).is_err(), "and no event says so");
     assert_eq!(heard.take(), ["alloc 1000 of device 0 for user", "free 1000 of device 0"]);
     rig.synchronize(&stream, None).unwrap();
     let again = rig.alloc(0, 1 << 20).address;
     assert_eq!(
         heard.take(),
         ["reusable 1000 of device 0", "alloc 1048576 of device 0 for user"],
-        "what it may become is told first"
+        "the free is emitted first"
     );
     memory.free(again).unwrap();
     let pinned = memory.allocate_host(64).unwrap();

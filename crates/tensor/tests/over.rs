@@ -59,7 +59,7 @@ proptest! {
     }
 }
 
-/// Fewer bytes than elements are a defect of the caller; nothing is touched behind them.
+/// Fewer bytes than elements are a mistake of the caller; nothing is touched past them.
 #[test]
 #[should_panic(expected = "packed elements fill their bytes")]
 fn elements_that_are_not_there() {

@@ -75,7 +75,7 @@ fn how(number: CairnRun) -> Result<How> {
     })
 }
 
-/// Where a finished run is told, with the caller's context.
+/// Where a finished run is reported, with the caller's context.
 struct Done {
     call: unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs),
     context: usize,

@@ -30,7 +30,7 @@ enum Grade {
     Wrong,
 }
 
-/// The findings, in the order in which they are told.
+/// The findings, in the order in which they are printed.
 #[derive(Debug, Default)]
 struct Report {
     findings: Vec<(Grade, String)>,

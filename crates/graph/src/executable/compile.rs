@@ -89,7 +89,7 @@ pub enum Kind {
     },
 }
 
-/// What 0 bytes of const or feature memory are told as.
+/// What 0 bytes of const or feature memory are reported as.
 const LEAST: u64 = 512;
 
 /// By how many bytes a tensor may say less than a static graph reads: programs for CANN, whose memory has padding,
@@ -261,17 +261,17 @@ impl Executable {
         }
     }
 
-    /// Const memory as the user is told.
+    /// Const memory as reported to the user.
     pub fn const_size(&self) -> u64 {
         self.const_bytes().max(LEAST)
     }
 
-    /// Refreshable feature memory as the user is told.
+    /// Refreshable feature memory as reported to the user.
     pub fn refreshable_size(&self) -> u64 {
         self.refreshable_bytes().max(LEAST)
     }
 
-    /// All feature memory as the user is told.
+    /// All feature memory as reported to the user.
     pub fn feature_size(&self) -> u64 {
         (self.refreshable_bytes() + self.fixed_bytes()).max(LEAST)
     }

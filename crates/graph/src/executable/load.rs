@@ -31,7 +31,7 @@ pub struct Bases {
 /// How an executable is loaded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadOptions {
-    /// The number by which allocators are told of it (`cairn/reason.h`).
+    /// The number that allocators see (`cairn/reason.h`).
     pub id: u32,
     /// Memory that is not taken from the target's allocator.
     pub bases: Bases,
@@ -46,7 +46,7 @@ pub struct LoadOptions {
 pub struct Loaded {
     /// What was executable.
     pub executable: Arc<Executable>,
-    /// The number by which allocators are told of it.
+    /// The number that allocators see.
     pub id: u32,
     /// The device that its memory is on.
     pub device: u32,

@@ -1,5 +1,5 @@
 //! Elements that a mask chooses, and where elements are that are not zero. How many they are is known when the
-//! kernel runs: outputs have room for all, and their real sizes are told then.
+//! kernel runs: outputs have room for all, and their real sizes are reported then.
 
 use super::reading::Read;
 use crate::call::Call;

@@ -4,7 +4,7 @@
 //!  request ──> limit ──> guard ──> stats ──> maker: device memory, pinned memory, a segment of a pool,
 //!              refuses   adds      counts           a pool, or an allocator of the user
 //!                        canaries
-//!                                          told here: Alloc after it was made, Free before it takes effect
+//!                                          emitted here: Alloc after it was made, Free before it takes effect
 //! ```
 
 use super::allocator::{self, Allocator, RawBlock};

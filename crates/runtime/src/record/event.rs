@@ -197,7 +197,7 @@ pub struct StepPlan {
 
 /// Something that happened.
 ///
-/// **Order.** What frees or publishes is told before it takes effect, what takes or learns after: so of two events of
+/// **Order.** What frees or publishes is emitted before it takes effect, what takes or learns after: so of two events of
 /// one object, the one that the other depends on has the earlier time, whatever threads they come from.
 #[derive(Clone, Copy)]
 pub enum Event<'a> {
@@ -247,7 +247,7 @@ pub enum Event<'a> {
         /// Bytes it has.
         capacity: u64,
     },
-    /// A task was submitted; told under the stream's submit lock, so in the order of the stream.
+    /// A task was submitted; emitted under the stream's submit lock, so in the order of the stream.
     Submit {
         /// Its stream.
         stream: StreamIndex,
@@ -270,7 +270,7 @@ pub enum Event<'a> {
         /// Its number in the stream.
         seq: u64,
     },
-    /// A task is done; told before anybody can know.
+    /// A task is done; emitted before anybody can know.
     End {
         /// Its stream.
         stream: StreamIndex,
@@ -294,7 +294,7 @@ pub enum Event<'a> {
         /// Where.
         epoch: Epoch,
     },
-    /// A stream was told to wait for an event: the wait is the task `epoch`, whose [`Event::Submit`] comes next.
+    /// A stream was asked to wait for an event: the wait is the task `epoch`, whose [`Event::Submit`] comes next.
     Wait {
         /// The event's id.
         event: u32,
@@ -364,7 +364,7 @@ pub enum Event<'a> {
     /// What the runs of a static graph do. Told before the first run that somebody hears of, and again, with the same
     /// id, before the next one after somebody else began to listen.
     Load(&'a StepPlan),
-    /// A pass over a static graph is about to be submitted; told right before its [`Event::Submit`].
+    /// A pass over a static graph is about to be submitted; emitted right before its [`Event::Submit`].
     Run {
         /// The plan's id.
         plan: u64,

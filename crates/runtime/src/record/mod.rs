@@ -1,4 +1,4 @@
-//! The event spine: everything that happens is told in one place, once, to whoever listens.
+//! The event spine: everything that happens is emitted in one place, once, to whoever listens.
 //!
 //! ```text
 //!  memory, streams, events,          Spine                  sinks
@@ -68,7 +68,7 @@ pub trait Sink: Send + Sync {
     fn flush(&self) {}
 }
 
-/// The place where events are told. One per process.
+/// The place where events are emitted. One per process.
 pub struct Spine {
     masks: [AtomicU32; Kind::COUNT],
     sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
@@ -118,8 +118,8 @@ impl Spine {
         set(Kind::Run);
     }
 
-    /// Changes, never to 0, whenever somebody begins to listen to something else. What is told once for many events
-    /// (the plan of a graph) is told again when this has changed, so that those who came later hear it too.
+    /// Changes, never to 0, whenever somebody begins to listen to something else. What is emitted once for many events
+    /// (the plan of a graph) is emitted again when this has changed, so that later listeners get it too.
     pub fn audience(&self) -> u32 {
         self.audience.load(Ordering::Acquire)
     }

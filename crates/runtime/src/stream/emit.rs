@@ -8,7 +8,7 @@ use crate::sync::now_ns;
 use crate::task::{Body, Task};
 
 impl Stream {
-    /// Where everything that happens is told.
+    /// Where every event is emitted.
     pub fn spine(&self) -> &Spine {
         &self.shared.spine
     }
@@ -74,7 +74,7 @@ impl Stream {
         }
     }
 
-    /// Tells that the program was told that all of the stream up to a task is done.
+    /// Emits that the program was answered that all of the stream up to a task is done.
     pub(super) fn emit_complete(&self, seq: u64) {
         if self.spine().has_listener(Kind::Complete) {
             let known = self.known_after(&self.ordered(), seq);

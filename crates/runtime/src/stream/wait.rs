@@ -15,7 +15,7 @@ impl Stream {
         self.shared.progress.finished(self.index) >= submitted
     }
 
-    /// The same as the program asks it: that it was answered "yes" is told, because the program may rely on it.
+    /// The same as the program asks it: a "yes" is emitted as an event, because the program may rely on it.
     pub fn query(&self) -> bool {
         let submitted = self.shared.progress.submitted(self.index);
         let idle = self.has_finished(submitted);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// `out = the elements at places`, position by position. Sizes and types are those of the places; `out`
 /// shares no memory with tensor or index. Elements whose index is out of range are left as they are, and
-/// the first of them is told; `index` is the tensor of indices as its caller knows it.
+/// the first of them is reported; `index` is the tensor of indices as its caller knows it.
 pub fn gather(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,

@@ -5,7 +5,7 @@ use super::strip::{load_one, store_one};
 use crate::{View, ViewMut};
 
 /// Shortens each row of `table` that `index` names to a norm of at most `longest`: the root of the given power of the
-/// sum of powers; the greatest magnitude for an infinite one. A bad index is told before anything is written.
+/// sum of powers; the greatest magnitude for an infinite one. A bad index is reported before anything is written.
 pub fn renorm(
     table: ViewMut<'_>,
     index: View<'_>,

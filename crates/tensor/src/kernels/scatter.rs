@@ -28,7 +28,7 @@ pub enum Meeting {
 
 /// Brings `values` to their places. Sizes are those of the places; `Replace` takes values of the tensor's
 /// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
-/// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is told;
+/// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
 /// `tensor` is the one that the places lie in, and shares no memory with values or index.

@@ -7,7 +7,7 @@ use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 use std::cmp::Ordering;
 
-/// What is told of the different elements.
+/// What is reported of the distinct elements.
 #[derive(Clone, Copy)]
 pub struct Told<'a> {
     /// Each once; the type of the tensor.
