@@ -15,7 +15,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use anyhow::{Context, Result, bail, ensure};
@@ -225,6 +228,7 @@ impl Program {
         let program = self.build(toolkit)?;
         let mut command = toolkit.clean(&program);
         command.current_dir(&toolkit.scratch);
+        command.env("CAIRN_HOST_MEMORY", own_limit());
         command.envs(self.environments[run_index].iter().cloned());
         let log = program.with_extension(format!("{run_index}.log"));
         let output = run(&mut command, &log, limit())?.expect(self.exit)?;
@@ -237,4 +241,12 @@ impl Program {
         ensure!(!output.lines().any(|line| line.starts_with("FAILED ")), "it failed\n{output}");
         Ok(())
     }
+}
+
+/// A limit of memory that no other run has. Processes under one limit share it and see less free memory while others
+/// hold some; programs that compare figures must not see those that run beside them.
+fn own_limit() -> String {
+    static RUNS: AtomicUsize = AtomicUsize::new(0);
+    let own = std::process::id() as usize + RUNS.fetch_add(1, Ordering::Relaxed);
+    format!("{}kib", (8 << 20) + own)
 }
