@@ -255,8 +255,7 @@ entry! {
         let runtime = runtime()?;
         let (handle, word) = (stream as usize, desc as usize);
         let stream = runtime.handles.get::<Stream>(handle)?;
-        let wrap = |plain| runtime.shared.memory.wrap_external(plain);
-        runtime.allocators.register(Domain::Acl, handle, &stream, word, Box::new(user), wrap)
+        runtime.allocators.register(Domain::Acl, handle, &stream, word, Box::new(user))
     }
 
     /// What is registered on a stream.

@@ -3,7 +3,7 @@
 use crate::abi;
 use crate::door::{self, entry, runtime, write};
 use crate::process::{config, started};
-use crate::trampoline::cairn_call_device_state;
+use crate::trampoline::UserFunction;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::soc;
 use std::ffi::{c_char, c_void};
@@ -164,7 +164,10 @@ entry! {
         let name = unsafe { door::string(name, "regName") }?;
         match callback {
             None => runtime()?.device_callbacks.unregister(&name),
-            Some(function) => runtime()?.device_callbacks.register(&name, cairn_call_device_state, function as *const c_void, args),
+            Some(function) => {
+                let callback = UserFunction { function: function as *const c_void, argument: args };
+                runtime()?.device_callbacks.register(&name, callback.of_devices())
+            }
         }
     }
 

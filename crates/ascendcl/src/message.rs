@@ -2,12 +2,12 @@
 //! process; reading it clears it.
 
 use cairn_runtime::host::HostThread;
-use std::ffi::{CString, c_char};
+use std::ffi::c_char;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static PER_PROCESS: AtomicBool = AtomicBool::new(false);
-static OF_PROCESS: Mutex<Option<CString>> = Mutex::new(None);
+static OF_PROCESS: Mutex<Option<String>> = Mutex::new(None);
 
 /// Chooses one text for the whole process, or one a thread.
 pub fn set_per_process(on: bool) {
@@ -21,7 +21,7 @@ pub fn keep(function: &str, code: i32, text: &str) {
 
 /// Keeps a text as it is.
 pub fn keep_text(text: &str) {
-    let line = CString::new(text.replace('\0', " ")).expect("no NUL is left");
+    let line = text.replace('\0', " ");
     match PER_PROCESS.load(Ordering::Acquire) {
         true => *OF_PROCESS.lock().unwrap_or_else(|e| e.into_inner()) = Some(line),
         false => HostThread::current().message().next = Some(line),
@@ -43,6 +43,7 @@ pub fn take() -> *const c_char {
         false => None,
     };
     let mut message = HostThread::current().message();
-    message.given = of_process.or_else(|| message.next.take());
-    message.given.as_ref().map_or(std::ptr::null(), |text| text.as_ptr())
+    let text = of_process.or_else(|| message.next.take());
+    message.read = text.map(|text| (text + "\0").into_bytes().into());
+    message.read.as_ref().map_or(std::ptr::null(), |text| text.as_ptr().cast())
 }

@@ -3,7 +3,7 @@
 use crate::abi::{self, aclrtStreamConfigHandle};
 use crate::device::limit;
 use crate::door::{self, Handle, entry, out_entry, runtime, value_entry, write};
-use crate::trampoline::cairn_call_stream_state;
+use crate::trampoline::UserFunction;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::stream::Stream;
 use std::collections::BTreeSet;
@@ -193,7 +193,10 @@ entry! {
         let name = unsafe { door::string(name, "regName") }?;
         match callback {
             None => runtime()?.stream_callbacks.unregister(&name),
-            Some(function) => runtime()?.stream_callbacks.register(&name, cairn_call_stream_state, function as *const c_void, args),
+            Some(function) => {
+                let callback = UserFunction { function: function as *const c_void, argument: args };
+                runtime()?.stream_callbacks.register(&name, callback.of_streams())
+            }
         }
     }
 

@@ -1,7 +1,11 @@
 //! The C++ functions that call the user and stop exceptions.
 
+use cairn_runtime::callbacks::StateFunction;
+use cairn_runtime::error::{Code, Error};
 use cairn_runtime::memory::external::Thrown;
+use cairn_runtime::task::HostFunction;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::Arc;
 
 /// Takes a formatted line: level, function, file, line, text.
 pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, *const c_char);
@@ -11,23 +15,82 @@ pub use crate::ge::abi::CairnGuard as Guard;
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
 /// text the guard has. If the function ends its thread, `left` is called in its place and this never returns.
 pub fn guarded(left: &dyn Fn(), call: impl FnOnce(&Guard) -> bool) -> Result<(), Thrown> {
-    unsafe extern "C" fn forward(context: *const c_void) {
-        // SAFETY: the context is the reference below, on a frame that is still there.
-        (unsafe { &*context.cast::<&dyn Fn()>() })();
-    }
     let mut said = [0 as c_char; 256];
-    let guard = Guard {
-        left: Some(forward),
-        context: std::ptr::from_ref(&left).cast(),
-        said: said.as_mut_ptr(),
-        room: said.len(),
-    };
-    if call(&guard) {
+    let (place, room) = (said.as_mut_ptr(), said.len());
+    let fine = with_left(left, |left, context| {
+        call(&Guard { left: Some(left), context, said: place, room })
+    });
+    if fine {
         return Ok(());
     }
     // SAFETY: trampolines end what they write with a NUL, and nothing written is an empty text.
     let text = unsafe { CStr::from_ptr(said.as_ptr()) };
     Err(Thrown(text.to_string_lossy().into_owned()))
+}
+
+/// A function with its context, as trampolines take what they call when a function of the user ends its thread.
+type Left = unsafe extern "C" fn(context: *const c_void);
+
+/// Hands `left` to a trampoline, which calls it at most while `call` runs.
+fn with_left<T>(left: &dyn Fn(), call: impl FnOnce(Left, *const c_void) -> T) -> T {
+    unsafe extern "C" fn forward(context: *const c_void) {
+        // SAFETY: the context is the reference below, on a frame that is still there.
+        (unsafe { &*context.cast::<&dyn Fn()>() })();
+    }
+    call(forward, std::ptr::from_ref(&left).cast())
+}
+
+/// A function of the user and its argument, which it hands over to whichever thread calls it.
+#[derive(Clone, Copy)]
+pub struct UserFunction {
+    /// The function.
+    pub function: *const c_void,
+    /// What it is called with.
+    pub argument: *mut c_void,
+}
+
+// SAFETY: the user passes function and argument for calls from other threads; both are only carried there.
+unsafe impl Send for UserFunction {}
+// SAFETY: as above.
+unsafe impl Sync for UserFunction {}
+
+impl HostFunction for UserFunction {
+    fn call(&self, left: &dyn Fn()) -> Result<(), Error> {
+        let UserFunction { function, argument } = *self;
+        let fine = with_left(left, |left, context| {
+            // SAFETY: the user passed the function as one that takes this argument.
+            unsafe { cairn_call_host_function(function, argument, left, context) }
+        });
+        let text =
+            || format!("the host function at {function:p} threw a C++ exception (argument {argument:p})");
+        if fine { Ok(()) } else { Err(Error::new(Code::Internal, text())) }
+    }
+}
+
+/// How a state callback is called: function, subject, state, argument, and whom to call if it ends its thread.
+type StateCaller =
+    unsafe extern "C" fn(*const c_void, usize, u32, *mut c_void, Left, *const c_void) -> bool;
+
+impl UserFunction {
+    /// The function as a callback of streams; its type must be `aclrtStreamStateCallback`.
+    pub fn of_streams(self) -> StateFunction {
+        self.of_states(cairn_call_stream_state)
+    }
+
+    /// The function as a callback of devices; its type must be `aclrtDeviceStateCallback`.
+    pub fn of_devices(self) -> StateFunction {
+        self.of_states(cairn_call_device_state)
+    }
+
+    fn of_states(self, caller: StateCaller) -> StateFunction {
+        Arc::new(move |subject, state, left| {
+            let UserFunction { function, argument } = { self };
+            with_left(left, |left, context| {
+                // SAFETY: the user passed the function as one of the type that `caller` calls.
+                unsafe { caller(function, subject, state, argument, left, context) }
+            })
+        })
+    }
 }
 
 unsafe extern "C" {
@@ -68,7 +131,7 @@ unsafe extern "C" {
     pub fn cairn_call_host_function(
         function: *const c_void,
         argument: *mut c_void,
-        left: unsafe extern "C" fn(context: *const c_void),
+        left: Left,
         context: *const c_void,
     ) -> bool;
     /// Calls a stream state callback.
@@ -77,7 +140,7 @@ unsafe extern "C" {
         stream: usize,
         state: u32,
         argument: *mut c_void,
-        left: unsafe extern "C" fn(context: *const c_void),
+        left: Left,
         context: *const c_void,
     ) -> bool;
     /// Calls a device state callback.
@@ -86,7 +149,7 @@ unsafe extern "C" {
         device: usize,
         state: u32,
         argument: *mut c_void,
-        left: unsafe extern "C" fn(context: *const c_void),
+        left: Left,
         context: *const c_void,
     ) -> bool;
     /// The body of `aclAppLog`.

@@ -66,7 +66,7 @@ impl Rig {
         }));
         let user = Box::new(pool.clone());
         let registry = &self.runtime.allocators;
-        registry.register(domain, self.handle, &self.stream, 1, user, |plain| plain).unwrap();
+        registry.register(domain, self.handle, &self.stream, 1, user).unwrap();
         pool
     }
 

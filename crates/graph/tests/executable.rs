@@ -96,7 +96,7 @@ impl User {
         let pool = Pool::new(&self.machine);
         let user = Box::new(pool.clone());
         let registry = &self.machine.runtime.allocators;
-        registry.register(domain, self.handle, &self.stream, 1, user, |plain| plain).unwrap();
+        registry.register(domain, self.handle, &self.stream, 1, user).unwrap();
         pool
     }
 
@@ -472,7 +472,7 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     let careless = Careless { pool: pool.clone(), theirs, at, asked: asked.clone() };
     let registry = &user.machine.runtime.allocators;
     let boxed = Box::new(careless);
-    registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed, |plain| plain).unwrap();
+    registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed).unwrap();
     let run = || {
         let loaded = user.load(&executable, Domain::Ge)?;
         loaded.run(&user.target(Domain::Ge), std::slice::from_ref(&input), &outputs).map(drop)

@@ -4,9 +4,8 @@
 use crate::error::{Error, Result};
 use crate::lock::{Mutex, Rank};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::thread_local;
+use crate::sync::{Arc, thread_local};
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::marker::PhantomData;
 
 thread_local! {
@@ -37,24 +36,9 @@ pub enum DeviceState {
     ResetPost = 3,
 }
 
-/// Calls the user's function at `function` with subject, state and argument, and turns an exception
-/// into `false`. When the function ends its thread, `left` is called with `context` and the thread stays
-/// where it is: nothing unwinds further. The door provides it.
-pub type Caller = unsafe extern "C" fn(
-    function: *const c_void,
-    subject: usize,
-    state: u32,
-    argument: *mut c_void,
-    left: unsafe extern "C" fn(context: *const c_void),
-    context: *const c_void,
-) -> bool;
-
-/// A callback ended its thread; `context` is the callback.
-unsafe extern "C" fn left(context: *const c_void) {
-    // SAFETY: `call_each` passes a callback of its own list, which lives as long as its parked thread.
-    let callback = unsafe { &*context.cast::<Callback>() };
-    log::error!("the state callback {} ended its thread, which stays parked", callback.name);
-}
+/// A function of the user, called with subject and state. False after an exception. When it ends its thread, the last
+/// argument is called and the thread stays where it is: nothing unwinds further. The door makes it.
+pub type StateFunction = Arc<dyn Fn(usize, u32, &dyn Fn()) -> bool + Send + Sync>;
 
 /// What a list of callbacks is about.
 pub trait Subject {
@@ -96,14 +80,8 @@ pub struct Callbacks<S> {
 #[derive(Clone)]
 struct Callback {
     name: String,
-    call: Caller,
-    function: *const c_void,
-    argument: *mut c_void,
+    call: StateFunction,
 }
-
-// SAFETY: the user registers function and argument for calls from any of its threads; they are only
-// carried here.
-unsafe impl Send for Callback {}
 
 impl<S> Default for Callbacks<S> {
     fn default() -> Callbacks<S> {
@@ -117,18 +95,12 @@ impl<S> Default for Callbacks<S> {
 
 impl<S: Subject> Callbacks<S> {
     /// Adds a callback; a name is taken once.
-    pub fn register(
-        &self,
-        name: &str,
-        call: Caller,
-        function: *const c_void,
-        argument: *mut c_void,
-    ) -> Result<()> {
+    pub fn register(&self, name: &str, call: StateFunction) -> Result<()> {
         let mut list = self.list.lock();
         if list.iter().any(|c| c.name == name) {
             return Err(Error::invalid(format!("a callback named {name} is registered already")));
         }
-        list.push(Callback { name: name.to_string(), call, function, argument });
+        list.push(Callback { name: name.to_string(), call });
         Ok(())
     }
 
@@ -161,13 +133,11 @@ impl<S: Subject> Callbacks<S> {
     fn call_each(&self, id: S::Id, state: S::State) {
         let list: Vec<Callback> = self.list.lock().clone();
         let (subject, state) = S::raw(id, state);
-        for callback in &list {
-            let Callback { call, function, argument, .. } = *callback;
-            let context = std::ptr::from_ref(callback).cast();
-            // SAFETY: `call` accepts any function and argument that came through the same door.
-            let fine = unsafe { call(function, subject, state, argument, left, context) };
-            if !fine {
-                log::error!("the state callback {} threw a C++ exception", callback.name);
+        for Callback { name, call } in &list {
+            let left =
+                || log::error!("the state callback {name} ended its thread, which stays parked");
+            if !call(subject, state, &left) {
+                log::error!("the state callback {name} threw a C++ exception");
             }
         }
     }

@@ -16,7 +16,7 @@ use crate::clock::{Clock, Epoch};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
 use crate::lock::{Mutex, Rank};
-use crate::record::{self, Awaited};
+use crate::record::Awaited;
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -313,14 +313,7 @@ impl Event {
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(bound) = capture.bound.get().filter(|_| done) {
-            let spine = &bound.shared.spine;
-            if spine.has_listener(record::Kind::Complete) {
-                let (what, known) = (Awaited::Event(self.id), bound.known());
-                spine.emit(record::Kind::Complete, || record::Event::Complete {
-                    what,
-                    known: &known,
-                });
-            }
+            bound.shared.spine.completed(Awaited::Event(self.id), || bound.known());
         }
         done
     }
@@ -331,7 +324,7 @@ impl Event {
         let Some(bound) = capture.bound.get() else { return Err(self.never_recorded()) };
         if !capture.is_done() && bound.key == host::host_function_of() {
             return Err(Error::refused(format!(
-                "event {} lies behind the host function that was asked to wait for it, in the same stream",
+                "event {} was recorded after the host function that was asked to wait for it, in the same stream",
                 self.id
             )));
         }
@@ -341,13 +334,9 @@ impl Event {
                 || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.record.seq, limit))
         });
         if done {
-            let (what, known) = (Awaited::Event(self.id), bound.known());
+            let known = bound.known();
             host.learn(&known);
-            let spine = &bound.shared.spine;
-            spine.emit(record::Kind::Synchronize, || record::Event::Synchronize {
-                what,
-                known: &known,
-            });
+            bound.shared.spine.synchronized(Awaited::Event(self.id), &known);
         }
         Ok(done)
     }

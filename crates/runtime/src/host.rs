@@ -9,7 +9,6 @@ use crate::lock::{Mutex, MutexGuard, Rank};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_local;
 use std::cell::Cell;
-use std::ffi::CString;
 
 /// Bits of the counter of synchronizes below the generation of the record.
 const COUNT_BITS: u32 = 40;
@@ -35,9 +34,9 @@ pub struct HostThread {
 #[derive(Default)]
 pub struct Message {
     /// Not read yet.
-    pub next: Option<CString>,
-    /// What the last reader holds.
-    pub given: Option<CString>,
+    pub next: Option<String>,
+    /// What the last reader got, as it got it; kept until it reads again.
+    pub read: Option<Box<[u8]>>,
 }
 
 /// Proof that a thread has synchronized since some moment: see [`HostThread::ticket`].

@@ -231,14 +231,8 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         self.wait_for(stream, limit, |known| {
-            self.emit_synchronize(Awaited::Stream(stream.index), known)
+            self.shared.spine.synchronized(Awaited::Stream(stream.index), known)
         })
-    }
-
-    fn emit_synchronize(&self, what: Awaited, known: &Clock) {
-        self.shared
-            .spine
-            .emit(record::Kind::Synchronize, || record::Event::Synchronize { what, known });
     }
 
     /// Waits for a stream; `learned` gets what the calling thread then knows to be done.
@@ -273,7 +267,7 @@ impl Runtime {
                 first = done;
             }
         }
-        self.emit_synchronize(Awaited::Device(device.id), &all);
+        self.shared.spine.synchronized(Awaited::Device(device.id), &all);
         first
     }
 
@@ -304,7 +298,8 @@ impl Runtime {
                 }
             }
         }
-        self.emit_synchronize(Awaited::Device(device.id), &known);
+        HostThread::current().learn(&known);
+        self.shared.spine.synchronized(Awaited::Device(device.id), &known);
         all
     }
 

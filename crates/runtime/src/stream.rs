@@ -16,11 +16,12 @@ use crate::event::Capture;
 use crate::host::{self, HostThread};
 use crate::lock::{Condvar, Mutex, MutexGuard, Rank};
 use crate::memory::raw::{TaskMemory, Use};
+use crate::record::event::Outcome;
 use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use crate::sync::{Arc, now_ns};
-use crate::task::{Body, Kernel, Task, Wait};
+use crate::task::{Body, HostFunction, Kernel, Task, Wait};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -284,18 +285,25 @@ impl Stream {
     fn step(self: &Arc<Stream>, batch: &mut MutexGuard<'_, VecDeque<Task>>, seq: u64) -> bool {
         let skipped = self.is_dropped(seq);
         let front = batch.front().expect("the caller saw a task");
+        if skipped {
+            match &front.body {
+                Body::Record(capture) => capture.complete(),
+                Body::Wait(wait) => {
+                    self.timed_out.store(false, Ordering::SeqCst);
+                    wait.waits.passed();
+                }
+                _ => {}
+            }
+            let task = batch.pop_front().expect("the caller saw a task");
+            self.end(seq, task.name, Some(&task), 0, Outcome::Dropped);
+            return true;
+        }
         let start = self.emit_start(front, seq);
         let result = match &front.body {
             Body::Record(capture) => {
                 capture.complete();
                 Ok(())
             }
-            Body::Wait(wait) if skipped => {
-                self.timed_out.store(false, Ordering::SeqCst);
-                wait.waits.passed();
-                Ok(())
-            }
-            _ if skipped => Ok(()),
             Body::Wait(wait) => {
                 if self.timed_out.swap(false, Ordering::SeqCst) {
                     self.shared.progress.break_order();
@@ -310,7 +318,7 @@ impl Stream {
                 }
             }
             Body::Host(call) => {
-                let (name, call) = (front.name, *call);
+                let (name, call) = (front.name, call.clone());
                 self.set_parked();
                 batch.pop_front();
                 let stream = self.clone();
@@ -321,7 +329,7 @@ impl Stream {
                         stream.clone().unpark();
                     };
                     let result = match on_a_thread {
-                        true => stream.call_host(name, call, &left),
+                        true => stream.call_host(name, &*call, &left),
                         false => Err(Error::new(
                             Code::RtInternal,
                             format!("{name}: no thread can be had for the host function; is `ulimit -u` reached?"),
@@ -399,13 +407,15 @@ impl Stream {
     fn call_host(
         &self,
         name: &'static str,
-        call: crate::task::HostCall,
+        call: &dyn HostFunction,
         left: &dyn Fn(),
     ) -> Result<()> {
         if self.shared.exiting() {
             return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
         }
-        host::in_host_function(self.key(), self.spec.context as usize, || call.run(name, left))
+        host::in_host_function(self.key(), self.spec.context as usize, || {
+            call.call(left).map_err(|error| Error { text: format!("{name}: {}", error.text), ..error })
+        })
     }
 
     fn finish(
@@ -416,11 +426,23 @@ impl Stream {
         start: u64,
         result: Result<()>,
     ) {
-        let failed = result.is_err();
+        let outcome = if result.is_ok() { Outcome::Done } else { Outcome::Failed };
         if let Err(error) = result {
             self.fail(error);
         }
-        self.emit_end(seq, name, task, start, failed);
+        self.end(seq, name, task, start, outcome);
+    }
+
+    /// Task `seq` is over: whoever waits for it may go on.
+    fn end(
+        &self,
+        seq: u64,
+        name: &'static str,
+        task: Option<&Task>,
+        start: u64,
+        outcome: Outcome,
+    ) {
+        self.emit_end(seq, name, task, start, outcome);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {
             let guard = self.done_lock.lock();
@@ -499,10 +521,7 @@ impl Stream {
         }
         self.submit.lock().closed = true;
         if wait {
-            let (seq, ordered) = (self.shared.progress.submitted(self.index), self.ordered());
-            if HostThread::current().synchronize(|| self.wait_finished(seq, None)) {
-                self.emit_synchronize(&self.known_after(&ordered, seq));
-            }
+            self.wait_ordered(self.shared.progress.submitted(self.index), None);
         } else {
             self.drop_queued();
         }

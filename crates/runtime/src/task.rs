@@ -1,14 +1,13 @@
 //! A task is a name, what it reads, what it writes, and a body.
 
 use crate::clock::Epoch;
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::event::{Capture, Waits};
 use crate::memory::raw::{TaskMemory, Use};
 use crate::record::{Access, Mode, Spine};
 use crate::sync::Arc;
 use crate::sync::atomic::AtomicU64;
 use smallvec::SmallVec;
-use std::ffi::c_void;
 use std::fmt;
 
 /// Where the bytes of a [`Span`] have to be.
@@ -69,7 +68,7 @@ pub enum Body {
     /// An operator, on whatever thread owns the stream. Its ranges are checked first.
     Kernel(Arc<dyn Kernel>),
     /// Calls a function of the user on a thread for host functions.
-    Host(HostCall),
+    Host(Arc<dyn HostFunction>),
     /// Completes the capture of an event.
     Record(Arc<Capture>),
     /// Parks the stream until the capture is complete.
@@ -91,14 +90,14 @@ pub trait Kernel: Send + Sync {
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()>;
 
-    /// Tells every access of one run on these ranges, with sizes and strides where it knows them. Only called where
+    /// Reports every access of one run on these ranges, with sizes and strides where it knows them. Only called where
     /// somebody listens.
-    fn each_access(&self, reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
-        ranges(reads, writes, tell);
+    fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
+        ranges(reads, writes, report);
     }
 
-    /// It is about to be submitted as this task, on these ranges: what runs a plan of many steps tells so
-    /// ([`crate::record::Event::Run`]). Only called where somebody listens, with the submit lock of the stream held.
+    /// It is about to be submitted as this task, on these ranges: what runs a plan of many steps emits
+    /// [`crate::record::Event::Run`]. Only called where somebody listens, with the submit lock of the stream held.
     fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
         let _ = (spine, epoch, reads, writes);
     }
@@ -127,59 +126,18 @@ pub struct Wait {
     pub reached_ns: AtomicU64,
 }
 
-/// A function of the user and its argument. `call` invokes it and turns an exception into `false`:
-/// the door provides it, so that nothing unwinds through this crate. A function that ends its thread
-/// cannot be stopped from unwinding: then `call` calls `left(context)` and never returns.
-#[derive(Clone, Copy)]
-pub struct HostCall {
-    /// Calls `function(argument)`.
-    pub call: HostCaller,
-    /// The user's function.
-    pub function: *const c_void,
-    /// The user's argument.
-    pub argument: *mut c_void,
+/// A function of the user that runs in a stream. The door makes it, and nothing unwinds out of it.
+pub trait HostFunction: Send + Sync {
+    /// Calls the user's function on this thread; fails after an exception. A function that ends its thread cannot be
+    /// stopped from unwinding: then `left` is called in its place and this never returns.
+    fn call(&self, left: &dyn Fn()) -> Result<()>;
 }
 
-/// How the door calls a function of the user.
-pub type HostCaller = unsafe extern "C" fn(
-    function: *const c_void,
-    argument: *mut c_void,
-    left: unsafe extern "C" fn(context: *const c_void),
-    context: *const c_void,
-) -> bool;
-
-// SAFETY: the user hands function and argument to another thread by asking for a host function;
-// this crate only carries them there.
-unsafe impl Send for HostCall {}
-
-impl HostCall {
-    /// Runs the user's function on this thread. If the function ends the thread, `left` is called in
-    /// its place and this never returns.
-    pub fn run(self, name: &str, left: &dyn Fn()) -> Result<()> {
-        unsafe extern "C" fn forward(context: *const c_void) {
-            // SAFETY: the context is the reference below, on a frame that is still there.
-            (unsafe { &*context.cast::<&dyn Fn()>() })();
-        }
-        let context = std::ptr::from_ref(&left).cast();
-        // SAFETY: `call` accepts any function and argument that came through the same door.
-        match unsafe { (self.call)(self.function, self.argument, forward, context) } {
-            true => Ok(()),
-            false => Err(Error::new(
-                Code::Internal,
-                format!(
-                    "{name}: the host function at {:p} threw a C++ exception (argument {:p})",
-                    self.function, self.argument
-                ),
-            )),
-        }
-    }
-}
-
-/// Tells whole ranges.
-fn ranges(reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
+/// Reports whole ranges.
+fn ranges(reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
     let mut each = |spans: &[Span], mode| {
         for span in spans {
-            tell(Access::range(span.address, span.bytes as u64, mode));
+            report(Access::range(span.address, span.bytes as u64, mode));
         }
     };
     each(reads, Mode::Read);
@@ -187,11 +145,11 @@ fn ranges(reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
 }
 
 impl Task {
-    /// Tells what it touches.
-    pub fn each_access(&self, tell: &mut dyn FnMut(Access)) {
+    /// Reports what it touches.
+    pub fn each_access(&self, report: &mut dyn FnMut(Access)) {
         match &self.body {
-            Body::Kernel(kernel) => kernel.each_access(&self.reads, &self.writes, tell),
-            _ => ranges(&self.reads, &self.writes, tell),
+            Body::Kernel(kernel) => kernel.each_access(&self.reads, &self.writes, report),
+            _ => ranges(&self.reads, &self.writes, report),
         }
     }
 

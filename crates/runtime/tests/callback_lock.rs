@@ -179,8 +179,7 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
     let gate = Gate::default();
     let address = rig.alloc(0, 8192).address;
     let odd = Odd { object, gate: gate.clone(), leaves, tell, address };
-    let plain = |plain| plain;
-    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(odd), plain).unwrap();
+    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(odd)).unwrap();
     (Arc::new(Scene { rig, handle, stream, gate }), told)
 }
 

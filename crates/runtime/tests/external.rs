@@ -101,7 +101,7 @@ impl Bench {
     fn register_on(&self, handle: usize, fake: &Fake) -> Result<()> {
         let stream = self.rig.handles.get::<Stream>(handle)?;
         let user = Box::new(fake.clone());
-        self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain)
+        self.rig.allocators.register(Domain::Acl, handle, &stream, 0, user)
     }
 
     fn take(&self, allocator: &Arc<dyn Allocator>, bytes: u64) -> Result<Block> {
@@ -460,7 +460,7 @@ fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
         let fake = Fake::bump(70 + claim.users, memory);
         let user = Box::new(Claiming(fake.clone(), claim));
         let registry = &bench.rig.allocators;
-        registry.register(Domain::Ge, bench.handle, &bench.stream, 0, user, |plain| plain).unwrap();
+        registry.register(Domain::Ge, bench.handle, &bench.stream, 0, user).unwrap();
         let allocator = registry.allocator_for(Domain::Ge, bench.handle).unwrap();
         let error = bench.take(&allocator, 4096).err().expect("the block is refused");
         assert!(error.text.contains(says), "{}", error.text);

@@ -110,8 +110,7 @@ fn register(rig: &Rig, handle: usize) -> (Shared, Arc<dyn Allocator>) {
     let slab = rig.alloc(0, 1 << 20).address;
     let user = Shared(Arc::new(OfUser(slab, Mutex::default())));
     let stream = rig.handles.get::<Stream>(handle).unwrap();
-    let wrap = |plain| rig.shared.memory.wrap_external(plain);
-    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone()), wrap).unwrap();
+    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone())).unwrap();
     let found = rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
     (user, found)
 }
@@ -200,6 +199,7 @@ impl Sink for Heard {
             }
             Event::Reusable { kind, bytes, .. } => format!("reusable {bytes} of {kind}"),
             Event::Register { object, change, .. } => format!("{change:?} {object:#x}"),
+            Event::Submit { task, .. } => format!("submit {}", task.name),
             Event::Callback(call) => format!("{} gave {:x?}", call.request, call.answer),
             Event::Usage { device, used, waiting, .. } => {
                 format!("device {device}: {used} used, {waiting} waiting")
@@ -329,4 +329,22 @@ fn the_innermost_block_is_located() {
     assert_eq!(of(user.0.0 + 96), (user.0.0, 1 << 20, true, Part::Whole));
     block.free().unwrap();
     assert_eq!(of(user.0.0), (user.0.0, 1 << 20, true, Part::Whole));
+}
+
+/// A block of a user's allocator is overwritten by a task that comes before its free: after it, the bytes are the
+/// user's.
+#[test]
+fn poison_is_submitted_before_the_free() {
+    let rig = rig(1, |config| config.memory = Spec::parse("guard").unwrap());
+    rig.set_device(0).unwrap();
+    let handle = rig.create_stream(0, 0).unwrap();
+    let stream = rig.stream(handle).unwrap();
+    let (_user, external) = register(&rig, handle);
+    let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();
+    let heard = Arc::new(Heard::default());
+    rig.shared.spine.subscribe(heard.clone(), &[Kind::Submit, Kind::Free]).unwrap();
+    block.free().unwrap();
+    let heard = heard.take();
+    let at = |what: &str| heard.iter().position(|line| line.starts_with(what));
+    assert!(at("submit").is_some() && at("submit") < at("free"), "{heard:?}");
 }

@@ -7,7 +7,7 @@
 
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::config::Config;
-use cairn_runtime::error::Code;
+use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::host;
 use cairn_runtime::memory::arena::{Arena, Attempt};
@@ -17,10 +17,9 @@ use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{ContextFailure, FailureMode, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
-use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Place, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Barrier;
-use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -101,22 +100,17 @@ fn copy(from: Span, to: Span) -> Task {
     Task::copy("copy", from, to)
 }
 
-type Job = Box<dyn Fn() -> bool + Send + Sync>;
+struct Job<F>(F);
 
-unsafe extern "C" fn call(
-    _: *const c_void,
-    argument: *mut c_void,
-    _left: unsafe extern "C" fn(*const c_void),
-    _context: *const c_void,
-) -> bool {
-    // SAFETY: `host_task` leaked it.
-    unsafe { (*(argument as *const Job))() }
+impl<F: Fn() -> bool + Send + Sync> HostFunction for Job<F> {
+    fn call(&self, _left: &dyn Fn()) -> Result<()> {
+        let thrown = || Error::new(Code::Internal, "it threw");
+        if (self.0)() { Ok(()) } else { Err(thrown()) }
+    }
 }
 
 fn host_task(job: impl Fn() -> bool + Send + Sync + 'static) -> Task {
-    let job: Job = Box::new(job);
-    let argument = Box::into_raw(Box::new(job)).cast();
-    Task::bare("host", Body::Host(HostCall { call, function: std::ptr::null(), argument }))
+    Task::bare("host", Body::Host(Arc::new(Job(job))))
 }
 
 /// What ran, in order.

@@ -7,6 +7,7 @@ mod support;
 use cairn_runtime::clock::{Clock, Epoch};
 use cairn_runtime::event::Kind as EventKind;
 use cairn_runtime::host;
+use cairn_runtime::record::event::Outcome;
 use cairn_runtime::record::{Access, Awaited, Event, Kind, Mode, Sink, Stamp, site};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task};
@@ -55,8 +56,13 @@ fn line(event: &Event<'_>) -> String {
             format!("submit {stream}:{seq} {} [{}] ({accesses})", task.name, marks(ordered))
         }
         Event::Start { stream, seq } => format!("start {stream}:{seq}"),
-        Event::End { stream, seq, name, failed, .. } => {
-            format!("end {stream}:{seq} {name}{}", if *failed { " failed" } else { "" })
+        Event::End { stream, seq, name, outcome, .. } => {
+            let how = match outcome {
+                Outcome::Done => "",
+                Outcome::Failed => " failed",
+                Outcome::Dropped => " dropped",
+            };
+            format!("end {stream}:{seq} {name}{how}")
         }
         Event::Record { event, epoch } => {
             format!("record {event} at {}:{}", epoch.stream, epoch.seq)
@@ -233,6 +239,23 @@ fn a_wait_that_parks_starts_once_and_a_failure_is_told() {
     assert_eq!(of_b(&format!("end {}:2 aclrtLaunchHostFunc failed", b.index)), 1);
     let known = format!("synchronize stream {} knows [{}:2 {}:1]", b.index, a.index, b.index);
     assert_eq!(of_b(&known), 1, "{told:#?}");
+}
+
+#[test]
+fn a_dropped_task_ends_without_having_begun() {
+    let rig = rig(1, |_| ());
+    rig.set_device(0).unwrap();
+    let (a, gate, to) = (rig.new_stream(), Gate::default(), rig.alloc(0, 64));
+    let lines = listening(&rig);
+    a.submit(gate.task()).unwrap();
+    a.submit(fill(to, 7)).unwrap();
+    a.abort();
+    gate.open();
+    let _ = rig.synchronize(&a, None);
+    let told = lines.take();
+    let of = |what: String| told.iter().filter(|line| line.contains(&what)).count();
+    assert_eq!(of(format!("end {}:2 fill dropped", a.index)), 1, "{told:#?}");
+    assert_eq!(of(format!("start {}:2", a.index)), 0, "{told:#?}");
 }
 
 #[test]

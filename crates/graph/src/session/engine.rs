@@ -188,9 +188,8 @@ impl Engine {
         let stream = runtime.handles.get::<Stream>(handle).map_err(|error| {
             Failure::failed(format!("RegisterExternalAllocator: {}", error.text))
         })?;
-        let wrap = |plain| runtime.shared.memory.wrap_external(plain);
         let word = user.identity().object;
-        runtime.allocators.register(Domain::Ge, handle, &stream, word, user, wrap)?;
+        runtime.allocators.register(Domain::Ge, handle, &stream, word, user)?;
         Ok(())
     }
 

@@ -3,10 +3,10 @@
 //!
 //! ```text
 //!  take   lock [ alloc ─> get address ─> checks ]    refused: lock [ free ]
-//!  give   poison task on the stream, if a layer wants it ─> lock [ free ]
+//!  give   lock [ free ]
 //! ```
 
-use super::allocator::{self, Allocator, RawBlock};
+use super::allocator::{Allocator, RawBlock};
 use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
 use super::locate::{Located, describe};
 use super::outstanding::{Out, Outstanding, Overlap};
@@ -154,12 +154,13 @@ impl External {
         };
         let called = self.lock.pass(visit, || match self.shared.exiting() {
             false => {
-                let began_ns = now_ns();
+                let spine = &self.shared.spine;
+                let began_ns = if spine.has_listener(Kind::Callback) { now_ns() } else { 0 };
                 let called = host::in_callback(|| self.user.call(request, &left));
                 let Visit { object, stream, .. } = visit;
                 let answer = called.as_ref().ok().copied();
                 let callback = Callback { object, request, stream, answer, began_ns };
-                self.shared.spine.emit(Kind::Callback, || Event::Callback(&callback));
+                spine.emit(Kind::Callback, || Event::Callback(&callback));
                 Some(called)
             }
             true => None,
@@ -306,7 +307,6 @@ impl Allocator for External {
         Ok(RawBlock::new(address, request.bytes, out.block))
     }
 
-    /// Without a stream there is nothing to order a poison after, so none is written.
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         if block.token == 0 {
             return Ok(());
@@ -316,17 +316,20 @@ impl Allocator for External {
             return Ok(());
         }
         let out = self.outstanding.find(self.maker(), block.token);
-        if let (Some(value), Some(stream), Some(out)) = (block.poison, stream, out) {
-            let place = Place::Device(out.device);
-            let span = Span { address: out.address, bytes: out.bytes, place };
-            allocator::poison(span, value, stream);
-        }
         let reason = out.map_or(Reason::default(), |out| out.reason);
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
             reason.given(|| self.call(request, stream).map(drop))
         })
+    }
+
+    fn to_poison(&self, block: &RawBlock, _stream: &Stream) -> Option<Span> {
+        if self.shared.exiting() {
+            return None;
+        }
+        let out = self.outstanding.find(self.maker(), block.token)?;
+        Some(Span { address: out.address, bytes: out.bytes, place: Place::Device(out.device) })
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {

@@ -73,8 +73,7 @@ impl Registry {
 
     /// Registers an allocator on a stream, from the next execution on. The last one wins. An
     /// allocator with the same object and functions as one that is registered or has blocks out is
-    /// the same one. `wrap` puts layers over it; it is not called when the same allocator was
-    /// registered on this stream before.
+    /// the same one. It gets layers of its own, unless the same allocator is registered on this stream already.
     pub fn register(
         &self,
         domain: Domain,
@@ -82,7 +81,6 @@ impl Registry {
         stream: &Stream,
         word: usize,
         user: Box<dyn UserAllocator>,
-        wrap: impl FnOnce(Arc<dyn Allocator>) -> Arc<dyn Allocator>,
     ) -> Result<()> {
         let (external, spare) = self.external(user);
         drop(spare);
@@ -90,7 +88,7 @@ impl Registry {
         let kept = self.registration(domain, handle);
         let allocator = match kept {
             Some(kept) if Arc::ptr_eq(&kept.external, &external) => kept.allocator,
-            _ => wrap(external.clone()),
+            _ => self.shared.memory.wrap_external(external.clone()),
         };
         let mut tables = self.tables.lock();
         if stream.ending.load(Ordering::SeqCst) {
@@ -102,9 +100,9 @@ impl Registry {
         let before = tables
             .registrations
             .insert(key, Registration { word, external, allocator, stream: stream.index });
-        drop(tables);
         self.emit_end(domain, before.as_ref());
         self.emit(domain, stream.index, object, Change::Created);
+        drop(tables);
         drop(before);
         Ok(())
     }
@@ -128,14 +126,15 @@ impl Registry {
 
     /// Ends a registration. Without one, nothing happens.
     pub fn unregister(&self, domain: Domain, handle: usize) {
-        let before = self.tables.lock().registrations.remove(&(domain, handle));
-        self.emit_end(domain, before.as_ref());
+        let mut tables = self.tables.lock();
+        self.emit_end(domain, tables.registrations.get(&(domain, handle)));
+        let before = tables.registrations.remove(&(domain, handle));
+        drop(tables);
         drop(before);
     }
 
     fn emit(&self, domain: Domain, stream: StreamIndex, object: usize, change: Change) {
-        let graphs = domain == Domain::Ge;
-        let event = || Event::Register { graphs, stream, object, change };
+        let event = || Event::Register { domain, stream, object, change };
         self.shared.spine.emit(Kind::Register, event);
     }
 

@@ -1,11 +1,12 @@
 //! Everything that happens, as one type.
 //!
-//! Events borrow: a sink copies what it wants to keep. What is costly to tell (the accesses of a task, its clock) is
-//! told by what the event borrows, and costs nothing where nobody asks.
+//! Events borrow: a sink copies what it wants to keep. What is costly (the accesses of a task, its clock) is asked of
+//! what the event borrows, and costs nothing where nobody asks.
 
 use super::access::Access;
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::memory::purpose::{Owner, Purpose};
+use crate::memory::registry::Domain;
 use crate::task::Task;
 use std::fmt;
 
@@ -56,6 +57,9 @@ pub enum Kind {
 impl Kind {
     /// How many kinds there are.
     pub const COUNT: usize = Kind::Touch as usize + 1;
+
+    /// What a task causes.
+    pub const OF_TASKS: [Kind; 4] = [Kind::Submit, Kind::Start, Kind::End, Kind::Run];
 
     /// Every kind.
     pub const ALL: [Kind; Kind::COUNT] = [
@@ -128,6 +132,17 @@ impl fmt::Display for MemoryKind {
             MemoryKind::External { object, .. } => write!(f, "the user's allocator {object:#x}"),
         }
     }
+}
+
+/// How a task ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It did what it does.
+    Done,
+    /// It failed; what it wrote is undefined.
+    Failed,
+    /// It never began: its queue was dropped, or its context had failed.
+    Dropped,
 }
 
 /// Whether something began to be or ended.
@@ -216,7 +231,9 @@ pub enum Event<'a> {
         /// The stream it is used on; `None` where it belongs to none.
         stream: Option<StreamIndex>,
     },
-    /// The owner of a block gives it back. Work that was submitted before may still use it.
+    /// The owner of a block gives it back. Work that was submitted before may still use it. Purpose and owner are those of
+    /// the last [`Event::Alloc`] at this address. Blocks that are out when the segment or the device they lie in ends have
+    /// no free of their own: they end with it.
     Free {
         /// Which memory.
         kind: MemoryKind,
@@ -262,7 +279,7 @@ pub enum Event<'a> {
         /// submitted before a host function that has started. After an aborted wait it begins anew.
         ordered: &'a Clock,
     },
-    /// A task begins to run. It and its end have no site: theirs is that of the submit. Of a host function it says that
+    /// A task begins to run; a dropped one never does. It and its end have no site: theirs is that of the submit. Of a host function it says that
     /// the program now knows all to be done that its submit was ordered after.
     Start {
         /// Its stream.
@@ -284,8 +301,8 @@ pub enum Event<'a> {
         task: Option<&'a Task>,
         /// When it began.
         began_ns: u64,
-        /// It failed.
-        failed: bool,
+        /// How it ended.
+        outcome: Outcome,
     },
     /// An event was recorded: the record is the task `epoch`, whose [`Event::Submit`] comes next.
     Record {
@@ -350,8 +367,8 @@ pub enum Event<'a> {
     },
     /// An allocator of the user was registered on a stream, or was there and is not any more.
     Register {
-        /// Of graphs, not of ACL.
-        graphs: bool,
+        /// The interface that it was registered through.
+        domain: Domain,
         /// The stream.
         stream: StreamIndex,
         /// The user's object.

@@ -17,6 +17,7 @@ pub use access::{Access, Mode, Overlap};
 pub use event::{Awaited, Change, Event, Kind};
 pub use site::Site;
 
+use crate::clock::Clock;
 use crate::error::{Code, Error, Result};
 use crate::host::HostThread;
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -71,6 +72,8 @@ pub trait Sink: Send + Sync {
 /// The place where events are emitted. One per process.
 pub struct Spine {
     masks: [AtomicU32; Kind::COUNT],
+    /// Who listens to any of the kinds that a task causes.
+    of_tasks: AtomicU32,
     sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
     taken: AtomicU32,
     audience: AtomicU32,
@@ -84,6 +87,7 @@ impl Default for Spine {
     fn default() -> Spine {
         Spine {
             masks: std::array::from_fn(|_| AtomicU32::new(0)),
+            of_tasks: AtomicU32::new(0),
             sinks: std::array::from_fn(|_| OnceLock::new()),
             taken: AtomicU32::new(0),
             audience: AtomicU32::new(1),
@@ -108,10 +112,12 @@ impl Spine {
     /// From now on a sink hears these kinds and no others.
     pub fn listen(&self, listener: Listener, kinds: &[Kind]) {
         let bit = 1 << listener.0;
-        let set = |kind: Kind| match kinds.contains(&kind) {
-            true => self.masks[kind as usize].fetch_or(bit, Ordering::AcqRel),
-            false => self.masks[kind as usize].fetch_and(!bit, Ordering::AcqRel),
+        let put = |mask: &AtomicU32, on: bool| match on {
+            true => mask.fetch_or(bit, Ordering::AcqRel),
+            false => mask.fetch_and(!bit, Ordering::AcqRel),
         };
+        let set = |kind: Kind| put(&self.masks[kind as usize], kinds.contains(&kind));
+        put(&self.of_tasks, kinds.iter().any(|kind| Kind::OF_TASKS.contains(kind)));
         Kind::ALL.into_iter().filter(|kind| *kind != Kind::Run).for_each(|kind| _ = set(kind));
         // Nobody hears of a run before the plan that it refers to is due again.
         self.audience.fetch_add(1, Ordering::AcqRel);
@@ -130,7 +136,13 @@ impl Spine {
         self.masks[kind as usize].load(Ordering::Relaxed) != 0
     }
 
-    /// Tells what `event` makes, if somebody listens to its kind.
+    /// True if somebody listens to what becomes of tasks ([`Kind::OF_TASKS`]).
+    #[inline]
+    pub fn has_listener_of_tasks(&self) -> bool {
+        self.of_tasks.load(Ordering::Relaxed) != 0
+    }
+
+    /// Emits what `event` makes, if somebody listens to its kind.
     #[inline]
     pub fn emit<'a>(&self, kind: Kind, event: impl FnOnce() -> Event<'a>) {
         if self.has_listener(kind) {
@@ -138,7 +150,7 @@ impl Spine {
         }
     }
 
-    /// Tells an event of a call that is not the one this thread is inside of.
+    /// Emits an event of a call that is not the one this thread is inside of.
     #[cold]
     pub fn emit_at(&self, site: Site, event: &Event<'_>) {
         let stamp = Stamp::new(site);
@@ -149,6 +161,19 @@ impl Spine {
             if let Some(sink) = self.sinks[number as usize].get() {
                 sink.event(&stamp, event);
             }
+        }
+    }
+
+    /// The program waited for something: it now knows this to be done.
+    pub fn synchronized(&self, what: Awaited, known: &Clock) {
+        self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
+    }
+
+    /// A query of the program was answered "complete": it may rely on what `known` gives to be done.
+    pub fn completed(&self, what: Awaited, known: impl FnOnce() -> Clock) {
+        if self.has_listener(Kind::Complete) {
+            let known = known();
+            self.emit(Kind::Complete, || Event::Complete { what, known: &known });
         }
     }
 

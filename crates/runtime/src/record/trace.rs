@@ -1,6 +1,6 @@
-//! The text trace: one line per finished task.
+//! The text trace: one line per task that is over.
 
-use super::event::Event;
+use super::event::{Event, Outcome};
 use super::{Sink, Stamp};
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
@@ -9,8 +9,9 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// The log that `CAIRN_TRACE` names: a line per finished task,
-/// `start_ns end_ns device stream seq name reads writes`. Private, links are not followed. A full
+/// The log that `CAIRN_TRACE` names: a line per task that is over,
+/// `start_ns end_ns device stream seq name reads writes`, with ` failed` or ` dropped` at its end for one that was not
+/// done. Private, links are not followed. A full
 /// disk ends it with one warning.
 pub struct TaskTrace {
     file: Mutex<Option<BufWriter<File>>>,
@@ -35,16 +36,21 @@ impl TaskTrace {
 
 impl Sink for TaskTrace {
     fn event(&self, stamp: &Stamp, event: &Event<'_>) {
-        let &Event::End { stream, device, seq, name, task, began_ns, .. } = event else { return };
+        let &Event::End { stream, device, seq, name, task, began_ns, outcome } = event else { return };
         let mut slot = self.file.lock();
         let Some(file) = slot.as_mut() else { return };
         let (reads, writes) = match task {
             Some(task) => (list(&task.reads), list(&task.writes)),
             None => ("-".into(), "-".into()),
         };
+        let how = match outcome {
+            Outcome::Done => "",
+            Outcome::Failed => " failed",
+            Outcome::Dropped => " dropped",
+        };
         let end_ns = stamp.time_ns();
         let written =
-            writeln!(file, "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}");
+            writeln!(file, "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}{how}");
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");
             *slot = None;

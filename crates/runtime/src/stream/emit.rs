@@ -1,7 +1,8 @@
-//! What a stream tells of its tasks.
+//! The events of a stream's tasks.
 
 use super::Stream;
 use crate::clock::{Clock, Epoch};
+use crate::record::event::Outcome;
 use crate::record::{Awaited, Event, Kind, Site, Spine};
 use crate::sync::atomic::Ordering;
 use crate::sync::now_ns;
@@ -13,11 +14,11 @@ impl Stream {
         &self.shared.spine
     }
 
-    /// Tells a task that is about to be appended, under the submit lock: its start comes after that.
+    /// Emits a task that is about to be appended, under the submit lock: its start comes after that.
     #[inline]
     pub(super) fn emit_submit(&self, task: &Task, seq: u64, ordered: &Clock) {
         let spine = self.spine();
-        if spine.has_listener(Kind::Submit) || spine.has_listener(Kind::Run) {
+        if spine.has_listener_of_tasks() {
             self.emit_submit_to(spine, task, seq, ordered);
         }
     }
@@ -34,11 +35,11 @@ impl Stream {
         spine.emit(Kind::Submit, || Event::Submit { stream, device, seq, task, ordered });
     }
 
-    /// Tells that a task begins; a wait begins once, however often it is looked at. Gives the time at which it began,
+    /// Emits that a task begins; a wait begins once, however often it is looked at. Gives the time at which it began,
     /// 0 where nobody wants to know. What runs a task is inside of no call of the program, whichever thread it is.
     pub(super) fn emit_start(&self, task: &Task, seq: u64) -> u64 {
         let spine = self.spine();
-        if !spine.has_listener(Kind::Start) && !spine.has_listener(Kind::End) {
+        if !spine.has_listener_of_tasks() {
             return 0;
         }
         let now = now_ns();
@@ -54,14 +55,14 @@ impl Stream {
         now
     }
 
-    /// Tells that a task is done, before anybody can know.
+    /// Emits that a task is done, before anybody can know.
     pub(super) fn emit_end(
         &self,
         seq: u64,
         name: &'static str,
         task: Option<&Task>,
         began_ns: u64,
-        failed: bool,
+        outcome: Outcome,
     ) {
         let spine = self.spine();
         if spine.has_listener(Kind::End) {
@@ -69,24 +70,20 @@ impl Stream {
             let began_ns = if began_ns == 0 { now_ns() } else { began_ns };
             spine.emit_at(
                 Site::NONE,
-                &Event::End { stream, device, seq, name, task, began_ns, failed },
+                &Event::End { stream, device, seq, name, task, began_ns, outcome },
             );
         }
     }
 
     /// Emits that the program was answered that all of the stream up to a task is done.
     pub(super) fn emit_complete(&self, seq: u64) {
-        if self.spine().has_listener(Kind::Complete) {
-            let known = self.known_after(&self.ordered(), seq);
-            let what = Awaited::Stream(self.index);
-            self.spine().emit(Kind::Complete, || Event::Complete { what, known: &known });
-        }
+        let known = || self.known_after(&self.ordered(), seq);
+        self.spine().completed(Awaited::Stream(self.index), known);
     }
 
-    /// Tells that the program waited for the stream.
+    /// Emits that the program waited for the stream.
     pub(super) fn emit_synchronize(&self, known: &Clock) {
-        let what = Awaited::Stream(self.index);
-        self.spine().emit(Kind::Synchronize, || Event::Synchronize { what, known });
+        self.spine().synchronized(Awaited::Stream(self.index), known);
     }
 
     /// What is known to be done once task `seq` is, which was ordered after `ordered`.

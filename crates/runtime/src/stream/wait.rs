@@ -33,7 +33,7 @@ impl Stream {
         Ok(known.is_some())
     }
 
-    /// The same without telling; gives what the calling thread learned, `None` when `limit` passed.
+    /// The same without an event; gives what the calling thread learned, `None` when `limit` passed.
     pub(crate) fn wait_all(self: &Arc<Stream>, limit: Option<Duration>) -> Result<Option<Clock>> {
         if host::host_function_of() == self.key() {
             return Err(Error::refused(format!(

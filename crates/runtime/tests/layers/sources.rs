@@ -115,8 +115,8 @@ impl OfUser {
     pub fn register(&self, rig: &Rig, handle: usize) -> Arc<dyn Allocator> {
         let stream = rig.handles.get::<Stream>(handle).unwrap();
         let user = Box::new(self.clone());
-        rig.allocators.register(Domain::Acl, handle, &stream, 0, user, |plain| plain).unwrap();
-        rig.allocators.allocator_for(Domain::Acl, handle).unwrap()
+        rig.allocators.register(Domain::Acl, handle, &stream, 0, user).unwrap();
+        rig.allocators.registration(Domain::Acl, handle).unwrap().external
     }
 
     /// Blocks that are out.

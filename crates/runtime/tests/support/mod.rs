@@ -4,7 +4,7 @@
 
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
-use cairn_runtime::error::{Error, Result};
+use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
 use cairn_runtime::memory::Memory;
 use cairn_runtime::memory::allocator::{Allocator, RawBlock};
@@ -14,8 +14,7 @@ use cairn_runtime::memory::pool::StreamPool;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, HostCall, Place, Span, Task};
-use std::ffi::c_void;
+use cairn_runtime::task::{Body, HostFunction, Place, Span, Task};
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
@@ -82,26 +81,20 @@ pub fn only_wait(stream: &Arc<Stream>) {
     assert!(host::in_callback(|| stream.synchronize(None)).unwrap());
 }
 
-type Job = Box<dyn FnOnce() -> bool + Send>;
+/// A host function that is called once; false is an exception.
+struct Job<F>(Mutex<Option<F>>);
 
-unsafe extern "C" fn call(
-    _: *const c_void,
-    argument: *mut c_void,
-    _left: unsafe extern "C" fn(*const c_void),
-    _context: *const c_void,
-) -> bool {
-    // SAFETY: `host_task` made it, and a host function runs once.
-    unsafe { Box::from_raw(argument as *mut Job)() }
+impl<F: FnOnce() -> bool + Send> HostFunction for Job<F> {
+    fn call(&self, _left: &dyn Fn()) -> Result<()> {
+        let job = self.0.lock().unwrap().take().expect("a host function runs once");
+        let thrown = || Error::new(Code::Internal, "it threw a C++ exception");
+        if job() { Ok(()) } else { Err(thrown()) }
+    }
 }
 
 /// A host function; false is an exception.
 pub fn host_task(job: impl FnOnce() -> bool + Send + 'static) -> Task {
-    let job: Job = Box::new(job);
-    let argument = Box::into_raw(Box::new(job)).cast();
-    Task::bare(
-        "aclrtLaunchHostFunc",
-        Body::Host(HostCall { call, function: std::ptr::null(), argument }),
-    )
+    Task::bare("aclrtLaunchHostFunc", Body::Host(Arc::new(Job(Mutex::new(Some(job))))))
 }
 
 /// Keeps a stream busy until it is opened.
