@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use cairn_tests::{
-    abi, commands, headers, ids, operators, program, shell, symbols,
+    abi, commands, headers, ids, operators, program, shell, structure, symbols,
     toolkit::{self, Toolkit},
 };
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -53,6 +53,14 @@ fn of_sources(root: &Path) -> Result<Vec<Trial>> {
         trial("operators::declared", {
             let root = here.clone();
             move || operators::are_declared(&root)
+        }),
+        trial("structure::named_files_exist", {
+            let root = here.clone();
+            move || structure::named_files_exist(&root)
+        }),
+        trial("structure::engine_knows_no_c", {
+            let root = here.clone();
+            move || structure::engine_knows_no_c(&root)
         }),
         trial("ids", {
             let root = here.clone();

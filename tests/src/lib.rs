@@ -8,5 +8,6 @@ pub mod operators;
 pub mod program;
 pub mod run;
 pub mod shell;
+pub mod structure;
 pub mod symbols;
 pub mod toolkit;
