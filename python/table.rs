@@ -7,7 +7,7 @@ pub struct Function {
     /// Its name in that module.
     pub name: String,
     /// The C function; none for functions that Python alone has.
-    pub twin: Option<String>,
+    pub c_function: Option<String>,
     /// Whether callables of the user may be called meanwhile.
     pub calls: bool,
     /// Whether it is written by hand; then `parameters` and `results` are those of Python alone.
@@ -55,13 +55,13 @@ fn function(row: &str) -> Option<Function> {
     let (name, call) = head.split_once(" = ")?;
     let (module, name) = name.split_once('.')?;
     let mut words = call.split(' ');
-    let twin = words.next()?;
+    let c_function = words.next()?;
     let flags: Vec<_> = words.collect();
     let (parameters, results) = tail.split_once("->")?;
     Some(Function {
         module: module.into(),
         name: name.into(),
-        twin: (twin != "-").then(|| twin.into()),
+        c_function: (c_function != "-").then(|| c_function.into()),
         calls: flags.contains(&"calls"),
         hand: flags.contains(&"hand"),
         parameters: parameters.split_whitespace().map(parameter).collect::<Option<_>>()?,

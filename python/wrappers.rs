@@ -8,7 +8,7 @@ use std::{
 
 /// The table of C functions, a wrapper for each row, and a function `add_MODULE` for each module.
 pub fn source(functions: &[Function]) -> String {
-    let mut out = twins(functions);
+    let mut out = c_functions(functions);
     let mut modules: BTreeMap<&str, String> = BTreeMap::new();
     for function in functions {
         let ident = format!("{}_{}", function.module, function.name);
@@ -29,30 +29,32 @@ pub fn source(functions: &[Function]) -> String {
     out
 }
 
-fn twins(functions: &[Function]) -> String {
+fn c_functions(functions: &[Function]) -> String {
     let mut fields = String::new();
     let mut loads = String::new();
     let mut known = BTreeSet::new();
     for function in functions {
-        let Some(twin) = function.twin.as_ref().filter(|twin| known.insert(*twin)) else {
+        let Some(c_function) =
+            function.c_function.as_ref().filter(|c_function| known.insert(*c_function))
+        else {
             continue;
         };
         let kind = if function.hand { "usize".into() } else { signature(function) };
-        writeln!(fields, "    pub {twin}: {kind},").expect("text");
-        let load = format!("library.find(c\"{twin}\")?");
+        writeln!(fields, "    pub {c_function}: {kind},").expect("text");
+        let load = format!("library.find(c\"{c_function}\")?");
         match function.hand {
-            true => writeln!(loads, "            {twin}: {load},").expect("text"),
+            true => writeln!(loads, "            {c_function}: {load},").expect("text"),
             false => write!(
                 loads,
                 "            // SAFETY: the library exports this name with this signature.\n            \
-                 {twin}: unsafe {{ std::mem::transmute::<usize, {kind}>({load}) }},\n"
+                 {c_function}: unsafe {{ std::mem::transmute::<usize, {kind}>({load}) }},\n"
             )
             .expect("text"),
         }
     }
     format!(
-        "pub(crate) struct Twins {{\n{fields}}}\n\nimpl Twins {{\n    \
-         pub fn load(library: &Library) -> PyResult<Twins> {{\n        Ok(Twins {{\n{loads}        }})\n    }}\n}}\n\n"
+        "pub(crate) struct CFunctions {{\n{fields}}}\n\nimpl CFunctions {{\n    \
+         pub fn load(library: &Library) -> PyResult<CFunctions> {{\n        Ok(CFunctions {{\n{loads}        }})\n    }}\n}}\n\n"
     )
 }
 
@@ -100,7 +102,7 @@ enum Returned {
 }
 
 fn wrapper(out: &mut String, function: &Function, ident: &str) {
-    let twin = function.twin.as_deref().expect("a wrapper calls something");
+    let c_function = function.c_function.as_deref().expect("a wrapper calls something");
     let given: Vec<_> = function.parameters.iter().filter(|parameter| !parameter.place).collect();
     let mut arguments = vec!["py: Python<'_>".to_owned()];
     arguments.extend(given.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
@@ -117,7 +119,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
         }
     }
     let passed: Vec<_> = function.parameters.iter().flat_map(passes).collect();
-    let call = format!("(twins().{twin})({})", passed.join(", "));
+    let call = format!("(c_functions().{c_function})({})", passed.join(", "));
     let safe = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
     let lets_go = if function.calls { "executing" } else { "waiting" };
     let (_, returned) = returned(function);
@@ -156,7 +158,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
     };
     write!(
         out,
-        "/// Calls {twin}.\n#[pyfunction(name = \"{}\")]\n{defaults}fn {ident}({}) -> PyResult<{kind}> {{\n{body}    Ok({value})\n}}\n\n",
+        "/// Calls {c_function}.\n#[pyfunction(name = \"{}\")]\n{defaults}fn {ident}({}) -> PyResult<{kind}> {{\n{body}    Ok({value})\n}}\n\n",
         function.name,
         arguments.join(", "),
     )

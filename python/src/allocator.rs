@@ -13,7 +13,7 @@
 use crate::{
     arguments::{Callable, Number},
     interpreter::waiting,
-    library::twins,
+    library::c_functions,
 };
 use pyo3::{ffi, prelude::*};
 
@@ -70,7 +70,7 @@ fn identity(callable: &Bound<'_, PyAny>) -> [usize; 2] {
 fn set(py: Python<'_>, desc: usize, which: usize, callable: Callable) -> i32 {
     let identity = identity(callable.0.bind(py));
     let function = callable.0.into_ptr() as usize;
-    let set = twins().CairnAllocatorSetCallable;
+    let set = c_functions().CairnAllocatorSetCallable;
     // SAFETY: `set` is the function of the bridge, which checks the handle; the rest is there for the call.
     let ret = waiting(py, || unsafe { cairn_acl_set(set, desc, which, function, &identity) });
     if ret != 0 {
@@ -128,7 +128,7 @@ pub(crate) fn rt_allocator_get_by_stream<'py>(
     py: Python<'py>,
     stream: Number<usize>,
 ) -> PyResult<(usize, usize, Func<'py>, Func<'py>, Func<'py>, Func<'py>, i32)> {
-    let get = twins().CairnAllocatorGetByStream;
+    let get = c_functions().CairnAllocatorGetByStream;
     let mut answer = Answer::default();
     // SAFETY: `get` is the function of the bridge, which checks the handle; the answer is there for the call.
     let ret = waiting(py, || unsafe { cairn_acl_get(get, stream.0, &mut answer) });

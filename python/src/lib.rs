@@ -1,6 +1,6 @@
 //! The Python module `acl`: what pyACL offers, over the C functions of libascendcl.so.
 //!
-//! A function reads its arguments (`arguments.rs`), calls its C twin without the interpreter's lock, and returns its
+//! A function reads its arguments (`arguments.rs`), calls its C function without the interpreter's lock, and returns its
 //! results with the code last. `functions.txt` is the table of them. The module keeps nothing of its own but the threads
 //! of `acl.util` (`util.rs`): callables of allocators belong to the descriptors and registrations of C (`allocator.rs`),
 //! which calls them through `trampoline.cpp`.
@@ -15,21 +15,21 @@ mod util;
 mod wrappers;
 
 /// A C function of a row written by hand, with its signature.
-macro_rules! twin {
+macro_rules! c_function {
     ($name:ident: fn($($kind:ty),*) $(-> $result:ty)?) => {
         {
             // SAFETY: the library exports this name with this signature.
             #[allow(unused_unsafe, reason = "also called inside unsafe blocks")]
             let function = unsafe {
                 std::mem::transmute::<usize, unsafe extern "C" fn($($kind),*) $(-> $result)?>(
-                    crate::library::twins().$name,
+                    crate::library::c_functions().$name,
                 )
             };
             function
         }
     };
 }
-use twin;
+use c_function;
 
 use pyo3::prelude::*;
 

@@ -1,6 +1,6 @@
 //! libascendcl.so, opened once at import and never closed.
 
-use crate::wrappers::Twins;
+use crate::wrappers::CFunctions;
 use pyo3::{exceptions::PyImportError, prelude::*};
 use std::{
     ffi::{CStr, CString, OsStr, c_void},
@@ -12,22 +12,22 @@ use std::{
 /// Where it lies from the folder of this module, in a toolkit.
 const BESIDE: &str = "../../lib64/libascendcl.so";
 
-static TWINS: OnceLock<Twins> = OnceLock::new();
+static C_FUNCTIONS: OnceLock<CFunctions> = OnceLock::new();
 
 /// The C functions. They are there once the module is imported.
-pub(crate) fn twins() -> &'static Twins {
-    TWINS.get().expect("the module opens the library before anything can be called")
+pub(crate) fn c_functions() -> &'static CFunctions {
+    C_FUNCTIONS.get().expect("the module opens the library before anything can be called")
 }
 
 /// Opens the library of the toolkit that this module lies in, else the one that the loader finds.
 pub(crate) fn open() -> PyResult<()> {
-    if TWINS.get().is_some() {
+    if C_FUNCTIONS.get().is_some() {
         return Ok(());
     }
     let beside = folder().map(|folder| folder.join(BESIDE)).filter(|path| path.exists());
     let path = beside.unwrap_or_else(|| "libascendcl.so".into());
-    let twins = Twins::load(&Library::open(path)?)?;
-    if TWINS.set(twins).is_ok() {
+    let c_functions = CFunctions::load(&Library::open(path)?)?;
+    if C_FUNCTIONS.set(c_functions).is_ok() {
         crate::interpreter::watch_forks();
     }
     Ok(())

@@ -2,9 +2,9 @@
 
 use crate::{
     arguments::{Number, Numbers, whole},
+    c_function,
     interpreter::waiting,
     structs::{Location, dict, field, only},
-    twin,
 };
 use pyo3::{prelude::*, types::PyDict};
 
@@ -49,7 +49,8 @@ pub(crate) fn rt_malloc_physical(
     flags: Number<u64>,
 ) -> PyResult<(usize, i32)> {
     let (prop, mut handle) = (properties(&prop)?, 0);
-    let malloc = twin!(aclrtMallocPhysical: fn(*mut usize, usize, *const Properties, u64) -> i32);
+    let malloc =
+        c_function!(aclrtMallocPhysical: fn(*mut usize, usize, *const Properties, u64) -> i32);
     // SAFETY: the places are there for the call and laid out as in the header.
     let ret = waiting(py, || unsafe { malloc(&mut handle, size.0, &prop, flags.0) });
     Ok((handle, ret))
@@ -62,7 +63,7 @@ pub(crate) fn rt_mem_set_pid_to_shareable_handle(
     shareable: Number<u64>,
     mut pids: Numbers<i32>,
 ) -> i32 {
-    let set = twin!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
+    let set = c_function!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
     // SAFETY: the list is as long as the library is told.
     waiting(py, || unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) })
 }

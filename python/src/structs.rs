@@ -3,8 +3,8 @@
 
 use crate::{
     arguments::{Callable, Number, Numbers, Text, items, text, whole},
+    c_function,
     interpreter::waiting,
-    twin,
 };
 use pyo3::{
     exceptions::{PyTypeError, PyValueError},
@@ -44,7 +44,7 @@ pub(crate) fn acl_get_cann_version(
     let mut found = Version { version: [0; VERSION], parts: [[0; 64]; 4], reserved: [0; VERSION] };
     // SAFETY: the place has the layout of the header's struct.
     let ret = waiting(py, || unsafe {
-        twin!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found)
+        c_function!(aclsysGetCANNVersion: fn(i32, *mut Version) -> i32)(name.0, &mut found)
     });
     let dict = PyDict::new(py);
     if ret == 0 {
@@ -62,7 +62,7 @@ pub(crate) fn acl_get_cann_version(
 #[pyfunction(name = "get_version_str")]
 pub(crate) fn acl_get_version_str(py: Python<'_>, pkg_name: Text) -> (Option<String>, i32) {
     let mut found = [0 as c_char; 2 * VERSION];
-    let ask = twin!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
+    let ask = c_function!(aclsysGetVersionStr: fn(*const c_char, *mut c_char) -> i32);
     // SAFETY: the name ends with a NUL; the place is larger than any version.
     let ret = waiting(py, || unsafe { ask(pkg_name.0.as_ptr(), found.as_mut_ptr()) });
     (text(found.as_ptr()), ret)
@@ -71,7 +71,7 @@ pub(crate) fn acl_get_version_str(py: Python<'_>, pkg_name: Text) -> (Option<Str
 /// Calls aclGetCannAttributeList.
 #[pyfunction(name = "get_cann_attribute_list")]
 pub(crate) fn acl_get_cann_attribute_list(py: Python<'_>) -> (Vec<i32>, usize, i32) {
-    let ask = twin!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
+    let ask = c_function!(aclGetCannAttributeList: fn(*mut *const i32, *mut usize) -> i32);
     waiting(py, || {
         let (mut list, mut count) = (std::ptr::null::<i32>(), 0);
         // SAFETY: the places are there for the call.
@@ -96,7 +96,7 @@ pub(crate) fn acl_app_log(py: Python<'_>, level: Number<i32>, msg: Text) -> PyRe
     let (function, file) = (word("co_name")?, word("co_filename")?);
     let line = frame.getattr("f_lineno")?.extract::<Option<u32>>()?.unwrap_or(0);
     // SAFETY: the library exports this name with this signature.
-    let log = unsafe { std::mem::transmute::<usize, Log>(crate::library::twins().aclAppLog) };
+    let log = unsafe { std::mem::transmute::<usize, Log>(crate::library::c_functions().aclAppLog) };
     waiting(py, || {
         let (function, file, msg) = (function.as_ptr(), file.as_ptr(), msg.0.as_ptr());
         // SAFETY: every text ends with a NUL, and the format takes one text.
@@ -120,7 +120,7 @@ pub(crate) fn acl_get_tensor_desc_dim_range(
         )));
     }
     let mut range = vec![0; dim_range_num.0];
-    let ask = twin!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
+    let ask = c_function!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
     // SAFETY: the place has room for as many as the library is told.
     let ret = waiting(py, || unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) });
     Ok((if ret == 0 { range } else { Vec::new() }, ret))
@@ -155,7 +155,7 @@ pub(crate) fn rt_set_stream_attribute(
             _ => u64::from(whole::<u32>(&item, &place)?),
         };
     }
-    let set = twin!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
+    let set = c_function!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
     Ok(waiting(py, || unsafe { set(stream.0, attr.0, &given) }))
 }
@@ -168,7 +168,7 @@ pub(crate) fn rt_get_stream_attribute(
     attr: Number<i32>,
 ) -> PyResult<(Bound<'_, PyDict>, i32)> {
     let mut found = [0u64; 2];
-    let get = twin!(aclrtGetStreamAttribute: fn(usize, i32, *mut [u64; 2]) -> i32);
+    let get = c_function!(aclrtGetStreamAttribute: fn(usize, i32, *mut [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
     let ret = waiting(py, || unsafe { get(stream.0, attr.0, &mut found) });
     let dict = PyDict::new(py);
@@ -280,7 +280,8 @@ pub(crate) fn rt_malloc_with_cfg(
 ) -> PyResult<(usize, i32)> {
     let attributes = attributes(&cfg)?;
     let mut found = 0;
-    let malloc = twin!(aclrtMallocWithCfg: fn(*mut usize, usize, i32, *const MallocConfig) -> i32);
+    let malloc =
+        c_function!(aclrtMallocWithCfg: fn(*mut usize, usize, i32, *const MallocConfig) -> i32);
     let ret = waiting(py, || {
         let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
         let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
@@ -299,7 +300,8 @@ pub(crate) fn rt_malloc_host_with_cfg(
 ) -> PyResult<(usize, i32)> {
     let attributes = attributes(&cfg)?;
     let mut found = 0;
-    let malloc = twin!(aclrtMallocHostWithCfg: fn(*mut usize, u64, *const MallocConfig) -> i32);
+    let malloc =
+        c_function!(aclrtMallocHostWithCfg: fn(*mut usize, u64, *const MallocConfig) -> i32);
     let ret = waiting(py, || {
         let config = MallocConfig { attrs: attributes.as_ptr(), count: attributes.len() };
         let config = if attributes.is_empty() { std::ptr::null() } else { &raw const config };
@@ -325,7 +327,7 @@ pub(crate) fn rt_pointer_get_attributes(
     let mut found = Attributes::default();
     // SAFETY: the place has the layout of the header's struct.
     let ret = waiting(py, || unsafe {
-        twin!(aclrtPointerGetAttributes: fn(usize, *mut Attributes) -> i32)(ptr.0, &mut found)
+        c_function!(aclrtPointerGetAttributes: fn(usize, *mut Attributes) -> i32)(ptr.0, &mut found)
     });
     let dict = PyDict::new(py);
     if ret == 0 {
@@ -343,7 +345,7 @@ pub(crate) fn rt_pointer_get_attributes(
 #[pyfunction(name = "get_primary_ctx_state")]
 pub(crate) fn rt_get_primary_ctx_state(py: Python<'_>, device_id: Number<i32>) -> (i32, u32, i32) {
     let mut active = 0;
-    let ask = twin!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
+    let ask = c_function!(aclrtGetPrimaryCtxState: fn(i32, *mut u32, *mut i32) -> i32);
     // SAFETY: the place is there for the call.
     let ret = waiting(py, || unsafe { ask(device_id.0, std::ptr::null_mut(), &mut active) });
     (active, 0, ret)
@@ -368,7 +370,7 @@ pub(crate) fn op_infer_shape(
             out_desc.0.len()
         )));
     }
-    let infer = twin!(aclopInferShape: fn(*const c_char, i32, *const usize, *const usize, i32, *const usize, usize) -> i32);
+    let infer = c_function!(aclopInferShape: fn(*const c_char, i32, *const usize, *const usize, i32, *const usize, usize) -> i32);
     Ok(waiting(py, || {
         let (inputs, buffers, outputs) =
             (in_desc.0.as_ptr(), in_buf.0.as_ptr(), out_desc.0.as_ptr());
@@ -387,7 +389,7 @@ pub(crate) fn op_register_compile_func(py: Python<'_>, op_type: Text, func: Call
     }
     let _ = func;
     let register =
-        twin!(aclopRegisterCompileFunc: fn(*const c_char, extern "C" fn() -> i32) -> i32);
+        c_function!(aclopRegisterCompileFunc: fn(*const c_char, extern "C" fn() -> i32) -> i32);
     // SAFETY: the name ends with a NUL, and the function looks at no argument.
     waiting(py, || unsafe { register(op_type.0.as_ptr(), refuse) })
 }

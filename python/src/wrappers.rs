@@ -7,7 +7,7 @@ use crate::{
     allocator::*,
     arguments::{Lists, Number, Numbers, Pairs, Real, Reals, Text, Texts, text},
     interpreter::{executing, waiting},
-    library::{Library, twins},
+    library::{Library, c_functions},
     physical::*,
     structs::*,
     util::*,

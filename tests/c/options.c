@@ -39,7 +39,7 @@ static void of_context(void)
 static void of_process(void)
 {
     int64_t value = -7;
-    GROUP("acl_3_2_25 the twin for the process needs no context");
+    GROUP("acl_3_2_25 the same for the process needs no context");
     for (int opt = 0; opt <= 3; opt++) {
         CHECK_OK(aclrtGetSysParamOpt((aclSysParamOpt)opt, &value));
         CHECK_EQ(value, 0);

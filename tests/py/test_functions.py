@@ -85,10 +85,10 @@ def peers():
     return value(rt.get_device_count()) > 1
 
 
-def refused(twin, result):
+def refused(function, result):
     """The C function says that there is no such thing, and what it writes stays 0."""
     *places, ret = result if isinstance(result, tuple) else (result,)
-    return ret == NOT_SUPPORTED and not any(places) and f" {twin}: " in acl.get_recent_err_msg()
+    return ret == NOT_SUPPORTED and not any(places) and f" {function}: " in acl.get_recent_err_msg()
 
 
 ATTRIBUTE = {"numAttrs": 1, "attrs": [{"attr": 1, "value": {"moduleId": 3}}]}

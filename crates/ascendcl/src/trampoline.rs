@@ -61,8 +61,11 @@ impl HostFunction for UserFunction {
             // SAFETY: the user passed the function as one that takes this argument.
             unsafe { cairn_call_host_function(function, argument, left, context) }
         });
-        let text =
-            || format!("the host function at {function:p} threw a C++ exception (argument {argument:p})");
+        let text = || {
+            format!(
+                "the host function at {function:p} threw a C++ exception (argument {argument:p})"
+            )
+        };
         if fine { Ok(()) } else { Err(Error::new(Code::Internal, text())) }
     }
 }

@@ -414,7 +414,8 @@ impl Stream {
             return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
         }
         host::in_host_function(self.key(), self.spec.context as usize, || {
-            call.call(left).map_err(|error| Error { text: format!("{name}: {}", error.text), ..error })
+            call.call(left)
+                .map_err(|error| Error { text: format!("{name}: {}", error.text), ..error })
         })
     }
 
@@ -434,14 +435,7 @@ impl Stream {
     }
 
     /// Task `seq` is over: whoever waits for it may go on.
-    fn end(
-        &self,
-        seq: u64,
-        name: &'static str,
-        task: Option<&Task>,
-        start: u64,
-        outcome: Outcome,
-    ) {
+    fn end(&self, seq: u64, name: &'static str, task: Option<&Task>, start: u64, outcome: Outcome) {
         self.emit_end(seq, name, task, start, outcome);
         self.shared.progress.set_finished(self.index, seq);
         if seq >= self.awaited.load(Ordering::SeqCst) {

@@ -440,12 +440,12 @@ mod tests {
         let source = Source::reserve(4 * MIB, Backing::File).unwrap();
         source.grow_to(4 * MIB).unwrap();
         poke(&source, 3 * MIB, 9);
-        let mut twin = [0u8; 2];
-        let read = rustix::io::pread(source.file().unwrap(), &mut twin, 3 * MIB).unwrap();
-        assert_eq!((read, twin), (2, [9, 0]));
+        let mut bytes = [0u8; 2];
+        let read = rustix::io::pread(source.file().unwrap(), &mut bytes, 3 * MIB).unwrap();
+        assert_eq!((read, bytes), (2, [9, 0]));
         source.release(0, 4 * MIB).unwrap();
-        rustix::io::pread(source.file().unwrap(), &mut twin, 3 * MIB).unwrap();
-        assert_eq!((twin, peek(&source, 3 * MIB)), ([0, 0], 0));
+        rustix::io::pread(source.file().unwrap(), &mut bytes, 3 * MIB).unwrap();
+        assert_eq!((bytes, peek(&source, 3 * MIB)), ([0, 0], 0));
         assert!(Source::reserve(4 * MIB, Backing::Anonymous).unwrap().file().is_none());
     }
 

@@ -135,7 +135,9 @@ fn joined(mut terms: Terms) -> Terms {
     let mut fewer = Terms::new();
     for (step, most) in terms {
         match fewer.last_mut() {
-            Some((short, count)) if step % *short == 0 && step / *short <= count.saturating_add(1) => {
+            Some((short, count))
+                if step % *short == 0 && step / *short <= count.saturating_add(1) =>
+            {
                 *count = count.saturating_add(most.saturating_mul(step / *short));
             }
             _ => fewer.push((step, most)),

@@ -36,7 +36,9 @@ impl TaskTrace {
 
 impl Sink for TaskTrace {
     fn event(&self, stamp: &Stamp, event: &Event<'_>) {
-        let &Event::End { stream, device, seq, name, task, began_ns, outcome } = event else { return };
+        let &Event::End { stream, device, seq, name, task, began_ns, outcome } = event else {
+            return;
+        };
         let mut slot = self.file.lock();
         let Some(file) = slot.as_mut() else { return };
         let (reads, writes) = match task {
@@ -49,8 +51,10 @@ impl Sink for TaskTrace {
             Outcome::Dropped => " dropped",
         };
         let end_ns = stamp.time_ns();
-        let written =
-            writeln!(file, "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}{how}");
+        let written = writeln!(
+            file,
+            "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}{how}"
+        );
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");
             *slot = None;
