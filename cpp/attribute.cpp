@@ -94,52 +94,52 @@ Attribute::Attribute(const CairnValue &seen) : kind_(seen.kind), is_list_(seen.i
     }
 }
 
-const CairnValue &Attribute::lent()
+const CairnValue &Attribute::borrowed()
 {
-    lent_ = CairnValue();
-    lent_.kind = kind_;
-    lent_.is_list = is_list_;
-    lent_texts_.clear();
+    borrowed_ = CairnValue();
+    borrowed_.kind = kind_;
+    borrowed_.is_list = is_list_;
+    borrowed_texts_.clear();
     for (const ge::AscendString &value : texts_) {
-        lent_texts_.push_back(text(value));
+        borrowed_texts_.push_back(text(value));
     }
-    lent_names_.clear();
+    borrowed_names_.clear();
     for (const ge::AscendString &name : names_) {
-        lent_names_.push_back(text(name));
+        borrowed_names_.push_back(text(name));
     }
-    lent_descriptions_.clear();
+    borrowed_descriptions_.clear();
     for (const ge::Tensor &tensor : tensors_) {
-        lent_descriptions_.emplace_back(tensor.GetTensorDesc());
+        borrowed_descriptions_.emplace_back(tensor.GetTensorDesc());
     }
-    lent_tensors_.clear();
+    borrowed_tensors_.clear();
     for (size_t at = 0; at < tensors_.size(); ++at) {
         const ge::Tensor &tensor = tensors_[at];
-        lent_tensors_.push_back(CairnTensor{lent_descriptions_[at].lent(), tensor.GetData(), tensor.GetSize()});
+        borrowed_tensors_.push_back(CairnTensor{borrowed_descriptions_[at].borrowed(), tensor.GetData(), tensor.GetSize()});
     }
-    lent_values_.clear();
+    borrowed_values_.clear();
     for (Attribute &value : values_) {
-        lent_values_.push_back(value.lent());
+        borrowed_values_.push_back(value.borrowed());
     }
-    lent_.ints = ints_.data();
-    lent_.floats = floats_.data();
-    lent_.texts = lent_texts_.data();
-    lent_.tensors = lent_tensors_.data();
-    lent_.lengths = lengths_.data();
-    lent_.names = lent_names_.data();
-    lent_.values = lent_values_.data();
+    borrowed_.ints = ints_.data();
+    borrowed_.floats = floats_.data();
+    borrowed_.texts = borrowed_texts_.data();
+    borrowed_.tensors = borrowed_tensors_.data();
+    borrowed_.lengths = lengths_.data();
+    borrowed_.names = borrowed_names_.data();
+    borrowed_.values = borrowed_values_.data();
     switch (kind_) {
         case CAIRN_KIND_INT_LISTS:
         case CAIRN_KIND_FLOAT_LISTS:
-            lent_.count = lengths_.size();
+            borrowed_.count = lengths_.size();
             break;
         case CAIRN_KIND_NAMED:
-            lent_.count = names_.size();
+            borrowed_.count = names_.size();
             break;
         default:
-            lent_.count = ints_.size() + floats_.size() + texts_.size() + tensors_.size();
+            borrowed_.count = ints_.size() + floats_.size() + texts_.size() + tensors_.size();
             break;
     }
-    return lent_;
+    return borrowed_;
 }
 
 // A list that came without elements may have come without a kind too.

@@ -64,7 +64,7 @@ public:
     const char *Word() const;
 
     // As the engine takes it; lends what it holds until it changes.
-    const CairnValue &lent();
+    const CairnValue &borrowed();
 
 private:
     bool Is(uint32_t kind) const { return kind_ == kind && !is_list_; }
@@ -80,12 +80,12 @@ private:
     std::vector<ge::AscendString> names_;
     std::vector<Attribute> values_;
 
-    CairnValue lent_ = {};
-    std::vector<CairnText> lent_texts_;
-    std::vector<CairnText> lent_names_;
-    std::vector<CairnTensor> lent_tensors_;
-    std::vector<Description> lent_descriptions_;
-    std::vector<CairnValue> lent_values_;
+    CairnValue borrowed_ = {};
+    std::vector<CairnText> borrowed_texts_;
+    std::vector<CairnText> borrowed_names_;
+    std::vector<CairnTensor> borrowed_tensors_;
+    std::vector<Description> borrowed_descriptions_;
+    std::vector<CairnValue> borrowed_values_;
 };
 
 inline void see_attribute(void *context, const CairnValue *seen)

@@ -51,19 +51,19 @@ public:
     }
     Descriptions() = default;
     void Add(const ge::TensorDesc &desc) { held_.emplace_back(desc); }
-    const CairnDesc *lent()
+    const CairnDesc *borrowed()
     {
-        lent_.clear();
+        borrowed_.clear();
         for (Description &description : held_) {
-            lent_.push_back(description.lent());
+            borrowed_.push_back(description.borrowed());
         }
-        return lent_.data();
+        return borrowed_.data();
     }
     size_t count() const { return held_.size(); }
 
 private:
     std::vector<Description> held_;
-    std::vector<CairnDesc> lent_;
+    std::vector<CairnDesc> borrowed_;
 };
 
 inline ge::Status load_graph(uint64_t session, uint32_t id, const OptionMap &options, void *stream, bool compiles)

@@ -18,27 +18,27 @@ public:
         : dims_(desc.GetShape().GetDims()), origin_dims_(desc.GetOriginShape().GetDims())
     {
         (void)desc.GetName(name_);
-        lent_.dtype = desc.GetDataType();
-        lent_.format = desc.GetFormat();
-        lent_.origin_format = desc.GetOriginFormat();
-        lent_.placement = desc.GetPlacement();
+        borrowed_.dtype = desc.GetDataType();
+        borrowed_.format = desc.GetFormat();
+        borrowed_.origin_format = desc.GetOriginFormat();
+        borrowed_.placement = desc.GetPlacement();
     }
 
-    const CairnDesc &lent()
+    const CairnDesc &borrowed()
     {
-        lent_.name = text(name_);
-        lent_.dims = dims_.data();
-        lent_.rank = dims_.size();
-        lent_.origin_dims = origin_dims_.data();
-        lent_.origin_rank = origin_dims_.size();
-        return lent_;
+        borrowed_.name = text(name_);
+        borrowed_.dims = dims_.data();
+        borrowed_.rank = dims_.size();
+        borrowed_.origin_dims = origin_dims_.data();
+        borrowed_.origin_rank = origin_dims_.size();
+        return borrowed_;
     }
 
 private:
     ge::AscendString name_;
     std::vector<int64_t> dims_;
     std::vector<int64_t> origin_dims_;
-    CairnDesc lent_ = {};
+    CairnDesc borrowed_ = {};
 };
 
 inline ge::Shape shape_of(const int64_t *dims, size_t rank)

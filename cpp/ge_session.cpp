@@ -79,7 +79,7 @@ Status GeSession::CompileGraph(uint32_t graph_id, const std::vector<ge::Tensor> 
 {
     cairn::Descriptions descriptions(inputs);
     const CairnStatus status =
-        CairnSessionCompileGraph(impl_->id, graph_id, true, descriptions.lent(), descriptions.count());
+        CairnSessionCompileGraph(impl_->id, graph_id, true, descriptions.borrowed(), descriptions.count());
     return status == PARAM_INVALID ? PARAM_INVALID : flat(status);
 }
 

@@ -173,7 +173,7 @@ static graphStatus set_desc(CairnNode *node, int32_t index, bool is_output, cons
         return fail(std::string("the node has no ") + (is_output ? "output " : "input ") + std::to_string(index));
     }
     cairn::Description description(desc);
-    return CairnNodeSetDesc(node, static_cast<size_t>(index), is_output, &description.lent());
+    return CairnNodeSetDesc(node, static_cast<size_t>(index), is_output, &description.borrowed());
 }
 
 graphStatus GNode::GetInputDesc(const int32_t index, TensorDesc &tensor_desc) const
@@ -203,7 +203,7 @@ static bool find(CairnNode *node, const AscendString &name, cairn::Attribute &fo
 
 static graphStatus set(CairnNode *node, const AscendString &name, cairn::Attribute value)
 {
-    return node == nullptr ? no_node("SetAttr") : CairnNodeSetAttr(node, text(name), &value.lent());
+    return node == nullptr ? no_node("SetAttr") : CairnNodeSetAttr(node, text(name), &value.borrowed());
 }
 
 #define CAIRN_ATTRIBUTE(TYPE)                                                                              \

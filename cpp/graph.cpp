@@ -379,7 +379,7 @@ graphStatus Graph::SetAttr(const AscendString &name, const AttrValue &attr_value
         return empty("SetAttr");
     }
     cairn::Attribute value(attr_value);
-    return CairnGraphSetAttr(impl_->handle, text(name), &value.lent());
+    return CairnGraphSetAttr(impl_->handle, text(name), &value.borrowed());
 }
 
 graphStatus Graph::GetAttr(const AscendString &name, AttrValue &attr_value) const

@@ -17,7 +17,7 @@ public:
     GraphBody(const GraphBody &) = delete;
     GraphBody &operator=(const GraphBody &) = delete;
 
-    // The engine's graph, lent; null for Graph().
+    // The engine's graph, borrowed; null for Graph().
     static CairnGraph *Of(const Graph &graph) { return graph.impl_ == nullptr ? nullptr : graph.impl_->handle; }
 
     CairnGraph *const handle;
@@ -33,7 +33,7 @@ public:
     NodeBody(const NodeBody &) = delete;
     NodeBody &operator=(const NodeBody &) = delete;
 
-    // The engine's node, lent; null for GNode().
+    // The engine's node, borrowed; null for GNode().
     static CairnNode *Of(const GNode &node) { return node.impl_ == nullptr ? nullptr : node.impl_->handle; }
     // Of a handle that is handed over; no node for null.
     static GNode Own(CairnNode *owned);

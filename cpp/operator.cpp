@@ -190,7 +190,7 @@ static graphStatus update_at(const Operator &op, int64_t at, bool is_output, con
         return at < 0 ? GRAPH_FAILED : empty("UpdateDesc");
     }
     cairn::Description description(desc);
-    return CairnOperatorSetDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &description.lent());
+    return CairnOperatorSetDesc(OperatorBody::Of(op), static_cast<size_t>(at), is_output, &description.borrowed());
 }
 
 TensorDesc Operator::GetInputDescByName(const char_t *name) const

@@ -19,7 +19,7 @@ public:
     OperatorBody(const OperatorBody &) = delete;
     OperatorBody &operator=(const OperatorBody &) = delete;
 
-    // The engine's operator, lent; null for an empty one.
+    // The engine's operator, borrowed; null for an empty one.
     static CairnOperator *Of(const Operator &op) { return op.operator_impl_ == nullptr ? nullptr : op.operator_impl_->handle; }
     // Of a handle that is handed over; an empty one for null.
     static Operator Own(CairnOperator *owned);

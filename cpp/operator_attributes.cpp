@@ -15,7 +15,7 @@ static void set(const Operator &op, const char_t *name, cairn::Attribute value)
         cairn::fail(name == nullptr ? "Operator::SetAttr: the name is null" : "Operator::SetAttr: the operator is empty");
         return;
     }
-    (void)CairnOperatorSetAttr(handle, text(name), &value.lent());
+    (void)CairnOperatorSetAttr(handle, text(name), &value.borrowed());
 }
 
 template <typename T>

@@ -91,7 +91,7 @@ void Operator::DynamicOutputRegister(const char_t *name, const uint32_t num, con
 static void add_attribute(const Operator &op, const char_t *name, cairn::Attribute value)
 {
     if (!op.IsEmpty()) {
-        CairnOperatorAddAttr(OperatorBody::Of(op), text(name), text(value.Word()), &value.lent());
+        CairnOperatorAddAttr(OperatorBody::Of(op), text(name), text(value.Word()), &value.borrowed());
     }
 }
 

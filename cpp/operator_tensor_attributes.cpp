@@ -36,7 +36,7 @@ static void set(const Side &side, const char_t *name, cairn::Attribute value)
         return;
     }
     (void)CairnOperatorSetPlaceAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place), side.is_output,
-                                    text(name), &value.lent());
+                                    text(name), &value.borrowed());
 }
 
 template <typename T>

@@ -55,13 +55,13 @@ Status Session::BuildGraph(uint32_t graph_id, const std::vector<InputTensorInfo>
     for (const InputTensorInfo &input : inputs) {
         descriptions.Add(TensorDesc(Shape(input.dims), FORMAT_ND, static_cast<DataType>(input.data_type)));
     }
-    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.lent(), descriptions.count()));
+    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
 }
 
 Status Session::BuildGraph(uint32_t graph_id, const std::vector<ge::Tensor> &inputs)
 {
     cairn::Descriptions descriptions(inputs);
-    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.lent(), descriptions.count()));
+    return flat(CairnSessionBuildGraph(sessionId_, graph_id, descriptions.borrowed(), descriptions.count()));
 }
 
 Status Session::CompileGraph(uint32_t graph_id)

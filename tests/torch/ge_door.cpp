@@ -226,7 +226,7 @@ void door_blocks(uint64_t *taken, uint64_t *given_back)
 
 }  // extern "C"
 
-static Tensors lent(const DoorTensor *tensors, uint64_t count)
+static Tensors borrowed(const DoorTensor *tensors, uint64_t count)
 {
     Tensors found;
     for (uint64_t at = 0; at < count; ++at) {
@@ -246,8 +246,8 @@ extern "C" {
 Tensors *door_run(uint32_t id, void *stream, const DoorTensor *inputs, uint64_t input_count, const DoorTensor *outputs,
                   uint64_t output_count)
 {
-    auto found = std::make_unique<Tensors>(lent(outputs, output_count));
-    const Tensors given = lent(inputs, input_count);
+    auto found = std::make_unique<Tensors>(borrowed(outputs, output_count));
+    const Tensors given = borrowed(inputs, input_count);
     const ge::Status status = stream == nullptr ? session->RunGraph(id, given, *found)
                                                 : session->RunGraphWithStreamAsync(id, stream, given, *found);
     return status == ge::SUCCESS ? found.release() : nullptr;
