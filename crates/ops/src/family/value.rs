@@ -12,17 +12,17 @@ use cairn_tensor::kernels::peek;
 #[derive(Clone, Copy)]
 pub enum Value {
     /// Known already.
-    Given(Scalar),
+    Number(Scalar),
     /// The first element of a tensor.
-    Held(Operand),
+    Element(Operand),
 }
 
 impl Value {
     /// The number, when it is needed.
     pub fn read(&self, memory: &Memory<'_>) -> Scalar {
         match self {
-            Value::Given(value) => *value,
-            Value::Held(operand) => {
+            Value::Number(value) => *value,
+            Value::Element(operand) => {
                 peek::first(memory.view(operand)).expect("one element that is a number")
             }
         }
@@ -31,8 +31,8 @@ impl Value {
     /// The number, if the caller gave it.
     pub fn known(&self) -> Option<Scalar> {
         match self {
-            Value::Given(value) => Some(*value),
-            Value::Held(_) => None,
+            Value::Number(value) => Some(*value),
+            Value::Element(_) => None,
         }
     }
 }
@@ -41,12 +41,12 @@ impl Call<'_> {
     /// A number, or a tensor with at least one element that holds it; `other` when it is absent.
     pub fn value_or(&mut self, at: usize, other: impl Into<Scalar>) -> Result<Value> {
         if !matches!(self.arg(at), Arg::Tensor(_)) {
-            return Ok(Value::Given(self.scalar_or(at, other)?));
+            return Ok(Value::Number(self.scalar_or(at, other)?));
         }
         let held = self.tensor(at)?;
         let number = Scalar::read(&[0; 8], held.dtype).is_some();
         if held.count() > 0 && number {
-            return Ok(Value::Held(held));
+            return Ok(Value::Element(held));
         }
         let (name, layout) = (self.parameter(at), held.layout());
         Err(Error::invalid(format!("{name} is {layout}; a tensor that holds a number is wanted")))
@@ -55,7 +55,7 @@ impl Call<'_> {
     /// As [`Call::value_or`], where it must be there.
     pub fn value(&mut self, at: usize) -> Result<Value> {
         match self.arg(at) {
-            Arg::Absent => self.scalar(at).map(Value::Given),
+            Arg::Absent => self.scalar(at).map(Value::Number),
             _ => self.value_or(at, 0),
         }
     }
