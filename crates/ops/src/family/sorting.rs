@@ -13,7 +13,7 @@ use crate::table::Pick::{A, Attr, B, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::order::entry_bytes;
-use cairn_tensor::kernels::sort::{Ranked, Wanted, ordered, search};
+use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
 use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout};
 
@@ -51,7 +51,7 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let room = keys(call, &a, line);
     call.plan(move |memory| {
-        let wanted = Wanted::First(count as usize);
+        let wanted = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
@@ -91,11 +91,11 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
             let name = call.parameter(1);
             return Err(Error::invalid(format!("{name} = {place} is outside 1 to {line}")));
         }
-        Wanted::Nth(place as usize - 1)
+        Selection::Nth(place as usize - 1)
     } else if call.flag(6)? {
-        Wanted::NumberMedian
+        Selection::NumberMedian
     } else {
-        Wanted::Median
+        Selection::Median
     };
     if line == 0 {
         let (name, dims) = (call.parameter(0), a.dims());
@@ -138,7 +138,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, from) = (call.parameter(1), out.dims(), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
-    let wanted = if call.flag(2)? { Wanted::NumberMedian } else { Wanted::Median };
+    let wanted = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
     let line = call.in_line(a);
     let room = keys(call, &a, a.count());
     let out = out.seen(out.reshaped(&[1]).expect("one element"));

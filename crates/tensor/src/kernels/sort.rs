@@ -8,7 +8,7 @@ use crate::{View, ViewMut};
 
 /// Which elements of a line are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Selection {
     /// The first so many, in order.
     First(usize),
     /// The one with this place in the order.
@@ -38,7 +38,7 @@ pub fn ordered(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Wanted,
+    wanted: Selection,
     ranked: &Ranked<'_>,
 ) {
     if a.count() == 0 {
@@ -55,7 +55,7 @@ fn lines<T: Ordered, E: Entry>(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Wanted,
+    wanted: Selection,
     ranked: &Ranked<'_>,
 ) {
     let (length, stride) = match a.rank() {
@@ -106,9 +106,9 @@ fn lines<T: Ordered, E: Entry>(
 }
 
 /// Brings what is wanted to one place, in order.
-fn choose<E: Entry>(entries: &mut [E], wanted: Wanted, nan: impl Fn(E) -> bool) -> &[E] {
+fn choose<E: Entry>(entries: &mut [E], wanted: Selection, nan: impl Fn(E) -> bool) -> &[E] {
     let nth = match wanted {
-        Wanted::First(count) => {
+        Selection::First(count) => {
             if count == 0 {
                 return &[];
             }
@@ -118,12 +118,12 @@ fn choose<E: Entry>(entries: &mut [E], wanted: Wanted, nan: impl Fn(E) -> bool) 
             entries[..count].sort_unstable();
             return &entries[..count];
         }
-        Wanted::Nth(nth) => nth,
-        Wanted::Median => match entries.iter().filter(|entry| nan(**entry)).count() {
+        Selection::Nth(nth) => nth,
+        Selection::Median => match entries.iter().filter(|entry| nan(**entry)).count() {
             0 => (entries.len() - 1) / 2,
             some => entries.len() - some,
         },
-        Wanted::NumberMedian => {
+        Selection::NumberMedian => {
             let numbers = entries.iter().filter(|entry| !nan(**entry)).count();
             numbers.saturating_sub(1) / 2
         }
