@@ -231,7 +231,7 @@ fn judge(
             format!("block {block:?} was freed as {size} bytes, but it has {bytes}; it is free now")
         }
         (Ok(_), _) => return true,
-        (Err(Wrong::NotHeld), _) => {
+        (Err(Wrong::NotLive), _) => {
             format!("block {block:?} of device {} is not held: it was freed before", device.id)
         }
         (Err(Wrong::Unknown), _) => foreign(block, device.id),

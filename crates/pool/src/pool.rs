@@ -62,7 +62,7 @@ struct Root {
 }
 
 /// A held block, and the lane that it is of, locked.
-struct Held<'a> {
+struct LiveBlock<'a> {
     lane: &'a Lane,
     inner: MutexGuard<'a, Inner>,
     grant: Grant,
@@ -93,7 +93,7 @@ pub enum Wrong {
     /// No block of this pool ever began there.
     Unknown,
     /// One did, but it was given back.
-    NotHeld,
+    NotLive,
 }
 
 impl From<Grant> for Outcome {
@@ -168,7 +168,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[cold]
     #[inline(never)]
     fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
-        let Held { lane, mut inner, grant, bytes } = self.held(offset)?;
+        let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
         let stamp = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
         let uses = inner.end(grant, bytes, &self.total);
@@ -185,7 +185,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
     /// stream by then is waited for too.
     pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), Wrong> {
-        let Held { lane, mut inner, grant, .. } = self.held(offset)?;
+        let LiveBlock { lane, mut inner, grant, .. } = self.live_block(offset)?;
         if stream != lane.stream {
             inner.record_use(grant.id, stream);
         }
@@ -194,13 +194,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// The size of a held block, and the stream it was taken for.
     pub fn find(&self, offset: u64) -> Option<(u64, StreamIndex)> {
-        let held = self.held(offset).ok()?;
+        let held = self.live_block(offset).ok()?;
         Some((held.grant.size, held.lane.stream))
     }
 
     /// True if the held block was taken for this stream and no use elsewhere was recorded.
     pub fn is_only_of(&self, offset: u64, stream: StreamIndex) -> bool {
-        self.held(offset).is_ok_and(|Held { lane, inner, grant, .. }| {
+        self.live_block(offset).is_ok_and(|LiveBlock { lane, inner, grant, .. }| {
             lane.stream == stream && !inner.is_used_elsewhere(grant.id)
         })
     }
@@ -320,7 +320,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     /// The held block that begins at an offset: most likely of the stream that got memory there last.
-    fn held(&self, offset: u64) -> Result<Held<'_>, Wrong> {
+    fn live_block(&self, offset: u64) -> Result<LiveBlock<'_>, Wrong> {
         if !self.offset_table.has_begun(offset) {
             return Err(Wrong::Unknown);
         }
@@ -328,9 +328,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let find = |lane| {
             let mut inner = Lane::lock(lane);
             let (grant, bytes) = inner.held(offset)?;
-            Some(Held { lane, inner, grant, bytes })
+            Some(LiveBlock { lane, inner, grant, bytes })
         };
-        likely.into_iter().chain(self.lanes()).find_map(find).ok_or(Wrong::NotHeld)
+        likely.into_iter().chain(self.lanes()).find_map(find).ok_or(Wrong::NotLive)
     }
 
     /// True if whatever runs on `stream` from now on runs after all these points.

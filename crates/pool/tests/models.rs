@@ -226,7 +226,7 @@ fn a_block_goes_back_once_whoever_tries() {
             .collect();
         let results: Vec<_> = tries.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert_eq!(results.iter().filter(|r| **r == Ok(GRANULE)).count(), 1, "{results:?}");
-        assert_eq!(results.iter().filter(|r| **r == Err(Wrong::NotHeld)).count(), 2, "{results:?}");
+        assert_eq!(results.iter().filter(|r| **r == Err(Wrong::NotLive)).count(), 2, "{results:?}");
         world.end();
     });
 }

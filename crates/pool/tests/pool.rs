@@ -211,7 +211,7 @@ fn a_block_is_found_whoever_has_the_memory_around_it() {
     }
     for &block in &blocks {
         assert_eq!(pool.free(block, 7), Ok(KIB));
-        assert_eq!(pool.free(block, 7), Err(Wrong::NotHeld));
+        assert_eq!(pool.free(block, 7), Err(Wrong::NotLive));
         assert_eq!(pool.record_use(block + GRANULE, 7), Err(Wrong::Unknown));
     }
 }

@@ -125,7 +125,7 @@ impl World {
         };
         let (offset, size) = self.truth.free(which, on);
         assert_eq!(self.pool.free(offset, on), Ok(size));
-        assert_eq!(self.pool.free(offset, on), Err(Wrong::NotHeld));
+        assert_eq!(self.pool.free(offset, on), Err(Wrong::NotLive));
         assert_eq!(self.pool.free(offset + 8, on), Err(Wrong::Unknown));
     }
 

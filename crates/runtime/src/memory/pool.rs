@@ -260,7 +260,7 @@ impl StreamPool {
     fn wrong(&self, address: usize, wrong: Wrong) -> Error {
         let reason = match wrong {
             Wrong::Unknown => "no block begins there",
-            Wrong::NotHeld => "it was already freed",
+            Wrong::NotLive => "it was already freed",
         };
         Error::refused(format!(
             "{address:#x} is not the start of a live block of {}: {reason}",
