@@ -28,7 +28,7 @@ enum {
     ACLNN_ERR_PARAM_INVALID = 161002,
     /** The runtime failed: a stream, a device, memory. */
     ACLNN_ERR_RUNTIME_ERROR = 361001,
-    /** A defect inside. */
+    /** An internal error. */
     ACLNN_ERR_INNER = 561000
 };
 

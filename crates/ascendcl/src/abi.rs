@@ -1489,7 +1489,7 @@ pub const ACLNN_ERR_PARAM_NULLPTR: _bindgen_ty_1 = 161001;
 pub const ACLNN_ERR_PARAM_INVALID: _bindgen_ty_1 = 161002;
 /// The runtime failed: a stream, a device, memory.
 pub const ACLNN_ERR_RUNTIME_ERROR: _bindgen_ty_1 = 361001;
-/// A defect inside.
+/// An internal error.
 pub const ACLNN_ERR_INNER: _bindgen_ty_1 = 561000;
 /// A code of aclnnStatus.
 pub type _bindgen_ty_1 = u32;

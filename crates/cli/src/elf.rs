@@ -33,7 +33,7 @@ pub struct Library {
     /// Symbols it must find elsewhere.
     pub undefined: BTreeSet<String>,
     /// Symbols it uses when they are there.
-    pub wished: BTreeSet<String>,
+    pub weak: BTreeSet<String>,
     /// Texts in a library that uses `dlsym` which are names of CANN's symbols: it may look them up at run time.
     pub looked_up: BTreeSet<String>,
     /// Symbols it offers that do nothing but refuse, where it says so.
@@ -88,7 +88,7 @@ impl Library {
                 continue;
             }
             let list = match (symbol.is_undefined(), symbol.is_weak()) {
-                (true, true) => &mut library.wished,
+                (true, true) => &mut library.weak,
                 (true, false) => &mut library.undefined,
                 (false, _) if symbol.is_global() => &mut library.defined,
                 (false, _) => continue,
@@ -98,7 +98,7 @@ impl Library {
                 library.refused = refused(&file, symbol.address(), symbol.size());
             }
         }
-        if library.undefined.contains("dlsym") || library.wished.contains("dlsym") {
+        if library.undefined.contains("dlsym") || library.weak.contains("dlsym") {
             library.looked_up = looked_up(&file);
         }
         Ok(library)
@@ -167,7 +167,7 @@ __attribute__((visibility(\"hidden\"))) int kept(void) { return 1; }
         assert_eq!(library.soname, None);
         assert_eq!(library.needed, ["libc.so.6"]);
         assert_eq!(library.undefined, BTreeSet::from(["aclInit".to_string()]));
-        assert!(library.wished.contains("HcclSend"));
+        assert!(library.weak.contains("HcclSend"));
         assert!(library.defined.contains("offered") && !library.defined.contains("kept"));
         assert_eq!(build("named", &["-Wl,-soname,libx.so.1"]).soname.as_deref(), Some("libx.so.1"));
     }

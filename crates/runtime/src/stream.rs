@@ -363,7 +363,7 @@ impl Stream {
         kernel.run(&task_memory)
     }
 
-    /// Runs a copy, a fill, or work of our own; a defect in it becomes a failed task.
+    /// Runs a copy, a fill, or work of our own; a panic in it becomes a failed task.
     fn perform(&self, task: &Task) -> Result<()> {
         let run = || match &task.body {
             Body::Work(work) => work.run(),

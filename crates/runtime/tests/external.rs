@@ -125,10 +125,10 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
     let allocator = b.register(&fake);
-    let lease = b.take(&allocator, 100).unwrap();
-    assert_eq!((lease.address(), lease.bytes()), (memory.address, 100));
+    let block = b.take(&allocator, 100).unwrap();
+    assert_eq!((block.address(), block.bytes()), (memory.address, 100));
     assert_eq!(fake.take_calls(), [UserCall::Alloc(100), UserCall::Address(memory.address)]);
-    lease.free().unwrap();
+    block.free().unwrap();
     assert_eq!(fake.take_calls(), [UserCall::Free(memory.address)]);
     drop(b.take(&allocator, 64).unwrap());
     assert_eq!(fake.take_calls().len(), 3, "dropping gives back too");
@@ -139,9 +139,9 @@ fn nothing_is_asked_for_no_bytes() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
-    let lease = b.take(&allocator, 0).unwrap();
-    assert_eq!((lease.address(), lease.bytes()), (0, 0));
-    lease.free().unwrap();
+    let block = b.take(&allocator, 0).unwrap();
+    assert_eq!((block.address(), block.bytes()), (0, 0));
+    block.free().unwrap();
     assert_eq!(fake.take_calls(), []);
 }
 
@@ -222,8 +222,8 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     });
     let allocator = b.register(&throws_at_free);
     for _ in 0..2 {
-        let lease = b.take(&allocator, 64).unwrap();
-        let error = lease.free().unwrap_err();
+        let block = b.take(&allocator, 64).unwrap();
+        let error = block.free().unwrap_err();
         assert!(error.code == Code::GeFailure && error.text.contains("free(0x7)"), "{error}");
         assert_eq!(throws_at_free.take_calls().len(), 3);
     }
@@ -269,7 +269,7 @@ fn memory_that_is_out_is_not_taken_again() {
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address + 512);
     let allocator = b.register(&fake);
-    let lease = b.take(&allocator, 512).unwrap();
+    let block = b.take(&allocator, 512).unwrap();
     fake.take_calls();
     let error = b.take(&allocator, 64).err().unwrap();
     assert!(error.code == Code::GeFailure && error.text.contains("is out already"), "{error}");
@@ -281,7 +281,7 @@ fn memory_that_is_out_is_not_taken_again() {
     assert!(error.text.contains("shares bytes") && error.text.contains("0x10"), "{error}");
     assert_eq!(other.take_calls().last(), Some(&UserCall::Free(7)));
 
-    lease.free().unwrap();
+    block.free().unwrap();
     assert_eq!(fake.take_calls(), [UserCall::Free(7)]);
     b.take(&allocator, 64).unwrap().free().unwrap();
 }
@@ -291,7 +291,7 @@ fn the_same_allocator_stays_the_same() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address);
-    let lease = b.take(&b.register(&fake), 64).unwrap();
+    let block = b.take(&b.register(&fake), 64).unwrap();
     b.rig.allocators.unregister(Domain::Acl, b.handle);
     let allocator = b.register(&fake);
     assert!(b.take(&allocator, 64).is_err(), "its block is still out");
@@ -299,7 +299,7 @@ fn the_same_allocator_stays_the_same() {
     b.register_on(other, &fake).unwrap();
     let registered = |handle| b.rig.allocators.registration(Domain::Acl, handle).unwrap();
     assert!(Arc::ptr_eq(&registered(b.handle).external, &registered(other).external));
-    lease.free().unwrap();
+    block.free().unwrap();
 
     let replaced = Fake { advises: true, ..Fake::bump(0x10, memory) };
     b.register_on(b.handle, &replaced).unwrap();
@@ -311,13 +311,13 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let (first, second) = (Fake::bump(0x10, memory), Fake::at(0x20, memory.address + 2048));
-    let lease = b.take(&b.register(&first), 64).unwrap();
+    let block = b.take(&b.register(&first), 64).unwrap();
     let later = b.take(&b.register(&second), 64).unwrap();
     b.rig.allocators.unregister(Domain::Acl, b.handle);
     assert_eq!(Arc::strong_count(&first.calls), 2, "the block keeps its maker");
     first.take_calls();
     second.take_calls();
-    lease.free().unwrap();
+    block.free().unwrap();
     later.free().unwrap();
     assert_eq!(first.take_calls(), [UserCall::Free(memory.address)]);
     assert_eq!(second.take_calls(), [UserCall::Free(7)]);
@@ -345,13 +345,13 @@ fn registrations_end_with_their_stream() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
-    let lease = b.take(&allocator, 64).unwrap();
+    let block = b.take(&allocator, 64).unwrap();
     drop(allocator);
     b.rig.destroy_stream(b.handle, true).unwrap();
     assert!(b.rig.allocators.registration(Domain::Acl, b.handle).is_none());
     assert_eq!(b.register_on(b.handle, &fake).unwrap_err().code, Code::InvalidHandle);
     fake.take_calls();
-    drop(lease);
+    drop(block);
     assert_eq!(fake.take_calls().len(), 1, "what was out goes back");
 
     let explicit = b.rig.create_stream(0, 0).unwrap();
@@ -371,7 +371,7 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address);
-    let lease = b.take(&b.register(&fake), 64).unwrap();
+    let block = b.take(&b.register(&fake), 64).unwrap();
     b.rig.reset_device(0, true).unwrap();
     assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
 
@@ -384,7 +384,7 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
     let allocator = b.rig.allocators.allocator_for(Domain::Acl, handle).unwrap();
     let fresh = Block::allocate(&allocator, &Request::bytes(64).on(&stream)).unwrap();
     fake.take_calls();
-    drop(lease);
+    drop(block);
     assert_eq!(fake.take_calls(), [UserCall::Free(7)], "it goes back all the same");
     fresh.free().unwrap();
 }
@@ -394,11 +394,11 @@ fn nobody_is_called_once_main_has_returned() {
     let b = bench();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
-    let lease = b.take(&allocator, 64).unwrap();
+    let block = b.take(&allocator, 64).unwrap();
     fake.take_calls();
     b.rig.shared.set_exiting();
     assert_eq!(b.take(&allocator, 64).err().unwrap().code, Code::RtInternal);
-    lease.free().unwrap();
+    block.free().unwrap();
     assert_eq!(fake.take_calls(), []);
     assert_eq!(b.rig.allocators.held_of(0x10).blocks, 0);
 }
@@ -407,10 +407,10 @@ fn nobody_is_called_once_main_has_returned() {
 fn without_a_registration_the_device_serves() {
     let b = bench();
     let allocator = b.rig.allocator_for(Domain::Acl, b.handle, &b.stream);
-    let lease = b.take(&allocator, 100).unwrap();
-    let span = Span { address: lease.address(), bytes: 100, place: Place::Device(0) };
+    let block = b.take(&allocator, 100).unwrap();
+    let span = Span { address: block.address(), bytes: 100, place: Place::Device(0) };
     b.stream.submit(fill(span, 9)).unwrap();
-    lease.free().unwrap();
+    block.free().unwrap();
     assert!(b.stream.synchronize(None).unwrap());
     assert_eq!(bytes(span), [9; 100]);
 }
@@ -420,11 +420,11 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
     let first = Fake::at(0x10, memory.address);
-    let lease = b.take(&b.register(&first), 64).unwrap();
+    let block = b.take(&b.register(&first), 64).unwrap();
     let second = Fake { advises: true, ..first.clone() };
     let error = b.take(&b.register(&second), 64).err().unwrap();
     assert!(error.text.contains("still out"), "{}", error.text);
-    lease.free().unwrap();
+    block.free().unwrap();
     let frees = first.take_calls().iter().filter(|c| matches!(c, UserCall::Free(7))).count();
     assert_eq!(frees, 1);
 }

@@ -20,8 +20,8 @@ fn hold(stream: &Arc<Stream>) -> Gate {
     gate
 }
 
-fn span(lease: &Block) -> Span {
-    let (address, bytes) = (lease.address(), lease.bytes() as usize);
+fn span(block: &Block) -> Span {
+    let (address, bytes) = (block.address(), block.bytes() as usize);
     Span { address, bytes, place: Place::Device(0) }
 }
 
@@ -35,14 +35,14 @@ fn a_block_freed_right_after_its_task_was_submitted_is_intact_when_the_task_runs
     let gate = hold(&stream);
     let mut addresses = Vec::new();
     for value in 0..8 {
-        let lease = Block::allocate(&allocator, &Request::bytes(MIB).on(&stream)).unwrap();
-        addresses.push(lease.address());
-        stream.submit(fill(span(&lease), value)).unwrap();
-        let head = Span { bytes: 64, ..span(&lease) };
+        let block = Block::allocate(&allocator, &Request::bytes(MIB).on(&stream)).unwrap();
+        addresses.push(block.address());
+        stream.submit(fill(span(&block), value)).unwrap();
+        let head = Span { bytes: 64, ..span(&block) };
         if value == 5 {
             stream.submit(copy(head, out)).unwrap();
         }
-        lease.free().unwrap();
+        block.free().unwrap();
     }
     assert!(
         addresses.iter().all(|a| *a == addresses[0]),

@@ -160,8 +160,8 @@ fn judge(
             "{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"
         ));
     }
-    let (needs, wishes, looks) =
-        (sorted(&library.undefined), sorted(&library.wished), sorted(&library.looked_up));
+    let (needs, weak, looks) =
+        (sorted(&library.undefined), sorted(&library.weak), sorted(&library.looked_up));
     let empty = Vec::new();
     let of = |states: &'_ BTreeMap<State, Vec<String>>, state| {
         states.get(&state).unwrap_or(&empty).clone()
@@ -185,7 +185,7 @@ fn judge(
         report.wrong(listed("absent", absent));
     }
     let lacks: Vec<String> =
-        of(&wishes, State::Absent).into_iter().chain(of(&wishes, State::Refuses)).collect();
+        of(&weak, State::Absent).into_iter().chain(of(&weak, State::Refuses)).collect();
     if !lacks.is_empty() {
         report.note(listed("it would also use, but does without", lacks));
     }
@@ -236,7 +236,7 @@ mod tests {
                 "malloc",
                 "_ZN2ge7SessionD1Ev",
             ]),
-            wished: set(&["HcclRecv", "__gmon_start__"]),
+            weak: set(&["HcclRecv", "__gmon_start__"]),
             looked_up: set(&["aclInit", "aclLater"]),
             machine: 62,
             ..Library::default()

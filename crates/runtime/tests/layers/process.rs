@@ -132,16 +132,16 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
     let stream = rig.new_stream();
     let pool = PoolMaker::built_in(&rig.shared, 0);
     let take = || Block::allocate(&pool, &Request::bytes(1000).on(&stream)).unwrap();
-    let (first, lease) = (take(), take());
+    let (first, held) = (take(), take());
     rig.synchronize(&stream, None).unwrap();
     rig.reset_device(0, true).unwrap();
     rig.set_device(0).unwrap();
     let all = rig.alloc(0, 60 * MIB);
-    assert!((all.address..all.address + all.bytes).contains(&lease.address()));
+    assert!((all.address..all.address + all.bytes).contains(&held.address()));
     memory.perform(&fill(all, 1)).unwrap();
     assert_eq!(memory.inspect(), Vec::<String>::new());
-    for lease in [first, lease] {
-        let late = lease.free().unwrap_err();
+    for held in [first, held] {
+        let late = held.free().unwrap_err();
         assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
     }
     memory.free(all.address).unwrap();
@@ -218,13 +218,13 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let block = rig.alloc(0, 600);
     let pool = memory.wrap(0, Arc::<Paper>::default());
     assert!(Block::allocate(&pool, &Request::bytes(401)).is_err());
-    let lease = Block::allocate(&pool, &Request::bytes(400)).unwrap();
+    let held = Block::allocate(&pool, &Request::bytes(400)).unwrap();
     let books = memory.books(0).remove(0);
     assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
     assert_eq!(books.allocators["paper"].live, 400);
     assert_eq!(books.allocators["the memory of device 0"].live, 600);
     assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
-    lease.free().unwrap();
+    held.free().unwrap();
     memory.free(block.address).unwrap();
 
     let externals: Vec<_> =

@@ -81,7 +81,7 @@ impl fmt::Display for Figures {
 /// What a [`Stats`] has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Books {
-    /// All supplies together; its peak is of their sum.
+    /// All allocators together; its peak is of their sum.
     pub total: Figures,
     /// Each allocator by name.
     pub allocators: BTreeMap<String, Figures>,
