@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A pool may wait in its alloc until another thread gives a block back, and on CANN nothing would hold that free back:
-//! a free that has waited a while for an alloc to return is let in beside it, with a line in the log.
+//! a free that has waited a while for an alloc to return is let in beside it, with a line in the log. Each time that
+//! happens, later frees of the same allocator wait half as long: such a pool works on at a pace that can be borne.
 
 use super::external::UserCall;
 use crate::clock::StreamIndex;
@@ -58,6 +59,16 @@ pub struct Limits {
     pub free: Duration,
 }
 
+/// How often the wait of frees is halved at most.
+const HALVINGS: u32 = 8;
+
+impl Limits {
+    /// How long a free waits for an alloc of an allocator of which so many were let in before.
+    fn free_after(&self, let_in: u32) -> Duration {
+        self.free / (1 << let_in.min(HALVINGS))
+    }
+}
+
 #[derive(Default)]
 struct State {
     owner: Option<&'static HostThread>,
@@ -68,12 +79,14 @@ struct State {
     serving: u64,
     /// Tickets whose holders were let in before their turn.
     passed_over: BTreeSet<u64>,
+    /// How many were let in before their turn so far.
+    let_in: u32,
 }
 
 struct Begun {
     visit: Visit,
     since: u64,
-    told: bool,
+    is_logged: bool,
 }
 
 impl State {
@@ -92,7 +105,7 @@ impl State {
     }
 
     fn begin(&mut self, visit: Visit) {
-        self.visits.push(Begun { visit, since: now_ns(), told: false });
+        self.visits.push(Begun { visit, since: now_ns(), is_logged: false });
     }
 
     /// What the owner does, for a log line.
@@ -171,16 +184,12 @@ impl CallbackLock {
             if sync::REAL_TIME && is_free && state.is_in_alloc() {
                 let alloc_since = state.visits.last().map_or(came, |begun| begun.since.max(came));
                 let stood = Duration::from_nanos(now_ns().saturating_sub(alloc_since));
-                let free_left = self.limits.free.saturating_sub(stood);
+                let free_left = self.limits.free_after(state.let_in).saturating_sub(stood);
                 if free_left.is_zero() {
-                    // An error in the log, because warnings are not written unless asked for.
-                    log::error!(
-                        "{visit} is let in on thread {} although the allocator is busy ({}): after {} its alloc may be waiting for this very block. \
-                         On an NPU nothing serialises these calls; a pool for several threads needs a lock of its own",
-                        thread.number(),
-                        state.owner(),
-                        seconds(waited.as_nanos() as u64)
-                    );
+                    if state.let_in < HALVINGS {
+                        log_let_in(visit, thread, &state, waited);
+                    }
+                    state.let_in = state.let_in.saturating_add(1);
                     return state;
                 }
                 left = left.min(free_left);
@@ -252,7 +261,7 @@ impl CallbackLock {
         let overdue = state
             .visits
             .last_mut()
-            .is_some_and(|b| now_ns() - b.since >= limit && !std::mem::replace(&mut b.told, true));
+            .is_some_and(|b| now_ns() - b.since >= limit && !std::mem::replace(&mut b.is_logged, true));
         drop(state);
         if overdue {
             log::warn!("a callback of the user does not return: {owner}");
@@ -336,6 +345,30 @@ impl CallbackLocks {
     }
 }
 
+/// An error in the log, because warnings are not written unless asked for.
+fn log_let_in(visit: &Visit, thread: &HostThread, state: &State, waited: Duration) {
+    log::error!(
+        "{visit} is let in on thread {} although the allocator is busy ({}): after {} its alloc may be waiting for this very block. \
+         On an NPU nothing serialises these calls; a pool for several threads needs a lock of its own{}",
+        thread.number(),
+        state.owner(),
+        seconds(waited.as_nanos() as u64),
+        if state.let_in + 1 == HALVINGS { ". This happens again and again, and is not logged any more" } else { "" }
+    );
+}
+
 fn seconds(ns: u64) -> String {
     format!("{:.3} s", ns as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_of_frees_halves_each_time_one_is_let_in() {
+        let limits = Limits { log: Duration::MAX, free: Duration::from_millis(1024) };
+        let waits: Vec<_> = (0..12).map(|n| limits.free_after(n).as_millis()).collect();
+        assert_eq!(waits, [1024, 512, 256, 128, 64, 32, 16, 8, 4, 4, 4, 4]);
+    }
 }
