@@ -58,15 +58,15 @@ pub struct Found {
 /// record passes through "vacant" before its size is written, each insert has a new sequence
 /// number, and a reader accepts a size only if the other word is the same before and after. (The
 /// number has 30 bits: a reader that sleeps for exactly 2^30 inserts at one granule could err.) Bytes that pass from
-/// one allocation to a neighbour by `resize` belong to either at every moment: a reader that missed both sees that
-/// sizes changed meanwhile, and looks again.
+/// one allocation to others, piece by piece, belong to one of them at every moment: a reader that missed all of them
+/// sees that the table changed meanwhile, and looks again.
 pub struct Ranges {
     records: Table,
     bits: Table,
     levels: [usize; LEVELS],
     height: usize,
-    /// How often an allocation was resized; counted before the new size can be seen.
-    resizes: AtomicU64,
+    /// How often the table was changed; counted before the change can be seen.
+    changes: AtomicU64,
 }
 
 impl Ranges {
@@ -86,7 +86,7 @@ impl Ranges {
             bits: Table::reserve(words)?,
             levels,
             height,
-            resizes: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         })
     }
 
@@ -100,6 +100,7 @@ impl Ranges {
             "allocation at {offset:#x}: not a multiple of {GRANULE}"
         );
         let granule = (offset / GRANULE) as usize;
+        self.count_change();
         let (size_word, meta) = self.record(granule);
         let sequence = (meta.load(Relaxed) >> 34) + 1;
         meta.store(sequence << 34, Relaxed);
@@ -150,7 +151,7 @@ impl Ranges {
     /// other.
     pub fn resize(&self, offset: u64, size: u64) -> bool {
         let Some(granule) = self.start(offset) else { return false };
-        self.resizes.fetch_add(1, AcqRel);
+        self.count_change();
         self.record(granule).0.store(size, Release);
         true
     }
@@ -163,8 +164,6 @@ impl Ranges {
     pub fn cut_front(&self, offset: u64, bytes: u64) -> bool {
         let Some(found) = self.at(offset) else { return false };
         self.insert(offset + bytes, found.size - bytes, found.tag);
-        // A reader that met the old start and finds it vacant has to look again.
-        self.resize(offset, 0);
         self.remove(offset);
         true
     }
@@ -173,6 +172,7 @@ impl Ranges {
     pub fn remove(&self, offset: u64) -> Option<Found> {
         let granule = self.start(offset)?;
         let found = self.read(granule)?;
+        self.count_change();
         let meta = self.record(granule).1;
         meta.store(meta.load(Relaxed) >> 34 << 34, Release);
 
@@ -189,6 +189,12 @@ impl Ranges {
         Some(found)
     }
 
+    /// Counts a change that is about to be made; writers are serialised, so nobody else counts now.
+    fn count_change(&self) {
+        self.changes.store(self.changes.load(Relaxed) + 1, Relaxed);
+        fence(Release);
+    }
+
     /// The allocation that starts at `offset`.
     pub fn at(&self, offset: u64) -> Option<Found> {
         self.start(offset).and_then(|granule| self.read(granule))
@@ -201,10 +207,10 @@ impl Ranges {
             return None;
         }
         loop {
-            let resizes = self.resizes.load(Acquire);
+            let changes = self.changes.load(Acquire);
             let found = self.nearest(granule).filter(|found| offset - found.start < found.size);
-            // What was here may have shrunk just now because another begins.
-            if found.is_some() || self.resizes.load(Acquire) == resizes {
+            // What was here may have shrunk just now because another begins, or another one met in its place.
+            if found.is_some() || self.changes.load(Acquire) == changes {
                 return found;
             }
         }
