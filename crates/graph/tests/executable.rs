@@ -283,7 +283,7 @@ fn what_does_not_fit_is_refused_with_an_argument_code() {
     let short = Some(OutputMemory { address: room, bytes: 8 });
     assert!(failed(one, &[short, None]).contains("its memory has 8"));
     let nowhere = Some(OutputMemory { address: 64, bytes: 16 });
-    assert!(failed(one, &[nowhere, None]).contains("memory of device 0 is wanted"));
+    assert!(failed(one, &[nowhere, None]).contains("expected memory of device 0"));
     let reuse = CompileOptions { reuse: vec![(1, 0)], ..CompileOptions::default() };
     let failed = Executable::compile(two_outputs(4), "g".into(), reuse).err().unwrap();
     assert!(failed.text.contains("input 1"), "{}", failed.text);

@@ -87,8 +87,8 @@ impl<'a> Call<'a> {
     fn wrong<T>(&self, at: usize, wanted: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
-            Arg::Absent => Error::Null(format!("{parameter} is null: {wanted} is wanted")),
-            arg => Error::Invalid(format!("{parameter} is {}: {wanted} is wanted", arg.kind())),
+            Arg::Absent => Error::Null(format!("{parameter} is null: expected {wanted}")),
+            arg => Error::Invalid(format!("{parameter} is {}: expected {wanted}", arg.kind())),
         })
     }
 
@@ -384,7 +384,7 @@ impl<'a> Call<'a> {
             return Ok(());
         }
         let (parameter, have) = (self.parameter(at), operand.dims());
-        Err(Error::invalid(format!("{parameter} has the sizes {have:?}, {dims:?} are wanted")))
+        Err(Error::invalid(format!("{parameter} has the sizes {have:?}: expected {dims:?}")))
     }
 
     /// Fails unless an operand has one of these types.

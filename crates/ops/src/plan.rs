@@ -174,7 +174,7 @@ impl Plan {
     pub fn run(&self, memory: &Memory<'_>) -> Outcome {
         if memory.workspace.len() < self.workspace {
             let (have, want) = (memory.workspace.len(), self.workspace);
-            return Err(Fault(format!("a workspace of {have} bytes, {want} are wanted")));
+            return Err(Fault(format!("a workspace of {have} bytes: expected {want}")));
         }
         (self.kernel)(memory)
     }

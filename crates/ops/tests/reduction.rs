@@ -168,10 +168,10 @@ fn wrong_sizes_and_dimensions_are_named() {
     };
     assert_eq!(sum(ints(&[2]), DROP), "a1 = 2 is outside -2 to 1");
     assert_eq!(sum(ints(&[0, -2]), DROP), "a1 names dimension -2 twice");
-    assert_eq!(sum(ints(&[1]), DROP), "a4 has the sizes [3], [2] are wanted");
-    assert_eq!(sum(ints(&[0]), KEEP), "a4 has the sizes [3], [1, 3] are wanted");
+    assert_eq!(sum(ints(&[1]), DROP), "a4 has the sizes [3]: expected [2]");
+    assert_eq!(sum(ints(&[0]), KEEP), "a4 has the sizes [3]: expected [1, 3]");
     let text = bench.call("Mean", &[a.clone(), ints(&[0]), DROP, Arg::Int(0), Arg::Absent]);
-    assert_eq!(text.unwrap_err(), "a4 is null: a tensor is wanted");
+    assert_eq!(text.unwrap_err(), "a4 is null: expected a tensor");
 }
 
 #[test]

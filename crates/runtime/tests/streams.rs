@@ -587,8 +587,8 @@ fn a_wrong_address_is_named_at_synchronize() {
     let inner = on_device(block.address + 990, 64);
     let cases = [
         (copy(pageable, small(block)), "source", pageable, "host memory that ACL does not know"),
-        (copy(small(block), pageable), "destination", pageable, "device memory is wanted"),
-        (copy(host, small(block)), "source", host, "host memory is wanted"),
+        (copy(small(block), pageable), "destination", pageable, "expected device memory"),
+        (copy(host, small(block)), "source", host, "expected host memory"),
         (fill(inner, 1), "destination", inner, "it leaves"),
         (fill(hole, 1), "destination", hole, "no allocation"),
         (fill(on_device(block.address, 1001), 1), "destination", block, "of 1001 bytes"),

@@ -163,7 +163,7 @@ impl Executable {
             && dtype != desc.dtype
         {
             return wrong(format!(
-                "input {at} ({name}) is of type {dtype}, {} is wanted",
+                "input {at} ({name}) is of type {dtype}: expected {}",
                 desc.dtype
             ));
         }
@@ -171,7 +171,7 @@ impl Executable {
         let dims = tensor.dims.as_ref().filter(|_| !is_static).unwrap_or(&desc.dims);
         if !desc.admits(dims) {
             return wrong(format!(
-                "input {at} ({name}) has the sizes {dims:?}, {:?} are wanted",
+                "input {at} ({name}) has the sizes {dims:?}: expected {:?}",
                 desc.dims
             ));
         }

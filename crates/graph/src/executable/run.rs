@@ -106,7 +106,7 @@ impl Loaded {
         match &located {
             Located::Device(device, _) if *device == self.device => Ok(()),
             _ => self.executable.wrong(format_args!(
-                "{what} at {address:#x} is {}: memory of device {} is wanted",
+                "{what} at {address:#x} is {}: expected memory of device {}",
                 describe(address, &target.runtime.shared.memory.locate(address)),
                 self.device
             )),

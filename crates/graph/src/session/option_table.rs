@@ -158,7 +158,7 @@ impl Known {
         match &self.takes {
             Any => Ok(()),
             OneOf(values) if values.contains(&given.value) => Ok(()),
-            OneOf(values) => given.wrong(format!("it takes {}", values.join(", "))),
+            OneOf(values) => given.wrong(format!("expected one of {}", values.join(", "))),
             Read(read) => read(given),
         }
     }

@@ -224,7 +224,7 @@ impl<'a> Given<'a> {
                 }
                 _ => {
                     return self.wrong(format!(
-                        "'{text}' is neither a place nor place,address,length; semicolons are between them"
+                        "'{text}' is not INDEX or INDEX,ADDRESS,LENGTH (several are separated by ';')"
                     ));
                 }
             };
@@ -237,7 +237,8 @@ impl<'a> Given<'a> {
         let mut found = Vec::new();
         for text in self.parts('|') {
             let Some((input, output)) = text.split_once(',') else {
-                return self.wrong(format!("'{text}' is not input,output; bars are between them"));
+                return self
+                    .wrong(format!("'{text}' is not INPUT,OUTPUT (several are separated by '|')"));
             };
             let input = self.place(input, "input", inputs)?;
             found.push((input, self.place(output, "output", outputs)?));
@@ -251,7 +252,7 @@ impl<'a> Given<'a> {
 
     fn number<T: std::str::FromStr>(&self, text: &str) -> Result<T> {
         let text = text.trim();
-        text.parse().or_else(|_| self.wrong(format!("'{text}' is no number that it takes")))
+        text.parse().or_else(|_| self.wrong(format!("'{text}' is not a valid number")))
     }
 
     fn place(&self, text: &str, what: &str, count: usize) -> Result<usize> {
@@ -293,10 +294,10 @@ mod tests {
     fn bad_values_of_known_options_are_refused_and_named() {
         assert_eq!(
             refused(HOST_INPUTS, "x"),
-            "ge.exec.hostInputIndexes=x: 'x' is no number that it takes"
+            "ge.exec.hostInputIndexes=x: 'x' is not a valid number"
         );
-        assert_eq!(refused(REFRESHABLE, "7"), "ge.featureBaseRefreshable=7: it takes 0, 1");
-        assert_eq!(refused(LEVEL, "O9"), "ge.oo.level=O9: it takes O0, O1, O2, O3");
+        assert_eq!(refused(REFRESHABLE, "7"), "ge.featureBaseRefreshable=7: expected one of 0, 1");
+        assert_eq!(refused(LEVEL, "O9"), "ge.oo.level=O9: expected one of O0, O1, O2, O3");
         for (key, value) in [
             (FROZEN_INPUTS, "zz"),
             (FROZEN_INPUTS, "1,2"),

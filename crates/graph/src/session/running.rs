@@ -50,7 +50,7 @@ impl Session {
         let context = primary.map_or(0, |primary| primary.handle() as u64);
         if stream.spec.device != self.device || stream.spec.context != context {
             return Err(Failure::failed(format!(
-                "stream {handle:#x} belongs to context {:#x} of device {}: a stream of the default context of device {} is wanted",
+                "stream {handle:#x} belongs to context {:#x} of device {}: expected a stream of the default context of device {}",
                 stream.spec.context, stream.spec.device, self.device
             )));
         }

@@ -102,7 +102,7 @@ pub fn by_tangent(call: &Call<'_>, at: usize) -> Result<bool> {
         "tanh" => Ok(true),
         other => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = \"{other}\": \"none\" or \"tanh\" are wanted")))
+            Err(Error::invalid(format!("{name} = \"{other}\": expected \"none\" or \"tanh\"")))
         }
     }
 }

@@ -105,7 +105,7 @@ pub fn by_channel(call: &Call<'_>, x: &Operand, weight: Operand) -> Result<Opera
         if count != channels {
             let (name, of) = (call.parameter(1), x.dims());
             return Err(Error::invalid(format!(
-                "{name} has {count} elements: 1 or {channels}, the channels of {of:?}, are wanted"
+                "{name} has {count} elements: expected 1 or {channels}, the channels of {of:?}"
             )));
         }
         dims[1] = channels;

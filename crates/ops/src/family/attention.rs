@@ -258,7 +258,7 @@ fn noted(
     }
     let (name, layout) = (call.parameter(at), operand.layout());
     let (b, n, s) = (sizes.batches, sizes.heads, sizes.queries);
-    Err(Error::invalid(format!("{name} is {layout}; float[{b}, {n}, {s}, 8] is wanted")))
+    Err(Error::invalid(format!("{name} is {layout}: expected float[{b}, {n}, {s}, 8]")))
 }
 
 /// Scratch of `f32` can be used when it lies on whole elements.

@@ -66,7 +66,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
         if input.dtype().is_floating() {
             let (name, dtype) = (call.parameter(at), input.dtype());
             return Err(Error::invalid(format!(
-                "{name} is of type {dtype}: whole numbers or truth values are wanted"
+                "{name} is of type {dtype}: expected integers or booleans"
             )));
         }
     }

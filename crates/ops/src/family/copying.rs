@@ -45,9 +45,7 @@ fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_arithmetic(1, value.dtype)?;
     if value.count() != 1 {
         let (name, dims) = (call.parameter(1), value.dims());
-        return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}, one element is wanted"
-        )));
+        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
     let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
     let value = value.seen(wide.expect("one element broadcasts"));

@@ -137,7 +137,7 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
     if out.rank() != 2 || out.dims()[0] as i64 != rows || out.dims()[1] as i64 != columns {
         let (name, dims) = (call.parameter(2), out.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}, [{rows}, {columns}] are wanted"
+            "{name} has the sizes {dims:?}: expected [{rows}, {columns}]"
         )));
     }
     let line = out.seen(diagonal(&out, 0));
@@ -156,7 +156,7 @@ fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
     if rank < 2 || (rank > 2 && dims.iter().any(|size| *size != dims[0])) {
         let name = call.parameter(0);
         return Err(Error::invalid(format!(
-            "{name} {dims:?} has no diagonal: two dimensions, or all of one size, are wanted"
+            "{name} {dims:?} has no diagonal: expected two dimensions, or all of one size"
         )));
     }
     let (down, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));

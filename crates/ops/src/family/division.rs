@@ -39,7 +39,7 @@ fn div_mode(call: &mut Call<'_>) -> Result<Plan> {
         mode => {
             let name = call.parameter(2);
             return Err(Error::invalid(format!(
-                "{name} = {mode}: 0 (as it is), 1 (towards zero) or 2 (down) are wanted"
+                "{name} = {mode}: expected 0 (as it is), 1 (towards zero) or 2 (down)"
             )));
         }
     };

@@ -32,7 +32,7 @@ fn check_mask(call: &Call<'_>, at: usize, mask: &Operand, count: usize) -> Resul
     if mask.item() != 1 || mask.count() * 8 < count || !mask.is_contiguous() {
         let (dtype, want) = (mask.dtype, mask_bytes(count));
         return Err(Error::invalid(format!(
-            "{name} ({dtype}{dims:?}) is no mask of {count} bits: {want} bytes one after the other are wanted"
+            "{name} ({dtype}{dims:?}) is not a mask of {count} bits: expected {want} contiguous bytes"
         )));
     }
     Ok(())

@@ -34,7 +34,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
     if out.rank() != 2 || out.dims()[0] as i64 != count || out.dims()[1] != width {
         let (name, have) = (call.parameter(5), out.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {have:?}, [{count}, {width}] are wanted"
+            "{name} has the sizes {have:?}: expected [{count}, {width}]"
         )));
     }
     let half = matches!(out.dtype, DType::Float16 | DType::Bf16);

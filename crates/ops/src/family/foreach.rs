@@ -59,7 +59,7 @@ impl<const N: usize> Formula<N> {
                 let (name, have) = (call.parameter(at), list.len());
                 let (out, want) = (call.parameter(place), outs.len());
                 return Err(Error::invalid(format!(
-                    "{name} has {have} tensors, {out} has {want}: as many are wanted"
+                    "{name} has {have} tensors, {out} has {want}: expected as many"
                 )));
             }
         }
@@ -115,7 +115,7 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
     }
     let (name, have) = (call.parameter(at), list.len());
     Err(Error::invalid(format!(
-        "{name} has {have} numbers, one for each of {count} tensors is wanted"
+        "{name} has {have} numbers: expected one for each of {count} tensors"
     )))
 }
 
@@ -139,7 +139,7 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
     if list.len() != outs.len() || outs.iter().any(|out| out.count() != 1) {
         let (name, have, want) = (call.parameter(2), outs.len(), list.len());
         return Err(Error::invalid(format!(
-            "{name} has {have} tensors: {want} of one element each are wanted"
+            "{name} has {have} tensors: expected {want} of one element each"
         )));
     }
     call.plan(move |memory| {

@@ -248,7 +248,7 @@ impl Call<'_> {
         if operand.count() != 1 {
             let (name, dims) = (self.parameter(at), operand.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}, one element is wanted"
+                "{name} has the sizes {dims:?}: expected one element"
             )));
         }
         Ok(Parameter::Later(operand))

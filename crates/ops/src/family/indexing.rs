@@ -179,7 +179,7 @@ impl Indices {
             if !INDEX_TYPES.contains(&one.dtype) {
                 let have = one.dtype;
                 return Err(Error::invalid(format!(
-                    "{name}[{dim}] has elements of type {have}; int64 or int32 are wanted (Nonzero makes them of a mask)"
+                    "{name}[{dim}] has elements of type {have}: expected int64 or int32 (Nonzero makes them of a mask)"
                 )));
             }
             let Some(wider) = broadcast(&shape, one.dims()) else {

@@ -122,7 +122,7 @@ pub(super) fn layouts(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     match call.arg(at) {
         Arg::Tensors(all) => Ok(all.iter().map(|one| one.layout).collect()),
         other => Err(Error::invalid(format!(
-            "{} is {}: a list of tensors is wanted",
+            "{} is {}: expected a list of tensors",
             call.parameter(at),
             other.kind()
         ))),
@@ -147,7 +147,7 @@ fn stack(call: &mut Call<'_>) -> Result<Plan> {
         if to.dims() != one.dims() {
             let (name, have, want) = (call.parameter(0), one.dims(), to.dims());
             return Err(Error::invalid(format!(
-                "{name}[{at}] has the sizes {have:?}, {want:?} are wanted"
+                "{name}[{at}] has the sizes {have:?}: expected {want:?}"
             )));
         }
         let from = call.kept_apart(one, &[&out]);

@@ -73,7 +73,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         _ => {
             let (name, have) = (call.parameter(5), out.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}, one element is wanted"
+                "{name} has the sizes {have:?}: expected one element"
             )));
         }
     };
@@ -121,7 +121,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         None => {
             let (name, have) = (call.parameter(0), grad.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}, {places:?} are wanted"
+                "{name} has the sizes {have:?}: expected {places:?}"
             )));
         }
     };

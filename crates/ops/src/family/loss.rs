@@ -40,7 +40,7 @@ pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
         _ => {
             let (name, given) = (call.parameter(at), call.arg(at));
             Err(Error::invalid(format!(
-                "{name} is {given:?}: 0 (none), 1 (mean) or 2 (sum) is wanted"
+                "{name} is {given:?}: expected 0 (none), 1 (mean) or 2 (sum)"
             )))
         }
     }
@@ -120,7 +120,7 @@ impl Call<'_> {
         if out.count() != 1 {
             let (name, have) = (self.parameter(at), out.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}, one element is wanted"
+                "{name} has the sizes {have:?}: expected one element"
             )));
         }
         let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));

@@ -184,7 +184,7 @@ fn ranks(call: &Call<'_>, left: usize, right: usize) -> Result<()> {
         if layout.rank() != rank {
             let (name, dims) = (call.parameter(at), layout.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}; {rank} dimensions are wanted"
+                "{name} has the sizes {dims:?}: expected {rank} dimensions"
             )));
         }
     }

@@ -28,7 +28,7 @@ fn adamw(call: &mut Call<'_>) -> Result<Plan> {
         if !one.dtype.is_floating() {
             let (name, dtype) = (call.parameter(at), one.dtype);
             return Err(Error::invalid(format!(
-                "{name} is of type {dtype}: real numbers are wanted"
+                "{name} is of type {dtype}: expected real numbers"
             )));
         }
         call.expect_arithmetic(at, one.dtype)?;

@@ -210,7 +210,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     else {
         let dims = weights.dims();
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}; one or two dimensions are wanted"
+            "{name} has the sizes {dims:?}: expected one or two dimensions"
         )));
     };
     let (categories, rows) = (*categories, batch.first().copied().unwrap_or(1));

@@ -169,7 +169,7 @@ impl Call<'_> {
         let (name, other_name) = (self.parameter(at), self.parameter(as_at));
         let (have, want) = (one.dtype, other.dtype);
         Err(Error::invalid(format!(
-            "{name} has elements of type {have}; {want}, as {other_name} has, are wanted"
+            "{name} has elements of type {have}: expected {want}, as {other_name} has"
         )))
     }
 
@@ -189,7 +189,7 @@ impl Call<'_> {
                 [one] => Ok(one),
                 ref several => {
                     let (name, have) = (self.parameter(at), several.len());
-                    Err(Error::invalid(format!("{name} has {have} elements, one is wanted")))
+                    Err(Error::invalid(format!("{name} has {have} elements: expected one")))
                 }
             },
             _ => self.scalar(at),

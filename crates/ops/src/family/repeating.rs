@@ -133,7 +133,7 @@ fn expect_each(call: &Call<'_>, repeats: &Read, places: usize) -> Result<()> {
         return Ok(());
     }
     let (name, have) = (call.parameter(1), repeats.dims());
-    Err(Error::invalid(format!("{name} has the sizes {have:?}, [{places}] are wanted")))
+    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{places}]")))
 }
 
 fn unfit(name: &str, sum: i64, room: usize) -> Fault {

@@ -159,7 +159,7 @@ fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
             1 => Ok(Meeting::Add),
             2 => Ok(Meeting::Multiply),
             other => Err(Error::invalid(format!(
-                "{} = {other}: 0 (replace), 1 (add) or 2 (multiply) are wanted",
+                "{} = {other}: expected 0 (replace), 1 (add) or 2 (multiply)",
                 call.parameter(at)
             ))),
         },
@@ -261,7 +261,7 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
         if lifted.dims() != &*dims {
             let (name, have) = (call.parameter(3), layout.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}, {dims:?} are wanted"
+                "{name} has the sizes {have:?}: expected {dims:?}"
             )));
         }
     }
@@ -386,7 +386,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
     let layout = *values.layout().expect("a tensor");
     if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
-        return Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")));
+        return Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")));
     }
     let mut destination = Destination::new(call, out, meeting);
     if destination.wide.is_none() {

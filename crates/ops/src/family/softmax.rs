@@ -17,7 +17,7 @@ fn only(call: &Call<'_>, at: usize, rank: usize) -> Result<usize> {
         [dim] => call.wrap(at, dim, rank),
         ref dims => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {dims:?}, one dimension is wanted")))
+            Err(Error::invalid(format!("{name} = {dims:?}: expected one dimension")))
         }
     }
 }

@@ -49,7 +49,7 @@ impl Call<'_> {
             return Ok(Value::Element(held));
         }
         let (name, layout) = (self.parameter(at), held.layout());
-        Err(Error::invalid(format!("{name} is {layout}; a tensor that holds a number is wanted")))
+        Err(Error::invalid(format!("{name} is {layout}: expected a tensor that holds a number")))
     }
 
     /// As [`Call::value_or`], where it must be there.

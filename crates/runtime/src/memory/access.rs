@@ -53,10 +53,10 @@ impl Memory {
         let trouble = match (&located, span.place) {
             _ if apart.is_some() => apart.unwrap_or_default(),
             (Located::Device(..), Place::Host) => {
-                "that is device memory, host memory is wanted".into()
+                "that is device memory: expected host memory".into()
             }
             (Located::Pinned(_) | Located::Foreign, Place::Device(_) | Place::AnyDevice) => {
-                format!("that is {}, device memory is wanted", describe(span.address, &located))
+                format!("that is {}: expected device memory", describe(span.address, &located))
             }
             (Located::Registered(_), _) if !raw::reachable(span.address, span.bytes, purpose) => {
                 "it is registered, but no such memory is there, or it is read-only".into()

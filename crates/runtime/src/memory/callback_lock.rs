@@ -258,10 +258,9 @@ impl CallbackLock {
         let mut state = self.state.lock();
         let limit = self.limits.log.as_nanos() as u64;
         let (owner, inside) = (state.owner(), state.owner.is_some());
-        let overdue = state
-            .visits
-            .last_mut()
-            .is_some_and(|b| now_ns() - b.since >= limit && !std::mem::replace(&mut b.is_logged, true));
+        let overdue = state.visits.last_mut().is_some_and(|b| {
+            now_ns() - b.since >= limit && !std::mem::replace(&mut b.is_logged, true)
+        });
         drop(state);
         if overdue {
             log::warn!("a callback of the user does not return: {owner}");
@@ -353,7 +352,11 @@ fn log_let_in(visit: &Visit, thread: &HostThread, state: &State, waited: Duratio
         thread.number(),
         state.owner(),
         seconds(waited.as_nanos() as u64),
-        if state.let_in + 1 == HALVINGS { ". This happens again and again, and is not logged any more" } else { "" }
+        if state.let_in + 1 == HALVINGS {
+            ". This happens again and again, and is not logged any more"
+        } else {
+            ""
+        }
     );
 }
 
