@@ -21,7 +21,7 @@ __cairn_front() {
     done
 }
 
-# The path of this file. Plain sh does not tell it, but has the file open while it reads it.
+# The path of this file. Plain sh does not tell it, but has the file open while it reads it: there links are resolved.
 __cairn_self=
 if [ -n "${BASH_VERSION:-}" ]; then
     # shellcheck disable=SC3028,SC3054,SC2128

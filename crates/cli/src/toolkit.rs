@@ -33,11 +33,14 @@ pub struct Toolkit {
 }
 
 impl Toolkit {
-    /// The toolkit whose `bin/` holds this very program, whatever the environment says.
+    /// The toolkit whose `bin/` holds this very program. Where the environment names the same folder by another path,
+    /// such as one through a link `latest`, that path stays.
     pub fn around_me() -> Result<Toolkit> {
         let program = std::env::current_exe().context("cannot tell where this program lies")?;
         let root = program.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-        let toolkit = Toolkit::at(root);
+        let named = std::env::var_os("ASCEND_HOME_PATH").map(PathBuf::from);
+        let same = |named: &PathBuf| FileId::of(named).ok() == FileId::of(root).ok();
+        let toolkit = Toolkit::at(named.filter(same).as_deref().unwrap_or(root));
         if !toolkit.library(BODIES[0]).exists() {
             bail!(
                 "there is no toolkit around {}: make one with `cargo xtask toolkit` and use its bin/cairn",

@@ -143,6 +143,7 @@ impl Options {
         descs: Vec<Desc>,
     ) -> Result<CompileOptions> {
         self.host_inputs(inputs)?;
+        self.frozen_inputs(inputs)?;
         Ok(CompileOptions {
             inputs: descs,
             folds: self.folds(),
