@@ -3,14 +3,15 @@
 
 use crate::Runtime;
 use crate::error::Result;
-use crate::record::{Access, Event, Kind, Mode};
+use crate::memory::raw;
+use crate::record::{Access, Event, Kind, Mode, site};
 use crate::task::Task;
 
 impl Runtime {
     /// Copies or fills at once, on the calling thread.
     pub fn perform(&self, task: &Task) -> Result<()> {
         self.shared.memory.perform(task)?;
-        self.tell_touch(task.name, |accesses| task.each_access(&mut |one| accesses.push(one)));
+        self.emit_touch(task.name, |accesses| task.each_access(&mut |one| accesses.push(one)));
         Ok(())
     }
 
@@ -22,13 +23,21 @@ impl Runtime {
         Some(copy)
     }
 
-    /// Tells that the calling thread read or wrote memory of the program, outside of tasks.
-    pub fn emit_host_access(&self, name: &'static str, address: usize, bytes: usize, mode: Mode) {
-        let access = || Access::range(address, bytes as u64, mode);
-        self.tell_touch(name, |accesses| accesses.push(access()));
+    /// A copy of bytes that the program has on the host, made by the calling thread; what cannot be read is refused, and
+    /// not reported. `what` is for texts.
+    pub fn copy_from_host(&self, what: &str, address: usize, bytes: usize) -> Result<Vec<u8>> {
+        let copy = raw::copied_bytes(address, bytes, what)?;
+        self.emit_host_access(site::current().entry, address, bytes, Mode::Read);
+        Ok(copy)
     }
 
-    fn tell_touch(&self, name: &'static str, fill: impl FnOnce(&mut Vec<Access>)) {
+    /// Emits that the calling thread read or wrote memory of the program, outside of tasks.
+    pub fn emit_host_access(&self, name: &'static str, address: usize, bytes: usize, mode: Mode) {
+        let access = || Access::range(address, bytes as u64, mode);
+        self.emit_touch(name, |accesses| accesses.push(access()));
+    }
+
+    fn emit_touch(&self, name: &'static str, fill: impl FnOnce(&mut Vec<Access>)) {
         if self.shared.spine.has_listener(Kind::Touch) {
             let mut accesses = Vec::new();
             fill(&mut accesses);

@@ -28,18 +28,27 @@ pub fn rounded(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(PADDING)
 }
 
-/// A size as `aclrtMalloc` and graphs pad it: a multiple of 32, and 32 more. `None` if there is no such number.
+/// A size as `aclrtMalloc` and outputs of static graphs are padded: a multiple of 32, and 32 more. `None` if there is no such number.
 pub fn padded(bytes: u64) -> Option<u64> {
     rounded(bytes)?.checked_add(PADDING)
 }
 
-/// Bytes that the memory of a tensor with so many bytes has to have on the named part: padded, or on the parts
+/// Bytes that are asked of an allocator for a tensor with so many bytes on the named part, by an operator as by a graph: padded, or on the parts
 /// whose kernels do not read beyond the end rounded, never none.
 pub fn tensor_room(name: &str, bytes: u64) -> Option<u64> {
     match name.starts_with("Ascend950") {
         true => Some(rounded(bytes)?.max(PADDING)),
         false => padded(bytes),
     }
+}
+
+/// What workspaces of nodes are rounded up to.
+const WORKSPACE: u64 = 512;
+
+/// Bytes that are asked for as the workspace of a node of a dynamic graph: a multiple of 512. `None` if there is no
+/// such number.
+pub fn workspace_room(bytes: u64) -> Option<u64> {
+    bytes.checked_next_multiple_of(WORKSPACE)
 }
 
 /// The figures of a part that programs ask for.
@@ -147,5 +156,9 @@ mod tests {
         assert_eq!(tensor_room("Ascend950", 33), Some(64));
         assert_eq!(tensor_room("Ascend950", 0), Some(32));
         assert_eq!(tensor_room("Ascend910B1", u64::MAX), None);
+        assert_eq!(
+            [0, 1, 512, 513].map(workspace_room),
+            [Some(0), Some(512), Some(512), Some(1024)]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! The only place that touches the bytes of the user, after [`super::Memory`] has checked them.
 
 use super::source::Source;
+use crate::error::{Code, Error, Result};
 use crate::sync::Arc;
 use crate::task::Span;
 use crate::worker::Scheduler;
@@ -24,6 +25,9 @@ impl Bytes {
     /// Copies all of `from` here; both have the same length and do not overlap.
     pub fn copy_from(&self, from: &Bytes) {
         assert_eq!(self.len, from.len);
+        if self.len == 0 {
+            return;
+        }
         // SAFETY: both ranges were checked by whoever made them; plain bytes.
         unsafe {
             std::ptr::copy(from.address as *const u8, self.address as *mut u8, self.len);
@@ -82,10 +86,33 @@ impl<'a> TaskMemory<'a> {
         to.copy_from(&from);
     }
 
+    /// Copies the range at a place of the task's reads to the one at a place of its writes.
+    ///
+    /// # Panics
+    /// If they differ in length.
+    pub fn copy(&self, write: usize, read: usize) {
+        bytes(&self.writes[write]).copy_from(&bytes(&self.reads[read]));
+    }
+
+    /// What the range at a place of the task's reads holds now.
+    pub fn take(&self, read: usize) -> Vec<u8> {
+        let mut copy = vec![0u8; self.reads[read].bytes];
+        // SAFETY: a vector is mapped while it is borrowed, and this one is nobody else's.
+        let to = unsafe { Bytes::new(copy.as_mut_ptr() as usize, copy.len()) };
+        to.copy_from(&bytes(&self.reads[read]));
+        copy
+    }
+
     /// The threads.
     pub fn scheduler(&self) -> &'a Scheduler {
         self.scheduler
     }
+}
+
+/// A range of a [`TaskMemory`], to be moved.
+fn bytes(span: &Span) -> Bytes {
+    // SAFETY: whoever made the task memory vouches for its ranges.
+    unsafe { Bytes::new(span.address, span.bytes) }
 }
 
 /// A range of a [`TaskMemory`].
@@ -191,6 +218,40 @@ pub fn reachable(address: usize, len: usize, purpose: Use) -> bool {
         at += bytes;
     }
     true
+}
+
+/// The most bytes that are copied from one argument.
+const MOST_COPIED: usize = 1 << 40;
+
+/// A copy of an array of the program; what cannot be read is refused. `what` is for texts.
+///
+/// # Safety
+/// `from` points to `count` values, of any alignment, which the program says are there.
+pub unsafe fn copied<T: Copy>(from: *const T, count: usize, what: &str) -> Result<Vec<T>> {
+    let mut copy: Vec<T> = Vec::new();
+    let bytes = count.saturating_mul(size_of::<T>());
+    if bytes > MOST_COPIED {
+        return Err(Error::invalid(format!("{what} has {bytes} bytes, more than {MOST_COPIED}")));
+    }
+    if !reachable(from as usize, bytes, Use::Read) {
+        return Err(Error::invalid(format!("{what}: no {bytes} bytes can be read at {from:p}")));
+    }
+    copy.try_reserve_exact(count).map_err(|_| {
+        let text = format!("no host memory for the {bytes} bytes of {what}");
+        Error::new(Code::MemoryAllocation, text)
+    })?;
+    // SAFETY: the caller vouches for the source, the reserve for the target, and they are apart.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), bytes);
+        copy.set_len(count);
+    }
+    Ok(copy)
+}
+
+/// As [`copied`], for plain bytes: where the program's word is wrong about readable memory, that is its race.
+pub fn copied_bytes(address: usize, bytes: usize, what: &str) -> Result<Vec<u8>> {
+    // SAFETY: any bytes are values, and whether they can be read is found out first.
+    unsafe { copied(address as *const u8, bytes, what) }
 }
 
 fn both_ends(first: usize, last: usize, purpose: Use) -> bool {
