@@ -425,6 +425,16 @@ impl<'a> Call<'a> {
         shares && !(a.start == b.start && input.layout == output.layout)
     }
 
+    /// Says of a tensor that only these elements of it are touched; `part` is a layout of the operand's memory. What
+    /// repeats elements is no part, and says nothing.
+    pub fn narrow(&mut self, operand: &Operand, part: &Layout) {
+        let one = &mut self.uses[usize::from(operand.slot)];
+        if !part.repeats() {
+            let is_whole = part.bytes() == one.bytes;
+            one.gaps = (!is_whole).then(|| Box::new(*part));
+        }
+    }
+
     /// Says of a tensor that values decide which of its elements are touched.
     pub fn touch_by_index(&mut self, operand: &Operand) {
         self.uses[usize::from(operand.slot)].indexed = true;

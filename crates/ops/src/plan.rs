@@ -31,16 +31,18 @@ pub struct Use {
     pub lead: isize,
     /// What is done with it.
     pub reach: Reach,
-    /// Which elements are touched depends on values: any of them may be, or none. Otherwise all are.
+    /// Which elements are touched depends on values, or is more than a layout says: any of them may be, or none.
+    /// Otherwise all are.
     pub indexed: bool,
-    /// Where the elements lie, counted from the first byte; `None` where they fill the range.
+    /// Where the elements lie that are touched, counted from the first byte; `None` where they fill the range.
     pub(crate) gaps: Option<Box<Layout>>,
 }
 
 impl Use {
     /// The elements of the range that may be touched, as offset, sizes, strides and element size; the offset counts
     /// from the first byte. Where elements fill the range, whatever their order, these are its bytes in a line.
-    /// It is all of the tensor: a kernel that reaches a part known beforehand is said to reach the whole.
+    /// Of a kernel that reaches a part known beforehand (a slice, a diagonal) it is that part; the range is the whole
+    /// tensor's all the same.
     pub fn layout(&self) -> Layout {
         match &self.gaps {
             Some(layout) => **layout,
@@ -48,7 +50,7 @@ impl Use {
         }
     }
 
-    /// Whether every byte of the range belongs to an element.
+    /// Whether every byte of the range belongs to an element that is touched.
     pub fn is_dense(&self) -> bool {
         self.gaps.is_none()
     }

@@ -146,3 +146,92 @@ fn a_use_says_where_its_elements_lie() {
     assert_eq!(plan.uses[0].layout(), repeated);
     assert_eq!(plan.uses[0].bytes, 16);
 }
+
+/// The elements that a plan reaches of the argument at a place.
+fn reached(plan: &Plan, place: usize) -> (Layout, bool) {
+    let one = plan.uses.iter().find(|one| one.argument.0 == place).unwrap();
+    assert_eq!(one.bytes, 128, "the range is the whole tensor's");
+    (one.layout(), one.indexed)
+}
+
+#[test]
+fn a_part_that_is_known_beforehand_is_all_that_is_reached() {
+    let table = || tensor(F, &[8, 4], 1);
+    let ints = |numbers: &[i64]| Arg::Ints(numbers.to_vec());
+    let strided =
+        |dims: &[usize], strides: &[isize], offset| Layout::strided(F, dims, strides, offset);
+    let slice = |start, step, out: Arg| {
+        let whole = |number| ints(&[number]);
+        vec![table(), whole(start), whole(i64::MAX), whole(1), whole(step), out]
+    };
+    let plan = planned("SliceV2", slice(1, 2, tensor(F, &[8, 2], 3)));
+    assert_eq!(reached(&plan, 0), (strided(&[8, 2], &[4, 2], 1), false));
+    let plan = planned("SliceV2", slice(0, 1, tensor(F, &[8, 4], 3)));
+    assert_eq!(reached(&plan, 0), (Layout::contiguous(DType::Uint8, &[128]), false));
+    let overlapping = planned("SliceV2", slice(1, 2, tensor(F, &[8, 2], 1)));
+    assert_eq!(
+        reached(&overlapping, 0).0,
+        Layout::contiguous(DType::Uint8, &[128]),
+        "copied first"
+    );
+
+    let parts = [3, 2].map(|rows| Tensor::new(Layout::contiguous(F, &[rows, 4]), (rows + 2) << 20));
+    let split = vec![table(), ints(&[3, 2]), Arg::Int(0), Arg::Tensors(parts.to_vec())];
+    let plan = planned("SplitWithSize", split);
+    assert_eq!(reached(&plan, 0), (strided(&[5, 4], &[4, 1], 0), false));
+
+    let diagonal = |wraps| vec![table(), Arg::Float(1.0), Arg::Flag(wraps)];
+    let plan = planned("InplaceFillDiagonal", diagonal(false));
+    assert_eq!(reached(&plan, 0), (strided(&[4], &[5], 0), false));
+    assert!(
+        reached(&planned("InplaceFillDiagonal", diagonal(true)), 0).1,
+        "two lines may be touched"
+    );
+
+    let fill = |places: &[i64]| vec![table(), Arg::Int(1), ints(places), Arg::Float(1.0)];
+    let filled = |places: &[i64]| reached(&planned("InplaceIndexFillTensor", fill(places)), 0);
+    assert_eq!(filled(&[2]), (strided(&[8, 1], &[4, 1], 2), false));
+    assert_eq!(filled(&[3, 1, 3]), (strided(&[8, 2], &[4, 2], 1), false));
+    assert_eq!(filled(&[3, 0, 2]), (Layout::contiguous(DType::Uint8, &[128]), true));
+    assert_eq!(filled(&[]).0.count(), 0);
+}
+
+/// Whatever lies beside the elements that a plan says it reaches, the outputs are the same.
+#[test]
+fn nothing_else_is_reached() {
+    let mut narrowed = 0;
+    for case in cases() {
+        let plan = case.plan().unwrap();
+        let expected = case.run(0).unwrap();
+        for one in plan.uses.iter().filter(|one| !one.is_dense() && !one.indexed) {
+            let mut other = case.reseeded(0);
+            let Some(Some(input)) = other.inputs.get_mut(one.argument.0 + one.argument.1) else {
+                continue;
+            };
+            let layout = one.layout();
+            let mut beside = vec![true; input.bytes.len()];
+            for at in 0..layout.count() {
+                let mut rest = at;
+                let place = (layout.dims().iter().zip(layout.strides()).rev()).fold(
+                    layout.offset,
+                    |place, (size, stride)| {
+                        let step = rest % size;
+                        rest /= size;
+                        place + step as isize * stride
+                    },
+                );
+                let start = place as usize * layout.item();
+                beside[start..start + layout.item()].fill(false);
+            }
+            input
+                .bytes
+                .iter_mut()
+                .zip(beside)
+                .filter(|(_, beside)| *beside)
+                .for_each(|(byte, _)| *byte ^= 0x15);
+            narrowed += 1;
+            assert_eq!(other.run(0).unwrap(), expected, "{}", case.line);
+        }
+    }
+    assert!(narrowed > 1, "{narrowed} parts");
+}

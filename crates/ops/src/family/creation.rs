@@ -170,6 +170,10 @@ fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
             lines.push(out.seen(line));
         }
     }
+    match &lines[..] {
+        [line] => call.narrow(&out, line.layout()),
+        _ => call.touch_by_index(&out),
+    }
     call.plan(move |memory| {
         for line in &lines {
             fill_scalar(memory.parallel, memory.out(line), value);

@@ -197,6 +197,9 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
         parts.push((from.seen(from.sliced(dim, start, size, 1)), *out));
         start = end;
     }
+    if a.rank() > 0 {
+        from.narrow(call, &from.sliced(dim, 0, start, 1));
+    }
     copies(call, parts)
 }
 

@@ -88,9 +88,9 @@ fn bordered(
         let start = if count == 0 { 0 } else { (*before).max(0) as usize };
         to = to.sliced(dim, start, count, 1);
     }
-    let inner = out.seen(to);
+    let (part, inner) = (a.narrowed(call, from), out.seen(to));
     call.plan(move |memory| {
-        let view = a.seen(from).view(memory);
+        let view = part.view(memory);
         fill_scalar(memory.parallel, memory.out(&out), value);
         copy(memory.parallel, memory.out(&inner), view);
         Ok(())

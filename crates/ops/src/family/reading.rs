@@ -57,6 +57,19 @@ impl Read {
         Read { seen, ..self }
     }
 
+    /// As [`Read::seen`], where the elements seen are the only ones that are read, unless all are copied.
+    pub fn narrowed(self, call: &mut Call<'_>, seen: Layout) -> Read {
+        self.narrow(call, &seen);
+        self.seen(seen)
+    }
+
+    /// Says that only these elements are read, unless all are copied.
+    pub fn narrow(&self, call: &mut Call<'_>, part: &Layout) {
+        if self.copied.is_none() {
+            call.narrow(&self.operand, part);
+        }
+    }
+
     /// Says that values decide which elements are read, unless all are copied.
     pub fn touch_by_index(&self, call: &mut Call<'_>) {
         if self.copied.is_none() {

@@ -305,13 +305,14 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
     let target = out.lifted();
-    let mut slices = Vec::new();
+    let mut places = Vec::new();
     for place in call.ints(2)? {
-        let place = call.wrap(2, place, target.dims()[dim])?;
-        slices.push(target.seen(target.at(dim, place)));
+        places.push(call.wrap(2, place, target.dims()[dim])?);
     }
+    let slices: Vec<Operand> =
+        places.iter().map(|place| target.seen(target.at(dim, *place))).collect();
     if from.is_none() {
-        call.touch_by_index(&out);
+        touch_places(call, &target, dim, places);
     }
     call.plan(move |memory| {
         if let Some(from) = &from {
@@ -320,6 +321,23 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
         slices.iter().for_each(|slice| fill_scalar(memory.parallel, memory.out(slice), value));
         Ok(())
     })
+}
+
+/// Says that of a tensor only these places of a dimension are touched: exactly where they are evenly apart, else that
+/// all between the first and the last may be.
+fn touch_places(call: &mut Call<'_>, target: &Operand, dim: usize, mut places: Vec<usize>) {
+    places.sort_unstable();
+    places.dedup();
+    let [first, .., last] = places[..] else {
+        let first = places.first().copied().unwrap_or(0);
+        return call.narrow(target, &target.sliced(dim, first, places.len(), 1));
+    };
+    let step = places[1] - first;
+    if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
+        return call.narrow(target, &target.sliced(dim, first, places.len(), step as isize));
+    }
+    call.narrow(target, &target.sliced(dim, first, last - first + 1, 1));
+    call.touch_by_index(target);
 }
 
 /// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.

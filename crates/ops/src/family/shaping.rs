@@ -22,7 +22,8 @@ pub(super) fn viewed(
 ) -> Result<Plan> {
     call.expect_dims(out.0, &out.1, seen.dims())?;
     call.expect_converts(at, &a, &out.1)?;
-    copies(call, vec![(a.seen(seen), out.1)])
+    let part = a.narrowed(call, seen);
+    copies(call, vec![(part, out.1)])
 }
 
 /// The same elements in the same order, other sizes. Arguments: a, anything, out.
