@@ -84,6 +84,16 @@ fn rows_that_draw_and_only_those_are_marked_random() {
     }
 }
 
+#[test]
+fn rows_that_decide_sizes_and_only_those_are_marked_sized_by_values() {
+    for case in cases() {
+        let decides = std::cell::Cell::new(false);
+        case.run_sized(0, &|_, _| decides.set(true))
+            .unwrap_or_else(|e| panic!("{}: {e}", case.line));
+        assert_eq!(decides.get(), case.node.marks.sized_by_values, "{}", case.line);
+    }
+}
+
 /// The names for which `is` holds in every case, and those with `mark`, are the same.
 fn same(is: impl Fn(&Case) -> bool, mark: impl Fn(&cairn_ops::Marks) -> bool) {
     let mut found: BTreeMap<&str, bool> = BTreeMap::new();

@@ -210,6 +210,15 @@ impl Case {
 
     /// Runs it on outputs that are full of `fill`: their bytes.
     pub fn run(&self, fill: u8) -> Result<Vec<Vec<u8>>, String> {
+        self.run_sized(fill, &|_, _| {})
+    }
+
+    /// As [`Case::run`]; `sized` gets the sizes that values decide.
+    pub fn run_sized(
+        &self,
+        fill: u8,
+        sized: &dyn Fn((usize, usize), &[usize]),
+    ) -> Result<Vec<Vec<u8>>, String> {
         let plan = self.plan().map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
@@ -222,12 +231,8 @@ impl Case {
         let mut workspace = Buffer::of(&vec![0x77; plan.workspace]);
         {
             let uses: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            let memory = Memory {
-                uses: &uses,
-                workspace: workspace.cells(),
-                parallel: &Alone,
-                sized: &|_, _| {},
-            };
+            let memory =
+                Memory { uses: &uses, workspace: workspace.cells(), parallel: &Alone, sized };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Vec<u8>> =
