@@ -22,8 +22,15 @@ const STRUCTURE: &[&str] = &[
 /// Folders whose files translate models of others, in which operators have names.
 const READERS: &[&str] = &["model"];
 
-/// The lines of a source at which a string literal is one of `names`, with the name. Comments and items under
-/// `#[cfg(test)]` do not count.
+/// What looks for a part of a text.
+const SEARCHES: &[&str] =
+    &["starts_with", "ends_with", "contains", "strip_prefix", "strip_suffix", "find"];
+
+/// The fewest letters that are taken for a part of a name.
+const LEAST: usize = 4;
+
+/// The lines of a source at which a string literal is one of `names`, or is searched for and is a part of one, with the
+/// name. Comments and items under `#[cfg(test)]` do not count.
 fn named<'a>(source: &str, names: &BTreeSet<&'a str>) -> Vec<(usize, &'a str)> {
     let tokens = tokens(source);
     let mut found = Vec::new();
@@ -33,14 +40,28 @@ fn named<'a>(source: &str, names: &BTreeSet<&'a str>) -> Vec<(usize, &'a str)> {
             at = item_end(&tokens, at);
             continue;
         }
-        if let Token::Text(line, text) = &tokens[at]
-            && let Some(name) = names.get(text.as_str())
-        {
-            found.push((*line, *name));
+        if let Token::Text(line, text) = &tokens[at] {
+            let is_searched = is_searched(&tokens[..at]);
+            let part = |name: &&&str| is_searched && is_part(text, name);
+            if let Some(name) = names.get(text.as_str()).or_else(|| names.iter().find(part)) {
+                found.push((*line, *name));
+            }
         }
         at += 1;
     }
     found
+}
+
+/// Whether what comes after these tokens is what a search looks for.
+fn is_searched(before: &[Token]) -> bool {
+    let is_search = |word: &String| SEARCHES.contains(&word.as_str());
+    matches!(before, [.., Token::Word(word), Token::Mark('(')] if is_search(word))
+}
+
+/// Whether a text of letters is the beginning or the end of a name.
+fn is_part(text: &str, name: &str) -> bool {
+    let is_word = text.len() >= LEAST && text.chars().all(char::is_alphanumeric);
+    is_word && (name.starts_with(text) || name.ends_with(text))
 }
 
 /// What the scan tells apart.
@@ -210,7 +231,7 @@ fn no_operator_is_known_by_its_name() {
 
 #[test]
 fn the_scan_sees_names_in_code_alone() {
-    let names: BTreeSet<&str> = ["Add", "Relu"].into();
+    let names: BTreeSet<&str> = ["Add", "Relu", "RandomUniform"].into();
     let source = r##"
 // "Add"
 /* "Add" /* "Relu" */ */
@@ -229,6 +250,10 @@ const B: &str = "Relu";
 #[cfg(not(test))]
 const C: &str = "Relu \"Add\"";
 const D: &str = "Relu";
+fn f(x: &str) -> bool { x.starts_with("Random") || x.ends_with("Uniform") || x.starts_with("Ran") }
+fn g(x: &str) -> bool { x == "Random" || x.starts_with("Randomly") || x.contains("andom") }
 "##;
-    assert_eq!(named(source, &names), [(4, "Add"), (6, "Relu"), (18, "Relu")]);
+    let whole = [(4, "Add"), (6, "Relu"), (18, "Relu")];
+    let parts = [(19, "RandomUniform"), (19, "RandomUniform")];
+    assert_eq!(named(source, &names), [&whole[..], &parts].concat());
 }
