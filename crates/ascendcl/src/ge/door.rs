@@ -13,14 +13,17 @@ use std::ffi::c_void;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::LazyLock;
 
-/// Defines functions that return a status. The body gives `Result<()>`.
+/// Defines functions that return a status. The body gives `Result<()>`. What the program called is the one function of
+/// C++ that stands for the name or, where there are several, what the arguments say after `called`.
 macro_rules! status {
-    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+    (@called $name:ident) => { const { $crate::ge::names::of(stringify!($name)) } };
+    (@called $name:ident, $called:expr) => { $called };
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $(called($called:expr))? $body:block)*) => {$(
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> $crate::ge::abi::CairnStatus {
-            const ENTRY: &str = $crate::ge::names::of(stringify!($name));
-            $crate::ge::door::answer(ENTRY, || -> cairn_graph::Result<()> { $body })
+            let called = $crate::ge::door::status!(@called $name $(, $called)?);
+            $crate::ge::door::answer(called, || -> cairn_graph::Result<()> { $body })
         }
         const _: $crate::ge::abi::signature::$name = $name;
     )*};

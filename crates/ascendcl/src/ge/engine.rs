@@ -137,7 +137,7 @@ status! {
     }
 
     /// Loads.
-    fn CairnSessionLoadGraph(session: u64, id: u32, texts: *const CairnText, count: usize, stream: *mut c_void, compiles: bool) {
+    fn CairnSessionLoadGraph(session: u64, id: u32, texts: *const CairnText, count: usize, stream: *mut c_void, compiles: bool) called(names::of_load(compiles)) {
         let session = engine().session(session)?;
         let entry = session.graph(id)?;
         // SAFETY: the caller's texts live for the call.
@@ -148,14 +148,12 @@ status! {
             entry.compiled()?;
             session.stream(stream as usize)?;
         }
-        let load = || session.load(&entry, stream as usize, &options, true).map(drop);
-        site::enter(names::of_load(compiles), load)
+        session.load(&entry, stream as usize, &options, true).map(drop)
     }
 
     /// Sets memory that the application brings.
-    fn CairnSessionSetBase(session: u64, id: u32, base: CairnBase, with_type: bool, kind: i32, memory: *const c_void, size: usize) {
+    fn CairnSessionSetBase(session: u64, id: u32, base: CairnBase, with_type: bool, kind: i32, memory: *const c_void, size: usize) called(names::of_base(base)) {
         let entry = engine().session(session)?.graph(id)?;
-        let called = names::of_base(base);
         let base = match base {
             CAIRN_BASE_CONST => Base::Const,
             CAIRN_BASE_FEATURE => Base::Feature,
@@ -163,8 +161,7 @@ status! {
             CAIRN_BASE_REFRESHABLE => Base::Refreshable,
             other => return Err(Failure::invalid(format!("{other} is no base"))),
         };
-        let set = || entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64);
-        let unused = site::enter(called, set)?;
+        let unused = entry.set_base(base, with_type.then_some(kind), memory as usize, size as u64)?;
         unused.into_iter().for_each(warn);
         Ok(())
     }

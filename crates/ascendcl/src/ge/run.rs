@@ -7,7 +7,6 @@ use super::value::{dtype, number};
 use cairn_graph::session::{How, Out, OutputBlock, RunTensor};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::Located;
-use cairn_runtime::record::{Mode, site};
 use cairn_tensor::Format;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -29,12 +28,7 @@ unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
         false => None,
         true if is_input => {
-            let what = "an input";
-            // SAFETY: the caller says that so many bytes are there; what cannot be read is found out first.
-            let bytes = unsafe { crate::tensor_desc::copied(from.data.cast(), from.bytes, what) };
-            let entry = site::current().entry;
-            runtime()?.emit_host_access(entry, address, from.bytes, Mode::Read);
-            Some(bytes.map_err(Failure::from)?.into())
+            Some(runtime()?.copy_from_host("an input", address, from.bytes)?.into())
         }
         true => Some(Arc::from([])),
     };
@@ -93,16 +87,14 @@ status! {
         outputs: *const CairnRunTensor,
         output_count: usize,
         result: *mut *mut CairnOutputs,
-    ) {
+    ) called(names::of_run(way)) {
         let session = engine().session(session)?;
         let how = how(way)?;
-        let made = site::enter(names::of_run(way), || {
-            // SAFETY: the caller's tensors live for the call.
-            let (inputs, outputs) = unsafe {
-                (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
-            };
-            session.run(id, how, stream as usize, &inputs, &outputs)
-        })?;
+        // SAFETY: the caller's tensors live for the call.
+        let (inputs, outputs) = unsafe {
+            (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
+        };
+        let made = session.run(id, how, stream as usize, &inputs, &outputs)?;
         if !result.is_null() {
             // SAFETY: the caller passes a place for a handle.
             unsafe { result.write(owned(Outputs(made))) };
@@ -119,7 +111,7 @@ status! {
         input_count: usize,
         context: *mut c_void,
         done: Option<unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs)>,
-    ) {
+    ) called(names::of_async_run(is_v2)) {
         let session = engine().session(session)?;
         session.graph(id)?;
         let Some(call) = done else { return Err(Failure::invalid("the callback is null")) };
@@ -139,9 +131,7 @@ status! {
             // SAFETY: the caller vouched for its function and context until it is called, once.
             unsafe { (done.call)(done.context as *mut c_void, status, result) };
         };
-        site::enter(names::of_async_run(is_v2), || {
-            engine().run_async(&session, id, way, inputs, finish)
-        })
+        engine().run_async(&session, id, way, inputs, finish)
     }
 }
 

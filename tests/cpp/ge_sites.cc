@@ -1,0 +1,60 @@
+// links: -lge_runner_v2
+// env:
+// env: CAIRN_WORKERS=1
+/* Which function the graph engine was called by, as the log says it: the second version's where that was called. */
+#include "ge/ge_api_v2.h"
+#include "ge.h"
+#include "logged.h"
+
+using ge::SUCCESS;
+
+static Gate done = GATE_CLOSED;
+
+static void finish(ge::Status status, std::vector<gert::Tensor> &)
+{
+    CHECK_EQ(status, SUCCESS);
+    gate_open(&done);
+}
+
+static int logged(const char *what, const char *by)
+{
+    const char *const parts[] = {what, by, nullptr};
+    return log_lines(parts);
+}
+
+int main(void)
+{
+    log_begin();
+    setenv("ASCEND_GLOBAL_LOG_LEVEL", "0", 1);
+    begin();
+    aclrtStream stream = new_stream();
+    CHECK_EQ(ge::GEInitializeV2({}), SUCCESS);
+    {
+        ge::GeSession session({});
+        Device x(16, X), out0(16), out1(16);
+        std::vector<gert::Tensor> given(1), made(2), hosts(1);
+        given[0] = gert_on(x.data, x.bytes);
+        made[0] = gert_on(out0.data, out0.bytes);
+        made[1] = gert_on(out1.data, out1.bytes);
+
+        GROUP("a load and a run of the second version are its own");
+        CHECK_EQ(session.AddGraph(1, two_outputs(4)), SUCCESS);
+        CHECK_EQ(session.CompileGraph(1), SUCCESS);
+        CHECK_EQ(session.LoadGraph(1, {}, stream), SUCCESS);
+        CHECK_EQ(logged("is graph constants", "submitted by GeSession::LoadGraph"), 1);
+        CHECK_EQ(session.RunGraphWithStreamAsync(1, stream, given, made), SUCCESS);
+        CHECK_EQ(logged("is graph,", "submitted by GeSession::RunGraphWithStreamAsync"), 1);
+
+        GROUP("so is what it reads on the host");
+        CHECK_EQ(session.AddGraph(2, two_outputs(-1)), SUCCESS);
+        hosts[0] = gert_on(const_cast<float *>(X), 16, {{4}, {4}}, gert::kOnHost);
+        CHECK_EQ(session.RunGraphAsync(2, hosts, finish), SUCCESS);
+        gate_hold(&done);
+        CHECK_EQ(logged("GeSession::RunGraphAsync touched 1 ranges itself", "for GeSession::RunGraphAsync"), 1);
+        CHECK_EQ(logged(" Session::", ""), 0);
+    }
+    CHECK_EQ(ge::GEFinalizeV2(), SUCCESS);
+    CHECK_OK(aclrtDestroyStream(stream));
+    log_end();
+    return END();
+}
