@@ -3,10 +3,10 @@
 
 use crate::abi::{self, CairnProbe, CairnProbeBlock};
 use crate::door::{Handle, entry, not_null, runtime};
-use cairn_runtime::Runtime;
+use cairn_exec::Target;
 use cairn_runtime::error::{Error, Result};
 use cairn_runtime::handle::Handled;
-use cairn_runtime::memory::allocator::{Allocator, Block};
+use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
@@ -36,22 +36,17 @@ fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
 }
 
 /// Takes every block; those before one that cannot be had go back.
-fn take(
-    runtime: &Runtime,
-    allocator: &Arc<dyn Allocator>,
-    stream: &Arc<Stream>,
-    blocks: &mut [CairnProbeBlock],
-) -> Result<Vec<Block>> {
+fn take(target: &Target<'_>, blocks: &mut [CairnProbeBlock]) -> Result<Vec<Block>> {
     let mut blocks_out = Vec::new();
     for block in blocks {
-        let bytes = asked(block, &runtime.shared.config.soc)?;
+        let bytes = asked(block, &target.runtime.shared.config.soc)?;
         if bytes == 0 {
             continue;
         }
         let near = Some(block.near as usize).filter(|&near| near != 0);
         let purpose = if block.isWorkspace == 0 { Purpose::Output } else { Purpose::Workspace };
-        let request = Request::bytes(bytes).on(stream).purpose(purpose, Owner::default());
-        let taken = Block::allocate(allocator, &Request { near, ..request })?;
+        let request = Request::bytes(bytes).on(&target.stream).purpose(purpose, Owner::default());
+        let taken = Block::allocate(target.allocator(), &Request { near, ..request })?;
         block.address = taken.address() as *mut c_void;
         block.asked = bytes as usize;
         blocks_out.push(taken);
@@ -100,10 +95,10 @@ entry! {
             (block.address, block.asked) = (null_mut(), 0);
         }
         let runtime = runtime()?;
-        let target = runtime.stream(stream as usize)?;
-        let allocator = runtime.allocator_for(Domain::Acl, stream as usize, &target);
-        let blocks_out = take(runtime, &allocator, &target, blocks)?;
-        let submitted = blocks.iter().try_for_each(|block| submit(&target, block));
+        let found = runtime.stream(stream as usize)?;
+        let target = Target::registered(runtime, found, Domain::Acl, stream as usize);
+        let blocks_out = take(&target, blocks)?;
+        let submitted = blocks.iter().try_for_each(|block| submit(&target.stream, block));
         if probe.keep != 0 && submitted.is_ok() {
             probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(blocks_out))))? as Handle;
             return Ok(());

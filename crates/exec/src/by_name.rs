@@ -8,7 +8,6 @@ use crate::refusal::{Door, refusal};
 use crate::target::Target;
 use cairn_ops::{Attr, Node, Passed, Tensor};
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::soc;
 use cairn_tensor::Layout;
 use std::sync::Arc;
 
@@ -72,7 +71,7 @@ impl NamedCall<'_> {
         let bound = bound?;
         let passed = Passed { inputs, outputs: &bound, attributes: self.attributes };
         let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
-        let hosts = host_inputs(inputs, &target.runtime.shared.config.soc)?;
+        let hosts = host_inputs(inputs);
         let waits = shapes == Shapes::Wanted && self.node.marks.sized_by_values;
         if !waits {
             Execution::new(self.node.name, plan, None).execute(target, &hosts)?;
@@ -96,27 +95,26 @@ impl NamedCall<'_> {
         let layout = output.layout.or_else(|| inferred.get(at).copied()).ok_or_else(|| {
             Error::invalid(format!("{}: its shape does not follow from the inputs", what()))
         })?;
-        let wanted = layout.bytes();
-        if output.address != 0 && output.bytes < wanted {
-            return Err(Error::invalid(format!(
-                "{} ({layout}) takes {wanted} bytes, its buffer has {}",
-                what(),
-                output.bytes
-            )));
-        }
+        check_buffer(&what(), &layout, output.address, output.bytes)?;
         Ok(Tensor::new(layout, output.address))
     }
 }
 
-fn host_inputs(inputs: &[Option<Tensor>], soc: &str) -> Result<Vec<HostInput>> {
-    let mut found = Vec::new();
-    for (at, tensor) in inputs.iter().enumerate() {
-        let Some(Tensor { constant: Some(bytes), .. }) = tensor else { continue };
-        let length = bytes.len() as u64;
-        let room = soc::tensor_room(soc, length).ok_or_else(|| {
-            Error::invalid(format!("input {at} has {length} bytes: there is no such memory"))
-        })?;
-        found.push(HostInput { place: at, bytes: bytes.clone(), room });
+/// Fails for a buffer that is shorter than its tensor; a null one has no bytes to be short of. `what` is for texts.
+pub fn check_buffer(what: &str, layout: &Layout, address: usize, have: usize) -> Result<()> {
+    let wanted = layout.bytes();
+    match address != 0 && have < wanted {
+        true => Err(Error::invalid(format!(
+            "{what} ({layout}) takes {wanted} bytes, its buffer has {have}"
+        ))),
+        false => Ok(()),
     }
-    Ok(found)
+}
+
+fn host_inputs(inputs: &[Option<Tensor>]) -> Vec<HostInput> {
+    let with_bytes = inputs.iter().enumerate().filter_map(|(place, tensor)| {
+        let bytes = tensor.as_ref()?.constant.clone()?;
+        Some(HostInput { place, bytes })
+    });
+    with_bytes.collect()
 }

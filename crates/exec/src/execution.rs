@@ -25,7 +25,7 @@ fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
     common.then(|| a.0.wrapping_sub(b.0) as isize)
 }
 
-/// Told the sizes of an output that only its values decide: place of the argument, place in its list, sizes.
+/// Gets the sizes of an output that only its values decide: place of the argument, place in its list, sizes.
 pub type Sized = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
 
 /// One call of an operator: its plan and its name. It holds no memory and no stream, and is what runs in a
@@ -40,7 +40,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// A call that was planned. `sized` hears of outputs whose sizes depend on values.
+    /// A call that was planned. `sized` gets the sizes of outputs that depend on values.
     pub fn new(name: &'static str, plan: Plan, sized: Option<Sized>) -> Arc<Execution> {
         Arc::new(Execution { name, plan, sized, outcome: None, within: None })
     }
@@ -185,17 +185,17 @@ impl Kernel for Execution {
         self.plan.uses.iter().filter(wanted).nth(place).map_or("workspace", |one| one.parameter)
     }
 
-    fn each_access(&self, reads: &[Span], writes: &[Span], tell: &mut dyn FnMut(Access)) {
+    fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {
         let (mut read, mut written) = (reads.iter(), writes.iter());
         for one in &self.plan.uses {
             let of_reads = one.reach.reads.then(|| read.next()).flatten();
             let of_writes = one.reach.writes.then(|| written.next()).flatten();
             if let Some(span) = of_reads.or(of_writes) {
-                tell(access(one, span.address));
+                report(access(one, span.address));
             }
         }
         for workspace in written {
-            tell(Access::range(workspace.address, workspace.bytes as u64, Mode::Write));
+            report(Access::range(workspace.address, workspace.bytes as u64, Mode::Write));
         }
     }
 

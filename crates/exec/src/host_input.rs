@@ -10,18 +10,32 @@ use cairn_runtime::memory::request::Request;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use std::sync::Arc;
 
-/// The bytes of one input, and how much room they need on the device.
+/// The bytes of one input.
 pub struct HostInput {
     /// The input's place. Those in a list count on from the list's own.
     pub place: usize,
     /// A copy of the user's bytes.
     pub bytes: Arc<[u8]>,
-    /// What is asked of the allocator.
-    pub room: u64,
 }
 
-/// Bytes on their way to the device: the kernel of a task that writes them to one range.
-pub struct Upload(pub Arc<[u8]>);
+/// A task that brings bytes of the host to memory of a device that is at least as long. `within` is what failures name
+/// it a part of: an input of a graph.
+pub fn upload(
+    name: &'static str,
+    bytes: &Arc<[u8]>,
+    address: usize,
+    device: u32,
+    within: Option<String>,
+) -> Task {
+    let to = Span { address, bytes: bytes.len(), place: Place::Device(device) };
+    let body = Body::Kernel(Arc::new(Upload { bytes: bytes.clone(), within }));
+    Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
+}
+
+struct Upload {
+    bytes: Arc<[u8]>,
+    within: Option<String>,
+}
 
 impl Kernel for Upload {
     fn argument(&self, _purpose: Use, _place: usize) -> &str {
@@ -29,8 +43,12 @@ impl Kernel for Upload {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
-        task_memory.put(0, 0, &self.0);
+        task_memory.put(0, 0, &self.bytes);
         Ok(())
+    }
+
+    fn within(&self) -> Option<&str> {
+        self.within.as_deref()
     }
 }
 
@@ -40,13 +58,14 @@ impl Execution {
     /// call's task on its stream.
     pub fn execute(self: &Arc<Execution>, target: &Target<'_>, hosts: &[HostInput]) -> Result<u64> {
         let (stream, allocator) = (&target.stream, target.allocator());
-        let owner = Owner { graph: None, operator: Some(self.name) };
+        let owner = Owner { operator: Some(self.name), ..Owner::default() };
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();
         for host in hosts {
             let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
             let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
-            let request = Request::bytes(host.room).on(stream).purpose(Purpose::HostCopy, owner);
+            let room = target.tensor_room(host.bytes.len());
+            let request = Request::bytes(room).on(stream).purpose(Purpose::HostCopy, owner);
             let block = Block::allocate(allocator, &request)?;
             self.relocate(&mut addresses, argument, block.address());
             uploads.push((block, host.bytes.clone()));
@@ -58,13 +77,9 @@ impl Execution {
                 Some(Block::allocate(allocator, &request.purpose(Purpose::Workspace, owner))?)
             }
         };
-        let place = Place::Device(stream.spec.device);
         let mut submitted = Ok(());
         for (block, bytes) in &uploads {
-            let to = Span { address: block.address(), bytes: bytes.len(), place };
-            let body = Body::Kernel(Arc::new(Upload(bytes.clone())));
-            let writes = [to].into_iter().collect();
-            let task = Task { name: self.name, reads: Spans::new(), writes, body };
+            let task = upload(self.name, bytes, block.address(), target.device(), None);
             submitted = submitted.and_then(|()| stream.submit(task).map(drop));
         }
         let at = workspace.as_ref().map_or(0, Block::address);

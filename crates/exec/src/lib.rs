@@ -12,9 +12,9 @@ mod refusal;
 mod target;
 
 pub use accesses::{access, mode};
-pub use by_name::{NamedCall, NamedOutput, Shapes};
+pub use by_name::{NamedCall, NamedOutput, Shapes, check_buffer};
 pub use execution::{Execution, Sized, Workers};
-pub use host_input::{HostInput, Upload};
+pub use host_input::{HostInput, upload};
 pub use outcome::{DecidedSizes, Outcome};
 pub use refusal::{Door, refusal};
 pub use target::Target;

@@ -4,6 +4,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::Allocator;
 use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::soc;
 use cairn_runtime::stream::Stream;
 use std::sync::Arc;
 
@@ -57,6 +58,11 @@ impl<'a> Target<'a> {
     /// Whether that is an allocator of the user.
     pub fn is_external(&self) -> bool {
         self.is_external
+    }
+
+    /// Bytes to ask that allocator for as the memory of a tensor: what the part wants beyond the tensor's own.
+    pub fn tensor_room(&self, bytes: usize) -> u64 {
+        soc::tensor_room(&self.runtime.shared.config.soc, bytes as u64).unwrap_or(u64::MAX)
     }
 
     /// The device of the stream.

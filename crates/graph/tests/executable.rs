@@ -14,6 +14,7 @@ use cairn_runtime::event::{self, Event};
 use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::registry::Domain;
+use cairn_runtime::record::{self, Kind, Sink, Stamp};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Place, Span, Task, Work};
 use cairn_tensor::DType;
@@ -525,4 +526,61 @@ fn constants_go_back_after_every_stream_that_read_them() {
         made.iter().map(|one| user.values(one)).collect::<Vec<_>>(),
         expected(&[1.0, -2.0, 3.0, -4.0])
     );
+}
+
+/// The streams on which blocks went back.
+#[derive(Default)]
+struct Frees(Mutex<Vec<Option<u32>>>);
+
+impl Sink for Frees {
+    fn event(&self, _: &Stamp, event: &record::Event<'_>) {
+        if let record::Event::Free { stream, .. } = *event {
+            self.0.lock().unwrap().push(stream);
+        }
+    }
+}
+
+#[test]
+fn memory_that_is_replaced_goes_back_on_the_stream_of_the_last_run() {
+    let user = User::new();
+    let executable = compiled(two_outputs(4));
+    let loaded = user.load(&executable, Domain::Ge).unwrap();
+    let other = user.machine.stream();
+    let other = user.machine.runtime.handles.get::<Stream>(other).unwrap();
+    let target = Target::built_in(user.machine.runtime, other.clone());
+    let input = user.floats(&executable, &X);
+    loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
+    let frees = Arc::new(Frees::default());
+    user.machine.runtime.shared.spine.subscribe(frees.clone(), &[Kind::Free]).unwrap();
+    let theirs = user.machine.room(executable.feature_size() as usize);
+    loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
+    assert_eq!(*frees.0.lock().unwrap(), [Some(other.index)]);
+    user.machine.runtime.synchronize(&other, None).unwrap();
+    let made = loaded.run(&user.target(Domain::Ge), &[input], &[]).unwrap();
+    user.sync().unwrap();
+    assert_eq!(user.values(&made[0]), expected(&X)[0]);
+}
+
+/// A run that takes memory while the feature memory of the graph is replaced.
+#[test]
+fn memory_that_is_replaced_stays_while_a_run_is_submitted() {
+    let user = User::new();
+    let pool = user.register(Domain::Ge);
+    let executable = compiled(two_outputs(4));
+    let loaded = Arc::new(user.load(&executable, Domain::Ge).unwrap());
+    let (held, theirs) = (pool.live(), user.machine.room(executable.feature_size() as usize));
+    let seen: Arc<Mutex<Option<usize>>> = Arc::default();
+    let hook = {
+        let (loaded, pool, seen) = (loaded.clone(), pool.clone(), seen.clone());
+        move || {
+            loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
+            *seen.lock().unwrap() = Some(pool.live());
+        }
+    };
+    pool.at(pool.mallocs() + pool.advises() + 1, Box::new(hook));
+    let made = loaded.run(&user.target(Domain::Ge), &[user.floats(&executable, &X)], &[]).unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(held), "the run is not submitted yet");
+    assert_eq!(pool.live(), held - 1 + made.len(), "now the old memory is back");
+    user.sync().unwrap();
+    assert_eq!(user.values(&made[0]), expected(&X)[0]);
 }

@@ -1,10 +1,12 @@
-//! What the event spine tells of operators and graphs: accesses with strides, and the steps of a static graph.
+//! The events of operators and graphs: accesses with strides, loads with their steps, runs and unloads.
 
 mod support;
 
 use cairn_exec::Execution;
-use cairn_graph::session::How;
+use cairn_graph::session::{How, Options};
 use cairn_ops::{Arg, Tensor};
+use cairn_runtime::lock::{Mutex as Ranked, Rank};
+use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::record::event::StepPlan;
 use cairn_runtime::record::{Access, Event, Kind, Mode, Overlap, Sink, Stamp};
 use cairn_tensor::{DType, Layout};
@@ -12,15 +14,17 @@ use std::sync::{Arc, Mutex};
 use support::*;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Told {
+enum Noted {
     Submit { name: &'static str, stream: u32, seq: u64, accesses: Vec<Access> },
     Load(StepPlan),
-    Run { plan: u64, stream: u32, seq: u64, regions: Vec<usize> },
+    Run { plan: u64, stream: u32, seq: Option<u64>, regions: Vec<usize> },
+    Unload { loaded: u64 },
+    Alloc { purpose: Purpose, owner: Owner },
     Touch { accesses: Vec<Access> },
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<Told>>);
+struct Heard(Mutex<Vec<Noted>>);
 
 impl Heard {
     fn on(world: &World, kinds: &[Kind]) -> Arc<Heard> {
@@ -29,7 +33,7 @@ impl Heard {
         heard
     }
 
-    fn take(&self) -> Vec<Told> {
+    fn take(&self) -> Vec<Noted> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -40,14 +44,15 @@ impl Sink for Heard {
             Event::Submit { stream, seq, task, .. } => {
                 let mut accesses = Vec::new();
                 task.each_access(&mut |access| accesses.push(access));
-                Told::Submit { name: task.name, stream, seq, accesses }
+                Noted::Submit { name: task.name, stream, seq, accesses }
             }
-            Event::Load(plan) => Told::Load(plan.clone()),
-            Event::Run { plan, epoch, regions } => {
-                let (stream, seq) = (epoch.stream, epoch.seq);
-                Told::Run { plan, stream, seq, regions: regions.to_vec() }
+            Event::Load(plan) => Noted::Load(plan.clone()),
+            Event::Run { plan, stream, seq, regions } => {
+                Noted::Run { plan, stream, seq, regions: regions.to_vec() }
             }
-            Event::Touch { accesses, .. } => Told::Touch { accesses: accesses.to_vec() },
+            Event::Unload { loaded } => Noted::Unload { loaded },
+            Event::Alloc { purpose, owner, .. } => Noted::Alloc { purpose, owner },
+            Event::Touch { accesses, .. } => Noted::Touch { accesses: accesses.to_vec() },
             _ => return,
         };
         self.0.lock().unwrap().push(told);
@@ -63,7 +68,7 @@ fn accesses(
     args: Vec<Arg>,
 ) -> Vec<Access> {
     let row = cairn_ops::rows()[name];
-    let plan = row.plan(&["p0", "p1", "p2", "p3", "p4"], args.into()).unwrap();
+    let plan = row.plan(&["p0", "p1", "p2", "p3", "p4", "p5"], args.into()).unwrap();
     let execution = Execution::new(name, plan, None);
     let workspace = match execution.workspace() {
         0 => 0,
@@ -73,7 +78,7 @@ fn accesses(
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
     world.sync(stream).unwrap();
     let told = heard.take();
-    let [Told::Submit { accesses, .. }] = &told[..] else { panic!("{told:?}") };
+    let [Noted::Submit { accesses, .. }] = &told[..] else { panic!("{told:?}") };
     accesses.clone()
 }
 
@@ -147,7 +152,7 @@ fn two_steps() -> cairn_graph::ir::Graph {
 }
 
 #[test]
-fn a_static_graph_tells_its_steps_once_and_its_runs_refer_to_them() {
+fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     let world = World::new();
     let stream = world.stream();
     world.add(1, two_steps(), &[]);
@@ -163,14 +168,14 @@ fn a_static_graph_tells_its_steps_once_and_its_runs_refer_to_them() {
     run();
     let told = heard.take();
     let [
-        Told::Load(plan),
-        Told::Run { plan: id, stream: on, seq, regions },
-        Told::Submit { name, stream: of, seq: number, .. },
+        Noted::Load(plan),
+        Noted::Run { plan: id, stream: on, seq, regions },
+        Noted::Submit { name, stream: of, seq: number, .. },
     ] = &told[..]
     else {
         panic!("{told:#?}")
     };
-    assert_eq!((plan.id, *on, *seq, *name), (*id, *of, *number, "graph"));
+    assert_eq!((plan.id, *on, *seq, *name), (*id, *of, Some(*number), "graph"));
     let nodes: Vec<&str> = plan.steps.iter().map(|step| &*step.node).collect();
     assert_eq!(nodes.len(), 2, "{nodes:?}");
     assert!(nodes[0].contains("MatMul") && nodes[1].contains("Softmax"), "{nodes:?}");
@@ -189,31 +194,163 @@ fn a_static_graph_tells_its_steps_once_and_its_runs_refer_to_them() {
 
     run();
     let told = heard.take();
-    assert!(matches!(&told[..], [Told::Run { .. }, Told::Submit { .. }]), "{told:#?}");
+    assert!(matches!(&told[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{told:#?}");
 
     let late = Heard::on(&world, &[Kind::Load, Kind::Run]);
     run();
     let told = late.take();
     assert!(
-        matches!(&told[..], [Told::Load(again), Told::Run { .. }] if again == plan),
+        matches!(&told[..], [Noted::Load(again), Noted::Run { .. }] if again == plan),
         "{told:#?}"
     );
 }
 
 #[test]
-fn what_a_session_reads_on_the_host_is_told() {
+fn what_a_session_reads_on_the_host_is_reported() {
     let world = World::new();
     world.add(1, two_steps(), &[]);
     let heard = Heard::on(&world, &[Kind::Touch]);
     let made = world.run(1, How::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
     let told = heard.take();
-    let reads = |one: &Told| match one {
-        Told::Touch { accesses } => {
+    let reads = |one: &Noted| match one {
+        Noted::Touch { accesses } => {
             let [access] = &accesses[..] else { return false };
             access.mode == Mode::Read && access.element == 24
         }
         _ => false,
     };
     assert!(told.iter().any(reads), "{told:#?}");
+}
+
+const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
+
+/// What is reported of a graph that is loaded, run twice and removed.
+fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
+    let world = World::new();
+    let heard = Heard::on(&world, &OF_GRAPHS);
+    let stream = world.stream();
+    world.add(1, graph, &[]);
+    let x = device(world.floats(&[1.0; 8]), &[2, n]);
+    for _ in 0..2 {
+        let out = device(world.room(64), &[2, n]);
+        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
+    }
+    world.sync(stream).unwrap();
+    world.session.remove(1).unwrap();
+    heard.take()
+}
+
+#[test]
+fn the_load_of_a_graph_is_reported_when_it_is_loaded_and_its_end_when_it_ends() {
+    let mut make = Maker::new("static");
+    let x = make.data(&[2, 4]);
+    let soft = make.node("SoftmaxV2", &[x]);
+    let heard = life(make.outputs(&[soft]), 4);
+    let [
+        Noted::Load(plan),
+        Noted::Run { plan: first, seq: Some(_), .. },
+        Noted::Run { plan: second, seq: Some(_), .. },
+        Noted::Unload { loaded },
+    ] = &heard[..]
+    else {
+        panic!("{heard:#?}")
+    };
+    assert_eq!((plan.id, plan.id, plan.loaded), (*first, *second, *loaded));
+    assert_eq!(plan.steps.len(), 1);
+}
+
+#[test]
+fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
+    let mut make = Maker::new("dynamic");
+    let x = make.data(&[2, -1]);
+    let soft = make.node("SoftmaxV2", &[x]);
+    let heard = life(make.outputs(&[soft]), 4);
+    let [
+        Noted::Load(plan),
+        Noted::Run { plan: first, seq: None, regions, .. },
+        Noted::Run { plan: second, seq: None, .. },
+        Noted::Unload { loaded },
+    ] = &heard[..]
+    else {
+        panic!("{heard:#?}")
+    };
+    assert_eq!((plan.id, plan.id, plan.loaded), (*first, *second, *loaded));
+    assert!(plan.steps.is_empty() && regions.is_empty());
+}
+
+#[test]
+fn a_load_is_reported_before_any_run() {
+    let world = World::new();
+    world.add(1, two_steps(), &[]);
+    let heard = Heard::on(&world, &OF_GRAPHS);
+    world.session.graph(1).unwrap().compile(Vec::new()).unwrap();
+    assert!(heard.take().is_empty());
+    let entry = world.session.graph(1).unwrap();
+    world.session.load(&entry, world.stream(), &Options::default(), true).unwrap();
+    let heard = heard.take();
+    assert!(matches!(&heard[..], [Noted::Load(plan)] if plan.steps.len() == 2), "{heard:#?}");
+}
+
+#[test]
+fn memory_of_a_graph_names_its_load_and_the_users_id() {
+    let world = World::new();
+    let other = world.engine.open(world.runtime, Options::default()).unwrap();
+    let other = world.engine.session(other).unwrap();
+    let heard = Heard::on(&world, &[Kind::Alloc, Kind::Load]);
+    let mut loads = Vec::new();
+    for session in [&world.session, &other] {
+        let graph = Arc::new(Ranked::new(Rank::Graph, two_steps()));
+        session.add(1, graph, Options::default()).unwrap();
+        let entry = session.graph(1).unwrap();
+        entry.compile(Vec::new()).unwrap();
+        session.load(&entry, world.stream(), &Options::default(), true).unwrap();
+        let heard = heard.take();
+        let plan = heard.iter().find_map(|one| match one {
+            Noted::Load(plan) => Some(plan.clone()),
+            _ => None,
+        });
+        let loaded = plan.expect("the load is reported").loaded;
+        let owners: Vec<Owner> = (heard.iter())
+            .filter_map(|one| match one {
+                Noted::Alloc { purpose: Purpose::Const | Purpose::Feature, owner } => Some(*owner),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(owners.len(), 2, "{heard:#?}");
+        assert!(owners.iter().all(|owner| (owner.graph, owner.loaded) == (Some(1), Some(loaded))));
+        loads.push(loaded);
+    }
+    assert_ne!(loads[0], loads[1]);
+}
+
+#[test]
+fn a_slice_touches_its_elements_alone() {
+    let world = World::new();
+    let heard = Heard::on(&world, &[Kind::Submit]);
+    let stream = world.stream();
+    let block = world.floats(&[0.0; 64]);
+    let (out, source) = (world.room(128), world.floats(&[2.0; 32]));
+    let tensor = |dims: &[usize], address| {
+        Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, dims), address))
+    };
+    let ints = |numbers: &[i64]| Arg::Ints(numbers.to_vec());
+    let args = vec![
+        tensor(&[8, 8], block),
+        ints(&[0]),
+        ints(&[8]),
+        ints(&[1]),
+        ints(&[2]),
+        tensor(&[8, 4], out),
+    ];
+    let even = accesses(&world, &heard, stream, "SliceV2", args);
+    let odd = Layout::strided(DType::Float, &[8, 4], &[8, 2], 1);
+    let odd = vec![Arg::Tensor(Tensor::new(odd, block)), tensor(&[8, 4], source)];
+    let odd = accesses(&world, &heard, stream, "InplaceCopy", odd);
+    let even = even.iter().find(|one| one.mode == Mode::Read).unwrap();
+    assert_eq!(even.overlap(writes(&odd)), Overlap::No);
+    let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
+    let row = vec![Arg::Tensor(Tensor::new(row, block)), tensor(&[8], source)];
+    let row = accesses(&world, &heard, stream, "InplaceCopy", row);
+    assert_eq!(even.overlap(writes(&row)), Overlap::Yes);
 }

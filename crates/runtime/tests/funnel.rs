@@ -115,7 +115,7 @@ fn register(rig: &Rig, handle: usize) -> (Shared, Arc<dyn Allocator>) {
     (user, found)
 }
 
-const OPERATOR: Owner = Owner { graph: Some(9), operator: Some("Sort") };
+const OPERATOR: Owner = Owner { graph: Some(9), loaded: None, operator: Some("Sort") };
 
 #[test]
 fn every_kind_of_allocation_passes_a_counting_layer() {

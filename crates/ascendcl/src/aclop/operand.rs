@@ -2,11 +2,11 @@
 
 use crate::data_buffer::Span;
 use crate::door::runtime;
-use crate::tensor_desc::{Description, copied, is_open};
+use crate::tensor_desc::{Description, is_open};
+use cairn_exec::check_buffer;
 use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::Located;
-use cairn_runtime::record::{Mode, site};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS};
 use std::sync::Arc;
 
@@ -123,7 +123,7 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
         return constant(desc, layout, bytes.as_slice().into(), what).map(Some);
     }
     let span = buffer.unwrap_or(Span { address: 0, length: 0 });
-    fits(&layout, span, what)?;
+    check_buffer(what, &layout, span.address, span.length)?;
     if desc.placement == crate::abi::ACL_MEMTYPE_DEVICE || span.address == 0 {
         return Ok(Some(Tensor::new(layout, span.address)));
     }
@@ -158,22 +158,8 @@ pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opti
     }
 }
 
-fn fits(layout: &Layout, span: Span, what: &str) -> Result<()> {
-    let wanted = layout.bytes();
-    match span.length < wanted && span.address != 0 {
-        true => Err(Error::invalid(format!(
-            "{what} ({layout}) takes {wanted} bytes, its buffer has {}",
-            span.length
-        ))),
-        false => Ok(()),
-    }
-}
-
 fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Tensor> {
-    // SAFETY: the user says that so many bytes are there; what cannot be read is found out first.
-    let bytes = unsafe { copied(span.address as *const u8, layout.bytes(), what) }?;
-    let entry = site::current().entry;
-    runtime()?.emit_host_access(entry, span.address, layout.bytes(), Mode::Read);
+    let bytes = runtime()?.copy_from_host(what, span.address, layout.bytes())?;
     constant(desc, layout, bytes.into(), what)
 }
 

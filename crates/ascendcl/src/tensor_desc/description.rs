@@ -4,10 +4,9 @@ use crate::abi::{ACL_MEMTYPE_DEVICE, aclMemType, aclTensorDesc};
 use crate::door::{not_null, runtime};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::Handled;
-use cairn_runtime::memory::raw::{Use, reachable};
+use cairn_runtime::memory::raw;
 use cairn_tensor::{DType, Format, Reorder};
 use std::ffi::{CString, c_int};
-use std::ptr::copy_nonoverlapping;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A dimension that is known only at run time.
@@ -16,8 +15,6 @@ const UNKNOWN_DIM: i64 = -1;
 pub const UNKNOWN_RANK: i64 = -2;
 /// The most dimensions that a shape has.
 pub const MAX_DIMS: usize = 128;
-/// The most bytes that are copied from one argument.
-const MAX_BYTES: usize = 1 << 40;
 
 /// What a description handle names.
 pub struct TensorDesc(Mutex<Description>);
@@ -171,32 +168,12 @@ pub fn element<T: Copy>(list: &[T], index: usize, what: &str) -> Result<T> {
 /// # Safety
 /// `from` is null or points to `count` readable values, of any alignment.
 pub unsafe fn copied<T: Copy>(from: *const T, count: usize, parameter: &str) -> Result<Vec<T>> {
-    let mut copy = Vec::new();
     if count == 0 {
-        return Ok(copy);
+        return Ok(Vec::new());
     }
     not_null(from, parameter)?;
-    let bytes = count.saturating_mul(size_of::<T>());
-    if bytes > MAX_BYTES {
-        return Err(Error::invalid(format!(
-            "{parameter} has {bytes} bytes, more than {MAX_BYTES}"
-        )));
-    }
-    if !reachable(from as usize, bytes, Use::Read) {
-        return Err(Error::invalid(format!(
-            "{parameter}: no {bytes} bytes can be read at {from:p}"
-        )));
-    }
-    copy.try_reserve_exact(count).map_err(|_| {
-        let text = format!("no host memory for the {bytes} bytes of {parameter}");
-        Error::new(Code::MemoryAllocation, text)
-    })?;
-    // SAFETY: the caller vouches for the source, the reserve for the target, and they are apart.
-    unsafe {
-        copy_nonoverlapping(from.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), bytes);
-        copy.set_len(count);
-    }
-    Ok(copy)
+    // SAFETY: as the caller vouches.
+    unsafe { raw::copied(from, count, parameter) }
 }
 
 /// Copies and checks a shape of the user.

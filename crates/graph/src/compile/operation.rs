@@ -1,8 +1,8 @@
 //! A node with its operator from the table: inference, planning, and computing on the host.
 
 use crate::ir::{Attr, Desc, Node};
-use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes};
-use cairn_tensor::parallel::Alone;
+use cairn_ops::{Arg, Error, Fault, Memory, Passed, Plan, Tensor, nodes};
+use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -140,14 +140,7 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            let sized = |_: (usize, usize), _: &[usize]| {};
-            let memory = Memory {
-                uses: &cells,
-                workspace: workspace.cells(),
-                parallel: &Alone,
-                sized: &sized,
-            };
-            plan.run(&memory).map_err(|fault| fault.0)?;
+            run_plan(&plan, &cells, workspace.cells(), &Alone).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Arc<[u8]>> =
             outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();
@@ -160,6 +153,25 @@ impl Operation {
             }
         }
         Ok(Some(results))
+    }
+}
+
+/// Runs the plan of a node whose sizes were known beforehand. A kernel that decides sizes itself is one of a row that is
+/// not marked so; what follows would compute with garbage, and so that is a failure.
+pub fn run_plan(
+    plan: &Plan,
+    uses: &[&[Cell<u8>]],
+    workspace: &[Cell<u8>],
+    parallel: &dyn Parallel,
+) -> Result<(), Fault> {
+    let decides = Cell::new(false);
+    let sized = |_: (usize, usize), _: &[usize]| decides.set(true);
+    plan.run(&Memory { uses, workspace, parallel, sized: &sized })?;
+    match decides.get() {
+        true => Err(Fault(
+            "internal error (please report): its sizes depend on values, and its row is not marked sized_by_values".into(),
+        )),
+        false => Ok(()),
     }
 }
 
@@ -183,5 +195,24 @@ impl Buffer {
 
     fn cells(&mut self) -> &[Cell<u8>] {
         Cell::from_mut(self.bytes_mut()).as_slice_of_cells()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_decides_sizes_without_the_mark_fails() {
+        let marked = nodes()["NonZero"];
+        let mut unmarked = *marked;
+        unmarked.marks.sized_by_values = false;
+        let name = "node".to_owned();
+        let operation = Operation { name, row: Box::leak(Box::new(unmarked)), attrs: Vec::new() };
+        let layout = Layout::contiguous(DType::Bool, &[3]);
+        let inputs = [Some(KnownTensor { layout, bytes: Some([1, 0, 1].into()) })];
+        let outputs = operation.infer(&inputs).unwrap();
+        let failed = operation.compute(&inputs, &outputs).unwrap_err();
+        assert!(failed.contains("please report"), "{failed}");
     }
 }

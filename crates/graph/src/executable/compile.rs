@@ -101,8 +101,8 @@ impl Executable {
     pub fn compile(graph: Graph, label: Arc<str>, options: CompileOptions) -> Result<Executable> {
         let CompileOptions { inputs, folds, fuses, is_refreshable, keeps_fixed_apart, reuse } =
             options;
-        let wishes = PrepareOptions { inputs, folds };
-        let prepared = prepare(&graph, &wishes).map_err(|failure| failure.within(&label))?;
+        let options = PrepareOptions { inputs, folds };
+        let prepared = prepare(&graph, &options).map_err(|failure| failure.within(&label))?;
         let mut inputs: Vec<(String, Desc)> =
             prepared.inputs.iter().map(|one| (one.name.clone(), one.desc.clone())).collect();
         let variables = inputs.split_off(inputs.len() - prepared.variables);
@@ -144,7 +144,7 @@ impl Executable {
             is_refreshable,
             keeps_fixed_apart,
             reuse,
-            source: (graph, wishes),
+            source: (graph, options),
         })
     }
 
@@ -207,8 +207,8 @@ impl Executable {
 
     /// The bytes of a model of the graph: as it was when it was compiled, with what was inferred.
     pub fn model(&self) -> Result<Vec<u8>> {
-        let (graph, wishes) = &self.source;
-        let described = prepare(graph, wishes).and_then(|ready| described(graph, &ready));
+        let (graph, options) = &self.source;
+        let described = prepare(graph, options).and_then(|ready| described(graph, &ready));
         Ok(model::write(&described.map_err(|failure| failure.within(&self.label))?))
     }
 

@@ -4,12 +4,14 @@ use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
 use crate::run::memory::{CallersMemory, MemorySource};
 use crate::run::named::Named;
-use crate::run::pass::{Constants, Ranges};
-use cairn_exec::{Target, Upload};
+use crate::run::pass::{Constants, LoadedPass, Ranges};
+use crate::run::report::{self, PlanReport};
+use cairn_exec::{Target, upload};
 use cairn_runtime::event::Event;
 use cairn_runtime::lock::{Mutex, MutexGuard, Rank};
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
+use cairn_runtime::record::{self, Spine};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Place, Span, Spans, Task};
 use std::sync::Arc;
@@ -48,12 +50,29 @@ pub struct Loaded {
     pub executable: Arc<Executable>,
     /// The number that allocators see.
     pub id: u32,
+    /// Tells this load from every other of the process: what the record knows it and its memory by.
+    pub serial: u64,
     /// The device that its memory is on.
     pub device: u32,
+    /// What its runs do, as they are reported.
+    pub(crate) plans: Plans,
     /// The event after the load.
     ready: Event,
     loaded_on: u32,
     runs: Mutex<Runs>,
+}
+
+/// What the runs of a loaded graph do.
+pub(crate) enum Plans {
+    /// Steps.
+    Static {
+        /// Those that need constants alone.
+        init: Arc<LoadedPass>,
+        /// Those of every run.
+        steps: Arc<LoadedPass>,
+    },
+    /// A task for each node.
+    Dynamic(PlanReport),
 }
 
 /// Memory of a loaded graph, and the order of its runs.
@@ -71,6 +90,8 @@ pub(crate) struct Runs {
     readers: Vec<Arc<Stream>>,
     /// Runs that are being submitted: while there are any, the memory stays.
     active: usize,
+    /// Memory that was replaced while there were any.
+    replaced: Vec<Spot>,
     is_unloaded: bool,
 }
 
@@ -91,7 +112,14 @@ impl Spot {
         match self {
             Spot::Nowhere => None,
             Spot::Theirs(address) => Some(*address),
-            Spot::Taken(lease) => Some(lease.address()),
+            Spot::Taken(block) => Some(block.address()),
+        }
+    }
+
+    /// What was taken goes back in the order of this stream.
+    fn moves_to(&mut self, stream: &Arc<Stream>) {
+        if let Spot::Taken(block) = self {
+            block.moves_to(stream);
         }
     }
 }
@@ -115,24 +143,85 @@ impl Executable {
     ) -> Result<Loaded> {
         let stream = &target.stream;
         let callers = CallersMemory::default();
-        let source = MemorySource { target, graph: options.id, callers };
+        let serial = report::next_id();
+        let source = MemorySource { target, graph: options.id, loaded: serial, callers };
         let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
-        let ready = Event::internal();
         runs.take(self, &source, &options.bases)?;
-        runs.fill(self, stream)?;
-        ready.record(stream)?;
-        Ok(Loaded {
+        let plans = match &self.kind {
+            Kind::Static { init, steps, .. } => Plans::Static {
+                init: LoadedPass::new(init, serial),
+                steps: LoadedPass::new(steps, serial),
+            },
+            Kind::Dynamic { .. } => Plans::Dynamic(PlanReport::new(serial)),
+        };
+        let loaded = Loaded {
             executable: self.clone(),
             id: options.id,
+            serial,
             device: target.device(),
-            ready,
+            plans,
+            ready: Event::internal(),
             loaded_on: stream.index,
             runs: Mutex::new(Rank::Runs, runs),
-        })
+        };
+        loaded.emit(stream.spine());
+        loaded.fill(stream)?;
+        loaded.ready.record(stream)?;
+        Ok(loaded)
+    }
+
+    /// The task that brings the constants to their memory.
+    fn constants(&self, address: usize, device: u32) -> Task {
+        let (name, what) = ("graph constants", "constants");
+        let bytes = self.const_bytes() as usize;
+        match &self.kind {
+            Kind::Static { program, .. } => {
+                let body = Named::body(Constants(program.clone()), &self.label, what);
+                let to = Span { address, bytes, place: Place::Device(device) };
+                Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
+            }
+            Kind::Dynamic { flow, .. } => {
+                let mut all = vec![0; bytes];
+                for (start, bytes) in &flow.constants {
+                    let start = *start as usize;
+                    all[start..start + bytes.len()].copy_from_slice(bytes);
+                }
+                let within = Some(format!("{}, {what}", self.label));
+                upload(name, &all.into(), address, device, within)
+            }
+        }
     }
 }
 
 impl Loaded {
+    /// Emits what its runs do.
+    fn emit(&self, spine: &Spine) {
+        match &self.plans {
+            Plans::Static { init, steps } => {
+                if !init.is_empty() {
+                    init.emit_load(spine);
+                }
+                steps.emit_load(spine);
+            }
+            Plans::Dynamic(report) => report.emit_load(spine, &self.executable.label, Vec::new),
+        }
+    }
+
+    /// Brings the constants there, and computes what depends on them alone.
+    fn fill(&self, stream: &Arc<Stream>) -> Result<()> {
+        let executable = &self.executable;
+        let mut runs = self.runs.lock();
+        let Some(address) = runs.constants.address() else { return Ok(()) };
+        if executable.const_bytes() > 0 {
+            stream.submit(executable.constants(address, self.device))?;
+        }
+        let fixed = runs.regions(executable).fixed;
+        if let (Some(fixed), Plans::Static { init, .. }) = (fixed, &self.plans) {
+            runs.initialise(init, stream, fixed)?;
+        }
+        Ok(())
+    }
+
     /// The memory and the order of runs; held while a run is submitted, and not while memory is taken.
     pub(crate) fn runs(&self) -> MutexGuard<'_, Runs> {
         self.runs.lock()
@@ -163,25 +252,39 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes over bases that were set after the load.
+    /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`Loaded::unload`].
     pub fn rebase(&self, bases: &Bases) {
-        let mut runs = self.runs.lock();
         let Some(address) = bases.feature.or(bases.refreshable) else { return };
+        let mut runs = self.runs.lock();
         let before = std::mem::replace(&mut runs.feature, Spot::Theirs(address));
-        drop(runs);
-        drop(before);
+        runs.replaced.push(before);
+        self.give_back(runs);
     }
 
     /// Gives all memory back, on this thread; while a run is being submitted, the thread that does so gives it back
     /// when it is done. What is queued goes on; further runs fail.
     pub fn unload(&self) {
         let mut runs = self.runs.lock();
-        runs.is_unloaded = true;
-        if runs.active == 0 {
-            let parts = runs.release();
-            drop(runs);
-            drop(parts);
+        if !runs.is_unloaded {
+            runs.is_unloaded = true;
+            self.give_back(runs);
         }
+    }
+
+    /// Gives back what no run needs any more; nothing while a run is being submitted.
+    fn give_back(&self, mut runs: MutexGuard<'_, Runs>) {
+        if runs.active > 0 {
+            return;
+        }
+        let mut spots = std::mem::take(&mut runs.replaced);
+        if let Some(last) = &runs.last {
+            spots.iter_mut().for_each(|spot| spot.moves_to(last));
+        }
+        if runs.is_unloaded {
+            spots.extend(runs.release(self.serial));
+        }
+        drop(runs);
+        drop(spots);
     }
 }
 
@@ -192,11 +295,7 @@ impl Drop for ActiveRun<'_> {
     fn drop(&mut self) {
         let mut runs = self.0.runs.lock();
         runs.active -= 1;
-        if runs.is_unloaded && runs.active == 0 {
-            let parts = runs.release();
-            drop(runs);
-            drop(parts);
-        }
+        self.0.give_back(runs);
     }
 }
 
@@ -208,25 +307,22 @@ impl Drop for Loaded {
 
 impl Runs {
     /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
-    /// comes after every run.
-    fn release(&mut self) -> [Spot; 3] {
+    /// comes after every run. Emits, once, that the graph loaded under this number ends.
+    fn release(&mut self, loaded: u64) -> [Spot; 3] {
         let mut spots = [
             std::mem::take(&mut self.constants),
             std::mem::take(&mut self.feature),
             std::mem::take(&mut self.fixed),
         ];
         if let Some(mut last) = self.last.take() {
+            last.spine().emit(record::Kind::Unload, || record::Event::Unload { loaded });
             for reader in self.readers.drain(..).filter(|reader| !reader.is_idle()) {
                 // A stream that takes no wait any more is done: then the memory goes back in the reader's order.
                 if order_after(&reader, &last).is_err() {
                     last = reader;
                 }
             }
-            for spot in &mut spots {
-                if let Spot::Taken(lease) = spot {
-                    lease.moves_to(&last);
-                }
-            }
+            spots.iter_mut().for_each(|spot| spot.moves_to(&last));
         }
         spots
     }
@@ -296,35 +392,6 @@ impl Runs {
         Ok(())
     }
 
-    /// Brings the constants there, and computes what depends on them alone.
-    fn fill(&mut self, executable: &Executable, stream: &Arc<Stream>) -> Result<()> {
-        let place = Place::Device(stream.spec.device);
-        let Some(address) = self.constants.address() else { return Ok(()) };
-        if executable.const_bytes() > 0 {
-            let bytes = executable.const_bytes() as usize;
-            let writes: Spans = [Span { address, bytes, place }].into_iter().collect();
-            let body = match &executable.kind {
-                Kind::Static { program, .. } => {
-                    Named::body(Constants(program.clone()), &executable.label, "constants")
-                }
-                Kind::Dynamic { flow, .. } => {
-                    let mut all = vec![0; bytes];
-                    for (start, bytes) in &flow.constants {
-                        let start = *start as usize;
-                        all[start..start + bytes.len()].copy_from_slice(bytes);
-                    }
-                    Named::body(Upload(all.into()), &executable.label, "constants")
-                }
-            };
-            stream.submit(Task { name: "graph constants", reads: Spans::new(), writes, body })?;
-        }
-        let regions = self.regions(executable);
-        if let (Some(fixed), Kind::Static { .. }) = (regions.fixed, &executable.kind) {
-            self.initialise(executable, stream, fixed)?;
-        }
-        Ok(())
-    }
-
     /// Where the graph's memory is.
     pub fn regions(&self, executable: &Executable) -> Regions {
         let feature = self.feature.address();
@@ -336,11 +403,10 @@ impl Runs {
     /// Computes what depends on constants alone, unless that was done at this address.
     pub fn initialise(
         &mut self,
-        executable: &Executable,
+        init: &Arc<LoadedPass>,
         stream: &Arc<Stream>,
         fixed: usize,
     ) -> Result<()> {
-        let Kind::Static { init, .. } = &executable.kind else { return Ok(()) };
         if init.is_empty() || self.initialised_at == fixed {
             return Ok(());
         }

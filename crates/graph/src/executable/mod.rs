@@ -20,5 +20,5 @@ mod tensor;
 pub use compile::{CompileOptions, Executable, Kind};
 pub(crate) use load::order_after;
 pub use load::{Bases, LoadOptions, Loaded};
-pub(crate) use run::shares_input;
+pub(crate) use run::{check_output, check_outputs, shares_input};
 pub use tensor::{OutputMemory, RunInput, RunOutput, RunTensor};

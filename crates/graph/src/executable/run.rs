@@ -1,7 +1,7 @@
 //! One run of a loaded graph: its tensors checked, then submitted as a static or a dynamic one.
 
 use super::compile::{Executable, Kind};
-use super::load::Loaded;
+use super::load::{Loaded, Plans};
 use super::tensor::{OutputMemory, RunInput, RunOutput};
 use crate::failure::{Failure, Result};
 use crate::run::dynamic;
@@ -9,6 +9,8 @@ use crate::run::memory::{CallersMemory, MemorySource};
 use crate::run::static_run::StaticRun;
 use cairn_exec::Target;
 use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::record;
+use cairn_tensor::Layout;
 use std::fmt::Arguments;
 
 impl Loaded {
@@ -16,7 +18,7 @@ impl Loaded {
     /// after them its variables, all made by [`Executable::input`]. `outputs` has memory of the caller by output, or
     /// is empty; what has none is taken from the target's allocator, as is all else that the run needs.
     ///
-    /// A run whose sizes depend on what the device computes waits for the nodes that compute them, holding no lock. It
+    /// A run whose sizes depend on what the device computes waits for it, in the order of the stream and holding no lock. It
     /// fails if a node of its own failed; other failures of the stream are left for synchronize.
     ///
     /// After a failure tasks that were submitted finish, outputs are undefined, and all blocks are back with their
@@ -32,20 +34,26 @@ impl Loaded {
         let _active = self.begin_run()?;
         let callers = CallersMemory { inputs, outputs: &wanted };
         self.runs().refuse_over(&callers)?;
-        let source = MemorySource { target, graph: self.id, callers };
-        match &executable.kind {
-            Kind::Static { program, steps, .. } => {
-                StaticRun { loaded: self, program, steps, source, inputs, wanted: &wanted }.run()
+        let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
+        match (&executable.kind, &self.plans) {
+            (Kind::Static { program, .. }, Plans::Static { init, steps }) => {
+                let wanted = &wanted;
+                StaticRun { loaded: self, program, init, steps, source, inputs, wanted }.run()
             }
-            Kind::Dynamic { flow, plans } => {
+            (Kind::Dynamic { flow, plans }, Plans::Dynamic(report)) => {
                 let constants = {
                     let mut runs = self.runs();
                     self.order(&mut runs, &target.stream, false)?;
                     runs.regions(executable).constants
                 };
-                let label = &executable.label;
+                let (label, spine) = (&executable.label, target.stream.spine());
+                if spine.has_listener(record::Kind::Run) {
+                    report.emit_load(spine, label, Vec::new);
+                    report.emit_run(spine, target.stream.index, None, &[]);
+                }
                 dynamic::Run { flow, label, source, constants, inputs, wanted: &wanted }.run(plans)
             }
+            _ => unreachable!("a load makes plans of the executable's kind"),
         }
     }
 
@@ -64,15 +72,7 @@ impl Loaded {
                 self.device
             ));
         }
-        let (have, want) = (inputs.len(), executable.inputs.len() + executable.variables.len());
-        if have != want {
-            return executable.wrong(format_args!("{have} inputs are given, the graph has {want}"));
-        }
-        let (have, want) = (outputs.len(), executable.outputs.len());
-        if have != 0 && have != want {
-            return executable
-                .wrong(format_args!("{have} outputs are given: none, or all {want} are wanted"));
-        }
+        executable.check_counts(inputs.len(), executable.variables.len(), outputs.len())?;
         for (at, input) in inputs.iter().enumerate().filter(|(_, input)| input.host.is_none()) {
             self.check_device(
                 target,
@@ -81,8 +81,8 @@ impl Loaded {
                 input.layout.bytes(),
             )?;
         }
-        let mut wanted = Vec::with_capacity(want);
-        for at in 0..want {
+        let mut wanted = Vec::with_capacity(executable.outputs.len());
+        for at in 0..executable.outputs.len() {
             let theirs = outputs.get(at).copied().flatten();
             if let Some(OutputMemory { address, bytes }) = theirs {
                 self.check_device(target, format_args!("output {at}"), address, bytes)?;
@@ -119,6 +119,26 @@ impl Executable {
         Err(Failure::invalid(format!("{text} ({})", self.label)))
     }
 
+    /// Fails for a wrong number of inputs, the last `variables` of which are variables, or of outputs.
+    pub(crate) fn check_counts(
+        &self,
+        inputs: usize,
+        variables: usize,
+        outputs: usize,
+    ) -> Result<()> {
+        let want = self.inputs.len() + variables;
+        if inputs != want {
+            return self.wrong(format_args!("{inputs} inputs are given, the graph has {want}"));
+        }
+        let want = self.outputs.len();
+        if outputs != 0 && outputs != want {
+            return self.wrong(format_args!(
+                "{outputs} outputs are given: none, or all {want} are wanted"
+            ));
+        }
+        Ok(())
+    }
+
     /// The node of an input or, after these, of a variable.
     pub(crate) fn input_name(&self, at: usize) -> &str {
         self.inputs.iter().chain(&self.variables).nth(at).map_or("", |(name, _)| name)
@@ -130,6 +150,31 @@ impl Executable {
         let input = &inputs[*input];
         let address = input.device_address()?;
         Some(OutputMemory { address, bytes: input.bytes() })
+    }
+}
+
+/// Fails for memory of the caller that is too small for its output. `label` is the graph's.
+pub(crate) fn check_outputs(
+    label: &str,
+    layouts: &[Layout],
+    memory: &[Option<OutputMemory>],
+) -> Result<()> {
+    for (at, (layout, memory)) in layouts.iter().zip(memory).enumerate() {
+        if let Some(OutputMemory { bytes, .. }) = memory {
+            check_output(label, at, layout, *bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// As [`check_outputs`], for one.
+pub(crate) fn check_output(label: &str, at: usize, layout: &Layout, have: usize) -> Result<()> {
+    let want = layout.bytes();
+    match have < want {
+        true => Err(Failure::invalid(format!(
+            "output {at} is {layout}, {want} bytes; its memory has {have} ({label})"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -6,14 +6,15 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::request::Request;
-use cairn_runtime::soc;
 
-/// Where one load or run of a graph takes its memory: from the allocator of its target, with the purpose told.
+/// Where one load or run of a graph takes its memory: from the allocator of its target, with purpose and owner.
 pub struct MemorySource<'a> {
     /// Where it is used, and who gives it.
     pub target: &'a Target<'a>,
-    /// The graph's id.
+    /// The id that the user gave the graph.
     pub graph: u32,
+    /// The number of the load.
+    pub loaded: u64,
     /// What the caller brought for this run: no block may lie over it.
     pub callers: CallersMemory<'a>,
 }
@@ -69,7 +70,7 @@ impl MemorySource<'_> {
         bytes: u64,
         near: Option<usize>,
     ) -> Result<Block> {
-        let owner = Owner { graph: Some(self.graph), operator };
+        let owner = Owner { graph: Some(self.graph), loaded: Some(self.loaded), operator };
         let request = Request::bytes(bytes).on(&self.target.stream).purpose(purpose, owner);
         let block = Block::allocate(self.target.allocator(), &Request { near, ..request })?;
         if self.target.is_external() {
@@ -87,14 +88,4 @@ impl MemorySource<'_> {
     ) -> Result<Block> {
         self.near(purpose, operator, bytes, None)
     }
-}
-
-/// Bytes of room for a tensor of an output or of a dynamic graph, never 0.
-pub fn room(bytes: usize) -> u64 {
-    soc::padded(bytes as u64).unwrap_or(u64::MAX)
-}
-
-/// Bytes of room for a workspace of a dynamic graph.
-pub fn workspace_room(bytes: usize) -> u64 {
-    (bytes as u64).next_multiple_of(512)
 }

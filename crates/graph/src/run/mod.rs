@@ -4,5 +4,6 @@ pub mod dynamic;
 pub mod memory;
 pub mod named;
 pub mod pass;
+pub mod report;
 pub mod static_run;
 mod steps;

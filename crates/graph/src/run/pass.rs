@@ -1,20 +1,20 @@
 //! One pass of a static graph's steps, as one task of a stream.
 
+use super::report::PlanReport;
 use super::steps;
+use crate::compile::operation::run_plan;
 use crate::compile::program::{Action, Program, Region, Slice, Step};
 use cairn_exec::Workers;
-use cairn_ops::{Fault, Memory};
+use cairn_ops::Fault;
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
-use cairn_runtime::record::event::StepPlan;
-use cairn_runtime::record::{Event, Kind, Spine};
+use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// The memory of one pass: first bytes of the regions.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub enum Part {
     Steps,
 }
 
-/// Some steps of a program, ready to be submitted any number of times.
+/// Some steps of a program; a load makes them a [`LoadedPass`].
 pub struct Pass {
     program: Arc<Program>,
     part: Part,
@@ -52,10 +52,12 @@ pub struct Pass {
     names: Vec<String>,
     /// What each step touches: as many parts as it has uses, and its workspace.
     parts: Vec<Bytes>,
-    /// The same for those who listen, made when somebody does.
-    plan: OnceLock<StepPlan>,
-    /// The audience that heard the plan; 0 for none.
-    told: AtomicU32,
+}
+
+/// The steps of one loaded graph, ready to be submitted any number of times.
+pub struct LoadedPass {
+    pass: Arc<Pass>,
+    report: PlanReport,
 }
 
 /// A part of a region, by the region's place among those of the pass.
@@ -119,13 +121,7 @@ impl Pass {
             .map(|slice| Bytes::of(slice, &regions))
             .collect();
         let names = regions.iter().map(|(region, _)| title(*region, nodes)).collect();
-        let (plan, told) = (OnceLock::new(), AtomicU32::new(0));
-        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts, plan, told })
-    }
-
-    /// Whether there is nothing to do.
-    pub fn is_empty(&self) -> bool {
-        self.steps().is_empty()
+        Arc::new(Pass { program: program.clone(), part, label, regions, names, parts })
     }
 
     fn steps(&self) -> &[Step] {
@@ -133,19 +129,6 @@ impl Pass {
             Part::Init => &self.program.init,
             Part::Steps => &self.program.steps,
         }
-    }
-
-    /// Submits the steps, on this memory.
-    pub fn submit(self: &Arc<Pass>, stream: &Arc<Stream>, ranges: &Ranges) -> Result<u64> {
-        let place = Place::Device(stream.spec.device);
-        let (mut reads, mut writes) = (Spans::new(), Spans::new());
-        for (region, is_written) in &self.regions {
-            let (address, bytes) = self.range(*region, ranges);
-            let span = Span { address, bytes, place };
-            if *is_written { writes.push(span) } else { reads.push(span) }
-        }
-        let body = Body::Kernel(self.clone());
-        stream.submit(Task { name: "graph", reads, writes, body })
     }
 
     fn range(&self, region: Region, ranges: &Ranges) -> (usize, usize) {
@@ -157,6 +140,40 @@ impl Pass {
             Region::Input(at) => (ranges.inputs[at], program.inputs[at].bytes()),
             Region::Output(at) => (ranges.outputs[at], program.outputs[at].bytes()),
         }
+    }
+}
+
+impl LoadedPass {
+    /// The steps for the graph that was loaded under this number.
+    pub fn new(pass: &Arc<Pass>, loaded: u64) -> Arc<LoadedPass> {
+        Arc::new(LoadedPass { pass: pass.clone(), report: PlanReport::new(loaded) })
+    }
+
+    /// Whether there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.pass.steps().is_empty()
+    }
+
+    /// Emits the steps, unless everybody who listens has them.
+    pub fn emit_load(&self, spine: &Spine) {
+        let pass = &self.pass;
+        self.report.emit_load(spine, &pass.label, || {
+            let regions: Vec<Region> = pass.regions.iter().map(|(region, _)| *region).collect();
+            steps::reported(pass.steps(), &regions)
+        });
+    }
+
+    /// Submits the steps, on this memory.
+    pub fn submit(self: &Arc<LoadedPass>, stream: &Arc<Stream>, ranges: &Ranges) -> Result<u64> {
+        let place = Place::Device(stream.spec.device);
+        let (mut reads, mut writes) = (Spans::new(), Spans::new());
+        for (region, is_written) in &self.pass.regions {
+            let (address, bytes) = self.pass.range(*region, ranges);
+            let span = Span { address, bytes, place };
+            if *is_written { writes.push(span) } else { reads.push(span) }
+        }
+        let body = Body::Kernel(self.clone());
+        stream.submit(Task { name: "graph", reads, writes, body })
     }
 }
 
@@ -172,41 +189,33 @@ fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
     }
 }
 
-impl Kernel for Pass {
+impl Kernel for LoadedPass {
     fn argument(&self, purpose: Use, place: usize) -> &str {
         let wanted = purpose == Use::Overwrite;
-        let named = self.regions.iter().zip(&self.names);
+        let named = self.pass.regions.iter().zip(&self.pass.names);
         let mut of_kind = named.filter(|((_, is_written), _)| *is_written == wanted);
         of_kind.nth(place).map_or("memory", |(_, name)| name)
     }
 
     fn within(&self) -> Option<&str> {
-        Some(&self.label)
+        Some(&self.pass.label)
     }
 
     fn emit_run(&self, spine: &Spine, epoch: Epoch, reads: &[Span], writes: &[Span]) {
-        let plan = self.plan.get_or_init(|| {
-            let regions: Vec<Region> = self.regions.iter().map(|(region, _)| *region).collect();
-            steps::plan(&self.label, self.steps(), &regions)
-        });
-        let audience = spine.audience();
-        if self.told.load(Ordering::Acquire) != audience {
-            spine.emit(Kind::Load, || Event::Load(plan));
-            self.told.store(audience, Ordering::Release);
-        }
+        self.emit_load(spine);
         let (mut reads, mut writes) = (reads.iter(), writes.iter());
-        let spans = self.regions.iter().map(|(_, is_written)| match is_written {
+        let spans = self.pass.regions.iter().map(|(_, is_written)| match is_written {
             true => writes.next(),
             false => reads.next(),
         });
         let regions: SmallVec<[usize; 16]> = spans.flatten().map(|span| span.address).collect();
-        spine.emit(Kind::Run, || Event::Run { plan: plan.id, epoch, regions: &regions });
+        self.report.emit_run(spine, epoch.stream, Some(epoch.seq), &regions);
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {
         let (mut read, mut written) = (0, 0);
         let mut cells = Cells::new();
-        for (_, is_written) in &self.regions {
+        for (_, is_written) in &self.pass.regions {
             cells.push(if *is_written {
                 task_memory.write(written)
             } else {
@@ -217,18 +226,13 @@ impl Kernel for Pass {
         }
         let parallel = Workers(task_memory.scheduler());
         let mut uses: SmallVec<[&[Cell<u8>]; 8]> = SmallVec::new();
-        let mut parts = self.parts.iter();
-        for step in self.steps() {
+        let mut parts = self.pass.parts.iter();
+        for step in self.pass.steps() {
             uses.clear();
             uses.extend(parts.by_ref().take(step.uses.len()).map(|part| part.cells(&cells)));
             let workspace = parts.next().map_or(&[][..], |part| part.cells(&cells));
             let done = match &step.action {
-                Action::One(plan) => plan.run(&Memory {
-                    uses: &uses,
-                    workspace,
-                    parallel: &parallel,
-                    sized: &|_, _| {},
-                }),
+                Action::One(plan) => run_plan(plan, &uses, workspace, &parallel),
                 Action::Fused(fused) => fused.run(&uses, workspace, &parallel),
             };
             done.map_err(|Fault(text)| {

@@ -1,15 +1,16 @@
 //! One run of a static graph: memory first, then everything is submitted under the graph's lock.
 
-use super::memory::{MemorySource, room};
-use super::named::{Named, copying};
-use super::pass::{Pass, Ranges};
+use super::memory::MemorySource;
+use super::named::copying;
+use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
-use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, shares_input};
+use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
 use crate::failure::Result;
-use cairn_exec::Upload;
+use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
-use cairn_runtime::task::{Place, Span, Spans, Task};
+use cairn_runtime::soc;
+use cairn_runtime::task::{Place, Span};
 use std::sync::Arc;
 
 /// A run of a static graph, on tensors that were checked.
@@ -18,8 +19,10 @@ pub struct StaticRun<'a> {
     pub loaded: &'a Loaded,
     /// What it does.
     pub program: &'a Arc<Program>,
+    /// The steps that need constants alone.
+    pub init: &'a Arc<LoadedPass>,
     /// The steps of every run.
-    pub steps: &'a Arc<Pass>,
+    pub steps: &'a Arc<LoadedPass>,
     /// Where memory comes from, and the stream.
     pub source: MemorySource<'a>,
     /// What comes in.
@@ -42,7 +45,7 @@ struct Scratch {
 impl StaticRun<'_> {
     /// Runs. Outputs come in order.
     pub fn run(&self) -> Result<Vec<RunOutput>> {
-        self.check_outputs()?;
+        check_outputs(&self.loaded.executable.label, &self.program.outputs, self.wanted)?;
         let mut ranges = Ranges::default();
         let mut scratch = Scratch::default();
         self.take_inputs(&mut ranges, &mut scratch)?;
@@ -50,25 +53,11 @@ impl StaticRun<'_> {
         scratch.feature = self.take_feature()?;
         self.submit(&mut ranges, &scratch)?;
         let Scratch { uploads, apart, feature } = scratch;
-        let leases = feature.into_iter().chain(uploads.into_iter().map(|(_, lease, _)| lease));
-        for lease in leases.chain(apart.into_iter().map(|(_, lease, _)| lease)) {
-            lease.free()?;
+        let blocks = feature.into_iter().chain(uploads.into_iter().map(|(_, block, _)| block));
+        for block in blocks.chain(apart.into_iter().map(|(_, block, _)| block)) {
+            block.free()?;
         }
         Ok(outputs)
-    }
-
-    fn check_outputs(&self) -> Result<()> {
-        for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
-            if let Some(OutputMemory { bytes: have, .. }) = wanted
-                && *have < layout.bytes()
-            {
-                let want = layout.bytes();
-                return self.loaded.executable.wrong(format_args!(
-                    "output {at} is {layout}, {want} bytes; its memory has {have}"
-                ));
-            }
-        }
-        Ok(())
     }
 
     fn take_inputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<()> {
@@ -76,9 +65,10 @@ impl StaticRun<'_> {
             ranges.inputs.push(match &input.host {
                 None => input.address,
                 Some(bytes) => {
-                    let lease = self.source.take(Purpose::HostCopy, None, room(bytes.len()))?;
-                    let address = lease.address();
-                    scratch.uploads.push((at, lease, bytes.clone()));
+                    let room = self.source.target.tensor_room(bytes.len());
+                    let block = self.source.take(Purpose::HostCopy, None, room)?;
+                    let address = block.address();
+                    scratch.uploads.push((at, block, bytes.clone()));
                     address
                 }
             });
@@ -90,19 +80,20 @@ impl StaticRun<'_> {
         let mut made: Vec<RunOutput> = Vec::new();
         for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
             let (layout, bytes) = (*layout, layout.bytes());
-            let take = || self.source.take(Purpose::Output, None, room(bytes));
+            let room = soc::padded(bytes as u64).unwrap_or(u64::MAX);
+            let take = || self.source.take(Purpose::Output, None, room);
             let Some(OutputMemory { address, .. }) = *wanted else {
-                let lease = take()?;
-                ranges.outputs.push(lease.address());
-                made.push(RunOutput { layout, address: lease.address(), block: Some(lease) });
+                let block = take()?;
+                ranges.outputs.push(block.address());
+                made.push(RunOutput { layout, address: block.address(), block: Some(block) });
                 continue;
             };
             let is_declared = self.loaded.executable.reuse.iter().any(|(_, output)| *output == at);
             let is_read = !is_declared && shares_input(self.inputs, address, bytes);
             if is_read || meets(&made, address, bytes) {
-                let lease = take()?;
-                ranges.outputs.push(lease.address());
-                scratch.apart.push((at, lease, address));
+                let block = take()?;
+                ranges.outputs.push(block.address());
+                scratch.apart.push((at, block, address));
             } else {
                 ranges.outputs.push(address);
             }
@@ -129,9 +120,9 @@ impl StaticRun<'_> {
         };
         let maker = Arc::as_ptr(self.source.target.allocator()).cast::<u8>() as usize;
         let near = last.filter(|(before, _)| *before == maker).map(|(_, address)| address);
-        let lease = self.source.near(Purpose::Feature, None, size, near)?;
-        self.loaded.runs().last_feature = Some((maker, lease.address()));
-        Ok(Some(lease))
+        let block = self.source.near(Purpose::Feature, None, size, near)?;
+        self.loaded.runs().last_feature = Some((maker, block.address()));
+        Ok(Some(block))
     }
 
     fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
@@ -149,20 +140,19 @@ impl StaticRun<'_> {
         if regions.fixed.is_none() {
             runs.forget_fixed();
         }
-        for (at, lease, bytes) in &scratch.uploads {
-            let to = Span { address: lease.address(), bytes: bytes.len(), place };
-            let what = format!("input {at} (node {})", executable.input_name(*at));
-            let body = Named::body(Upload(bytes.clone()), &executable.label, &what);
-            let writes: Spans = [to].into_iter().collect();
-            stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
+        for (at, block, bytes) in &scratch.uploads {
+            let (label, name) = (&executable.label, executable.input_name(*at));
+            let within = Some(format!("{label}, input {at} (node {name})"));
+            let (address, device) = (block.address(), stream.spec.device);
+            stream.submit(upload("graph input", bytes, address, device, within))?;
         }
-        runs.initialise(executable, stream, ranges.fixed)?;
+        runs.initialise(self.init, stream, ranges.fixed)?;
         self.steps.submit(stream, ranges)?;
-        for (at, lease, to) in &scratch.apart {
+        for (at, block, to) in &scratch.apart {
             let bytes = self.program.outputs[*at].bytes();
             let span = |address| Span { address, bytes, place };
             let what = format!("output {at} (node {})", executable.makers[*at]);
-            let copy = copying(span(lease.address()), span(*to), &executable.label, &what);
+            let copy = copying(span(block.address()), span(*to), &executable.label, &what);
             stream.submit(copy)?;
         }
         Ok(())

@@ -1,20 +1,15 @@
 //! What the steps of a pass touch, for whoever listens.
 
 use crate::compile::program::{Action, Region, Slice, Step};
-use cairn_runtime::record::event::{self, StepAccess, StepPlan};
+use cairn_runtime::record::event::{self, StepAccess};
 use cairn_runtime::record::{Access, Mode};
-use std::sync::atomic::{AtomicU64, Ordering};
 
-static NEXT: AtomicU64 = AtomicU64::new(1);
-
-/// The plan of a pass: its steps over the regions it touches, which are numbered as they come.
-pub fn plan(label: &str, steps: &[Step], regions: &[Region]) -> StepPlan {
-    let id = NEXT.fetch_add(1, Ordering::Relaxed);
-    let steps = steps.iter().map(|step| told(step, regions)).collect();
-    StepPlan { id, label: label.into(), steps }
+/// The steps of a pass, over the regions it touches, which are numbered as they come.
+pub fn reported(steps: &[Step], regions: &[Region]) -> Vec<event::Step> {
+    steps.iter().map(|step| reported_step(step, regions)).collect()
 }
 
-fn told(step: &Step, regions: &[Region]) -> event::Step {
+fn reported_step(step: &Step, regions: &[Region]) -> event::Step {
     let found = |slice: &Slice, access: Access| {
         let region = regions.binary_search(&slice.region).ok().filter(|_| slice.bytes > 0)?;
         Some(StepAccess { region: region as u32, access })

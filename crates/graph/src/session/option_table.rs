@@ -1,6 +1,6 @@
 //! The options that are known: what each takes, and where it has an effect.
 
-use super::options::{self, Given};
+use super::options::{self, Setting};
 use crate::failure::Result;
 
 /// The call that an option comes with.
@@ -30,7 +30,7 @@ enum Takes {
     /// One of these.
     OneOf(&'static [&'static str]),
     /// What this reads.
-    Read(fn(&Given<'_>) -> Result<()>),
+    Read(fn(&Setting<'_>) -> Result<()>),
 }
 
 /// What an option changes.
@@ -154,16 +154,16 @@ pub(super) fn find(key: &str) -> Option<&'static Known> {
 
 impl Known {
     /// Fails for a value that the option does not take.
-    pub(super) fn check(&self, given: &Given<'_>) -> Result<()> {
+    pub(super) fn check(&self, setting: &Setting<'_>) -> Result<()> {
         match &self.takes {
             Any => Ok(()),
-            OneOf(values) if values.contains(&given.value) => Ok(()),
-            OneOf(values) => given.wrong(format!("expected one of {}", values.join(", "))),
-            Read(read) => read(given),
+            OneOf(values) if values.contains(&setting.value) => Ok(()),
+            OneOf(values) => setting.wrong(format!("expected one of {}", values.join(", "))),
+            Read(read) => read(setting),
         }
     }
 
-    /// Whether a value has no effect where it is given.
+    /// Whether a value has no effect where it is set.
     pub(super) fn is_without_effect(&self, value: &str, level: Level) -> bool {
         match &self.effect {
             At(levels) => !levels.contains(&level),

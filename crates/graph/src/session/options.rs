@@ -40,9 +40,9 @@ impl Options {
                 "E10059: an option with the value '{value}' has no key"
             )));
         }
-        for given in options.given() {
-            if let Some(known) = find(given.key) {
-                known.check(&given)?;
+        for setting in options.settings() {
+            if let Some(known) = find(setting.key) {
+                known.check(&setting)?;
             }
         }
         Ok(options)
@@ -51,11 +51,11 @@ impl Options {
     /// A warning that names the options without an effect at this level, and the unknown ones.
     pub fn without_effect(&self, level: Level) -> Option<String> {
         let (mut ignored, mut unknown) = (Vec::new(), Vec::new());
-        for given in self.given() {
-            match find(given.key) {
-                None => unknown.push(given.to_string()),
-                Some(known) if known.is_without_effect(given.value, level) => {
-                    ignored.push(given.to_string());
+        for setting in self.settings() {
+            match find(setting.key) {
+                None => unknown.push(setting.to_string()),
+                Some(known) if known.is_without_effect(setting.value, level) => {
+                    ignored.push(setting.to_string());
                 }
                 Some(_) => {}
             }
@@ -71,9 +71,9 @@ impl Options {
         (!parts.is_empty()).then(|| parts.join("; "))
     }
 
-    fn given(&self) -> impl Iterator<Item = Given<'_>> {
-        let all = self.0.iter().map(|(key, value)| Given { key, value: value.trim() });
-        all.filter(|given| !given.value.is_empty())
+    fn settings(&self) -> impl Iterator<Item = Setting<'_>> {
+        let all = self.0.iter().map(|(key, value)| Setting { key, value: value.trim() });
+        all.filter(|setting| !setting.value.is_empty())
     }
 
     /// These, and those of `farther` that are not among them.
@@ -87,8 +87,8 @@ impl Options {
         self.0.get(key).map(|text| text.trim()).filter(|text| !text.is_empty())
     }
 
-    fn option<'a>(&'a self, key: &'a str) -> Given<'a> {
-        Given { key, value: self.text(key).unwrap_or("") }
+    fn option<'a>(&'a self, key: &'a str) -> Setting<'a> {
+        Setting { key, value: self.text(key).unwrap_or("") }
     }
 
     /// The device for the whole process.
@@ -115,7 +115,7 @@ impl Options {
         self.option(HOST_INPUTS).host_inputs(inputs)
     }
 
-    /// Inputs that stay where they are, with the address where it is given.
+    /// Inputs that stay where they are, with the address where it is known.
     pub fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
         self.option(FROZEN_INPUTS).frozen_inputs(inputs)
     }
@@ -165,13 +165,13 @@ impl Options {
     }
 }
 
-/// One option as it was given; its failures show it.
-pub(super) struct Given<'a> {
+/// One option as it was set; its failures show it.
+pub(super) struct Setting<'a> {
     key: &'a str,
     pub(super) value: &'a str,
 }
 
-impl fmt::Display for Given<'_> {
+impl fmt::Display for Setting<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.key, self.value)
     }
@@ -180,23 +180,23 @@ impl fmt::Display for Given<'_> {
 /// More inputs and outputs than any graph has: values are read before the graph is known.
 const ANY_COUNT: usize = usize::MAX;
 
-pub(super) fn check_device(given: &Given<'_>) -> Result<()> {
-    given.device().map(drop)
+pub(super) fn check_device(setting: &Setting<'_>) -> Result<()> {
+    setting.device().map(drop)
 }
 
-pub(super) fn check_host_inputs(given: &Given<'_>) -> Result<()> {
-    given.host_inputs(ANY_COUNT).map(drop)
+pub(super) fn check_host_inputs(setting: &Setting<'_>) -> Result<()> {
+    setting.host_inputs(ANY_COUNT).map(drop)
 }
 
-pub(super) fn check_frozen_inputs(given: &Given<'_>) -> Result<()> {
-    given.frozen_inputs(ANY_COUNT).map(drop)
+pub(super) fn check_frozen_inputs(setting: &Setting<'_>) -> Result<()> {
+    setting.frozen_inputs(ANY_COUNT).map(drop)
 }
 
-pub(super) fn check_reuse(given: &Given<'_>) -> Result<()> {
-    given.reuse(ANY_COUNT, ANY_COUNT).map(drop)
+pub(super) fn check_reuse(setting: &Setting<'_>) -> Result<()> {
+    setting.reuse(ANY_COUNT, ANY_COUNT).map(drop)
 }
 
-impl<'a> Given<'a> {
+impl<'a> Setting<'a> {
     pub(super) fn wrong<T>(&self, text: String) -> Result<T> {
         Err(Failure::invalid(format!("{self}: {text}")))
     }

@@ -19,7 +19,7 @@ impl OutputBlock {
     /// The first byte.
     pub fn address(&self) -> usize {
         match self {
-            OutputBlock::Device(lease) => lease.address(),
+            OutputBlock::Device(block) => block.address(),
             OutputBlock::Host(bytes) if bytes.is_empty() => 0,
             OutputBlock::Host(bytes) => bytes.as_ptr() as usize,
         }
@@ -28,7 +28,7 @@ impl OutputBlock {
     /// How many.
     pub fn bytes(&self) -> usize {
         match self {
-            OutputBlock::Device(lease) => lease.bytes() as usize,
+            OutputBlock::Device(block) => block.bytes() as usize,
             OutputBlock::Host(bytes) => bytes.len(),
         }
     }
@@ -62,28 +62,22 @@ impl Out {
         }
     }
 
-    /// A copy on the host of an output that is computed: in memory of the caller if there is any (first byte, how
-    /// many), else in memory of its own.
+    /// A copy on the host of an output that is computed: in memory of the caller, which is as large, if there is any,
+    /// else in memory of its own.
     pub(super) fn on_host(
         made: RunOutput,
-        at: usize,
-        theirs: Option<(usize, usize)>,
+        theirs: Option<usize>,
         runtime: &Runtime,
     ) -> Result<Out> {
         let bytes = made.layout.bytes();
         let out = Out { bytes, ..Out::new(made, true) };
-        let Some((address, have)) = theirs else {
+        let Some(address) = theirs else {
             let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))
             })?;
             let held = OutputBlock::Host(copy.into_boxed_slice());
             return Ok(Out { address: held.address(), held: Some(held), ..out });
         };
-        if have < bytes {
-            return Err(Failure::invalid(format!(
-                "output {at} has {bytes} bytes; its memory has {have}"
-            )));
-        }
         let from = Span { address: out.address, bytes, place: Place::AnyDevice };
         let to = Span { address, bytes, place: Place::Any };
         runtime.perform(&Task::copy("graph output", from, to))?;

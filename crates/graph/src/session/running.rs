@@ -5,7 +5,7 @@ use super::entry::{Entry, Mode};
 use super::loaded::{LoadedGraph, Loading};
 use super::options::Options;
 use super::output::Out;
-use crate::executable::{Executable, OutputMemory, RunInput, RunOutput, RunTensor};
+use crate::executable::{Executable, OutputMemory, RunInput, RunOutput, RunTensor, check_output};
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
 use cairn_runtime::memory::registry::Domain;
@@ -155,7 +155,12 @@ impl Session {
         self.runtime.synchronize(&target.stream, None)?;
         let on_host = |(at, one): (usize, RunOutput)| {
             let theirs = theirs.get(at).filter(|output| !output.is_empty());
-            Out::on_host(one, at, theirs.map(|output| (output.address, output.bytes)), self.runtime)
+            let theirs =
+                theirs.map(|&RunTensor { address, bytes, .. }| OutputMemory { address, bytes });
+            if let Some(OutputMemory { bytes, .. }) = theirs {
+                check_output(&entry.label, at, &one.layout, bytes)?;
+            }
+            Out::on_host(one, theirs.map(|memory| memory.address), self.runtime)
         };
         made.into_iter().enumerate().map(on_host).collect()
     }
@@ -181,17 +186,9 @@ impl Call<'_> {
         inputs: &[RunTensor],
         outputs: &[RunTensor],
     ) -> Result<()> {
-        let (have, want) = (inputs.len(), compiled.inputs.len());
-        if have != want {
-            return self.wrong(format_args!("{have} inputs are given, the graph has {want}"));
-        }
-        let (have, want) = (outputs.len(), compiled.outputs.len());
-        if have != 0 && have != want {
-            return self
-                .wrong(format_args!("{have} outputs are given: none, or all {want} are wanted"));
-        }
+        compiled.check_counts(inputs.len(), 0, outputs.len())?;
         let missing = match outputs.is_empty() {
-            true => (want > 0).then_some(0),
+            true => (!compiled.outputs.is_empty()).then_some(0),
             false => outputs.iter().position(RunTensor::is_empty),
         };
         let reused = |at: usize| compiled.reuse.iter().any(|(_, output)| *output == at);

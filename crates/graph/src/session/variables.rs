@@ -35,7 +35,7 @@ impl Variable {
         let bytes = layout.bytes().max(1);
         let address = memory.allocate(
             device,
-            Request::bytes(bytes as u64).purpose(Purpose::Const, Owner::default()),
+            Request::bytes(bytes as u64).purpose(Purpose::Variable, Owner::default()),
         )?;
         let variable = Variable { layout, address, runtime, device, context };
         match memory.extent(address, bytes) {

@@ -28,9 +28,15 @@ pub struct Machine {
 
 impl Machine {
     pub fn start() -> Machine {
+        Machine::of("Ascend910B1")
+    }
+
+    /// One that says it has this part.
+    pub fn of(soc: &str) -> Machine {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.device_memory = 256 << 20;
         config.workers = 2;
+        config.soc = soc.into();
         let runtime: &'static Runtime = Box::leak(Box::new(Runtime::start(config).unwrap()));
         runtime.set_device(0).unwrap();
         Machine { runtime }

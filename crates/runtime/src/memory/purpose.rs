@@ -27,6 +27,8 @@ pub enum Purpose {
     Capture = 9,
     /// Buffers of collective communication.
     Collective = 10,
+    /// A variable of a session of graphs.
+    Variable = 11,
 }
 
 impl Purpose {
@@ -44,6 +46,7 @@ impl Purpose {
             Purpose::PoolSegment => "pool segment",
             Purpose::Capture => "capture",
             Purpose::Collective => "collective",
+            Purpose::Variable => "variable",
         }
     }
 }
@@ -51,8 +54,10 @@ impl Purpose {
 /// Who a block is for, as far as it is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
-    /// The id of the graph.
+    /// The id that the user gave the graph: two sessions may have the same.
     pub graph: Option<u32>,
+    /// The loaded graph, as the record has it: [`crate::record::event::StepPlan::loaded`].
+    pub loaded: Option<u64>,
     /// The operator, by the name the user knows.
     pub operator: Option<&'static str>,
 }

@@ -50,6 +50,8 @@ pub enum Kind {
     Load,
     /// [`Event::Run`].
     Run,
+    /// [`Event::Unload`].
+    Unload,
     /// [`Event::Touch`].
     Touch,
 }
@@ -81,6 +83,7 @@ impl Kind {
         Kind::Callback,
         Kind::Load,
         Kind::Run,
+        Kind::Unload,
         Kind::Touch,
     ];
 }
@@ -198,12 +201,14 @@ pub struct Step {
     pub accesses: Vec<StepAccess>,
 }
 
-/// The plan of a pass over a static graph: what each of its steps touches. A loaded graph has one for its runs and, where
-/// some nodes depend on constants alone, one for those.
+/// What a loaded graph does. A static one has a plan for its runs and, where some nodes depend on constants alone, one
+/// for those, with what each step touches. A dynamic one has one plan without steps: its nodes are tasks of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepPlan {
     /// Tells this plan from every other of the process.
     pub id: u64,
+    /// Tells this load of a graph from every other of the process; [`Owner::loaded`] of its memory.
+    pub loaded: u64,
     /// What the user calls the graph.
     pub label: String,
     /// The steps, in their order.
@@ -378,17 +383,25 @@ pub enum Event<'a> {
     },
     /// An allocator of the user was called, and answered.
     Callback(&'a Callback),
-    /// What the runs of a static graph do. Told before the first run that somebody hears of, and again, with the same
-    /// id, before the next one after somebody else began to listen.
+    /// A graph was loaded: what its runs do, one event a plan. Emitted when its memory is there, before anything runs; and
+    /// again, with the same id, before the next run after somebody else began to listen.
     Load(&'a StepPlan),
-    /// A pass over a static graph is about to be submitted; emitted right before its [`Event::Submit`].
+    /// A loaded graph runs. Of a static one it is emitted right before the [`Event::Submit`] of its one task; of a dynamic
+    /// one when the run begins: its tasks come next, from the same thread, on the same stream.
     Run {
         /// The plan's id.
         plan: u64,
-        /// The task.
-        epoch: Epoch,
+        /// The stream.
+        stream: StreamIndex,
+        /// The task of a static graph, by its number in the stream; `None` for a dynamic one.
+        seq: Option<u64>,
         /// First bytes of the plan's regions, by number.
         regions: &'a [usize],
+    },
+    /// A loaded graph ends: its memory is about to go back. Runs that were submitted go on.
+    Unload {
+        /// [`StepPlan::loaded`] of its plans.
+        loaded: u64,
     },
     /// The host touched memory outside of a task: a synchronous copy, or the engine's own reads and writes.
     Touch {
@@ -421,6 +434,7 @@ impl Event<'_> {
             Event::Callback(_) => Kind::Callback,
             Event::Load(_) => Kind::Load,
             Event::Run { .. } => Kind::Run,
+            Event::Unload { .. } => Kind::Unload,
             Event::Touch { .. } => Kind::Touch,
         }
     }

@@ -7,12 +7,10 @@ use crate::compile::flow::Origin;
 use crate::compile::prepare::ValueId;
 use crate::executable::{OutputMemory, shares_input};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{room, workspace_room};
-use crate::run::named::Named;
-use cairn_exec::Upload;
+use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
-use cairn_runtime::task::{Place, Span, Spans, Task};
+use cairn_runtime::soc;
 use smallvec::SmallVec;
 
 impl Run<'_> {
@@ -33,8 +31,8 @@ impl Run<'_> {
                 failure.within(format!("{}, node {name} ({kind})", self.label))
             })?);
             for value in &step.ends {
-                if let Some(lease) = memory.end(*value) {
-                    lease.free()?;
+                if let Some(block) = memory.end(*value) {
+                    block.free()?;
                 }
             }
         }
@@ -67,8 +65,12 @@ impl Run<'_> {
                 None => {
                     let class =
                         if output.is_some() { Purpose::Output } else { Purpose::Intermediate };
-                    let lease = self.source.take(class, operator, room(*bytes))?;
-                    memory.hold(*root, lease);
+                    let block = self.source.take(
+                        class,
+                        operator,
+                        self.source.target.tensor_room(*bytes),
+                    )?;
+                    memory.hold(*root, block);
                 }
             }
         }
@@ -78,12 +80,15 @@ impl Run<'_> {
         }
         let workspace = match step.execution.workspace() {
             0 => None,
-            bytes => Some(self.source.take(Purpose::Workspace, operator, workspace_room(bytes))?),
+            bytes => {
+                let room = soc::workspace_room(bytes as u64).unwrap_or(u64::MAX);
+                Some(self.source.take(Purpose::Workspace, operator, room)?)
+            }
         };
         let at = workspace.as_ref().map_or(0, Block::address);
         let seq = step.execution.submit(&self.source.target.stream, &addresses, at)?;
-        if let Some(lease) = workspace {
-            lease.free()?;
+        if let Some(block) = workspace {
+            block.free()?;
         }
         Ok(seq)
     }
@@ -117,13 +122,11 @@ impl Run<'_> {
                 }
             },
         };
-        let lease = self.source.take(class, None, room(bytes.len()))?;
-        let stream = &self.source.target.stream;
-        let place = Place::Device(stream.spec.device);
-        let to = Span { address: lease.address(), bytes: bytes.len(), place };
-        let body = Named::body(Upload(bytes), self.label, &what);
-        let writes = [to].into_iter().collect();
-        stream.submit(Task { name: "graph input", reads: Spans::new(), writes, body })?;
-        Ok(memory.hold(root, lease))
+        let target = self.source.target;
+        let block = self.source.take(class, None, target.tensor_room(bytes.len()))?;
+        let within = Some(format!("{}, {what}", self.label));
+        let (address, device) = (block.address(), target.device());
+        target.stream.submit(upload("graph input", &bytes, address, device, within))?;
+        Ok(memory.hold(root, block))
     }
 }

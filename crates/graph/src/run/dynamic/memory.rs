@@ -9,28 +9,28 @@ pub struct ValueMemory {
     /// First byte, by root.
     pub addresses: Vec<usize>,
     /// What was taken, by root.
-    pub leases: Vec<Option<Block>>,
+    pub blocks: Vec<Option<Block>>,
 }
 
 impl ValueMemory {
     /// For so many values, none of them anywhere.
     pub fn new(values: usize) -> ValueMemory {
-        let mut leases = Vec::new();
-        leases.resize_with(values, || None);
-        ValueMemory { addresses: vec![0; values], leases }
+        let mut blocks = Vec::new();
+        blocks.resize_with(values, || None);
+        ValueMemory { addresses: vec![0; values], blocks }
     }
 
     /// A value is in memory that was taken for it; gives its address.
-    pub fn hold(&mut self, value: ValueId, lease: Block) -> usize {
-        let address = lease.address();
+    pub fn hold(&mut self, value: ValueId, block: Block) -> usize {
+        let address = block.address();
         self.addresses[value] = address;
-        self.leases[value] = Some(lease);
+        self.blocks[value] = Some(block);
         address
     }
 
     /// A value is not needed any more; gives its memory, if it was taken.
     pub fn end(&mut self, value: ValueId) -> Option<Block> {
         self.addresses[value] = 0;
-        self.leases[value].take()
+        self.blocks[value].take()
     }
 }

@@ -1,7 +1,7 @@
 //! One run of a dynamic graph: sizes first, then memory and a task for each node.
 //!
 //! `planning.rs` finds out sizes and computes small values on the host, so that sizes seldom wait for the device;
-//! where one depends on what the device computes, `waiting.rs` waits for that node alone. `launch.rs` takes memory
+//! where one depends on what the device computes, `waiting.rs` waits for it. `launch.rs` takes memory
 //! (`memory.rs`) and submits, `outputs.rs` hands out. What was planned for some sizes is kept (`plans.rs`).
 
 mod launch;

@@ -4,9 +4,8 @@ use super::Run;
 use super::memory::ValueMemory;
 use super::plans::Plan;
 use crate::compile::flow::Origin;
-use crate::executable::{OutputMemory, RunOutput};
-use crate::failure::{Failure, Result};
-use crate::run::memory::room;
+use crate::executable::{OutputMemory, RunOutput, check_outputs};
+use crate::failure::Result;
 use crate::run::named::copying;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
@@ -16,18 +15,7 @@ use cairn_tensor::Layout;
 impl Run<'_> {
     /// Fails for memory of the caller that is too small.
     pub(super) fn check_outputs(&self, layouts: &[Layout]) -> Result<()> {
-        for (at, (layout, wanted)) in layouts.iter().zip(self.wanted).enumerate() {
-            if let Some(OutputMemory { bytes: have, .. }) = wanted
-                && *have < layout.bytes()
-            {
-                let want = layout.bytes();
-                return Err(Failure::invalid(format!(
-                    "output {at} of {} is {layout}, {want} bytes; its memory has {have}",
-                    self.label
-                )));
-            }
-        }
-        Ok(())
+        check_outputs(self.label, layouts, self.wanted)
     }
 
     /// Hands the outputs over; copies those that were not made where they go. What a copy would overwrite
@@ -44,8 +32,8 @@ impl Run<'_> {
             let wanted = self.wanted.get(at).copied().flatten();
             let mut from = self.address(root, &plan.hosted, memory)?;
             if is_made_here && (wanted.is_none() || wanted.is_some_and(|to| to.address == from)) {
-                let lease = if wanted.is_none() { memory.leases[root].take() } else { None };
-                made.push(RunOutput { layout, address: from, block: lease });
+                let block = if wanted.is_none() { memory.blocks[root].take() } else { None };
+                made.push(RunOutput { layout, address: from, block: block });
                 continue;
             }
             let is_overwritten = (self.wanted.iter().flatten()).any(|to| {
@@ -54,25 +42,25 @@ impl Run<'_> {
                     || (to == from && wanted.is_some_and(|mine| mine.address != from))
             });
             if is_overwritten {
-                let lease = self.source.take(Purpose::Intermediate, None, room(layout.bytes()))?;
-                self.copy(at, &layout, from, lease.address())?;
-                from = lease.address();
-                apart.push(lease);
+                let block = self.source.take(Purpose::Intermediate, None, self.room(&layout))?;
+                self.copy(at, &layout, from, block.address())?;
+                from = block.address();
+                apart.push(block);
             }
-            let lease = match wanted {
+            let block = match wanted {
                 Some(_) => None,
-                None => Some(self.source.take(Purpose::Output, None, room(layout.bytes()))?),
+                None => Some(self.source.take(Purpose::Output, None, self.room(&layout))?),
             };
             let to =
-                lease.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Block::address);
+                block.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Block::address);
             copies.push((from, made.len()));
-            made.push(RunOutput { layout, address: to, block: lease });
+            made.push(RunOutput { layout, address: to, block: block });
         }
         for (from, at) in copies {
             self.copy(at, &made[at].layout, from, made[at].address)?;
         }
-        for lease in apart.into_iter().chain(memory.leases.iter_mut().filter_map(Option::take)) {
-            lease.free()?;
+        for block in apart.into_iter().chain(memory.blocks.iter_mut().filter_map(Option::take)) {
+            block.free()?;
         }
         Ok(made)
     }
@@ -84,6 +72,11 @@ impl Run<'_> {
         others.any(|OutputMemory { address: other, bytes: have }| {
             address < other + have && other < address + bytes
         })
+    }
+
+    /// Bytes of memory for an output.
+    fn room(&self, layout: &Layout) -> u64 {
+        self.source.target.tensor_room(layout.bytes())
     }
 
     /// Copies for an output.

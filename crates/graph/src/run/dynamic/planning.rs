@@ -76,13 +76,13 @@ impl Run<'_> {
         let prepared = &self.flow.prepared;
         let work = &prepared.works[at];
         let operation = &work.operation;
-        let told = |text: &str| {
+        let failed = |text: &str| {
             let (name, kind) = (&operation.name, operation.row.name);
             Failure::failed(format!("{}, node {name} ({kind}): {text}", self.label))
         };
         let refused = |error: Error| {
             let code = refusal(Door::ByName, operation.row.name, &error).code;
-            Failure { code, ..told(error.text()) }
+            Failure { code, ..failed(error.text()) }
         };
         let mut inputs = seen(work, planning);
         let layouts = match operation.infer(&inputs) {
@@ -95,14 +95,14 @@ impl Run<'_> {
         };
         let layouts = layouts.map_err(refused)?;
         if layouts.len() < work.outputs.len() {
-            return Err(told("fewer outputs come out than the graph says"));
+            return Err(failed("fewer outputs come out than the graph says"));
         }
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
         let stays = marks.sized_by_values || marks.random || work.written().is_some();
         if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
-            let computed = operation.compute(&inputs, layouts).map_err(|text| told(&text))?;
+            let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
                     planning.seen[*value] =

@@ -1,4 +1,5 @@
-//! Sizes and values that only the device knows: the run waits for the node that computes them, and for nothing else.
+//! Sizes and values that only the device knows: for sizes the run waits for the node that decides them, for values for a
+//! task of its own that reads them; in the order of the stream, so also for what others submitted there before.
 
 use super::Run;
 use super::memory::ValueMemory;
@@ -12,7 +13,6 @@ use cairn_runtime::error;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::task::{Kernel, Place, Span, Spans, Task};
-use std::cell::Cell;
 use std::sync::Arc;
 
 impl Run<'_> {
@@ -37,7 +37,8 @@ impl Run<'_> {
         }
     }
 
-    /// Brings the values that a node must know to the host, where they are small.
+    /// Brings the values that a node must know to the host, where they are small: a task at the end of the stream reads
+    /// them, and the run waits for it. What else fails on the stream is left for synchronize.
     pub(super) fn fetch(
         &self,
         at: usize,
@@ -120,9 +121,8 @@ impl Kernel for Reading {
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> error::Result<()> {
-        *self.0.values.lock() = (0..self.0.ranges)
-            .map(|range| task_memory.read(range).iter().map(Cell::get).collect())
-            .collect();
+        *self.0.values.lock() =
+            (0..self.0.ranges).map(|range| task_memory.take(range).into()).collect();
         Ok(())
     }
 

@@ -1,0 +1,60 @@
+//! A host input asks for the same room by name, in a static and in a dynamic graph.
+
+mod support;
+
+use cairn_exec::{NamedCall, NamedOutput, Shapes, Target};
+use cairn_graph::executable::{CompileOptions, Executable, LoadOptions};
+use cairn_ops::{Tensor, nodes};
+use cairn_runtime::memory::purpose::Purpose;
+use cairn_runtime::record::{Event, Kind, Sink, Stamp};
+use cairn_tensor::{DType, Layout};
+use std::sync::{Arc, Mutex};
+use support::*;
+
+/// Bytes that copies of host inputs asked for.
+#[derive(Default)]
+struct Asked(Mutex<Vec<u64>>);
+
+impl Sink for Asked {
+    fn event(&self, _: &Stamp, event: &Event<'_>) {
+        if let Event::Alloc { purpose: Purpose::HostCopy, bytes, .. } = *event {
+            self.0.lock().unwrap().push(bytes);
+        }
+    }
+}
+
+fn run_graph(target: &Target<'_>, n: i64) {
+    let mut make = Maker::new("relu");
+    let x = make.data(&[n]);
+    let y = make.node("Relu", &[x]);
+    let (graph, options) = (make.outputs(&[y]), CompileOptions::default());
+    let executable = Arc::new(Executable::compile(graph, "the graph".into(), options).unwrap());
+    let input = executable.input(0, &host(&X, &[4])).unwrap();
+    let loaded = executable.load(target, &LoadOptions::default()).unwrap();
+    loaded.run(target, &[input], &[]).unwrap();
+}
+
+fn run_by_name(target: &Target<'_>, out: usize) {
+    let bytes: Arc<[u8]> = X.iter().flat_map(|x| x.to_le_bytes()).collect();
+    let layout = Layout::contiguous(DType::Float, &[4]);
+    let input = Tensor { layout, address: bytes.as_ptr() as usize, constant: Some(bytes) };
+    let output = NamedOutput { layout: Some(layout), address: out, bytes: 16 };
+    let call = NamedCall { node: nodes()["Relu"], attributes: &[] };
+    call.run(target, &[Some(input)], &[output], Shapes::Known).unwrap();
+}
+
+#[test]
+fn the_room_of_a_host_input_goes_by_the_part() {
+    for (soc, room) in [("Ascend910B1", 64), ("Ascend950PR_9599", 32)] {
+        let machine = Machine::of(soc);
+        let stream = machine.runtime.stream(machine.stream()).unwrap();
+        let target = Target::built_in(machine.runtime, stream);
+        let asked = Arc::new(Asked::default());
+        machine.runtime.shared.spine.subscribe(asked.clone(), &[Kind::Alloc]).unwrap();
+        run_graph(&target, 4);
+        run_graph(&target, -1);
+        run_by_name(&target, machine.room(16));
+        machine.runtime.synchronize(&target.stream, None).unwrap();
+        assert_eq!(*asked.0.lock().unwrap(), [room; 3], "{soc}");
+    }
+}
