@@ -108,8 +108,8 @@ impl Deref for Scratch {
     }
 }
 
-/// Told the sizes of an output that only the values decide: place of the argument, place in its list, sizes.
-pub type Told<'a> = dyn Fn((usize, usize), &[usize]) + 'a;
+/// Gets the sizes of an output that only the values decide: place of the argument, place in its list, sizes.
+pub type SizesDecided<'a> = dyn Fn((usize, usize), &[usize]) + 'a;
 
 /// What a kernel finds when it runs: the bytes of its operands and its workspace, checked, and threads.
 pub struct Memory<'a> {
@@ -119,8 +119,8 @@ pub struct Memory<'a> {
     pub workspace: &'a [Cell<u8>],
     /// Who computes.
     pub parallel: &'a dyn Parallel,
-    /// Told the sizes of an output that only the values decide, by place of the argument.
-    pub sized: &'a Told<'a>,
+    /// Gets the sizes of an output that only the values decide, by place of the argument.
+    pub sized: &'a SizesDecided<'a>,
 }
 
 impl<'a> Memory<'a> {

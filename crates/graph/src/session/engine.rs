@@ -211,11 +211,13 @@ fn primary(runtime: &Runtime, device: u32) -> Option<usize> {
 
 /// The failure to set a device that an option asked for.
 fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
-    failure.within(&format!("{}={}", asked.key, asked.device))
+    failure.within(format!("{}={}", asked.key, asked.device))
 }
 
 fn dead(id: u64) -> Failure {
-    Failure::failed(format!("E10062: session {id} does not exist: it was destroyed, or its constructor failed (the first error text says why)"))
+    Failure::failed(format!(
+        "E10062: session {id} does not exist: it was destroyed, or its constructor failed (the first error text says why)"
+    ))
 }
 
 /// A session: graphs by id, on one device.

@@ -33,7 +33,7 @@ impl Run<'_> {
             let mut from = self.address(root, &plan.hosted, memory)?;
             if is_made_here && (wanted.is_none() || wanted.is_some_and(|to| to.address == from)) {
                 let block = if wanted.is_none() { memory.blocks[root].take() } else { None };
-                made.push(RunOutput { layout, address: from, block: block });
+                made.push(RunOutput { layout, address: from, block });
                 continue;
             }
             let is_overwritten = (self.wanted.iter().flatten()).any(|to| {
@@ -54,7 +54,7 @@ impl Run<'_> {
             let to =
                 block.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Block::address);
             copies.push((from, made.len()));
-            made.push(RunOutput { layout, address: to, block: block });
+            made.push(RunOutput { layout, address: to, block });
         }
         for (from, at) in copies {
             self.copy(at, &made[at].layout, from, made[at].address)?;
