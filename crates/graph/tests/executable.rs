@@ -4,7 +4,8 @@ mod support;
 
 use cairn_exec::Target;
 use cairn_graph::executable::{
-    Bases, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory, RunInput, RunOutput,
+    Bases, CallersRange, CallersUse, CompileOptions, Executable, LoadOptions, Loaded, OutputMemory,
+    RunInput, RunOutput,
 };
 use cairn_graph::ir::{Desc, Graph};
 use cairn_graph::{Failure, Status};
@@ -197,7 +198,8 @@ fn memory_of_the_caller_takes_the_allocators_place() {
         let feature = Some(user.machine.room(executable.feature_size() as usize));
         let bases = Bases { constants, feature, ..Bases::default() };
         let target = user.target(Domain::Acl);
-        let loaded = executable.load(&target, &LoadOptions { id: 0, bases }).unwrap();
+        let loaded =
+            executable.load(&target, &LoadOptions { bases, ..LoadOptions::default() }).unwrap();
         assert_eq!(pool.mallocs(), 0);
         let input = user.floats(&executable, &X);
         let mine = [Some(user.output(4)), Some(user.output(4))];
@@ -474,8 +476,16 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     let registry = &user.machine.runtime.allocators;
     let boxed = Box::new(careless);
     registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed).unwrap();
+    let address = input.device_address().unwrap();
+    let mut in_use = vec![CallersRange { what: CallersUse::Input(0), address, bytes: 4 << 14 }];
+    in_use.extend(outputs.iter().flatten().enumerate().map(|(at, output)| CallersRange {
+        what: CallersUse::Output(at),
+        address: output.address,
+        bytes: output.bytes,
+    }));
     let run = || {
-        let loaded = user.load(&executable, Domain::Ge)?;
+        let options = LoadOptions { in_use: &in_use, ..LoadOptions::default() };
+        let loaded = executable.load(&user.target(Domain::Ge), &options)?;
         loaded.run(&user.target(Domain::Ge), std::slice::from_ref(&input), &outputs).map(drop)
     };
     let done = run();
@@ -489,6 +499,7 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     assert!(failure.text.contains(what), "{}", failure.text);
     assert!(failure.text.contains(&format!("{theirs:#x}")), "{}", failure.text);
     assert_eq!(failure.code, Code::GeFailure);
+    assert_eq!(user.machine.read(values, 4), [1.5; 4], "nothing was written over it");
     assert_eq!(pool.live(), 0, "all blocks are back");
     true
 }
@@ -501,6 +512,26 @@ fn no_block_of_a_pool_lies_over_memory_of_the_caller() {
             assert!(refused >= 2, "{refused} blocks of the graph over {n}");
         }
     }
+}
+
+/// Nor over memory that the program set for constants, which the load fills.
+#[test]
+fn no_block_of_a_pool_lies_over_memory_that_the_program_set() {
+    let user = User::new();
+    let executable = compiled(two_outputs(4));
+    let base = user.output(1 << 14).address;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let pool = Pool::new(&user.machine);
+    let careless = Careless { pool: pool.clone(), theirs: base, at: 1, asked };
+    let registry = &user.machine.runtime.allocators;
+    registry.register(Domain::Ge, user.handle, &user.stream, 1, Box::new(careless)).unwrap();
+    let bases = Bases { constants: Some(base), ..Bases::default() };
+    let options = LoadOptions { bases, ..LoadOptions::default() };
+    let failure = executable.load(&user.target(Domain::Ge), &options).err().expect("refused");
+    assert!(failure.text.contains("the const memory that the program set"), "{}", failure.text);
+    assert_eq!(failure.code, Code::GeFailure);
+    user.sync().unwrap();
+    assert_eq!(pool.live(), 0, "all blocks are back");
 }
 
 #[test]

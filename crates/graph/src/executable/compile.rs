@@ -261,6 +261,11 @@ impl Executable {
         }
     }
 
+    /// Bytes of all feature memory.
+    pub fn feature_bytes(&self) -> u64 {
+        self.refreshable_bytes() + self.fixed_bytes()
+    }
+
     /// Const memory as reported to the user.
     pub fn const_size(&self) -> u64 {
         self.const_bytes().max(LEAST)
@@ -273,6 +278,6 @@ impl Executable {
 
     /// All feature memory as reported to the user.
     pub fn feature_size(&self) -> u64 {
-        (self.refreshable_bytes() + self.fixed_bytes()).max(LEAST)
+        self.feature_bytes().max(LEAST)
     }
 }

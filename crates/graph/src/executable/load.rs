@@ -2,7 +2,7 @@
 
 use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{CallersMemory, MemorySource};
+use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
 use crate::run::named::Named;
 use crate::run::pass::{Constants, LoadedPass, Ranges};
 use crate::run::report::{self, PlanReport};
@@ -32,11 +32,13 @@ pub struct Bases {
 
 /// How an executable is loaded.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct LoadOptions {
+pub struct LoadOptions<'a> {
     /// The number that allocators see (`cairn/reason.h`).
     pub id: u32,
     /// Memory that is not taken from the target's allocator.
     pub bases: Bases,
+    /// Memory of the program that is known to be in use: no block of an allocator may lie over it.
+    pub in_use: &'a [CallersRange],
 }
 
 /// An executable that is loaded: const memory, and of a static graph fixed and feature memory.
@@ -101,8 +103,8 @@ enum Spot {
     /// None yet.
     #[default]
     Nowhere,
-    /// The application's.
-    Theirs(usize),
+    /// The application's: address and bytes.
+    Theirs(usize, u64),
     /// Taken from an allocator.
     Taken(Block),
 }
@@ -111,7 +113,7 @@ impl Spot {
     fn address(&self) -> Option<usize> {
         match self {
             Spot::Nowhere => None,
-            Spot::Theirs(address) => Some(*address),
+            Spot::Theirs(address, _) => Some(*address),
             Spot::Taken(block) => Some(block.address()),
         }
     }
@@ -128,7 +130,7 @@ impl Spot {
 pub(crate) struct Regions {
     /// Const memory.
     pub constants: usize,
-    /// Fixed memory; `None` if it lies behind the refreshable part.
+    /// Fixed memory; `None` if it lies after the refreshable part.
     pub fixed: Option<usize>,
     /// Feature memory; `None` if each run takes its own.
     pub feature: Option<usize>,
@@ -139,13 +141,16 @@ impl Executable {
     pub fn load(
         self: &Arc<Executable>,
         target: &Target<'_>,
-        options: &LoadOptions,
+        options: &LoadOptions<'_>,
     ) -> Result<Loaded> {
         let stream = &target.stream;
-        let callers = CallersMemory::default();
+        let mut callers = CallersMemory::default();
+        callers.extend(options.in_use.iter().copied());
+        let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
+        runs.place(self, &options.bases);
+        callers.extend(runs.bases());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
-        let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
         runs.take(self, &source, &options.bases)?;
         let plans = match &self.kind {
             Kind::Static { init, steps, .. } => Plans::Static {
@@ -254,9 +259,14 @@ impl Loaded {
 
     /// Takes over bases that were set after the load. Memory that was taken before goes back as by [`Loaded::unload`].
     pub fn rebase(&self, bases: &Bases) {
-        let Some(address) = bases.feature.or(bases.refreshable) else { return };
+        let executable = &self.executable;
+        let theirs = match (bases.feature, bases.refreshable) {
+            (Some(address), _) => Spot::Theirs(address, executable.feature_bytes()),
+            (None, Some(address)) => Spot::Theirs(address, executable.refreshable_bytes()),
+            (None, None) => return,
+        };
         let mut runs = self.runs.lock();
-        let before = std::mem::replace(&mut runs.feature, Spot::Theirs(address));
+        let before = std::mem::replace(&mut runs.feature, theirs);
         runs.replaced.push(before);
         self.give_back(runs);
     }
@@ -327,19 +337,63 @@ impl Runs {
         spots
     }
 
-    /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
-    pub fn refuse_over(&self, callers: &CallersMemory<'_>) -> Result<()> {
-        let spots = [
+    /// The graph's memory, with what each piece is for.
+    fn spots(&self) -> [(Purpose, &Spot); 3] {
+        [
             (Purpose::Const, &self.constants),
             (Purpose::Feature, &self.feature),
             (Purpose::Fixed, &self.fixed),
-        ];
-        for (purpose, spot) in spots {
+        ]
+    }
+
+    /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
+    pub fn refuse_over(&self, callers: &CallersMemory) -> Result<()> {
+        for (purpose, spot) in self.spots() {
             if let Spot::Taken(block) = spot {
                 callers.refuse_over(purpose, &**block.maker(), block)?;
             }
         }
         Ok(())
+    }
+
+    /// Memory that the application brought for the graph.
+    pub fn bases(&self) -> impl Iterator<Item = CallersRange> {
+        self.spots().into_iter().filter_map(|(purpose, spot)| match spot {
+            Spot::Theirs(address, bytes) => {
+                let (what, bytes) = (CallersUse::Base(purpose), *bytes as usize);
+                Some(CallersRange { what, address: *address, bytes })
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether fixed memory is apart from the rest of a static graph's feature memory.
+    fn keeps_fixed_apart(executable: &Executable, bases: &Bases) -> bool {
+        executable.fixed_bytes() > 0
+            && bases.feature.is_none()
+            && match bases.fixed {
+                Some(None) => false,
+                Some(Some(_)) => true,
+                None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
+            }
+    }
+
+    /// Puts the memory that the application brought in its place.
+    fn place(&mut self, executable: &Executable, bases: &Bases) {
+        let theirs = |address: Option<usize>, bytes| {
+            address.map_or(Spot::Nowhere, |address| Spot::Theirs(address, bytes))
+        };
+        self.constants = theirs(bases.constants, executable.const_bytes());
+        if !executable.is_static() {
+            return;
+        }
+        if Runs::keeps_fixed_apart(executable, bases) {
+            self.fixed = theirs(bases.fixed.flatten(), executable.fixed_bytes());
+        }
+        self.feature = match bases.feature {
+            Some(_) => theirs(bases.feature, executable.feature_bytes()),
+            None => theirs(bases.refreshable, executable.refreshable_bytes()),
+        };
     }
 
     /// Takes the memory that the application did not bring.
@@ -350,45 +404,26 @@ impl Runs {
         bases: &Bases,
     ) -> Result<()> {
         let is_static = executable.is_static();
-        self.constants = match bases.constants {
-            Some(address) => Spot::Theirs(address),
-            None if is_static => {
-                Spot::Taken(source.take(Purpose::Const, None, executable.const_size())?)
-            }
-            None => match executable.const_bytes() {
-                0 => Spot::Nowhere,
-                bytes => Spot::Taken(source.take(Purpose::Const, None, bytes)?),
-            },
-        };
+        let const_bytes =
+            if is_static { executable.const_size() } else { executable.const_bytes() };
+        if matches!(self.constants, Spot::Nowhere) && const_bytes > 0 {
+            self.constants = Spot::Taken(source.take(Purpose::Const, None, const_bytes)?);
+        }
         if !is_static {
             return Ok(());
         }
-        let app_feature = bases.feature.is_some();
-        let fixed_apart = executable.fixed_bytes() > 0
-            && !app_feature
-            && match bases.fixed {
-                Some(None) => false,
-                Some(Some(_)) => true,
-                None => executable.keeps_fixed_apart || bases.refreshable.is_some(),
-            };
-        if fixed_apart {
-            self.fixed = match bases.fixed {
-                Some(Some(address)) => Spot::Theirs(address),
-                _ => Spot::Taken(source.take(Purpose::Fixed, None, executable.fixed_bytes())?),
-            };
+        let fixed_apart = Runs::keeps_fixed_apart(executable, bases);
+        if fixed_apart && matches!(self.fixed, Spot::Nowhere) {
+            let bytes = executable.fixed_bytes();
+            self.fixed = Spot::Taken(source.take(Purpose::Fixed, None, bytes)?);
         }
-        self.feature = match bases.feature.or(bases.refreshable) {
-            Some(address) => Spot::Theirs(address),
-            None if executable.is_refreshable => Spot::Nowhere,
-            None => {
-                let size = if fixed_apart {
-                    executable.refreshable_size()
-                } else {
-                    executable.feature_size()
-                };
-                Spot::Taken(source.take(Purpose::Feature, None, size)?)
-            }
-        };
+        if matches!(self.feature, Spot::Nowhere) && !executable.is_refreshable {
+            let bytes = match fixed_apart {
+                true => executable.refreshable_size(),
+                false => executable.feature_size(),
+            };
+            self.feature = Spot::Taken(source.take(Purpose::Feature, None, bytes)?);
+        }
         Ok(())
     }
 

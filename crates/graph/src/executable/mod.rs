@@ -17,6 +17,7 @@ mod load;
 mod run;
 mod tensor;
 
+pub use crate::run::memory::{CallersRange, CallersUse};
 pub use compile::{CompileOptions, Executable, Kind};
 pub(crate) use load::order_after;
 pub use load::{Bases, LoadOptions, Loaded};

@@ -32,8 +32,12 @@ impl Loaded {
         let executable = &self.executable;
         let wanted = self.check(target, inputs, outputs)?;
         let _active = self.begin_run()?;
-        let callers = CallersMemory { inputs, outputs: &wanted };
-        self.runs().refuse_over(&callers)?;
+        let mut callers = CallersMemory::of_run(inputs, &wanted);
+        {
+            let runs = self.runs();
+            runs.refuse_over(&callers)?;
+            callers.extend(runs.bases());
+        }
         let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
         match (&executable.kind, &self.plans) {
             (Kind::Static { program, .. }, Plans::Static { init, steps }) => {

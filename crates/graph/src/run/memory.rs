@@ -6,6 +6,8 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::allocator::{Allocator, Block};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::request::Request;
+use smallvec::SmallVec;
+use std::fmt;
 
 /// Where one load or run of a graph takes its memory: from the allocator of its target, with purpose and owner.
 pub struct MemorySource<'a> {
@@ -15,21 +17,69 @@ pub struct MemorySource<'a> {
     pub graph: u32,
     /// The number of the load.
     pub loaded: u64,
-    /// What the caller brought for this run: no block may lie over it.
-    pub callers: CallersMemory<'a>,
+    /// What the program brought: no block may lie over it.
+    pub callers: CallersMemory,
 }
 
-/// Memory that the caller of a run brought.
-#[derive(Clone, Copy, Default)]
-pub struct CallersMemory<'a> {
-    /// The inputs.
-    pub inputs: &'a [RunInput],
-    /// The outputs, where it brought memory for them.
-    pub outputs: &'a [Option<OutputMemory>],
+/// A range of the program's own that a load or a run uses: an input, an output, or memory that it set as a base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallersRange {
+    /// What it is, in the user's words.
+    pub what: CallersUse,
+    /// First byte.
+    pub address: usize,
+    /// How many.
+    pub bytes: usize,
 }
 
-impl CallersMemory<'_> {
-    /// Fails if a block that a user's allocator gave lies over memory of the caller: one would overwrite the other.
+/// What a program uses memory of its own for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CallersUse {
+    /// The input of this index.
+    Input(usize),
+    /// The output of this index.
+    Output(usize),
+    /// Memory of this purpose that the program set itself.
+    Base(Purpose),
+}
+
+impl fmt::Display for CallersUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CallersUse::Input(at) => write!(f, "input {at} of the caller"),
+            CallersUse::Output(at) => write!(f, "output {at} of the caller"),
+            CallersUse::Base(purpose) => {
+                write!(f, "the {} memory that the program set", purpose.name())
+            }
+        }
+    }
+}
+
+/// Memory that the program brought: no block of an allocator may lie over it.
+#[derive(Clone, Debug, Default)]
+pub struct CallersMemory(SmallVec<[CallersRange; 8]>);
+
+impl Extend<CallersRange> for CallersMemory {
+    fn extend<T: IntoIterator<Item = CallersRange>>(&mut self, ranges: T) {
+        self.0.extend(ranges);
+    }
+}
+
+impl CallersMemory {
+    /// The tensors of a run that lie on the device.
+    pub fn of_run(inputs: &[RunInput], outputs: &[Option<OutputMemory>]) -> CallersMemory {
+        let inputs = inputs.iter().enumerate().filter_map(|(at, input)| {
+            let (what, address) = (CallersUse::Input(at), input.device_address()?);
+            Some(CallersRange { what, address, bytes: input.bytes() })
+        });
+        let outputs = outputs.iter().enumerate().filter_map(|(at, output)| {
+            let OutputMemory { address, bytes } = (*output)?;
+            Some(CallersRange { what: CallersUse::Output(at), address, bytes })
+        });
+        CallersMemory(inputs.chain(outputs).collect())
+    }
+
+    /// Fails if a block that a user's allocator gave lies over memory of the program: one would overwrite the other.
     pub fn refuse_over(
         &self,
         purpose: Purpose,
@@ -37,21 +87,13 @@ impl CallersMemory<'_> {
         block: &Block,
     ) -> Result<()> {
         let (start, end) = (block.address(), block.address() + block.bytes() as usize);
-        let inputs = self.inputs.iter().enumerate().filter_map(|(at, input)| {
-            let address = input.device_address()?;
-            Some(("input", at, address, input.bytes()))
-        });
-        let outputs = self.outputs.iter().enumerate().filter_map(|(at, output)| {
-            let OutputMemory { address, bytes } = (*output)?;
-            Some(("output", at, address, bytes))
-        });
-        let mut all = inputs.chain(outputs);
-        match all.find(|(.., address, bytes)| start < address + bytes && *address < end) {
+        let over = |one: &&CallersRange| start < one.address + one.bytes && one.address < end;
+        match self.0.iter().find(over) {
             None => Ok(()),
-            Some((what, at, address, bytes)) => Err(Error::new(
+            Some(CallersRange { what, address, bytes }) => Err(Error::new(
                 Code::GeFailure,
                 format!(
-                    "{} gave {start:#x}, {} bytes, as {} memory, over {what} {at} of the caller ({bytes} bytes at {address:#x}): a pool must not hand out memory that the program still uses; was it freed to the pool too early, or handed out twice?",
+                    "{} gave {start:#x}, {} bytes, as {} memory, over {what} ({bytes} bytes at {address:#x}): a pool must not hand out memory that the program still uses; was it freed to the pool too early, or handed out twice?",
                     allocator.name(),
                     block.bytes(),
                     purpose.name()

@@ -3,7 +3,7 @@
 use super::entry::Entry;
 use super::options::Options;
 use super::variables::{Variable, Variables};
-use crate::executable::{Bases, Executable, LoadOptions, Loaded};
+use crate::executable::{Bases, CallersRange, Executable, LoadOptions, Loaded};
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -18,6 +18,8 @@ pub struct Loading<'a> {
     pub variables: &'a Variables,
     /// Options of the call; those of the graph come before them.
     pub options: &'a Options,
+    /// Memory of the program that the run uses which loads the graph.
+    pub in_use: &'a [CallersRange],
 }
 
 /// A graph that is loaded.
@@ -64,7 +66,8 @@ impl LoadedGraph {
         let variables = (how.variables)
             .hold(entry.runtime, stream, &executable.variables)
             .map_err(|failure| failure.within(&entry.label))?;
-        let loaded = executable.load(how.target, &LoadOptions { id: entry.id, bases })?;
+        let options = LoadOptions { id: entry.id, bases, in_use: how.in_use };
+        let loaded = executable.load(how.target, &options)?;
         let frozen = Mutex::new(Rank::Runs, frozen);
         Ok(LoadedGraph { loaded, host_inputs, variables, frozen })
     }

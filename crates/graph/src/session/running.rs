@@ -5,7 +5,10 @@ use super::entry::{Entry, Mode};
 use super::loaded::{LoadedGraph, Loading};
 use super::options::Options;
 use super::output::Out;
-use crate::executable::{Executable, OutputMemory, RunInput, RunOutput, RunTensor, check_output};
+use crate::executable::{
+    CallersRange, CallersUse, Executable, OutputMemory, RunInput, RunOutput, RunTensor,
+    check_output,
+};
 use crate::failure::{Failure, Result};
 use cairn_exec::Target;
 use cairn_runtime::memory::registry::Domain;
@@ -74,7 +77,7 @@ impl Session {
         options: &Options,
         anew: bool,
     ) -> Result<Arc<LoadedGraph>> {
-        self.load_on(entry, &self.target(handle)?, options, anew)
+        self.load_on(entry, &self.target(handle)?, options, &[], anew)
     }
 
     fn load_on(
@@ -82,9 +85,10 @@ impl Session {
         entry: &Entry,
         target: &Target<'_>,
         options: &Options,
+        in_use: &[CallersRange],
         anew: bool,
     ) -> Result<Arc<LoadedGraph>> {
-        entry.load(&Loading { target, variables: &self.variables, options }, anew)
+        entry.load(&Loading { target, variables: &self.variables, options, in_use }, anew)
     }
 
     /// A stream of the session's own: for what has no stream of the user.
@@ -125,7 +129,10 @@ impl Session {
         entry.claim(Mode::Stream)?;
         let loaded = match how {
             How::Loaded => entry.loaded()?,
-            _ => self.load_on(&entry, &target, &Options::default(), false)?,
+            _ => {
+                let in_use = in_use(inputs, outputs);
+                self.load_on(&entry, &target, &Options::default(), &in_use, false)?
+            }
         };
         if !compiled.variables.is_empty() {
             self.variables.used_on(handle);
@@ -149,7 +156,7 @@ impl Session {
         let theirs = if how == How::HostV2 { outputs } else { &[] };
         call.check_counts(&compiled, inputs, theirs)?;
         entry.claim(Mode::Host)?;
-        let loaded = self.load_on(entry, &target, &Options::default(), false)?;
+        let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
         let made =
             call.run(&loaded, inputs, &[]).map_err(|failure| failure.naming(&entry.label))?;
         self.runtime.synchronize(&target.stream, None)?;
@@ -164,6 +171,18 @@ impl Session {
         };
         made.into_iter().enumerate().map(on_host).collect()
     }
+}
+
+/// What of the device's memory the tensors of a run are.
+fn in_use(inputs: &[RunTensor], outputs: &[RunTensor]) -> Vec<CallersRange> {
+    let range = |what, tensor: &RunTensor| {
+        let is_there = !tensor.is_empty() && tensor.host.is_none();
+        is_there.then_some(CallersRange { what, address: tensor.address, bytes: tensor.bytes })
+    };
+    let inputs = inputs.iter().enumerate();
+    let outputs = outputs.iter().enumerate();
+    let inputs = inputs.filter_map(|(at, one)| range(CallersUse::Input(at), one));
+    inputs.chain(outputs.filter_map(|(at, one)| range(CallersUse::Output(at), one))).collect()
 }
 
 /// One run.
