@@ -185,7 +185,7 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
 
 impl Scene {
     fn take(&self, bytes: u64) -> Block {
-        let allocator = self.rig.allocator_for(Domain::Acl, self.handle, &self.stream);
+        let allocator = self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap();
         Block::allocate(&allocator, &Request::bytes(bytes).on(&self.stream)).unwrap()
     }
 }

@@ -6,6 +6,7 @@ mod support;
 
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
+use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
 use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
@@ -406,7 +407,8 @@ fn nobody_is_called_once_main_has_returned() {
 #[test]
 fn without_a_registration_the_device_serves() {
     let b = bench();
-    let allocator = b.rig.allocator_for(Domain::Acl, b.handle, &b.stream);
+    assert!(b.rig.allocators.allocator_for(Domain::Acl, b.handle).is_none());
+    let allocator = PoolMaker::built_in(&b.rig.shared, 0);
     let block = b.take(&allocator, 100).unwrap();
     let span = Span { address: block.address(), bytes: 100, place: Place::Device(0) };
     b.stream.submit(fill(span, 9)).unwrap();

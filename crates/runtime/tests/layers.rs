@@ -422,7 +422,7 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
             for _ in 0..8 {
                 scope.spawn(|| {
                     let mine = (0..100).filter_map(|_| {
-                        allocator.allocate(&Request { stream: stream, ..Request::bytes(SIZE) }).ok()
+                        allocator.allocate(&Request { stream, ..Request::bytes(SIZE) }).ok()
                     });
                     let mine: Vec<_> = mine.collect();
                     kept.lock().unwrap().extend(mine);

@@ -184,8 +184,8 @@ fn a_late_trim_of_a_pool_that_has_ended() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let block = take(&memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap();
-    give(&memory, block, &stream).unwrap();
+    let block = take(memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap();
+    give(memory, block, &stream).unwrap();
     memory.end_pool(&pool);
     let mine = rig.alloc(0, 4 * MIB);
     stream.submit(fill(mine, 7)).unwrap();

@@ -60,10 +60,10 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     let (a, b, c) = (rig.new_stream(), rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| take(&memory, &pool, &Request::bytes(4 * MIB), stream).unwrap();
+    let take = |stream| take(memory, &pool, &Request::bytes(4 * MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
-    give(&memory, first, &a).unwrap();
+    give(memory, first, &a).unwrap();
     let second = take(&b);
     assert_ne!(first, second, "stream a is held up");
 
@@ -71,7 +71,7 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     event.record(&a).unwrap();
     event.wait(&c, Duration::ZERO).unwrap();
     assert_eq!(take(&c), first, "stream c waits for stream a");
-    give(&memory, first, &c).unwrap();
+    give(memory, first, &c).unwrap();
     let third = take(&b);
     assert!(third != first && third != second, "stream c is held up by stream a");
 
@@ -79,10 +79,10 @@ fn another_stream_gets_memory_when_it_is_done_or_ordered() {
     rig.synchronize(&c, None).unwrap();
     assert_eq!(take(&b), first);
     assert_eq!(pool.figures().reserved, 12 * MIB);
-    assert_eq!(give(&memory, first + 512, &b).unwrap_err().code, Code::RtParamInvalid);
+    assert_eq!(give(memory, first + 512, &b).unwrap_err().code, Code::RtParamInvalid);
     for block in [first, second, third] {
-        give(&memory, block, &b).unwrap();
-        assert!(give(&memory, block, &b).unwrap_err().text.contains("already freed"));
+        give(memory, block, &b).unwrap();
+        assert!(give(memory, block, &b).unwrap_err().text.contains("already freed"));
     }
 }
 
@@ -93,10 +93,10 @@ fn an_aborted_wait_orders_nothing() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.create_pool(0, u64::MAX);
-    let take = |stream| take(&memory, &pool, &Request::bytes(MIB), stream).unwrap();
+    let take = |stream| take(memory, &pool, &Request::bytes(MIB), stream).unwrap();
     let gate = hold(&a);
     let first = take(&a);
-    give(&memory, first, &a).unwrap();
+    give(memory, first, &a).unwrap();
     let event = Event::new(0, Kind::Ex, flag::SYNC).unwrap();
     event.record(&a).unwrap();
     event.wait(&b, Duration::ZERO).unwrap();
@@ -112,25 +112,25 @@ fn plain_allocations_get_what_pools_have_free() {
     let stream = rig.new_stream();
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
-    let kept = take(&memory, &pool, &Request::bytes(MIB), &stream).unwrap();
+    let block = take(memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
+    let kept = take(memory, &pool, &Request::bytes(MIB), &stream).unwrap();
     let error = memory.allocate(0, Request::bytes(40 * MIB)).unwrap_err();
     let owner = format!("41943040 (stream {} in pool", stream.index);
     assert!(!error.text.contains(&owner), "blocks of one stream count together");
     let owner = format!("{} (stream {} in pool", 41 * MIB, stream.index);
     assert!(error.text.contains(&owner), "{}", error.text);
-    give(&memory, block, &stream).unwrap();
+    give(memory, block, &stream).unwrap();
     let plain = memory.allocate(0, Request::bytes(40 * MIB)).unwrap();
     assert!(pool.figures().reserved <= 4 * MIB, "{:?}", pool.figures());
-    let error = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap_err();
+    let error = take(memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap_err();
     for part in ["41943040 (aclrtMalloc)", "out of memory on device 0", "asked 41943040"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
     assert!(memory.free(kept).unwrap_err().text.contains("theirs to give back"));
     let own = memory.create_pool(0, u64::MAX);
-    let owned = take(&memory, &own, &Request::bytes(MIB), &stream).unwrap();
+    let owned = take(memory, &own, &Request::bytes(MIB), &stream).unwrap();
     assert!(memory.free(owned).unwrap_err().text.contains("aclrtMemPoolFreeAsync"));
-    let error = take(&memory, &own, &Request::bytes(u64::MAX - 4), &stream).unwrap_err();
+    let error = take(memory, &own, &Request::bytes(u64::MAX - 4), &stream).unwrap_err();
     for part in ["18446744073709551611 bytes, -5 as a signed number", "no limit", "ask for less"] {
         assert!(error.text.contains(part), "{}", error.text);
     }
@@ -138,8 +138,8 @@ fn plain_allocations_get_what_pools_have_free() {
     memory.end_pool(&own);
     memory.free(plain).unwrap();
     rig.synchronize(&stream, None).unwrap();
-    let again = take(&memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
-    give(&memory, again, &stream).unwrap();
+    let again = take(memory, &pool, &Request::bytes(40 * MIB), &stream).unwrap();
+    give(memory, again, &stream).unwrap();
 }
 
 #[test]
@@ -149,15 +149,15 @@ fn an_ordered_allocation_waits_for_what_was_freed_elsewhere_rather_than_fail() {
     let (a, b) = (rig.new_stream(), rig.new_stream());
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
-    let block = take(&memory, &pool, &Request::bytes(60 * MIB), &a).unwrap();
+    let block = take(memory, &pool, &Request::bytes(60 * MIB), &a).unwrap();
     let lot = Span { address: block, bytes: 60 * MIB as usize, place: Place::Device(0) };
     for value in 0..20 {
         a.submit(Task::fill("slow", lot, value)).unwrap();
     }
-    give(&memory, block, &a).unwrap();
-    let again = take(&memory, &pool, &Request::bytes(60 * MIB), &b).unwrap();
+    give(memory, block, &a).unwrap();
+    let again = take(memory, &pool, &Request::bytes(60 * MIB), &b).unwrap();
     assert_eq!(rig.shared.progress.finished(a.index), rig.shared.progress.submitted(a.index));
-    give(&memory, again, &b).unwrap();
+    give(memory, again, &b).unwrap();
 }
 
 #[test]
@@ -170,15 +170,15 @@ fn a_threshold_gives_memory_back_at_a_synchronize() {
     memory.set_release_above(&pool, 4 * MIB);
     let before = memory.info(0).0;
     let blocks: Vec<_> =
-        (0..8).map(|_| take(&memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap()).collect();
-    let error = take(&memory, &pool, &Request::bytes(1), &stream).unwrap_err();
+        (0..8).map(|_| take(memory, &pool, &Request::bytes(4 * MIB), &stream).unwrap()).collect();
+    let error = take(memory, &pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("at most 33554432 bytes"), "{}", error.text);
-    blocks.iter().for_each(|&block| give(&memory, block, &stream).unwrap());
+    blocks.iter().for_each(|&block| give(memory, block, &stream).unwrap());
     rig.synchronize(&stream, None).unwrap();
     assert_eq!(pool.figures().reserved, 4 * MIB);
     assert_eq!(memory.info(0).0, before - 4 * MIB);
     memory.end_pool(&pool);
     assert_eq!(memory.info(0).0, before);
-    let error = take(&memory, &pool, &Request::bytes(1), &stream).unwrap_err();
+    let error = take(memory, &pool, &Request::bytes(1), &stream).unwrap_err();
     assert!(error.text.contains("has ended"), "{}", error.text);
 }

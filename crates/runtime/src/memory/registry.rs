@@ -4,8 +4,6 @@ use super::allocator::Allocator;
 use super::callback_lock::CallbackLocks;
 use super::external::{External, Identity, UserAllocator};
 use super::outstanding::{BlockCount, Outstanding};
-use super::pool_maker::PoolMaker;
-use crate::Runtime;
 use crate::clock::StreamIndex;
 use crate::error::{Code, Error, Result};
 use crate::lock::{Mutex, Rank};
@@ -184,21 +182,6 @@ impl Registry {
     /// Blocks and bytes of the user's object that are out.
     pub fn held_of(&self, object: usize) -> BlockCount {
         self.outstanding.all().get(&object).copied().unwrap_or_default()
-    }
-}
-
-impl Runtime {
-    /// What an execution on a stream takes its memory from: what the user registered on this handle,
-    /// else what the device has built in.
-    pub fn allocator_for(
-        &self,
-        domain: Domain,
-        handle: usize,
-        stream: &Stream,
-    ) -> Arc<dyn Allocator> {
-        self.allocators
-            .allocator_for(domain, handle)
-            .unwrap_or_else(|| PoolMaker::built_in(&self.shared, stream.spec.device))
     }
 }
 
