@@ -112,7 +112,7 @@ impl Claims {
 
     /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
     pub fn shrink(&self, used: impl Fn() -> u64) {
-        let idle = (self.most / IDLE_PART).max(4 * STEP);
+        let idle = (self.most / IDLE_PART).max(STEP);
         if self.claimed.load(SeqCst) <= used().saturating_add(idle) {
             return;
         }
@@ -191,7 +191,7 @@ mod tests {
         assert!(!two[0].cover(321 * MIB));
         assert_eq!((two[0].most(), two[1].most()), (320 * MIB, 192 * MIB));
         assert_eq!((two[0].most_if_short(), two[1].most_if_short()), (320 * MIB, u64::MAX));
-        two[1].shrink(|| 0);
+        two[1].shrink(|| 130 * MIB);
         assert!(!two[0].cover(400 * MIB), "too little to give up");
         two[0].shrink(|| 10 * MIB);
         assert!(two[1].cover(384 * MIB));

@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 
 /// The log that `CAIRN_TRACE` names: a line per task that is over,
-/// `start_ns end_ns device stream seq name reads writes`, with ` failed` or ` dropped` at its end for one that was not
+/// `start_ns end_ns device stream seq name reads writes`, with `(failed)` or `(dropped)` after the name of one that was not
 /// done. Private, links are not followed. A full
 /// disk ends it with one warning.
 pub struct TaskTrace {
@@ -47,13 +47,13 @@ impl Sink for TaskTrace {
         };
         let how = match outcome {
             Outcome::Done => "",
-            Outcome::Failed => " failed",
-            Outcome::Dropped => " dropped",
+            Outcome::Failed => "(failed)",
+            Outcome::Dropped => "(dropped)",
         };
         let end_ns = stamp.time_ns();
         let written = writeln!(
             file,
-            "{began_ns} {end_ns} {device} {stream} {seq} {name} {reads} {writes}{how}"
+            "{began_ns} {end_ns} {device} {stream} {seq} {name}{how} {reads} {writes}"
         );
         if let Err(error) = written {
             log::warn!("the task trace ends here: {error}");
