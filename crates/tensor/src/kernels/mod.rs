@@ -5,6 +5,7 @@ pub mod attention;
 pub mod choose;
 pub mod compare;
 pub mod constant;
+pub mod conv;
 pub mod copy;
 pub mod dropout;
 pub mod element;

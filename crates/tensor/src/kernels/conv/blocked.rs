@@ -1,0 +1,231 @@
+//! Convolutions as products of weights and columns, tile by tile.
+
+use super::block::{Block, WIDTH};
+use super::columns::{Columns, Runs, TILE};
+use super::{Axis, Task, lanes, places, spread, taps};
+use crate::kernels::strip::{load_one, store};
+use crate::parallel::Parallel;
+use crate::{DType, Layout, ViewMut};
+use std::ops::Range;
+
+/// Rows of columns that are made at a time, at most: what is multiplied then stays in the caches.
+const DEPTH: usize = 288;
+/// Output channels that are summed before they are stored, where all rows of a column are there at once.
+const CHANNELS: usize = 96;
+/// The same, where sums wait for more rows.
+const WAITING: usize = 768;
+/// Units of work that let every thread have some. Each makes its own columns, so more of them cost time.
+const UNITS: usize = 4;
+
+/// How a convolution is cut.
+pub struct Cut {
+    groups: usize,
+    /// Output channels of a group.
+    channels: usize,
+    /// Rows of a column.
+    rows: usize,
+    places: [usize; 4],
+    /// Rows that are made at a time.
+    depth: usize,
+    /// Output channels of one unit.
+    chunk: usize,
+}
+
+impl Cut {
+    /// The cut of a convolution of tensors laid out so.
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Cut {
+        let (groups, channels) = (out.dims()[1], out.dims()[2]);
+        let rows = source.dims()[2] * taps(axes);
+        let blocks = rows.div_ceil(DEPTH).max(1);
+        let mut cut = Cut {
+            groups,
+            channels,
+            rows,
+            places: places(out),
+            depth: rows.div_ceil(blocks),
+            chunk: if blocks == 1 { channels } else { channels.min(WAITING) },
+        };
+        while cut.work() >= super::LEAST && cut.units() < UNITS && cut.chunk > 48 {
+            cut.chunk = cut.chunk.div_ceil(2).next_multiple_of(6);
+        }
+        cut
+    }
+
+    fn count(&self) -> usize {
+        self.places.iter().product()
+    }
+
+    fn tiles(&self) -> usize {
+        self.count().div_ceil(TILE)
+    }
+
+    fn chunks(&self) -> usize {
+        self.channels.div_ceil(self.chunk)
+    }
+
+    fn units(&self) -> usize {
+        self.groups * self.tiles() * self.chunks()
+    }
+
+    fn work(&self) -> usize {
+        let places = self.count().saturating_mul(self.groups);
+        places.saturating_mul(self.channels).saturating_mul(self.rows)
+    }
+
+    fn is_whole(&self) -> bool {
+        self.depth == self.rows
+    }
+
+    /// Elements of one lane: columns, then sums.
+    fn lane(&self) -> (usize, usize) {
+        let sums = if self.is_whole() { self.chunk.min(CHANNELS) } else { self.chunk };
+        (self.depth * TILE, sums * TILE)
+    }
+
+    fn lanes(&self) -> usize {
+        lanes(self.units(), self.work())
+    }
+
+    /// Elements of scratch.
+    pub fn room(&self) -> usize {
+        let (columns, sums) = self.lane();
+        self.lanes() * (columns + sums)
+    }
+}
+
+/// See [`super::convolve`].
+pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
+    let cut = Cut::new(task.out.layout(), task.source.layout(), &task.axes);
+    let columns = Columns::new(task.source, task.axes);
+    let (first, second) = cut.lane();
+    spread(parallel, cut.units(), (cut.lanes(), 0, first + second), &scratch, |unit, room| {
+        let (group, rest) = (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
+        let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
+        let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
+        let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
+        let (made, sums) = room.split_at_mut(first);
+        one(task, &cut, &columns, (group, places, channels), made, sums);
+    });
+}
+
+/// A few output channels of one group at the places of a tile.
+fn one(
+    task: &Task<'_>,
+    cut: &Cut,
+    columns: &Columns<'_>,
+    (group, places, channels): (usize, Range<usize>, Range<usize>),
+    made: &mut [f32],
+    sums: &mut [f32],
+) {
+    let wide = places.len().next_multiple_of(WIDTH);
+    let runs = Runs::new(cut.places, places.clone());
+    let targets = Targets::new(task, &runs);
+    let most = sums.len() / TILE;
+    let mut start = 0;
+    loop {
+        let rows = start..(start + cut.depth).min(cut.rows);
+        columns.fill(group, rows.clone(), &runs, made, TILE);
+        if wide > places.len() {
+            made.chunks_mut(TILE).for_each(|line| line[places.len()..wide].fill(0.0));
+        }
+        for first in channels.clone().step_by(most) {
+            let channels = first..(first + most).min(channels.end);
+            debug_assert!(rows.len() * TILE <= made.len() && channels.len() * TILE <= sums.len());
+            let block = Block {
+                a: weights(task, cut, group, &channels, &rows),
+                lda: task.weights.strides()[1].unsigned_abs(),
+                b: made.as_ptr(),
+                ldb: TILE,
+                c: sums.as_mut_ptr(),
+                ldc: TILE,
+                rows: channels.len(),
+                depth: rows.len(),
+                columns: wide,
+                adds: start > 0,
+            };
+            // SAFETY: columns and sums have `TILE` elements a row, and as many rows; weights are those of the view.
+            unsafe { block.multiply() };
+            if rows.end == cut.rows {
+                targets.store(task, group, channels, sums);
+            }
+        }
+        start = rows.end;
+        if start >= cut.rows {
+            break;
+        }
+    }
+}
+
+/// The first weight of these output channels and rows of columns.
+fn weights(
+    task: &Task<'_>,
+    cut: &Cut,
+    group: usize,
+    channels: &Range<usize>,
+    rows: &Range<usize>,
+) -> *const f32 {
+    let (dims, strides) = (task.weights.dims(), task.weights.strides());
+    assert!(super::takes_weights(task.weights.layout()));
+    assert!(group < dims[0] && channels.end <= dims[1] && rows.end <= cut.rows);
+    let offset =
+        group as isize * strides[0] + channels.start as isize * strides[1] + rows.start as isize;
+    task.weights.first().cast::<f32>().wrapping_offset(offset)
+}
+
+/// Where the places of a tile lie in the output: pieces that are written in one go.
+struct Targets {
+    count: usize,
+    pieces: [(usize, usize, isize); TILE],
+}
+
+impl Targets {
+    fn new(task: &Task<'_>, runs: &Runs) -> Targets {
+        let strides = task.out.strides();
+        let mut all = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
+        for run in runs.iter() {
+            let [z, y, x] = run.place;
+            let offset = run.sample as isize * strides[0]
+                + z as isize * strides[3]
+                + y as isize * strides[4]
+                + x as isize * strides[5];
+            if let Some((_, length, start)) = all.pieces[..all.count].last_mut()
+                && *start + *length as isize * strides[5] == offset
+            {
+                *length += run.length;
+                continue;
+            }
+            all.pieces[all.count] = (run.at, run.length, offset);
+            all.count += 1;
+        }
+        all
+    }
+
+    /// Adds the bias to sums and stores them.
+    fn store(&self, task: &Task<'_>, group: usize, channels: Range<usize>, sums: &mut [f32]) {
+        let strides = task.out.strides();
+        let (dtype, item) = (task.out.dtype(), task.out.item() as isize);
+        let is_here = super::is_here(&task.out) && strides[5] == 1;
+        for (channel, line) in channels.zip(sums.chunks_mut(TILE)) {
+            if let Some(bias) = &task.bias {
+                let at = group as isize * bias.strides()[0] + channel as isize * bias.strides()[1];
+                // SAFETY: group and channel lie inside the bias.
+                let bias: f32 = unsafe {
+                    load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize))
+                };
+                line.iter_mut().for_each(|sum| *sum += bias);
+            }
+            let part = group as isize * strides[1] + channel as isize * strides[2];
+            for (at, length, offset) in &self.pieces[..self.count] {
+                let line = &line[*at..at + length];
+                // SAFETY: the elements belong to the output, and to this unit alone.
+                unsafe {
+                    let to = task.out.first_mut().offset((part + offset) * item);
+                    match is_here && dtype == DType::Float {
+                        true => std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast(), *length),
+                        false => store(dtype, to, strides[5], line),
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Gradients of weights as products of columns and gradients, summed over places.
+
+use super::block::{Block, WIDTH};
+use super::columns::{Columns, Runs, TILE};
+use super::{Axis, LANES, elements, is_here, lanes, places, spread, take, taps};
+use crate::kernels::copy::copy;
+use crate::parallel::{Parallel, split};
+use crate::{DType, Layout, View, ViewMut};
+use std::ops::Range;
+
+/// Rows of columns in one unit, at most.
+const ROWS: usize = 384;
+/// Output channels in one unit, at most.
+const CHANNELS: usize = 256;
+
+/// How the gradient of weights is cut. Sums are by groups, input channels, taps and output channels; there are as many of them as
+/// parts that the places are cut into.
+pub struct Cut {
+    groups: usize,
+    /// Output channels of a group.
+    channels: usize,
+    /// Input channels of a group by taps.
+    rows: usize,
+    places: [usize; 4],
+    /// Rows of one unit.
+    high: usize,
+    /// Output channels of one unit.
+    chunk: usize,
+    parts: usize,
+}
+
+impl Cut {
+    /// The cut for tensors laid out so.
+    pub fn new(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Cut {
+        let (groups, channels) = (grad.dims()[1], grad.dims()[2]);
+        debug_assert_eq!(out.dims()[..2], [groups, channels]);
+        let rows = source.dims()[2] * taps(axes);
+        let high = rows.div_ceil(rows.div_ceil(ROWS).max(1)).next_multiple_of(6).min(rows);
+        let chunk = channels
+            .div_ceil(channels.div_ceil(CHANNELS).max(1))
+            .next_multiple_of(WIDTH)
+            .min(channels);
+        let mut cut = Cut { groups, channels, rows, places: places(grad), high, chunk, parts: 1 };
+        if cut.work() >= super::LEAST {
+            let wanted = LANES.div_ceil(cut.blocks());
+            cut.parts = wanted.min(cut.tiles()).max(1);
+        }
+        cut
+    }
+
+    fn count(&self) -> usize {
+        self.places.iter().product()
+    }
+
+    fn tiles(&self) -> usize {
+        self.count().div_ceil(TILE)
+    }
+
+    fn work(&self) -> usize {
+        let places = self.count().saturating_mul(self.groups);
+        places.saturating_mul(self.channels).saturating_mul(self.rows)
+    }
+
+    fn blocks(&self) -> usize {
+        self.groups * self.rows.div_ceil(self.high) * self.channels.div_ceil(self.chunk)
+    }
+
+    fn units(&self) -> usize {
+        self.blocks() * self.parts
+    }
+
+    /// Between rows of sums.
+    fn stride(&self) -> usize {
+        self.channels.next_multiple_of(WIDTH)
+    }
+
+    /// Elements of the sums of one part.
+    fn sums(&self) -> usize {
+        self.groups * self.rows * self.stride()
+    }
+
+    /// Between places of the turned gradients: lines of 64 bytes are an odd number.
+    fn turned_stride(&self) -> usize {
+        let lines = self.chunk.div_ceil(WIDTH);
+        (lines + usize::from(lines % 2 == 0)) * WIDTH
+    }
+
+    fn lane(&self) -> (usize, usize) {
+        (self.high * TILE, TILE * self.turned_stride())
+    }
+
+    fn lanes(&self) -> usize {
+        lanes(self.units(), self.work())
+    }
+
+    /// Elements of scratch.
+    pub fn room(&self) -> usize {
+        let (columns, turned) = self.lane();
+        self.sums() * self.parts + self.lanes() * (columns + turned)
+    }
+}
+
+/// See [`super::filter`].
+pub fn product(
+    parallel: &dyn Parallel,
+    out: &ViewMut<'_>,
+    source: &View<'_>,
+    grad: &View<'_>,
+    axes: &[Axis; 3],
+    scratch: ViewMut<'_>,
+) {
+    let cut = Cut::new(out.layout(), source.layout(), grad.layout(), axes);
+    let columns = Columns::new(*source, *axes);
+    let (start, (first, second)) = (cut.sums() * cut.parts, cut.lane());
+    let (sums, count) = elements(&scratch);
+    assert!(start <= count, "{count} elements of scratch are too few");
+    let sums = Sums(sums);
+    let (down, across) = (cut.rows.div_ceil(cut.high), cut.channels.div_ceil(cut.chunk));
+    let lanes = (cut.lanes(), start, first + second);
+    spread(parallel, cut.units(), lanes, &scratch, |unit, room| {
+        let (block, part) = (unit / cut.parts, unit % cut.parts);
+        let (group, rest) = (block / (down * across), block % (down * across));
+        let (row, channel) = (rest / across * cut.high, rest % across * cut.chunk);
+        let rows = row..(row + cut.high).min(cut.rows);
+        let channels = channel..(channel + cut.chunk).min(cut.channels);
+        let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
+        let (made, turned) = room.split_at_mut(first);
+        let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
+        // Rows of other channels lie in between; each unit writes its own rows and channels.
+        one(&cut, (&columns, grad), (group, rows, channels, tiles), (made, turned), sums.at(at));
+    });
+    add_parts(parallel, &cut, &scratch);
+    let room = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
+    let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
+    let turned = room
+        .sliced(2, 0, channels, 1)
+        .transposed(1, 2)
+        .reshaped(&[groups, channels, inputs, z, y, x])
+        .expect("rows lie at one distance");
+    copy(parallel, *out, scratch.view().seen(turned).expect("a part of the scratch"));
+}
+
+/// The first of the sums.
+#[derive(Clone, Copy)]
+struct Sums(*mut f32);
+
+// SAFETY: an address; each unit keeps to its own elements.
+unsafe impl Sync for Sums {}
+
+impl Sums {
+    fn at(&self, at: usize) -> *mut f32 {
+        self.0.wrapping_add(at)
+    }
+}
+
+/// A few rows and output channels of one group, summed over the places of some tiles.
+fn one(
+    cut: &Cut,
+    (columns, grad): (&Columns<'_>, &View<'_>),
+    (group, rows, channels, tiles): (usize, Range<usize>, Range<usize>, Range<usize>),
+    (made, turned): (&mut [f32], &mut [f32]),
+    sums: *mut f32,
+) {
+    let (stride, wide) = (cut.turned_stride(), channels.len().next_multiple_of(WIDTH));
+    debug_assert!(rows.len() * TILE <= made.len() && stride * TILE <= turned.len());
+    let mut block = Block {
+        a: made.as_ptr(),
+        lda: TILE,
+        b: turned.as_ptr(),
+        ldb: stride,
+        c: sums,
+        ldc: cut.stride(),
+        rows: rows.len(),
+        depth: 0,
+        columns: wide,
+        adds: false,
+    };
+    if tiles.is_empty() {
+        // SAFETY: the sums are those of this unit.
+        return unsafe { block.multiply() };
+    }
+    for tile in tiles {
+        let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
+        let runs = Runs::new(cut.places, places.clone());
+        columns.fill(group, rows.clone(), &runs, made, TILE);
+        turn(grad, group, channels.clone(), &runs, turned, stride);
+        block.depth = places.len();
+        // SAFETY: columns and turned gradients have these rows; the sums are those of this unit.
+        unsafe { block.multiply() };
+        block.adds = true;
+    }
+}
+
+/// Writes gradients by places, the channels of each one after the other.
+fn turn(
+    grad: &View<'_>,
+    group: usize,
+    channels: Range<usize>,
+    runs: &Runs,
+    turned: &mut [f32],
+    stride: usize,
+) {
+    let (strides, is_here) = (grad.strides(), is_here(grad));
+    let mut line = [0f32; TILE];
+    let (first, wide) = (channels.start, channels.len().next_multiple_of(WIDTH));
+    for channel in channels.start..channels.start + wide {
+        if channel < channels.end {
+            let part = group as isize * strides[1] + channel as isize * strides[2];
+            for run in runs.iter() {
+                let [z, y, x] = run.place;
+                let offset = run.sample as isize * strides[0]
+                    + part
+                    + z as isize * strides[3]
+                    + y as isize * strides[4]
+                    + x as isize * strides[5];
+                let into = &mut line[run.at..run.at + run.length];
+                // SAFETY: the run lies inside the gradients, which nobody writes.
+                unsafe { take(grad, is_here, offset, strides[5], into) };
+            }
+        } else {
+            line.fill(0.0);
+        }
+        for (place, value) in turned.chunks_exact_mut(stride).zip(&line) {
+            place[channel - first] = *value;
+        }
+    }
+}
+
+/// Adds the sums of all parts to those of the first.
+fn add_parts(parallel: &dyn Parallel, cut: &Cut, scratch: &ViewMut<'_>) {
+    if cut.parts == 1 {
+        return;
+    }
+    let (length, sums) = (cut.sums(), Sums(elements(scratch).0));
+    split(parallel, length, WIDTH, 1 << 15, |range| {
+        // SAFETY: all parts lie in the scratch; each range is of one call alone.
+        let slice = |part: usize| unsafe {
+            std::slice::from_raw_parts_mut(sums.at(part * length + range.start), range.len())
+        };
+        let first = slice(0);
+        for part in 1..cut.parts {
+            first.iter_mut().zip(slice(part)).for_each(|(sum, more)| *sum += *more);
+        }
+    });
+}

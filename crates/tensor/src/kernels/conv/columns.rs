@@ -1,0 +1,133 @@
+//! Columns: what windows cover, for a few places and a few taps at a time.
+
+use super::{Axis, is_here, take};
+use crate::View;
+use std::ops::Range;
+
+/// Places that are worked on together. Two lines of 56, four of 28, eight of 14; its lines of 64 bytes are an odd number, so
+/// that rows of a tile do not all fall into the same sets of a cache.
+pub const TILE: usize = 112;
+
+/// A run of places along the last axis.
+#[derive(Clone, Copy, Default)]
+pub struct Run {
+    /// The first place, counted from that of the tile.
+    pub at: usize,
+    /// How many.
+    pub length: usize,
+    /// The sample.
+    pub sample: usize,
+    /// The first place along each axis.
+    pub place: [usize; 3],
+}
+
+/// The runs of a tile.
+pub struct Runs {
+    count: usize,
+    runs: [Run; TILE],
+}
+
+impl Runs {
+    /// The runs of the places `range`, at most [`TILE`] of them, of so many samples and places along each axis.
+    pub fn new([_, depth, height, width]: [usize; 4], range: Range<usize>) -> Runs {
+        assert!(range.len() <= TILE);
+        let mut all = Runs { count: 0, runs: [Run::default(); TILE] };
+        let mut next = range.start;
+        while next < range.end {
+            let (line, x) = (next / width, next % width);
+            let (plane, y) = (line / height, line % height);
+            let (sample, z) = (plane / depth, plane % depth);
+            let length = (width - x).min(range.end - next);
+            let at = next - range.start;
+            all.runs[all.count] = Run { at, length, sample, place: [z, y, x] };
+            all.count += 1;
+            next += length;
+        }
+        all
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+        self.runs[..self.count].iter()
+    }
+}
+
+/// What windows cover of a tensor by samples, groups, channels and three axes.
+pub struct Columns<'a> {
+    source: View<'a>,
+    axes: [Axis; 3],
+    is_here: bool,
+}
+
+impl<'a> Columns<'a> {
+    /// Of this tensor.
+    pub fn new(source: View<'a>, axes: [Axis; 3]) -> Columns<'a> {
+        Columns { source, axes, is_here: is_here(&source) }
+    }
+
+    /// Writes rows of columns, `stride` elements apart. Rows are counted by channel of the group, then by tap.
+    pub fn fill(
+        &self,
+        group: usize,
+        rows: Range<usize>,
+        runs: &Runs,
+        into: &mut [f32],
+        stride: usize,
+    ) {
+        let [deep, high, wide] = [0, 1, 2].map(|at| self.axes[at]);
+        let mut tap = [
+            rows.start / (wide.taps * high.taps * deep.taps).max(1),
+            rows.start / (wide.taps * high.taps).max(1) % deep.taps.max(1),
+            rows.start / wide.taps.max(1) % high.taps.max(1),
+            rows.start % wide.taps.max(1),
+        ];
+        for line in into.chunks_mut(stride).take(rows.len()) {
+            self.row(group, tap, runs, line);
+            for (at, count) in [(3, wide.taps), (2, high.taps), (1, deep.taps)] {
+                tap[at] += 1;
+                if tap[at] < count {
+                    break;
+                }
+                tap[at] = 0;
+                if at == 1 {
+                    tap[0] += 1;
+                }
+            }
+        }
+    }
+
+    /// One row: a channel of the group, and a tap along each axis.
+    #[inline(always)]
+    fn row(&self, group: usize, [channel, z, y, x]: [usize; 4], runs: &Runs, line: &mut [f32]) {
+        let strides = self.source.strides();
+        let sizes = &self.source.dims()[3..];
+        let [deep, high, wide] = [0, 1, 2].map(|at| self.axes[at]);
+        let part = group as isize * strides[1] + channel as isize * strides[2];
+        for run in runs.iter() {
+            let into = &mut line[run.at..run.at + run.length];
+            let d = deep.at(run.place[0]) + z as isize * deep.tap_step;
+            let h = high.at(run.place[1]) + y as isize * high.tap_step;
+            if d < 0 || d >= sizes[0] as isize || h < 0 || h >= sizes[1] as isize {
+                into.fill(0.0);
+                continue;
+            }
+            let w = wide.at(run.place[2]) + x as isize * wide.tap_step;
+            let (low, end) = wide.inside(w, sizes[2], run.length);
+            into[..low].fill(0.0);
+            into[end..].fill(0.0);
+            if low == end {
+                continue;
+            }
+            let offset = run.sample as isize * strides[0]
+                + part
+                + d * strides[3]
+                + h * strides[4]
+                + (w + low as isize * wide.step) * strides[5];
+            // SAFETY: sample, group and channel lie inside the source, and so does every position along the axes.
+            unsafe {
+                let into = &mut into[low..end];
+                take(&self.source, self.is_here, offset, wide.step * strides[5], into);
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Convolutions along up to three axes, and the gradients of their weights.
+//!
+//! Tensors are seen by samples, groups, channels of a group and three axes; one that has fewer axes has sizes of 1 in
+//! front. [`convolve`] is a convolution and, with other axes, the gradient of its input ([`Axis`]); [`filter`] is the
+//! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
+//!
+//! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
+//! for a tile of places and a block of rows at a time, into a lane of the workspace ([`columns`]), and multiplied from there
+//! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, windows slide over
+//! the lines of the source as they lie ([`direct`], [`direct_filter`]). Every element is summed in an order that follows from
+//! the sizes alone, so results depend neither on the number of threads nor on who computes what.
+
+mod block;
+mod blocked;
+mod by_places;
+mod columns;
+mod direct;
+mod direct_filter;
+
+use super::copy::copy;
+use super::strip::load;
+use crate::parallel::Parallel;
+use crate::{DType, Layout, View, ViewMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Multiply-adds that are worth another thread.
+const LEAST: usize = 1 << 18;
+/// Threads that have room of their own, at most.
+const LANES: usize = 8;
+
+/// How windows lie along one axis: tap `t` of the window at place `p` covers `p * step + first + t * tap_step` of the
+/// source. What lies outside of the source counts as zero.
+///
+/// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
+/// input, places are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// Between neighbouring places; at least 1.
+    pub step: isize,
+    /// What the first tap at the first place covers.
+    pub first: isize,
+    /// Between neighbouring taps.
+    pub tap_step: isize,
+    /// How many taps a window has.
+    pub taps: usize,
+}
+
+impl Axis {
+    /// An axis along which nothing happens: places and source are the same.
+    pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
+
+    /// Where the first tap at a place lies.
+    fn at(&self, place: usize) -> isize {
+        place as isize * self.step + self.first
+    }
+
+    /// Which of `length` positions, that begin at `start` and lie `step` apart, are inside `0..size`.
+    #[inline(always)]
+    fn inside(&self, start: isize, size: usize, length: usize) -> (usize, usize) {
+        let (size, length) = (size as isize, length as isize);
+        let (low, high) = match self.step {
+            1 => (-start, size - start),
+            step => {
+                let low = if start < 0 { (step - 1 - start) / step } else { 0 };
+                let high = if start < size { (size - 1 - start) / step + 1 } else { 0 };
+                (low, high)
+            }
+        };
+        let low = low.clamp(0, length);
+        (low as usize, high.clamp(low, length) as usize)
+    }
+}
+
+/// Whether [`convolve`] takes weights that lie so: `f32`, each output channel's one after the other.
+pub fn takes_weights(weights: &Layout) -> bool {
+    let dims = weights.dims();
+    let row = Layout::strided(weights.dtype, &dims[2..], &weights.strides()[2..], 0);
+    weights.dtype == DType::Float && row.is_contiguous() && weights.strides()[1] >= 0
+}
+
+/// One convolution.
+#[derive(Clone, Copy)]
+struct Task<'a> {
+    out: ViewMut<'a>,
+    source: View<'a>,
+    weights: View<'a>,
+    bias: Option<View<'a>>,
+    axes: [Axis; 3],
+}
+
+/// How many elements of `f32` [`convolve`] wants as scratch, for tensors laid out so.
+pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
+    if out.count() == 0 {
+        return 0;
+    }
+    let (out, source, axes) = folded(*out, *source, *axes);
+    match direct::takes(&out, &source, &axes) {
+        true => direct::room(&out, &source, &axes),
+        false => blocked::Cut::new(&out, &source, &axes).room(),
+    }
+}
+
+/// `out = source * weights + bias`, window by window.
+///
+/// `out` is by samples, groups, channels, and places along three axes; `source` by samples, groups, channels and three axes;
+/// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
+/// `out` is apart from the others. `scratch` has [`room`] elements.
+pub fn convolve(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    source: View<'_>,
+    weights: View<'_>,
+    bias: Option<View<'_>>,
+    axes: &[Axis; 3],
+    scratch: ViewMut<'_>,
+) {
+    if out.count() == 0 {
+        return;
+    }
+    let inside = "the same elements";
+    let (seen_out, seen_source, axes) = folded(*out.layout(), *source.layout(), *axes);
+    let out = out.seen(seen_out).expect(inside);
+    let source = source.seen(seen_source).expect(inside);
+    let task = Task { out, source, weights, bias, axes };
+    match direct::takes(&seen_out, &seen_source, &axes) {
+        true => direct::product(parallel, &task, scratch),
+        false => blocked::product(parallel, &task, scratch),
+    }
+}
+
+/// How many elements of `f32` [`filter`] wants as scratch, for tensors laid out so.
+pub fn filter_room(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> usize {
+    if out.count() == 0 {
+        return 0;
+    }
+    let (grad, source, axes) = folded(*grad, *source, *axes);
+    match direct_filter::takes(out) {
+        true => direct_filter::room(&source, &grad),
+        false => by_places::Cut::new(out, &source, &grad, &axes).room(),
+    }
+}
+
+/// The gradient of weights: `out` is by groups, output channels, input channels and taps; `source` as in [`convolve`], and
+/// `grad` as its output. `scratch` has [`filter_room`] elements; `out` is apart from the others.
+pub fn filter(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    source: View<'_>,
+    grad: View<'_>,
+    axes: &[Axis; 3],
+    scratch: ViewMut<'_>,
+) {
+    if out.count() == 0 {
+        return;
+    }
+    let inside = "the same elements";
+    let (seen_grad, seen_source, axes) = folded(*grad.layout(), *source.layout(), *axes);
+    let source = source.seen(seen_source).expect(inside);
+    let grad = grad.seen(seen_grad).expect(inside);
+    match direct_filter::takes(out.layout()) {
+        true => direct_filter::product(parallel, &out, &source, &grad, &axes, scratch),
+        false => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
+    }
+}
+
+/// Weights of any type and strides, for [`convolve`]: copied to `into`, elements of `f32` one after the other.
+pub fn pack_weights<'a>(
+    parallel: &dyn Parallel,
+    into: ViewMut<'a>,
+    weights: View<'_>,
+) -> View<'a> {
+    copy(parallel, into, weights);
+    into.view()
+}
+
+/// Windows of one tap, one by one over the source, are one line where the axes of both tensors are.
+fn folded(out: Layout, source: Layout, axes: [Axis; 3]) -> (Layout, Layout, [Axis; 3]) {
+    let plain = |at: usize| {
+        let Axis { step, first, taps, .. } = axes[at];
+        (step, first, taps) == (1, 0, 1) && out.dims()[3 + at] == source.dims()[3 + at]
+    };
+    if !(0..3).all(plain) {
+        return (out, source, axes);
+    }
+    let line = |layout: &Layout| {
+        let dims = layout.dims();
+        layout.reshaped(&[dims[0], dims[1], dims[2], 1, 1, dims[3..].iter().product()])
+    };
+    match (line(&out), line(&source)) {
+        (Some(out), Some(source)) => (out, source, [Axis::NONE; 3]),
+        _ => (out, source, axes),
+    }
+}
+
+/// The places of a tensor: samples, and those along each axis.
+fn places(layout: &Layout) -> [usize; 4] {
+    let dims = layout.dims();
+    [dims[0], dims[3], dims[4], dims[5]]
+}
+
+/// How many taps a window has in all.
+fn taps(axes: &[Axis; 3]) -> usize {
+    axes.iter().map(|axis| axis.taps).product()
+}
+
+/// How many threads get room of their own.
+fn lanes(units: usize, work: usize) -> usize {
+    if work < LEAST { 1 } else { units.clamp(1, LANES) }
+}
+
+/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `lanes` threads,
+/// from element `start` of the scratch on.
+fn spread(
+    parallel: &dyn Parallel,
+    units: usize,
+    (lanes, start, length): (usize, usize, usize),
+    scratch: &ViewMut<'_>,
+    body: impl Fn(usize, &mut [f32]) + Sync,
+) {
+    let lanes = lanes.min(parallel.width()).min(units).max(1);
+    let have = scratch.count();
+    assert!(start + lanes * length <= have, "{have} elements of scratch are too few");
+    let next = AtomicUsize::new(0);
+    let lane = |lane: usize| {
+        let room = match length {
+            0 => &mut [],
+            // SAFETY: inside the scratch, as just checked; each lane is of one call alone.
+            _ => unsafe {
+                let first = elements(scratch).0.add(start + lane * length);
+                std::slice::from_raw_parts_mut(first, length)
+            },
+        };
+        loop {
+            let unit = next.fetch_add(1, Ordering::Relaxed);
+            if unit >= units {
+                break;
+            }
+            body(unit, room);
+        }
+    };
+    match lanes {
+        1 => lane(0),
+        _ => parallel.run(lanes, &lane),
+    }
+}
+
+/// The first element of a scratch, and how many there are.
+fn elements(scratch: &ViewMut<'_>) -> (*mut f32, usize) {
+    assert!(scratch.dtype() == DType::Float && scratch.is_contiguous(), "scratch of f32");
+    assert!(scratch.address().is_multiple_of(size_of::<f32>()), "scratch on whole elements");
+    (scratch.first_mut().cast(), scratch.count())
+}
+
+/// Whether the elements of a view can be reached as `f32` in memory.
+fn is_here(view: &View<'_>) -> bool {
+    view.dtype() == DType::Float && view.address().is_multiple_of(size_of::<f32>())
+}
+
+/// Loads elements of a view from `offset` on, `stride` apart.
+///
+/// # Safety
+/// They belong to the view, and nobody writes them.
+#[inline(always)]
+unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, into: &mut [f32]) {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        if !is_here {
+            let from = view.first().offset(offset * view.item() as isize);
+            return load(view.dtype(), from, stride, into);
+        }
+        let from = view.first().cast::<f32>().offset(offset);
+        match stride {
+            1 => std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()),
+            _ => {
+                for (at, place) in into.iter_mut().enumerate() {
+                    *place = *from.offset(at as isize * stride);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_inside() {
+        let axis = |step| Axis { step, ..Axis::NONE };
+        for step in 1..4 {
+            for start in -7..7isize {
+                for size in 0..6usize {
+                    let inside = |at: usize| {
+                        let place = start + at as isize * step;
+                        place >= 0 && place < size as isize
+                    };
+                    let (low, high) = axis(step).inside(start, size, 5);
+                    let have: Vec<usize> = (low..high).collect();
+                    let want: Vec<usize> = (0..5).filter(|at| inside(*at)).collect();
+                    assert_eq!(have, want, "{start} {step} {size}");
+                }
+            }
+        }
+    }
+}

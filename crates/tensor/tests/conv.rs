@@ -1,0 +1,271 @@
+//! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
+
+use cairn_tensor::kernels::conv::{
+    Axis, convolve, filter, filter_room, pack_weights, room, takes_weights,
+};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::{DType, Layout, View, ViewMut};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+struct Threads(usize);
+
+impl Parallel for Threads {
+    fn width(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            (0..parts).for_each(|part| drop(scope.spawn(move || body(part))));
+        });
+    }
+}
+
+/// A tensor in memory of its own, with small whole numbers in it: sums are exact in every type.
+struct Stored {
+    bytes: Vec<Cell<u8>>,
+    layout: Layout,
+}
+
+impl Stored {
+    /// `turn` says which dimension lies outermost; dimensions are stepped by `step`.
+    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> Stored {
+        let rank = dims.len();
+        let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
+        let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
+        let inverse: Vec<usize> =
+            (0..rank).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
+        let mut layout = Layout::contiguous(dtype, &wide).permuted(&inverse);
+        for (at, size) in dims.iter().enumerate() {
+            layout = layout.sliced(at, 0, *size, step as isize);
+        }
+        let item = dtype.size_in_bytes().unwrap();
+        let bytes = vec![Cell::new(0x55); wide.iter().product::<usize>() * item];
+        let stored = Stored { bytes, layout };
+        let number = |at: usize| ((at * 7919 + seed * 104_729) % 5) as f64 - 2.0;
+        let plain: Vec<Cell<u8>> =
+            (0..layout.count()).flat_map(|at| number(at).to_ne_bytes()).map(Cell::new).collect();
+        let from = Layout::contiguous(DType::Double, dims);
+        copy(&Alone, stored.out(), View::over(&plain, from).unwrap());
+        stored
+    }
+
+    fn view(&self) -> View<'_> {
+        View::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn out(&self) -> ViewMut<'_> {
+        ViewMut::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let plain = vec![Cell::new(0); self.layout.count() * 8];
+        let to = Layout::contiguous(DType::Double, self.layout.dims());
+        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        let numbers: Vec<u8> = plain.iter().map(Cell::get).collect();
+        numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
+    }
+}
+
+/// Where a position lies in a tensor of these sizes.
+fn place(dims: &[usize], at: &[usize]) -> usize {
+    dims.iter().zip(at).fold(0, |sum, (size, at)| sum * size + at)
+}
+
+/// Every position of a tensor of these sizes, in order.
+fn positions(dims: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
+    (0..dims.iter().product()).map(|mut at| {
+        let mut position = vec![0; dims.len()];
+        for dim in (0..dims.len()).rev() {
+            position[dim] = at % dims[dim];
+            at /= dims[dim];
+        }
+        position
+    })
+}
+
+/// The position of the source that a tap at a place covers.
+fn covered(
+    axes: &[Axis; 3],
+    sizes: &[usize],
+    places: &[usize],
+    taps: &[usize],
+) -> Option<Vec<usize>> {
+    let at = |dim: usize| {
+        let axis = axes[dim];
+        let at = places[dim] as isize * axis.step + axis.first + taps[dim] as isize * axis.tap_step;
+        usize::try_from(at).ok().filter(|at| *at < sizes[dim])
+    };
+    (0..3).map(at).collect()
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    axes: [Axis; 3],
+    sizes: [usize; 3],
+    places: [usize; 3],
+    samples: usize,
+    groups: usize,
+    inputs: usize,
+    outputs: usize,
+    dtype: DType,
+    turns: [usize; 3],
+    step: usize,
+    threads: usize,
+}
+
+fn axis() -> impl Strategy<Value = Axis> {
+    (1isize..4, -4isize..4, prop::sample::select(vec![-2isize, -1, 1, 2, 3]), 0usize..4)
+        .prop_map(|(step, first, tap_step, taps)| Axis { step, first, tap_step, taps })
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let types = prop::sample::select(vec![DType::Float, DType::Float16, DType::Bf16]);
+    let axes = [axis(), axis(), axis()];
+    let sizes = [1usize..3, 1usize..5, 1usize..40];
+    let places = [1usize..3, 1usize..4, 1usize..40];
+    let channels = (1usize..3, 1usize..3, 0usize..9, 1usize..9);
+    let rest = (types, [0usize..6, 0usize..6, 0usize..6], 1usize..3, 1usize..4);
+    (axes, sizes, places, channels, rest).prop_map(|(axes, sizes, places, channels, rest)| {
+        let (samples, groups, inputs, outputs) = channels;
+        let (dtype, turns, step, threads) = rest;
+        Case {
+            axes, sizes, places, samples, groups, inputs, outputs, dtype, turns, step, threads,
+        }
+    })
+}
+
+impl Case {
+    fn source(&self) -> Stored {
+        let [d, h, w] = self.sizes;
+        let dims = [self.samples, self.groups, self.inputs, d, h, w];
+        Stored::new(self.dtype, &dims, self.turns[0], self.step, 1)
+    }
+
+    fn result(&self, seed: usize) -> Stored {
+        let [d, h, w] = self.places;
+        let dims = [self.samples, self.groups, self.outputs, d, h, w];
+        Stored::new(self.dtype, &dims, self.turns[1], self.step, seed)
+    }
+
+    fn weights(&self) -> Stored {
+        let [z, y, x] = self.axes.map(|axis| axis.taps);
+        let dims = [self.groups, self.outputs, self.inputs, z, y, x];
+        Stored::new(self.dtype, &dims, self.turns[2], self.step, 3)
+    }
+}
+
+/// Scratch of so many elements, and a guard after it.
+fn scratch(count: usize) -> (Vec<Cell<u8>>, Layout) {
+    (vec![Cell::new(0xEE); count * 4 + 64], Layout::contiguous(DType::Float, &[count]))
+}
+
+fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> {
+    let within = if dtype == DType::Bf16 { 1.0 / 128.0 } else { 1.0 / 1024.0 };
+    for (have, want) in have.iter().zip(want) {
+        let bound = if dtype == DType::Float { 0.0 } else { within * want.abs() };
+        prop_assert!((have - want).abs() <= bound, "{have} {want}");
+    }
+    Ok(())
+}
+
+fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
+    let (source, out, weights) = (case.source(), case.result(2), case.weights());
+    let bias = Stored::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
+    let (bytes, layout) = scratch(room(&out.layout, &source.layout, &case.axes));
+    let (packed, packed_layout) = scratch(weights.layout.count());
+    let seen = match takes_weights(&weights.layout) {
+        true => weights.view(),
+        false => {
+            let whole = packed_layout.reshaped(weights.layout.dims()).unwrap();
+            pack_weights(&Alone, ViewMut::over(&packed, whole).unwrap(), weights.view())
+        }
+    };
+    let room = ViewMut::over(&bytes, layout).unwrap();
+    let added = with_bias.then(|| bias.view());
+    let parallel = Threads(case.threads);
+    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, room);
+    prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
+    let (x, w, b) = (source.values(), weights.values(), bias.values());
+    let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
+    let want: Vec<f64> = positions(out.layout.dims())
+        .map(|at| {
+            let mut sum = if with_bias { b[at[1] * case.outputs + at[2]] } else { 0.0 };
+            for tap in positions(&w_dims[2..]) {
+                let Some(from) = covered(&case.axes, &case.sizes, &at[3..], &tap[1..]) else {
+                    continue;
+                };
+                let from = [at[0], at[1], tap[0], from[0], from[1], from[2]];
+                let weight = [at[1], at[2], tap[0], tap[1], tap[2], tap[3]];
+                sum += x[place(x_dims, &from)] * w[place(w_dims, &weight)];
+            }
+            sum
+        })
+        .collect();
+    check(&out.values(), &want, case.dtype)
+}
+
+fn filtered(case: &Case) -> Result<(), TestCaseError> {
+    let (source, grad, out) = (case.source(), case.result(5), case.weights());
+    let count = filter_room(&out.layout, &source.layout, &grad.layout, &case.axes);
+    let (bytes, layout) = scratch(count);
+    let room = ViewMut::over(&bytes, layout).unwrap();
+    let parallel = Threads(case.threads);
+    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, room);
+    prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
+    let (x, y) = (source.values(), grad.values());
+    let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());
+    let want: Vec<f64> = positions(out.layout.dims())
+        .map(|at| {
+            let mut sum = 0.0;
+            for to in positions(&[case.samples, case.places[0], case.places[1], case.places[2]]) {
+                let Some(from) = covered(&case.axes, &case.sizes, &to[1..], &at[3..]) else {
+                    continue;
+                };
+                let from = [to[0], at[0], at[2], from[0], from[1], from[2]];
+                let to = [to[0], at[0], at[1], to[1], to[2], to[3]];
+                sum += x[place(x_dims, &from)] * y[place(y_dims, &to)];
+            }
+            sum
+        })
+        .collect();
+    check(&out.values(), &want, case.dtype)
+}
+
+proptest! {
+    #[test]
+    fn convolutions_are_sums_over_windows(case in cases(), with_bias in any::<bool>()) {
+        convolved(&case, with_bias)?;
+    }
+
+    #[test]
+    fn gradients_of_weights_are_sums_over_places(case in cases()) {
+        filtered(&case)?;
+    }
+}
+
+/// Sizes at which tiles, blocks and units have borders, and several threads have work.
+#[test]
+fn large_ones() {
+    let axis = |step, first, tap_step, taps| Axis { step, first, tap_step, taps };
+    let same = axis(1, -1, 1, 3);
+    let shapes = [
+        ([Axis::NONE, same, same], [1, 9, 23], [1, 9, 23], 1, 1, 40, 70),
+        ([Axis::NONE, Axis::NONE, Axis::NONE], [1, 7, 19], [1, 7, 19], 2, 1, 330, 50),
+        ([Axis::NONE, axis(2, -3, 1, 7), axis(2, -3, 1, 7)], [1, 21, 43], [1, 11, 22], 1, 1, 3, 64),
+        ([same, same, same], [3, 9, 11], [3, 9, 11], 1, 2, 20, 9),
+        ([Axis::NONE, same, same], [1, 33, 70], [1, 33, 70], 1, 24, 1, 1),
+        ([Axis::NONE, axis(2, -1, 1, 3), axis(2, -1, 1, 3)], [1, 33, 70], [1, 17, 35], 1, 24, 1, 2),
+    ];
+    for (axes, sizes, places, samples, groups, inputs, outputs) in shapes {
+        for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
+            let case = Case {
+                axes, sizes, places, samples, groups, inputs, outputs, dtype, turns: [0; 3], step: 1, threads,
+            };
+            convolved(&case, true).unwrap();
+            filtered(&case).unwrap();
+        }
+    }
+}
