@@ -131,9 +131,7 @@ fn cases() -> impl Strategy<Value = Case> {
     (axes, sizes, places, channels, rest).prop_map(|(axes, sizes, places, channels, rest)| {
         let (samples, groups, inputs, outputs) = channels;
         let (dtype, turns, step, threads) = rest;
-        Case {
-            axes, sizes, places, samples, groups, inputs, outputs, dtype, turns, step, threads,
-        }
+        Case { axes, sizes, places, samples, groups, inputs, outputs, dtype, turns, step, threads }
     })
 }
 
@@ -262,7 +260,17 @@ fn large_ones() {
     for (axes, sizes, places, samples, groups, inputs, outputs) in shapes {
         for (dtype, threads) in [(DType::Float, 1), (DType::Float, 3), (DType::Bf16, 2)] {
             let case = Case {
-                axes, sizes, places, samples, groups, inputs, outputs, dtype, turns: [0; 3], step: 1, threads,
+                axes,
+                sizes,
+                places,
+                samples,
+                groups,
+                inputs,
+                outputs,
+                dtype,
+                turns: [0; 3],
+                step: 1,
+                threads,
             };
             convolved(&case, true).unwrap();
             filtered(&case).unwrap();

@@ -67,6 +67,11 @@ operators! {
     ClampMinTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "out": *mut aclTensor);
     ClampTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "clipValueMax": *const aclTensor, a3 "out": *mut aclTensor);
     ConstantPadNd(a0 "self": *const aclTensor, a1 "pad": *const aclIntArray, a2 "value": *const aclScalar, a3 "out": *mut aclTensor);
+    ConvDepthwise2d(a0 "self": *const aclTensor, a1 "weight": *const aclTensor, a2 "kernelSize": *const aclIntArray, a3 "bias": *const aclTensor, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "dilation": *const aclIntArray, a7 "out": *mut aclTensor, a8 "cubeMathType": i8);
+    ConvTbc(a0 "self": *const aclTensor, a1 "weight": *const aclTensor, a2 "bias": *const aclTensor, a3 "pad": i64, a4 "output": *mut aclTensor, a5 "cubeMathType": i8);
+    ConvTbcBackward(a0 "self": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "bias": *const aclTensor, a4 "pad": i64, a5 "cubeMathType": i8, a6 "gradInput": *mut aclTensor, a7 "gradWeight": *mut aclTensor, a8 "gradBias": *mut aclTensor);
+    Convolution(a0 "input": *const aclTensor, a1 "weight": *const aclTensor, a2 "bias": *const aclTensor, a3 "stride": *const aclIntArray, a4 "padding": *const aclIntArray, a5 "dilation": *const aclIntArray, a6 "transposed": Truth, a7 "outputPadding": *const aclIntArray, a8 "groups": i64, a9 "output": *mut aclTensor, a10 "cubeMathType": i8);
+    ConvolutionBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "biasSizes": *const aclIntArray, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "dilation": *const aclIntArray, a7 "transposed": Truth, a8 "outputPadding": *const aclIntArray, a9 "groups": i32, a10 "outputMask": *const aclBoolArray, a11 "cubeMathType": i8, a12 "gradInput": *mut aclTensor, a13 "gradWeight": *mut aclTensor, a14 "gradBias": *mut aclTensor);
     Cos(a0 "input": *const aclTensor, a1 "out": *mut aclTensor);
     Cosh(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Cummax(a0 "self": *const aclTensor, a1 "dim": i64, a2 "valuesOut": *mut aclTensor, a3 "indicesOut": *mut aclTensor);
@@ -214,6 +219,8 @@ operators! {
     Hardtanh(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclScalar, a2 "clipValueMax": *const aclScalar, a3 "out": *mut aclTensor);
     HardtanhBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "min": *const aclScalar, a3 "max": *const aclScalar, a4 "out": *mut aclTensor);
     Heaviside(a0 "input": *const aclTensor, a1 "values": *const aclTensor, a2 "out": *mut aclTensor);
+    Im2col(a0 "self": *const aclTensor, a1 "kernelSize": *const aclIntArray, a2 "dilation": *const aclIntArray, a3 "padding": *const aclIntArray, a4 "stride": *const aclIntArray, a5 "out": *const aclTensor);
+    Im2colBackward(a0 "gradOutput": *const aclTensor, a1 "inputSize": *const aclIntArray, a2 "kernelSize": *const aclIntArray, a3 "dilation": *const aclIntArray, a4 "padding": *const aclIntArray, a5 "stride": *const aclIntArray, a6 "out": *mut aclTensor);
     Index(a0 "self": *const aclTensor, a1 "indices": *const aclTensorList, a2 "out": *mut aclTensor);
     IndexAdd(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "source": *const aclTensor, a4 "alpha": *const aclScalar, a5 "out": *mut aclTensor);
     IndexAddV2(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "source": *const aclTensor, a4 "alpha": *const aclScalar, a5 "mode": i64, a6 "out": *mut aclTensor);
@@ -528,6 +535,7 @@ operators! {
     Tril(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Triu(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Trunc(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    UnfoldGrad(a0 "gradOut": *const aclTensor, a1 "inputSizes": *const aclIntArray, a2 "dim": i64, a3 "size": i64, a4 "step": i64, a5 "gradIn": *const aclTensor);
     Unique(a0 "self": *const aclTensor, a1 "sorted": Truth, a2 "returnInverse": Truth, a3 "valueOut": *mut aclTensor, a4 "inverseOut": *mut aclTensor);
     Unique2(a0 "self": *const aclTensor, a1 "sorted": Truth, a2 "returnInverse": Truth, a3 "returnCounts": Truth, a4 "valueOut": *mut aclTensor, a5 "inverseOut": *mut aclTensor, a6 "countsOut": *mut aclTensor);
     UniqueConsecutive(a0 "self": *const aclTensor, a1 "returnInverse": Truth, a2 "returnCounts": Truth, a3 "dim": i64, a4 "valueOut": *mut aclTensor, a5 "inverseOut": *mut aclTensor, a6 "countsOut": *mut aclTensor);

@@ -8,6 +8,7 @@ mod batch;
 mod choosing;
 mod clamp;
 mod compare;
+mod convolution;
 mod copying;
 mod creation;
 mod division;
@@ -41,6 +42,7 @@ mod slicing;
 mod softmax;
 mod sorting;
 mod unary;
+mod unfolding;
 pub mod value;
 
 use crate::table::{Node, Row};
@@ -56,6 +58,7 @@ pub const ROWS: &[&[Row]] = &[
     choosing::ROWS,
     clamp::ROWS,
     compare::ROWS,
+    convolution::ROWS,
     copying::ROWS,
     creation::ROWS,
     division::ROWS,
@@ -76,6 +79,7 @@ pub const ROWS: &[&[Row]] = &[
     shaping::ROWS,
     sorting::ROWS,
     unary::ROWS,
+    unfolding::ROWS,
     unary::MORE,
     likelihood::ROWS,
     loss::ROWS,
@@ -97,6 +101,7 @@ pub const NODES: &[&[Node]] = &[
     choosing::NODES,
     clamp::NODES,
     compare::NODES,
+    convolution::NODES,
     copying::NODES,
     creation::NODES,
     division::NODES,
@@ -114,6 +119,7 @@ pub const NODES: &[&[Node]] = &[
     shaping::NODES,
     sorting::NODES,
     unary::NODES,
+    unfolding::NODES,
     unary::MORE_NODES,
     likelihood::NODES,
     loss::NODES,

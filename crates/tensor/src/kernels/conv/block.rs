@@ -48,8 +48,8 @@ impl Block {
             for row in (0..self.rows).step_by(HEIGHT) {
                 // SAFETY: as the caller vouches.
                 unsafe {
-                    let a = self.a.add(row * self.lda);
-                    let b = self.b.add(column);
+                    let a = self.a.wrapping_add(row * self.lda);
+                    let b = self.b.wrapping_add(column);
                     let c = self.c.add(row * self.ldc + column);
                     match self.rows - row {
                         1 => self.tile::<1>(a, b, c),

@@ -99,7 +99,8 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let columns = Columns::new(task.source, task.axes);
     let (first, second) = cut.lane();
     spread(parallel, cut.units(), (cut.lanes(), 0, first + second), &scratch, |unit, room| {
-        let (group, rest) = (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
+        let (group, rest) =
+            (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
         let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
         let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
         let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
@@ -165,6 +166,9 @@ fn weights(
     rows: &Range<usize>,
 ) -> *const f32 {
     let (dims, strides) = (task.weights.dims(), task.weights.strides());
+    if rows.is_empty() {
+        return std::ptr::null();
+    }
     assert!(super::takes_weights(task.weights.layout()));
     assert!(group < dims[0] && channels.end <= dims[1] && rows.end <= cut.rows);
     let offset =

@@ -129,9 +129,8 @@ fn one(
                     }
                 };
                 let tap = ((input * deep.taps + z) * high.taps + y) * wide.taps;
-                let weights = group as isize * of_weights[0]
-                    + output as isize * of_weights[1]
-                    + tap as isize;
+                let weights =
+                    group as isize * of_weights[0] + output as isize * of_weights[1] + tap as isize;
                 let weights = task.weights.first().cast::<f32>().wrapping_offset(weights);
                 found[count] = Line { from, weights };
                 count += 1;

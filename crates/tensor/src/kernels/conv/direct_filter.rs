@@ -112,7 +112,10 @@ fn add_up(
                 // SAFETY: a line of the source, which nobody writes.
                 let right = unsafe { seen(source, source_here, offset, strides[5], right) };
                 let sums = &mut sums[(z * high.taps + y) * wide.taps..][..wide.taps];
-                assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
+                assert!(
+                    crate::kernels::strip::runs_here(),
+                    "this processor lacks AVX2, FMA or F16C"
+                );
                 // SAFETY: this processor has the features.
                 unsafe { products(&wide, left, right, sums) };
             }

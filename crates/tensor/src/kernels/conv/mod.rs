@@ -164,11 +164,7 @@ pub fn filter(
 }
 
 /// Weights of any type and strides, for [`convolve`]: copied to `into`, elements of `f32` one after the other.
-pub fn pack_weights<'a>(
-    parallel: &dyn Parallel,
-    into: ViewMut<'a>,
-    weights: View<'_>,
-) -> View<'a> {
+pub fn pack_weights<'a>(parallel: &dyn Parallel, into: ViewMut<'a>, weights: View<'_>) -> View<'a> {
     copy(parallel, into, weights);
     into.view()
 }

@@ -1,0 +1,203 @@
+//! Convolutions by IR name.
+
+use super::steps::{Convolving, Filtering, by_groups, weights_by_groups};
+use super::window::{Form, Sides, TYPES, Windows, border_pairs, groups, of_dims};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use cairn_tensor::{DType, Layout};
+
+// Arguments of every function here: up to three inputs, bias, offset_w, strides, pads, dilations, groups, data_format,
+// output_padding, offset_x, out, the number of axes.
+const BIAS: usize = 3;
+const OFFSET_W: usize = 4;
+const STRIDES: usize = 5;
+const PADS: usize = 6;
+const DILATIONS: usize = 7;
+const GROUPS: usize = 8;
+const FORM: usize = 9;
+const BEYOND: usize = 10;
+const OFFSET_X: usize = 11;
+const OUT: usize = 12;
+const AXES: usize = 13;
+
+/// Windows and the order of dimensions.
+fn windows(call: &Call<'_>) -> Result<(Windows, Form)> {
+    let axes = call.int(AXES)? as usize;
+    let form = Form::read(call, FORM, axes)?;
+    let beyond = match call.has(BEYOND) {
+        true => of_dims(call, BEYOND, axes, form, (0, 0))?,
+        false => [0; 3],
+    };
+    let windows = Windows {
+        axes,
+        stride: of_dims(call, STRIDES, axes, form, (1, 1))?,
+        dilation: of_dims(call, DILATIONS, axes, form, (1, 1))?,
+        borders: border_pairs(call, PADS, axes)?,
+        beyond,
+        groups: groups(call, GROUPS)?,
+    };
+    if call.has(OFFSET_W) || call.int_or(OFFSET_X, 0)? != 0 {
+        let (one, other) = (call.parameter(OFFSET_W), call.parameter(OFFSET_X));
+        return Err(Error::invalid(format!(
+            "{one} and {other} are of quantized numbers, which are not supported"
+        )));
+    }
+    Ok((windows, form))
+}
+
+/// Sizes that an input names.
+fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
+    let dims = call.sizes(at)?;
+    if dims.len() == axes + 2 {
+        return Ok(dims);
+    }
+    let (name, rank) = (call.parameter(at), axes + 2);
+    Err(Error::invalid(format!("{name} = {dims:?}; {rank} sizes are wanted")))
+}
+
+/// Arguments: x, filter.
+pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
+    let (windows, form) = windows(call)?;
+    let out = call.output(OUT)?;
+    let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    let (x, w) = (x.seen(form.image(*x)), w.seen(form.weights(*w)));
+    let small = out.seen(form.image(*out));
+    let sides = Sides { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
+    windows.check(call, &sides, false)?;
+    let groups = windows.groups;
+    let bias = bias(call, small.dims()[1], groups)?;
+    let grouped = (
+        x.seen(by_groups(*x, groups)),
+        w.seen(weights_by_groups(*w, groups)),
+        small.seen(by_groups(*small, groups)),
+    );
+    let convolving = Convolving::shrinking(call, &windows, grouped, bias);
+    run(call, convolving)
+}
+
+fn run(call: &mut Call<'_>, convolving: Convolving) -> Result<Plan> {
+    call.plan(move |memory| {
+        convolving.prepare(memory);
+        convolving.run(memory);
+        Ok(())
+    })
+}
+
+/// The bias, by groups.
+fn bias(
+    call: &mut Call<'_>,
+    channels: usize,
+    groups: usize,
+) -> Result<Option<crate::family::reading::Read>> {
+    if !call.has(BIAS) {
+        return Ok(None);
+    }
+    let out = call.output(OUT)?;
+    let bias = call.read(BIAS, &[&out])?;
+    call.expect_dtype(BIAS, &bias, TYPES)?;
+    call.expect_dims(BIAS, &bias, &[channels])?;
+    let layout = super::window::grouped(*bias, 0, groups);
+    Ok(Some(bias.seen(layout)))
+}
+
+/// From the smaller side to the larger one: `x` and the filter at these places.
+fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
+    let (windows, form) = windows(call)?;
+    let out = call.output(OUT)?;
+    let (x, w) = (call.read(small_at, &[&out])?, call.read(weights_at, &[&out])?);
+    let (x, w) = (x.seen(form.image(*x)), w.seen(form.weights(*w)));
+    let large = out.seen(form.image(*out));
+    call.expect_dims(OUT, &out, &large_sizes(call, &windows, form, small_at, weights_at)?)?;
+    let sides = Sides { large: (OUT, *large), weights: (weights_at, *w), small: (small_at, *x) };
+    windows.check(call, &sides, false)?;
+    let groups = windows.groups;
+    let bias = bias(call, large.dims()[1], groups)?;
+    let grouped = (
+        x.seen(by_groups(*x, groups)),
+        w.seen(weights_by_groups(*w, groups)),
+        large.seen(by_groups(*large, groups)),
+    );
+    let convolving = Convolving::growing(call, &windows, grouped, bias);
+    run(call, convolving)
+}
+
+/// The sizes of the larger side: as the first input names them, or as they follow where all it names are 0.
+fn large_sizes(
+    call: &Call<'_>,
+    windows: &Windows,
+    form: Form,
+    small_at: usize,
+    weights_at: usize,
+) -> Result<Vec<usize>> {
+    let dims = named(call, 0, windows.axes)?;
+    if dims.iter().any(|size| *size != 0) {
+        return Ok(dims);
+    }
+    let small = form.image(call.layout(small_at)?);
+    let weights = form.weights(call.layout(weights_at)?);
+    let dims = windows.other(call, (small_at, &small), (weights_at, &weights), true)?;
+    Ok(form.ordered(dims))
+}
+
+/// Arguments: input_size, x, filter.
+pub fn transposed(call: &mut Call<'_>) -> Result<Plan> {
+    growing(call, 1, 2)
+}
+
+/// Arguments: input_size, filter, out_backprop.
+pub fn of_input(call: &mut Call<'_>) -> Result<Plan> {
+    growing(call, 2, 1)
+}
+
+/// Arguments: x, filter_size, out_backprop.
+pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
+    let (windows, form) = windows(call)?;
+    let out = call.output(OUT)?;
+    let (x, dy) = (call.read(0, &[&out])?, call.read(2, &[&out])?);
+    let (x, dy) = (x.seen(form.image(*x)), dy.seen(form.image(*dy)));
+    call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
+    let w = out.seen(form.weights(*out));
+    let sides = Sides { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
+    windows.check(call, &sides, false)?;
+    let groups = windows.groups;
+    let grouped = (
+        x.seen(by_groups(*x, groups)),
+        dy.seen(by_groups(*dy, groups)),
+        w.seen(weights_by_groups(*w, groups)),
+    );
+    let filtering = Filtering::new(call, &windows, grouped);
+    call.plan(move |memory| {
+        [&x, &dy].into_iter().for_each(|read| read.prepare(memory));
+        filtering.run(memory);
+        Ok(())
+    })
+}
+
+/// The output of [`convolution`].
+pub fn convolution_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (windows, form) = windows(call)?;
+    let (x, w) = (form.image(call.layout(0)?), form.weights(call.layout(1)?));
+    let dims = windows.other(call, (0, &x), (1, &w), false)?;
+    Ok(vec![Layout::contiguous(x.dtype, &form.ordered(dims))])
+}
+
+/// The output of [`transposed`].
+pub fn transposed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (windows, form) = windows(call)?;
+    let dims = large_sizes(call, &windows, form, 1, 2)?;
+    Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
+}
+
+/// The output of [`of_input`].
+pub fn input_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (windows, form) = windows(call)?;
+    let dims = large_sizes(call, &windows, form, 2, 1)?;
+    Ok(vec![Layout::contiguous(call.layout(1)?.dtype, &dims)])
+}
+
+/// The output of [`of_filter`], which is in `f32` whatever the inputs are.
+pub fn filter_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let axes = call.int(AXES)? as usize;
+    Ok(vec![Layout::contiguous(DType::Float, &named(call, 1, axes)?)])
+}

@@ -1,0 +1,107 @@
+//! Convolutions, transposed ones, and their gradients.
+
+mod by_name;
+mod plain;
+mod steps;
+pub(super) mod window;
+
+use crate::infer::Infer;
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Convolution", plain::convolution),
+    aclnn("ConvolutionBackward", plain::convolution_backward),
+    aclnn("ConvDepthwise2d", plain::depthwise),
+    aclnn("ConvTbc", plain::time_first),
+    aclnn("ConvTbcBackward", plain::time_first_backward),
+];
+
+const STRIDES: Pick = Attr("strides", Default::Required);
+const PADS: Pick = Attr("pads", Default::Required);
+const GROUPS: Pick = Attr("groups", Default::Int(1));
+const OFFSET: Pick = Attr("offset_x", Default::Int(0));
+const ONES_2D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1]));
+const ONES_3D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1, 1]));
+const FORM_2D: Pick = Attr("data_format", Default::Text("NHWC"));
+const FORM_3D: Pick = Attr("data_format", Default::Text("NDHWC"));
+const BEYOND_2D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0]));
+const BEYOND_3D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0, 0]));
+
+const FORWARD: &[&str] = &["x", "filter", "bias?", "offset_w?"];
+const FORWARD_2D: &[Pick] =
+    &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, OFFSET, O(0), I(2)];
+const FORWARD_3D: &[Pick] =
+    &[A(0), A(1), No, A(2), A(3), STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, OFFSET, O(0), I(3)];
+const TRANSPOSED: &[&str] = &["input_size", "x", "filter", "bias?", "offset_w?"];
+const TRANSPOSED_2D: &[Pick] = &[
+    A(0),
+    A(1),
+    A(2),
+    A(3),
+    A(4),
+    STRIDES,
+    PADS,
+    ONES_2D,
+    GROUPS,
+    FORM_2D,
+    BEYOND_2D,
+    OFFSET,
+    O(0),
+    I(2),
+];
+const TRANSPOSED_3D: &[Pick] = &[
+    A(0),
+    A(1),
+    A(2),
+    A(3),
+    A(4),
+    STRIDES,
+    PADS,
+    ONES_3D,
+    GROUPS,
+    FORM_3D,
+    BEYOND_3D,
+    OFFSET,
+    O(0),
+    I(3),
+];
+const GRADIENT_2D: &[Pick] =
+    &[A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_2D, GROUPS, FORM_2D, No, No, O(0), I(2)];
+const GRADIENT_3D: &[Pick] =
+    &[A(0), A(1), A(2), No, No, STRIDES, PADS, ONES_3D, GROUPS, FORM_3D, No, No, O(0), I(3)];
+const OF_INPUT: &[&str] = &["input_size", "filter", "out_backprop"];
+const OF_FILTER: &[&str] = &["x", "filter_size", "out_backprop"];
+
+const fn forward(name: &'static str, picks: &'static [Pick]) -> Node {
+    let infer = Infer::By(by_name::convolution_output);
+    node(name, FORWARD, &["y"], infer, by_name::convolution, picks)
+}
+
+const fn transposed(name: &'static str, picks: &'static [Pick]) -> Node {
+    let infer = Infer::By(by_name::transposed_output);
+    node(name, TRANSPOSED, &["y"], infer, by_name::transposed, picks).needs_values(&[0])
+}
+
+const fn of_input(name: &'static str, picks: &'static [Pick]) -> Node {
+    let infer = Infer::By(by_name::input_output);
+    node(name, OF_INPUT, &["y"], infer, by_name::of_input, picks).needs_values(&[0])
+}
+
+const fn of_filter(name: &'static str, picks: &'static [Pick]) -> Node {
+    let infer = Infer::By(by_name::filter_output);
+    node(name, OF_FILTER, &["y"], infer, by_name::of_filter, picks).needs_values(&[1])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    forward("Conv2D", FORWARD_2D),
+    forward("Conv3D", FORWARD_3D),
+    transposed("Conv2DTranspose", TRANSPOSED_2D),
+    transposed("Conv3DTranspose", TRANSPOSED_3D),
+    of_input("Conv2DBackpropInput", GRADIENT_2D),
+    of_input("Conv3DBackpropInput", GRADIENT_3D),
+    of_filter("Conv2DBackpropFilter", GRADIENT_2D),
+    of_filter("Conv3DBackpropFilter", GRADIENT_3D),
+];

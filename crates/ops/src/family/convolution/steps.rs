@@ -1,0 +1,186 @@
+//! What runs: a convolution from the larger side to the smaller one, the way back, gradients of weights and biases.
+
+use super::window::{Windows, grouped, with_three_axes};
+use crate::call::Call;
+use crate::family::reading::Read;
+use crate::family::reducing::{Axes, Reducing};
+use crate::plan::{Memory, Operand, Scratch};
+use cairn_tensor::kernels::conv as kernel;
+use cairn_tensor::kernels::conv::Axis;
+use cairn_tensor::kernels::fold;
+use cairn_tensor::{DType, Layout};
+
+/// One convolution into an output, or into a part of it.
+struct Part {
+    out: Layout,
+    weights: Layout,
+    axes: [Axis; 3],
+}
+
+/// Convolutions that make up one output.
+pub struct Convolving {
+    source: Read,
+    weights: Read,
+    bias: Option<Read>,
+    out: Operand,
+    parts: Vec<Part>,
+    /// Weights in the order and type that the kernel takes, where they are not.
+    packed: Option<Scratch>,
+    room: Scratch,
+}
+
+/// A tensor by samples, groups, channels of a group and three axes.
+pub fn by_groups(layout: Layout, groups: usize) -> Layout {
+    grouped(with_three_axes(layout), 1, groups)
+}
+
+/// Weights by groups, channels of the smaller side, channels of the larger side, and taps.
+pub fn weights_by_groups(layout: Layout, groups: usize) -> Layout {
+    grouped(with_three_axes(layout), 0, groups)
+}
+
+impl Convolving {
+    fn new(
+        call: &mut Call<'_>,
+        (source, weights, out): (Read, Read, Operand),
+        bias: Option<Read>,
+        parts: Vec<Part>,
+    ) -> Convolving {
+        let packs = |part: &Part| !kernel::takes_weights(&part.weights);
+        let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
+        let weights_room =
+            most(&mut parts.iter().filter(|part| packs(part)).map(|part| part.weights.count()));
+        let room = most(&mut parts.iter().map(|part| kernel::room(&part.out, &source, &part.axes)));
+        let packed = (weights_room > 0).then(|| call.scratch(DType::Float, &[weights_room]));
+        let room = call.scratch(DType::Float, &[room]);
+        Convolving { source, weights, bias, out, parts, packed, room }
+    }
+
+    /// From the larger side to the smaller one. All tensors are by groups.
+    pub fn shrinking(
+        call: &mut Call<'_>,
+        windows: &Windows,
+        (large, weights, small): (Read, Read, Operand),
+        bias: Option<Read>,
+    ) -> Convolving {
+        let axes = windows.forward(&weights);
+        let part = Part { out: *small, weights: *weights, axes };
+        Convolving::new(call, (large, weights, small), bias, vec![part])
+    }
+
+    /// From the smaller side to the larger one. Places that leave the same rest by the strides are a convolution of their own.
+    pub fn growing(
+        call: &mut Call<'_>,
+        windows: &Windows,
+        (small, weights, large): (Read, Read, Operand),
+        bias: Option<Read>,
+    ) -> Convolving {
+        let turned = weights.transposed(1, 2);
+        let classes =
+            [0, 1, 2].map(|at| windows.classes(at, large.dims()[3 + at], turned.dims()[3 + at]));
+        let mut parts = Vec::new();
+        let reached: [usize; 3] =
+            [0, 1, 2].map(|at| classes[at].iter().map(|one| one.places).sum());
+        if reached != large.dims()[3..] {
+            let none = (3..6).fold(turned, |layout, dim| layout.sliced(dim, 0, 0, 1));
+            let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
+            parts.push(Part { out: *large, weights: none, axes });
+        }
+        for z in &classes[0] {
+            for y in &classes[1] {
+                for x in &classes[2] {
+                    let (mut out, mut weights) = (*large, turned);
+                    for (at, class) in [z, y, x].into_iter().enumerate() {
+                        let step = windows.stride[at] as isize;
+                        out = out.sliced(3 + at, class.start, class.places, step);
+                        let (tap, taps) = (class.tap, class.axis.taps);
+                        weights = weights.sliced(3 + at, tap, taps, class.apart as isize);
+                    }
+                    parts.push(Part { out, weights, axes: [z.axis, y.axis, x.axis] });
+                }
+            }
+        }
+        Convolving::new(call, (small, weights, large), bias, parts)
+    }
+
+    /// Copies what has to be copied before anything is written.
+    pub fn prepare(&self, memory: &Memory<'_>) {
+        for read in
+            [Some(&self.source), Some(&self.weights), self.bias.as_ref()].into_iter().flatten()
+        {
+            read.prepare(memory);
+        }
+    }
+
+    /// Computes the output.
+    pub fn run(&self, memory: &Memory<'_>) {
+        let room = memory.scratch(&self.room);
+        let source = self.source.prepared(memory);
+        let bias = self.bias.map(|bias| bias.prepared(memory));
+        for part in &self.parts {
+            let mut weights = self.weights.seen(part.weights).prepared(memory);
+            if let Some(packed) = &self.packed
+                && !kernel::takes_weights(&part.weights)
+            {
+                let packed = memory.scratch(packed);
+                let place = Layout::contiguous(DType::Float, part.weights.dims());
+                let into = packed.seen(place).expect("room for the largest part");
+                weights = kernel::pack_weights(memory.parallel, into, weights);
+            }
+            let out = memory.out(&self.out.seen(part.out));
+            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, room);
+        }
+    }
+}
+
+/// The gradient of weights. All tensors are by groups.
+pub struct Filtering {
+    large: Read,
+    small: Read,
+    out: Operand,
+    axes: [Axis; 3],
+    room: Scratch,
+}
+
+impl Filtering {
+    /// From both sides.
+    pub fn new(
+        call: &mut Call<'_>,
+        windows: &Windows,
+        (large, small, out): (Read, Read, Operand),
+    ) -> Filtering {
+        let axes = windows.forward(&out);
+        let room = kernel::filter_room(&out, &large, &small, &axes);
+        Filtering { large, small, out, axes, room: call.scratch(DType::Float, &[room]) }
+    }
+
+    /// Computes it.
+    pub fn run(&self, memory: &Memory<'_>) {
+        let (large, small) = (self.large.prepared(memory), self.small.prepared(memory));
+        let (out, room) = (memory.out(&self.out), memory.scratch(&self.room));
+        kernel::filter(memory.parallel, out, large, small, &self.axes, room);
+    }
+}
+
+/// The gradient of a bias: sums over all but the channels.
+pub struct Summing {
+    grad: Read,
+    out: Operand,
+    reducing: Reducing,
+}
+
+impl Summing {
+    /// Of a tensor by samples, channels and axes.
+    pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> Summing {
+        let mut axes = Axes::filled(grad.rank(), true);
+        axes[1] = false;
+        let reducing = call.reducing(&grad, &axes, &fold::sum::<f32>());
+        Summing { grad, out, reducing }
+    }
+
+    /// Computes it.
+    pub fn run(&self, memory: &Memory<'_>) {
+        let (grad, out) = (self.grad.prepared(memory), memory.out(&self.out));
+        self.reducing.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
+    }
+}

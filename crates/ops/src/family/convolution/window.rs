@@ -1,0 +1,407 @@
+//! How windows of a convolution lie: strides, borders, dilations and groups, read and checked.
+
+use crate::call::Call;
+use crate::error::{Error, Result};
+use cairn_tensor::kernels::conv::Axis;
+use cairn_tensor::{DType, Layout};
+
+/// The types that convolutions take.
+pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+/// The most groups there are.
+const MOST_GROUPS: i64 = 65535;
+
+/// The windows of a convolution from its larger side (the input, or the output of a transposed one) to its smaller side, along
+/// three axes. Where there are fewer, the first ones have a stride of 1 and no border.
+#[derive(Clone, Copy, Debug)]
+pub struct Windows {
+    /// How many axes there are.
+    pub axes: usize,
+    /// Between neighbouring windows.
+    pub stride: [i64; 3],
+    /// Between neighbouring taps.
+    pub dilation: [i64; 3],
+    /// The borders before and after the larger side.
+    pub borders: [(i64, i64); 3],
+    /// What the larger side has beyond the last window.
+    pub beyond: [i64; 3],
+    /// Groups of channels.
+    pub groups: usize,
+}
+
+/// Numbers for each axis, at least `least` and less than 2^31; `rest` for the axes that are not there.
+fn numbers(call: &Call<'_>, at: usize, values: &[i64], least: i64, rest: i64) -> Result<[i64; 3]> {
+    if values.iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
+        let name = call.parameter(at);
+        return Err(Error::invalid(format!(
+            "{name} = {values:?}; numbers from {least} to 2147483647 are wanted"
+        )));
+    }
+    let mut all = [rest; 3];
+    all[3 - values.len()..].copy_from_slice(values);
+    Ok(all)
+}
+
+/// Fails unless a list has one of these lengths.
+fn expect_length(call: &Call<'_>, at: usize, values: &[i64], among: &[usize]) -> Result<()> {
+    if among.contains(&values.len()) {
+        return Ok(());
+    }
+    let (name, have) = (call.parameter(at), values.len());
+    Err(Error::invalid(format!("{name} = {values:?} has {have} numbers, {among:?} are wanted")))
+}
+
+/// A number for each axis.
+pub fn of_axes(call: &Call<'_>, at: usize, axes: usize, least: i64, rest: i64) -> Result<[i64; 3]> {
+    let values = call.ints(at)?;
+    expect_length(call, at, &values, &[axes])?;
+    numbers(call, at, &values, least, rest)
+}
+
+/// Borders: one for each axis, or, where `pairs` says so, one before and one after each.
+pub fn borders(call: &Call<'_>, at: usize, axes: usize, pairs: bool) -> Result<[(i64, i64); 3]> {
+    let values = call.ints(at)?;
+    let lengths = [axes, 2 * axes];
+    expect_length(call, at, &values, &lengths[..1 + usize::from(pairs)])?;
+    let (before, after): (Vec<i64>, Vec<i64>) = match values.len() == axes {
+        true => (values.clone(), values),
+        false => values.chunks(2).map(|two| (two[0], two[1])).unzip(),
+    };
+    let before = numbers(call, at, &before, 0, 0)?;
+    let after = numbers(call, at, &after, 0, 0)?;
+    Ok([0, 1, 2].map(|axis| (before[axis], after[axis])))
+}
+
+/// Borders by name: one before and one after each axis.
+pub fn border_pairs(call: &Call<'_>, at: usize, axes: usize) -> Result<[(i64, i64); 3]> {
+    let values = call.ints(at)?;
+    expect_length(call, at, &values, &[2 * axes])?;
+    borders(call, at, axes, true)
+}
+
+/// By name there is a number for each dimension, samples and channels included.
+pub fn of_dims(
+    call: &Call<'_>,
+    at: usize,
+    axes: usize,
+    form: Form,
+    (least, rest): (i64, i64),
+) -> Result<[i64; 3]> {
+    let values = call.ints(at)?;
+    expect_length(call, at, &values, &[axes + 2])?;
+    let (channels, first) = if form.channels_last { (axes + 1, 1) } else { (1, 2) };
+    if values[0] != rest || values[channels] != rest {
+        let name = call.parameter(at);
+        return Err(Error::invalid(format!(
+            "{name} = {values:?}; {rest} is wanted for samples and channels"
+        )));
+    }
+    numbers(call, at, &values[first..first + axes], least, rest)
+}
+
+/// How the dimensions of tensors by name are ordered.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Channels come last, and those of weights before their outputs.
+    pub channels_last: bool,
+}
+
+impl Form {
+    /// From the attribute `data_format`.
+    pub fn read(call: &Call<'_>, at: usize, axes: usize) -> Result<Form> {
+        let text = call.text(at)?;
+        let [first, last] = if axes == 2 { ["NCHW", "NHWC"] } else { ["NCDHW", "NDHWC"] };
+        match text {
+            _ if text == first => Ok(Form { channels_last: false }),
+            _ if text == last => Ok(Form { channels_last: true }),
+            _ => {
+                let name = call.parameter(at);
+                Err(Error::invalid(format!("{name} = {text:?}; {first:?} or {last:?} is wanted")))
+            }
+        }
+    }
+
+    /// The dimensions of a tensor, samples and channels first.
+    pub fn image(self, layout: Layout) -> Layout {
+        match (self.channels_last, layout.rank()) {
+            (true, 4) => layout.permuted(&[0, 3, 1, 2]),
+            (true, 5) => layout.permuted(&[0, 4, 1, 2, 3]),
+            _ => layout,
+        }
+    }
+
+    /// The dimensions of weights, outputs and inputs first.
+    pub fn weights(self, layout: Layout) -> Layout {
+        match (self.channels_last, layout.rank()) {
+            (true, 4) => layout.permuted(&[3, 2, 0, 1]),
+            (true, 5) => layout.permuted(&[4, 3, 0, 1, 2]),
+            _ => layout,
+        }
+    }
+
+    /// Sizes of a tensor, samples and channels first, in this order.
+    pub fn ordered(self, mut dims: Vec<usize>) -> Vec<usize> {
+        if self.channels_last {
+            dims[1..].rotate_left(1);
+        }
+        dims
+    }
+}
+
+/// The number of groups.
+pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
+    match call.int(at)? {
+        groups @ 1..=MOST_GROUPS => Ok(groups as usize),
+        groups => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {groups} is outside 1 to {MOST_GROUPS}")))
+        }
+    }
+}
+
+/// The three tensors of a convolution: both sides by samples, channels and axes, and the weights by channels of the smaller
+/// side, channels of a group of the larger side, and taps. The place of each argument stands beside it.
+pub struct Sides {
+    /// The input; of a transposed convolution the output.
+    pub large: (usize, Layout),
+    /// The weights.
+    pub weights: (usize, Layout),
+    /// The output; of a transposed convolution the input.
+    pub small: (usize, Layout),
+}
+
+impl Windows {
+    /// The size of the smaller side along an axis.
+    fn shrunk(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+        let (before, after) = self.borders[axis];
+        let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
+        let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
+        let room = whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.beyond[axis])?;
+        (room >= 0).then(|| room / self.stride[axis] + 1)
+    }
+
+    /// The size of the larger side along an axis.
+    fn grown(&self, axis: usize, size: usize, taps: usize) -> Option<i64> {
+        let (before, after) = self.borders[axis];
+        let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
+        let moved = (i64::try_from(size).ok()? - 1).checked_mul(self.stride[axis])?;
+        moved.checked_add(reach)?.checked_add(self.beyond[axis] + 1 - before - after)
+    }
+
+    /// The sizes of the side that is not known: samples, channels and axes.
+    pub fn other(
+        &self,
+        call: &Call<'_>,
+        (at, known): (usize, &Layout),
+        (weights_at, weights): (usize, &Layout),
+        transposed: bool,
+    ) -> Result<Vec<usize>> {
+        let rank = self.axes + 2;
+        for (at, layout) in [(at, known), (weights_at, weights)] {
+            if layout.rank() != rank {
+                let (name, dims) = (call.parameter(at), layout.dims());
+                return Err(Error::invalid(format!(
+                    "{name} has the sizes {dims:?}; {rank} dimensions are wanted"
+                )));
+            }
+        }
+        self.channels(call, (at, known), (weights_at, weights), transposed)?;
+        let channels = match transposed {
+            true => weights.dims()[1].saturating_mul(self.groups),
+            false => weights.dims()[0],
+        };
+        let mut dims = vec![known.dims()[0], channels];
+        for axis in 0..self.axes {
+            let (size, taps) = (known.dims()[2 + axis], weights.dims()[2 + axis]);
+            let place = 3 - self.axes + axis;
+            let other = match transposed {
+                true => self.grown(place, size, taps),
+                false => self.shrunk(place, size, taps),
+            };
+            let Some(other) = other.filter(|one| *one >= 0) else {
+                let (name, other) = (call.parameter(at), call.parameter(weights_at));
+                let (sizes, taps) = (known.dims(), weights.dims());
+                let (borders, dilation) = (self.borders[place], self.dilation[place]);
+                return Err(Error::invalid(format!(
+                    "{name} {sizes:?} with borders {borders:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
+                )));
+            };
+            dims.push(other as usize);
+        }
+        Ok(dims)
+    }
+
+    /// Fails unless channels and groups fit.
+    fn channels(
+        &self,
+        call: &Call<'_>,
+        (at, known): (usize, &Layout),
+        (weights_at, weights): (usize, &Layout),
+        transposed: bool,
+    ) -> Result<()> {
+        let (have, groups) = (known.dims()[1], self.groups);
+        let (small, large) = (weights.dims()[0], weights.dims()[1].checked_mul(groups));
+        let fits = if transposed { small == have } else { large == Some(have) };
+        if fits && small.is_multiple_of(groups) {
+            return Ok(());
+        }
+        let (name, other) = (call.parameter(at), call.parameter(weights_at));
+        let (dims, weights) = (known.dims(), weights.dims());
+        Err(Error::invalid(format!(
+            "{name} {dims:?} and {other} {weights:?} do not fit with groups = {groups}"
+        )))
+    }
+
+    /// Fails unless sizes and types of all three fit. `exactly` wants the larger side of a transposed convolution as large as its
+    /// formula says; otherwise it may be as large as one that the smaller side follows from.
+    pub fn check(&self, call: &Call<'_>, sides: &Sides, exactly: bool) -> Result<()> {
+        let Sides { large, weights, small } = sides;
+        for (at, layout) in [large, weights, small] {
+            call.expect_dtype(*at, layout, TYPES)?;
+        }
+        let (known, wanted) = if exactly { (small, large) } else { (large, small) };
+        let dims = self.other(call, (known.0, &known.1), (weights.0, &weights.1), exactly)?;
+        if wanted.1.dims() == &dims[..] {
+            return Ok(());
+        }
+        let (name, have) = (call.parameter(wanted.0), wanted.1.dims());
+        Err(Error::invalid(format!(
+            "{name} has the sizes {have:?} by samples, channels and axes, {dims:?} are wanted"
+        )))
+    }
+
+    /// The axes of the smaller side's windows over the larger one.
+    pub fn forward(&self, weights: &Layout) -> [Axis; 3] {
+        [0, 1, 2].map(|at| Axis {
+            step: self.stride[at] as isize,
+            first: -(self.borders[at].0 as isize),
+            tap_step: self.dilation[at] as isize,
+            taps: weights.dims()[3 + at],
+        })
+    }
+
+    /// The places of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
+    pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
+        let (stride, dilation) = (self.stride[at], self.dilation[at]);
+        let before = self.borders[at].0;
+        let apart = stride / gcd(stride, dilation);
+        let reached = |rest: i64| {
+            let most = (taps as i64).min(apart);
+            (0..most).find(|tap| (rest + before - tap * dilation).rem_euclid(stride) == 0)
+        };
+        // A rest belongs to some tap, or to none at all: there are no more of them than taps.
+        let mut rests: Vec<i64> = (0..(taps as i64).min(apart))
+            .map(|tap| (tap * dilation - before).rem_euclid(stride))
+            .filter(|rest| *rest < size as i64)
+            .collect();
+        rests.sort_unstable();
+        (rests.into_iter())
+            .filter_map(|rest| {
+                let tap = reached(rest)?;
+                let places = (size as i64 - rest + stride - 1) / stride;
+                let axis = Axis {
+                    step: 1,
+                    first: ((rest + before - tap * dilation) / stride) as isize,
+                    tap_step: -((apart * dilation / stride) as isize),
+                    taps: (taps - tap as usize).div_ceil(apart as usize),
+                };
+                let (start, tap) = (rest as usize, tap as usize);
+                Some(Class { start, places: places as usize, tap, apart: apart as usize, axis })
+            })
+            .collect()
+    }
+}
+
+/// Places of the larger side along one axis that the same taps reach.
+#[derive(Clone, Copy, Debug)]
+pub struct Class {
+    /// The first of them.
+    pub start: usize,
+    /// How many.
+    pub places: usize,
+    /// The first tap.
+    pub tap: usize,
+    /// Between taps.
+    pub apart: usize,
+    /// How the taps lie over the smaller side.
+    pub axis: Axis,
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// With dimensions of size 1 for the axes that are not there.
+pub fn with_three_axes(mut layout: Layout) -> Layout {
+    while layout.rank() < 5 {
+        layout = layout.with(2);
+    }
+    layout
+}
+
+/// One dimension of a tensor as two: groups, and what each has.
+pub fn grouped(layout: Layout, dim: usize, groups: usize) -> Layout {
+    let mut layout = layout;
+    let (size, stride) = (layout.dims()[dim], layout.strides()[dim]);
+    let each = size / groups.max(1);
+    let (mut dims, mut strides) = (layout.dims().to_vec(), layout.strides().to_vec());
+    dims[dim] = each;
+    dims.insert(dim, groups);
+    strides.insert(dim, stride.saturating_mul(each as isize));
+    layout = Layout::strided(layout.dtype, &dims, &strides, layout.offset);
+    layout
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every tap at every place of the smaller side reaches a place of the larger side in one class, and there alone.
+    #[test]
+    fn classes_have_every_tap_once() {
+        for (stride, dilation, before) in
+            [(1, 1, 0), (1, 2, 3), (2, 1, 1), (2, 2, 1), (3, 2, 0), (4, 6, 5), (5, 1, 2)]
+        {
+            for taps in 1..5usize {
+                for size in 1..14usize {
+                    let windows = Windows {
+                        axes: 1,
+                        stride: [1, 1, stride],
+                        dilation: [1, 1, dilation],
+                        borders: [(0, 0), (0, 0), (before, before)],
+                        beyond: [0; 3],
+                        groups: 1,
+                    };
+                    let mut have = Vec::new();
+                    for class in windows.classes(2, size, taps) {
+                        for at in 0..class.places {
+                            let place = class.start + at * stride as usize;
+                            assert!(place < size);
+                            for t in 0..class.axis.taps {
+                                let tap = class.tap + t * class.apart;
+                                assert!(tap < taps);
+                                let small = at as isize
+                                    + class.axis.first
+                                    + t as isize * class.axis.tap_step;
+                                if (0..20).contains(&small) {
+                                    have.push((place, tap, small));
+                                }
+                            }
+                        }
+                    }
+                    let mut want = Vec::new();
+                    for small in 0..20i64 {
+                        for tap in 0..taps {
+                            let place = small * stride - before + tap as i64 * dilation;
+                            if (0..size as i64).contains(&place) {
+                                want.push((place as usize, tap, small as isize));
+                            }
+                        }
+                    }
+                    have.sort_unstable();
+                    want.sort_unstable();
+                    assert_eq!(have, want, "{stride} {dilation} {before} {taps} {size}");
+                }
+            }
+        }
+    }
+}

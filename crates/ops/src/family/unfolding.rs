@@ -1,0 +1,464 @@
+//! Windows of images as columns, and back; slices of a dimension, back.
+
+use super::convolution::window::grouped;
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::{fill_scalar, map2};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
+
+/// The types of gradients.
+const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// Windows along one axis of an image.
+#[derive(Clone, Copy, Debug)]
+struct Axis {
+    taps: i64,
+    dilation: i64,
+    before: i64,
+    after: i64,
+    stride: i64,
+}
+
+impl Axis {
+    /// How many windows there are along `size` elements; less than 1 where there is no room for one.
+    fn places(&self, size: usize) -> i64 {
+        let reach = (self.taps - 1).saturating_mul(self.dilation);
+        let room = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
+        if room < 1 { 0 } else { (room - 1) / self.stride + 1 }
+    }
+
+    /// The windows whose tap lies inside of the image: the first, how many, and where the first one's tap lies.
+    fn inside(&self, tap: i64, size: usize) -> (usize, usize, usize) {
+        let start = tap * self.dilation - self.before;
+        let first = if start < 0 { (self.stride - 1 - start) / self.stride } else { 0 };
+        let last = (size as i64 - 1 - start).div_euclid(self.stride);
+        let last = last.min(self.places(size) - 1);
+        match last < first {
+            true => (0, 0, 0),
+            false => {
+                let at = start + first * self.stride;
+                (first as usize, (last - first + 1) as usize, at as usize)
+            }
+        }
+    }
+}
+
+/// Two numbers, not less than `least`; one stands for both where `one` says so.
+fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
+    let values = call.ints(at)?;
+    let both = match values[..] {
+        [value] if one => Some([value; 2]),
+        [y, x] => Some([y, x]),
+        _ => None,
+    };
+    let fine = |value: &i64| (least..=i64::from(i32::MAX)).contains(value);
+    both.filter(|both| both.iter().all(fine)).ok_or_else(|| {
+        let name = call.parameter(at);
+        Error::invalid(format!(
+            "{name} = {values:?}; two numbers from {least} to 2147483647 are wanted"
+        ))
+    })
+}
+
+/// Windows from the arguments kernel size, dilation, padding and stride, from place `at` on.
+fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
+    let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
+    let (border, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
+    Ok([0, 1].map(|axis| Axis {
+        taps: taps[axis],
+        dilation: dilation[axis],
+        before: border[axis],
+        after: border[axis],
+        stride: stride[axis],
+    }))
+}
+
+/// An image by samples, channels, height and width, and its columns by samples, channels, both taps and both places.
+struct Columns {
+    image: Layout,
+    columns: Layout,
+    axes: [Axis; 2],
+}
+
+impl Columns {
+    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by places (one dimension, or two).
+    fn new(
+        call: &Call<'_>,
+        (image_at, image): (usize, Layout),
+        (columns_at, columns): (usize, Layout),
+        axes: [Axis; 2],
+    ) -> Result<Columns> {
+        let [samples, channels, height, width] = *image.dims() else {
+            let (name, dims) = (call.parameter(image_at), image.dims());
+            return Err(Error::invalid(format!("{name} {dims:?} is no batch of images")));
+        };
+        let places = [axes[0].places(height), axes[1].places(width)];
+        if places.contains(&0) {
+            let (name, dims) = (call.parameter(image_at), image.dims());
+            return Err(Error::invalid(format!(
+                "{name} {dims:?} has no room for a window of {axes:?}"
+            )));
+        }
+        let taps = (axes[0].taps as usize).checked_mul(axes[1].taps as usize);
+        let rows = taps.and_then(|taps| taps.checked_mul(channels));
+        let all = (places[0] as usize).checked_mul(places[1] as usize);
+        let (Some(taps), Some(rows), Some(all)) = (taps, rows, all) else {
+            return Err(Error::invalid(format!("windows of {axes:?} are more than memory holds")));
+        };
+        let [high, wide] = places.map(|one| one as usize);
+        let wanted = match columns.rank() {
+            4 if columns.dims()[3] == all && columns.dims()[2] == taps => {
+                vec![samples, channels, taps, all]
+            }
+            4 => vec![samples, rows, high, wide],
+            _ => vec![samples, rows, all],
+        };
+        call.expect_dims(columns_at, &columns, &wanted)?;
+        let mut seen = columns;
+        if seen.rank() == 4
+            && seen.dims()[1] == channels
+            && seen.dims()[2] == taps
+            && seen.dims()[3] == all
+        {
+            seen = grouped(seen, 3, high);
+        } else {
+            seen = if seen.rank() == 3 { grouped(seen, 2, high) } else { seen };
+            seen = grouped(seen, 1, channels.max(1));
+        }
+        let columns = grouped(seen, 2, axes[0].taps as usize);
+        Ok(Columns { image, columns, axes })
+    }
+
+    /// Calls `run` with the parts of image and columns that each tap has in common.
+    fn each(&self, mut run: impl FnMut(Layout, Layout)) {
+        if self.columns.count() == 0 {
+            return;
+        }
+        let sizes = [self.image.dims()[2], self.image.dims()[3]];
+        for y in 0..self.axes[0].taps {
+            let (top, rows, from_row) = self.axes[0].inside(y, sizes[0]);
+            for x in 0..self.axes[1].taps {
+                let (left, across, from) = self.axes[1].inside(x, sizes[1]);
+                if rows == 0 || across == 0 {
+                    continue;
+                }
+                let image = (self.image)
+                    .sliced(2, from_row, rows, self.axes[0].stride as isize)
+                    .sliced(3, from, across, self.axes[1].stride as isize);
+                let columns = (self.columns.at(2, y as usize).at(2, x as usize))
+                    .sliced(2, top, rows, 1)
+                    .sliced(3, left, across, 1);
+                run(image, columns);
+            }
+        }
+    }
+}
+
+/// With samples in front where there are none.
+fn batched(layout: Layout, rank: usize) -> Layout {
+    if layout.rank() + 1 == rank { layout.with(0) } else { layout }
+}
+
+/// Columns of an image. Arguments: self, kernel size, dilation, padding, stride, out.
+fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
+    let axes = axes(call, 1)?;
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    if a.rank() != out.rank() + 1 {
+        let (name, layout) = (call.parameter(0), *a);
+        return Err(Error::invalid(format!(
+            "{name} ({layout}) and the output ({}) do not fit",
+            *out
+        )));
+    }
+    let (a, out) = (a.seen(batched(*a, 4)), out.seen(batched(*out, 3)));
+    into_columns(call, a, (5, out), axes)
+}
+
+fn into_columns(
+    call: &mut Call<'_>,
+    a: Read,
+    (out_at, out): (usize, Operand),
+    axes: [Axis; 2],
+) -> Result<Plan> {
+    call.expect_numbers(0, &a)?;
+    call.expect_same(out_at, &out, 0, &a)?;
+    let columns = Columns::new(call, (0, *a), (out_at, *out), axes)?;
+    let has_border = axes.iter().any(|axis| axis.before > 0 || axis.after > 0);
+    call.plan(move |memory| {
+        a.prepare(memory);
+        if has_border {
+            fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
+        }
+        columns.each(|image, column| {
+            let (to, from) = (out.seen(column), a.seen(image));
+            copy(memory.parallel, memory.out(&to), from.prepared(memory));
+        });
+        Ok(())
+    })
+}
+
+/// Arguments: x, ksizes, strides, dilations, padding mode, pads, y.
+fn unfolded_by_name(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(6)?;
+    let a = call.read(0, &[&out])?;
+    let axes = named_axes(call, &a)?;
+    into_columns(call, a, (6, out), axes)
+}
+
+fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
+    let [_, _, height, width] = *image.dims() else {
+        let (name, dims) = (call.parameter(0), image.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}; 4 dimensions are wanted")));
+    };
+    let (taps, stride) = (two(call, 1, 1, false)?, two(call, 2, 1, true)?);
+    let dilation = two(call, 3, 1, true)?;
+    let mut axes = [0, 1].map(|at| Axis {
+        taps: taps[at],
+        dilation: dilation[at],
+        before: 0,
+        after: 0,
+        stride: stride[at],
+    });
+    match call.text(4)? {
+        "VALID" => {}
+        "SAME" => {
+            for (axis, size) in axes.iter_mut().zip([height, width]) {
+                let places = (size as i64 - 1).div_euclid(axis.stride) + 1;
+                let reach = (axis.taps - 1).saturating_mul(axis.dilation);
+                let border = (places - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
+                let border = border.saturating_sub(size as i64).max(0);
+                (axis.before, axis.after) = (border / 2, border - border / 2);
+            }
+        }
+        "CALCULATED" => {
+            let pads = call.ints(5)?;
+            let pads = match pads[..] {
+                [all] => [all; 4],
+                [y, x] => [y, y, x, x],
+                [top, bottom, left, right] => [top, bottom, left, right],
+                _ => [-1; 4],
+            };
+            if pads.iter().any(|one| !(0..=i64::from(i32::MAX)).contains(one)) {
+                let (name, values) = (call.parameter(5), call.ints(5)?);
+                return Err(Error::invalid(format!(
+                    "{name} = {values:?}; 1, 2 or 4 numbers from 0 to 2147483647 are wanted"
+                )));
+            }
+            (axes[0].before, axes[0].after) = (pads[0], pads[1]);
+            (axes[1].before, axes[1].after) = (pads[2], pads[3]);
+        }
+        mode => {
+            let name = call.parameter(4);
+            return Err(Error::invalid(format!(
+                "{name} = {mode:?}; \"SAME\", \"VALID\" or \"CALCULATED\" is wanted"
+            )));
+        }
+    }
+    Ok(axes)
+}
+
+fn columns_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = named_axes(call, &a)?;
+    let dims = a.dims();
+    let taps = (axes[0].taps as usize).saturating_mul(axes[1].taps as usize);
+    let rows = dims[1].saturating_mul(taps);
+    let [high, wide] = [0, 1].map(|at| axes[at].places(dims[2 + at]) as usize);
+    Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, high, wide])])
+}
+
+/// Sums in `f32`: the output itself, or scratch that becomes it.
+#[derive(Clone, Copy)]
+struct Sums {
+    out: Operand,
+    wide: Option<Scratch>,
+}
+
+impl Sums {
+    fn new(call: &mut Call<'_>, out: Operand) -> Sums {
+        let wide = (out.dtype != DType::Float).then(|| call.scratch(DType::Float, out.dims()));
+        Sums { out, wide }
+    }
+
+    /// Where a layout of the output, or of the scratch, has its first element.
+    fn layout(&self) -> Layout {
+        self.wide.map_or(*self.out, |wide| *wide)
+    }
+
+    fn view<'a>(&self, memory: &Memory<'a>, layout: Layout) -> ViewMut<'a> {
+        match &self.wide {
+            Some(wide) => memory.scratch(wide).seen(layout).expect("a part of the sums"),
+            None => memory.out(&self.out.seen(layout)),
+        }
+    }
+
+    fn clear(&self, memory: &Memory<'_>) {
+        fill_scalar(memory.parallel, self.view(memory, self.layout()), Scalar::from(0));
+    }
+
+    fn add(&self, memory: &Memory<'_>, layout: Layout, more: View<'_>) {
+        let to = self.view(memory, layout);
+        map2::<f32, f32, f32>(memory.parallel, to, to.view(), more, |x, y| x + y);
+    }
+
+    fn finish(&self, memory: &Memory<'_>) {
+        if let Some(wide) = &self.wide {
+            copy(memory.parallel, memory.out(&self.out), memory.scratch(wide).view());
+        }
+    }
+}
+
+/// An image whose windows have these columns, summed. Arguments: columns, sizes, kernel size, dilation, padding, stride, out.
+fn folded(call: &mut Call<'_>) -> Result<Plan> {
+    let axes = axes(call, 2)?;
+    let out = call.output(6)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_dtype(0, &a, REALS)?;
+    call.expect_same(6, &out, 0, &a)?;
+    let sizes = two(call, 1, 1, false)?.map(|size| size as usize);
+    let dims = out.dims();
+    if dims.len() < 3 || dims[dims.len() - 2..] != sizes {
+        let name = call.parameter(6);
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} has not the sizes {sizes:?} at its end"
+        )));
+    }
+    let by_taps = a.rank() == 4 && out.rank() == 4;
+    if !by_taps && a.rank() + 1 != out.rank() {
+        let (name, layout) = (call.parameter(0), *a);
+        return Err(Error::invalid(format!(
+            "{name} ({layout}) and the output ({}) do not fit",
+            *out
+        )));
+    }
+    let a = if by_taps { a } else { a.seen(batched(*a, 3)) };
+    let sums = Sums::new(call, out.seen(batched(*out, 4)));
+    let columns = Columns::new(call, (6, sums.layout()), (0, *a), axes)?;
+    call.plan(move |memory| {
+        a.prepare(memory);
+        sums.clear(memory);
+        columns.each(|image, column| sums.add(memory, image, a.seen(column).prepared(memory)));
+        sums.finish(memory);
+        Ok(())
+    })
+}
+
+fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (a, sizes) = (call.layout(0)?, two(call, 1, 1, false)?);
+    let [samples, channels, ..] = *a.dims() else {
+        let (name, dims) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}; 4 dimensions are wanted")));
+    };
+    let [height, width] = sizes.map(|size| size as usize);
+    Ok(vec![Layout::contiguous(a.dtype, &[samples, channels, height, width])])
+}
+
+/// A tensor whose slices along a dimension are these, summed. Arguments: slices, sizes, dimension, size, step, out.
+fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let a = call.read(0, &[&out])?;
+    call.expect_dtype(0, &a, REALS)?;
+    call.expect_same(5, &out, 0, &a)?;
+    let sizes = call.sizes(1)?;
+    call.expect_dims(5, &out, &sizes)?;
+    let dim = call.dim(2, sizes.len())?;
+    let (size, step) = (call.int(3)?, call.int(4)?);
+    let most = sizes.get(dim).copied().unwrap_or(1);
+    if size < 1 || size > most as i64 {
+        let name = call.parameter(3);
+        return Err(Error::invalid(format!("{name} = {size} is outside 1 to {most}")));
+    }
+    if step < 1 {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!("{name} = {step} is less than 1")));
+    }
+    let (size, step) = (size as usize, isize::try_from(step).unwrap_or(isize::MAX));
+    let count = (most - size) / step.unsigned_abs() + 1;
+    let mut dims = sizes;
+    match dims.get_mut(dim) {
+        Some(place) => *place = count,
+        None => return Err(Error::invalid(format!("{} is empty", call.parameter(1)))),
+    }
+    dims.push(size);
+    call.expect_dims(0, &a, &dims)?;
+    let step = if count > 1 { step } else { 1 };
+    let sums = Sums::new(call, out);
+    call.plan(move |memory| {
+        a.prepare(memory);
+        sums.clear(memory);
+        for at in 0..if a.count() == 0 { 0 } else { size } {
+            let to = sums.layout().sliced(dim, at, count, step);
+            sums.add(memory, to, a.seen(a.at(dims.len() - 1, at)).prepared(memory));
+        }
+        sums.finish(memory);
+        Ok(())
+    })
+}
+
+fn unsliced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] =
+    &[aclnn("Im2col", unfolded), aclnn("Im2colBackward", folded), aclnn("UnfoldGrad", unsliced)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "Im2col",
+        &["x"],
+        &["y"],
+        Infer::By(columns_output),
+        unfolded_by_name,
+        &[
+            A(0),
+            Attr("ksizes", Default::Required),
+            Attr("strides", Default::Ints(&[1])),
+            Attr("dilations", Default::Ints(&[1])),
+            Attr("padding_mode", Default::Text("CALCULATED")),
+            Attr("pads", Default::Ints(&[0])),
+            O(0),
+        ],
+    ),
+    node(
+        "Col2im",
+        &["grad_out", "output_size"],
+        &["grad_in"],
+        Infer::By(image_output),
+        folded,
+        &[
+            A(0),
+            A(1),
+            Attr("kernel_size", Default::Required),
+            Attr("dilation", Default::Required),
+            Attr("padding", Default::Required),
+            Attr("stride", Default::Required),
+            O(0),
+        ],
+    )
+    .needs_values(&[1]),
+    node(
+        "UnfoldGrad",
+        &["grad_out", "input_sizes"],
+        &["grad_in"],
+        Infer::By(unsliced_output),
+        unsliced,
+        &[
+            A(0),
+            A(1),
+            Attr("dim", Default::Required),
+            Attr("size", Default::Required),
+            Attr("step", Default::Required),
+            O(0),
+        ],
+    )
+    .needs_values(&[1]),
+];
