@@ -70,6 +70,44 @@ def block(x, mix, join, up, down, w1, b1, w2, b2):
     return x + F.gelu(F.layer_norm(x, (width,), w2, b2) @ up) @ down
 
 
+def convolution(batch, inputs, size, outputs, kernel, stride=1, groups=1):
+    """Sizes of a convolution's input and weight, and how it is called."""
+    shapes = (batch, inputs, size, size), (outputs, inputs // groups, kernel, kernel)
+    return shapes, dict(stride=stride, padding=kernel // 2, groups=groups)
+
+
+def convolve(*what):
+    """A row of a convolution."""
+    shapes, how = convolution(*what)
+    return lambda x, w: F.conv2d(x, w, **how), tensors(*shapes)
+
+
+def convolve_back(*what):
+    """A row of the gradients of a convolution's input and weight."""
+    shapes, how = convolution(*what)
+    window = [how["stride"]] * 2, [how["padding"]] * 2, [1, 1], False, [0, 0], how["groups"]
+
+    def make(device):
+        x, w = tensors(*shapes)(device)
+        return F.conv2d(x, w, **how), x, w
+
+    return lambda grad, x, w: torch.ops.aten.convolution_backward(grad, x, w, None, *window, [True, True, False]), make
+
+
+# The shapes of ResNet-50, one of a kind: samples, inputs, size, outputs, kernel, stride.
+RESNET = [
+    (1, 3, 224, 64, 7, 2), (1, 64, 56, 64, 1), (1, 64, 56, 64, 3), (1, 64, 56, 256, 1), (1, 256, 56, 128, 1), (1, 128, 56, 128, 3, 2), (1, 256, 56, 512, 1, 2),
+    (1, 128, 28, 128, 3), (1, 512, 28, 128, 1), (1, 256, 14, 256, 3), (1, 1024, 14, 256, 1), (1, 512, 7, 512, 3), (1, 2048, 7, 512, 1), (1, 512, 7, 2048, 1),
+]  # fmt: skip
+DEPTHWISE = [(1, 144, 56, 144, 3, 1, 144), (1, 144, 56, 144, 3, 2, 144), (1, 576, 14, 576, 3, 1, 576)]
+TRAINED = [(8, 64, 56, 64, 3), (8, 128, 28, 128, 3), (8, 512, 28, 128, 1), (8, 256, 14, 256, 3), (8, 512, 7, 512, 3), (8, 144, 28, 144, 3, 1, 144)]
+
+
+def described(what):
+    batch, inputs, size, outputs, kernel, stride, groups = (*what, 1, 1)[:7] if len(what) < 7 else what
+    return f"{batch}x{inputs}x{size}x{size} to {outputs}, {kernel}x{kernel}" + (f" by {stride}" if stride > 1 else "") + (" depthwise" if groups > 1 else "")
+
+
 BIG = 4 << 20  # floats: 16 MiB
 CALLS = [
     Call("matmul 256", 1.03, torch.mm, tensors((256, 256), (256, 256))),
@@ -89,6 +127,8 @@ CALLS = [
     Call("layer norm 2048x1024", 1.0, lambda a, w, b: F.layer_norm(a, (1024,), w, b), tensors((2048, 1024), (1024,), (1024,))),
     Call("transformer block, sequence 128", 1.0, block, tensors((1, 128, 512), (512, 1536), (512, 512), (512, 2048), (2048, 512), (512,), (512,), (512,), (512,))),
 ]  # fmt: skip
+CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
+CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_back(*what)) for what in TRAINED]
 
 
 def compare(call, rounds):

@@ -149,6 +149,18 @@ def gradients(d):
     back(torch.mm, (3, 4), (4, 5), dtype=torch.float16), back(lambda x: x.softmax(-1), (3, 4), dtype=torch.bfloat16)
 
 
+def convolutions(d):
+    def back(function, *sizes, dtype=torch.float32, **how):
+        inputs = [some(*size, device=d, dtype=dtype, grad=True) for size in sizes]
+        function(*inputs, **how).sum().backward()
+
+    back(F.conv1d, (2, 3, 9), (4, 3, 3), (4,)), back(F.conv2d, (2, 3, 9, 8), (4, 3, 3, 3), (4,), padding=1), back(F.conv3d, (1, 2, 4, 5, 6), (3, 2, 2, 3, 3))
+    back(F.conv2d, (2, 4, 9, 8), (4, 1, 3, 3), (4,), groups=4), back(F.conv2d, (2, 4, 9, 8), (6, 2, 3, 3), groups=2, stride=2, dtype=torch.float16)
+    back(F.conv_transpose1d, (2, 3, 9), (3, 4, 3)), back(F.conv_transpose2d, (2, 3, 5, 6), (3, 4, 3, 3), (4,), stride=2), back(F.conv_transpose3d, (1, 2, 3, 4, 5), (2, 3, 2, 2, 2))
+    back(F.unfold, (2, 3, 6, 7), kernel_size=3), back(F.fold, (2, 18, 15), output_size=(4, 7), kernel_size=(2, 3))
+    back(lambda x: x.unfold(1, 3, 2), (2, 9))
+
+
 def training(d):
     """The optimisers, plain, with a momentum, decay, and many at a time."""
     make = [
@@ -167,4 +179,4 @@ def training(d):
         chosen.zero_grad(set_to_none=False)
 
 
-ALL = [creation, copying, joining, indexing, arithmetic, functions, comparing, reducing, sorting, products, randomness, printing, gradients, training]
+ALL = [creation, copying, joining, indexing, arithmetic, functions, comparing, reducing, sorting, products, randomness, printing, gradients, convolutions, training]
