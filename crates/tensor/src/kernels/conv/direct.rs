@@ -1,6 +1,6 @@
 //! Convolutions of groups with few channels: windows slide over lines of the source.
 
-use super::{Axis, LEAST, Task, is_here, lanes, spread, take, taps};
+use super::{Axis, Task, is_here, lanes, spread, take, taps};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -61,17 +61,18 @@ pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
 /// See [`super::convolve`].
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let (out, source) = (*task.out.layout(), *task.source.layout());
-    let in_place = reads_lines(&source);
-    let length = if in_place { 0 } else { lane(&source, &task.axes) };
+    let length = if reads_lines(&source) { 0 } else { lane(&source, &task.axes) };
     let all = out.count() / out.dims()[5];
     let lanes = lanes(units(&out), work(&out, &source, &task.axes));
-    debug_assert!(lanes == 1 || work(&out, &source, &task.axes) >= LEAST);
+    let height = out.dims()[4];
     spread(parallel, units(&out), (lanes, 0, length), &scratch, |unit, room| {
+        let mut sheet = Sheet::new(task);
         let first = unit * share(&out);
-        let mut found = [Line { from: std::ptr::null(), weights: std::ptr::null() }; LINES];
-        let mut made = [0f32; STRIP];
         for line in first..(first + share(&out)).min(all) {
-            one(task, line, in_place, room, &mut found, &mut made);
+            if line == first || line % height == 0 {
+                sheet.place(line / height);
+            }
+            sheet.line(line % height, room);
         }
     });
 }
@@ -83,84 +84,144 @@ struct Line {
     weights: *const f32,
 }
 
-/// One line of the output.
-fn one(
-    task: &Task<'_>,
-    line: usize,
+/// One output channel of one sample, at one place along the first axis: lines of the output.
+struct Sheet<'t, 'a> {
+    task: &'t Task<'a>,
     in_place: bool,
-    room: &mut [f32],
-    found: &mut [Line; LINES],
-    made: &mut [f32; STRIP],
-) {
-    let [_, groups, outputs, depth, height, width] = *task.out.dims() else {
-        unreachable!("six dimensions")
-    };
-    let (h, rest) = (line % height, line / height);
-    let (d, rest) = (rest % depth, rest / depth);
-    let (output, rest) = (rest % outputs, rest / outputs);
-    let (group, sample) = (rest % groups, rest / groups);
-    let [deep, high, wide] = [0, 1, 2].map(|at| task.axes[at]);
-    let (sizes, strides) = (&task.source.dims()[3..], task.source.strides());
-    let (of_out, of_weights) = (task.out.strides(), task.weights.strides());
-    let is_here = is_here(&task.source);
-    let mut count = 0;
-    for input in 0..task.source.dims()[2] {
-        for z in 0..deep.taps {
-            for y in 0..high.taps {
-                let at_d = deep.at(d) + z as isize * deep.tap_step;
-                let at_h = high.at(h) + y as isize * high.tap_step;
-                let inside = (0..sizes[0] as isize).contains(&at_d)
-                    && (0..sizes[1] as isize).contains(&at_h);
-                if !inside {
+    source_here: bool,
+    out_here: bool,
+    /// The places whose taps all lie inside, of the first strip.
+    inner: (usize, usize),
+    depth: usize,
+    bias: f32,
+    /// Offsets of the sample and group in the source, of the channel in the weights, of the first line in the output.
+    source: isize,
+    weights: isize,
+    out: isize,
+    found: [Line; LINES],
+    made: [f32; STRIP],
+}
+
+impl<'t, 'a> Sheet<'t, 'a> {
+    fn new(task: &'t Task<'a>) -> Sheet<'t, 'a> {
+        let width = task.out.dims()[5].min(STRIP);
+        Sheet {
+            task,
+            in_place: reads_lines(task.source.layout()),
+            source_here: is_here(&task.source),
+            out_here: is_here(&task.out) && task.out.strides()[5] == 1,
+            inner: inner(&task.axes[2], 0, task.source.dims()[5], width),
+            depth: 0,
+            bias: 0.0,
+            source: 0,
+            weights: 0,
+            out: 0,
+            found: [Line { from: std::ptr::null(), weights: std::ptr::null() }; LINES],
+            made: [0.0; STRIP],
+        }
+    }
+
+    /// Goes to another sheet, counted by samples, groups, channels and places along the first axis.
+    fn place(&mut self, sheet: usize) {
+        let [_, groups, outputs, depth, ..] = *self.task.out.dims() else {
+            unreachable!("six dimensions")
+        };
+        let (d, rest) = (sheet % depth, sheet / depth);
+        let (output, rest) = (rest % outputs, rest / outputs);
+        let (group, sample) = (rest % groups, rest / groups);
+        let at = |strides: &[isize], places: &[usize]| -> isize {
+            places.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum()
+        };
+        self.depth = d;
+        self.source = at(self.task.source.strides(), &[sample, group]);
+        self.weights = at(self.task.weights.strides(), &[group, output]);
+        self.out = at(self.task.out.strides(), &[sample, group, output, d]);
+        self.bias = self.task.bias.map_or(0.0, |bias| {
+            let at = at(bias.strides(), &[group, output]);
+            // SAFETY: group and channel lie inside the bias.
+            unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
+        });
+    }
+
+    /// Finds the lines that the windows of an output line cover; gives their number.
+    fn find(&mut self, h: usize, room: &mut [f32]) -> usize {
+        let [deep, high, wide] = [0, 1, 2].map(|at| self.task.axes[at]);
+        let (dims, strides) = (self.task.source.dims(), self.task.source.strides());
+        let sizes = &dims[3..];
+        let mut count = 0;
+        for input in 0..dims[2] {
+            for z in 0..deep.taps {
+                let at_d = deep.at(self.depth) + z as isize * deep.tap_step;
+                if at_d < 0 || at_d >= sizes[0] as isize {
                     continue;
                 }
-                let offset = sample as isize * strides[0]
-                    + group as isize * strides[1]
-                    + input as isize * strides[2]
-                    + at_d * strides[3]
-                    + at_h * strides[4];
-                let from = match in_place {
-                    true => task.source.first().cast::<f32>().wrapping_offset(offset),
-                    false => {
-                        let into = &mut room[count * sizes[2]..(count + 1) * sizes[2]];
-                        // SAFETY: a line of the source, which nobody writes.
-                        unsafe { take(&task.source, is_here, offset, strides[5], into) };
-                        into.as_ptr()
+                for y in 0..high.taps {
+                    let at_h = high.at(h) + y as isize * high.tap_step;
+                    if at_h < 0 || at_h >= sizes[1] as isize {
+                        continue;
                     }
-                };
-                let tap = ((input * deep.taps + z) * high.taps + y) * wide.taps;
-                let weights =
-                    group as isize * of_weights[0] + output as isize * of_weights[1] + tap as isize;
-                let weights = task.weights.first().cast::<f32>().wrapping_offset(weights);
-                found[count] = Line { from, weights };
-                count += 1;
+                    let offset = self.source
+                        + input as isize * strides[2]
+                        + at_d * strides[3]
+                        + at_h * strides[4];
+                    let from = match self.in_place {
+                        true => self.task.source.first().cast::<f32>().wrapping_offset(offset),
+                        false => {
+                            let into = &mut room[count * sizes[2]..(count + 1) * sizes[2]];
+                            let (view, here) = (&self.task.source, self.source_here);
+                            // SAFETY: a line of the source, which nobody writes.
+                            unsafe { take(view, here, offset, strides[5], into) };
+                            into.as_ptr()
+                        }
+                    };
+                    let tap = ((input * deep.taps + z) * high.taps + y) * wide.taps;
+                    let weights = self.weights + tap as isize;
+                    let weights = self.task.weights.first().cast::<f32>().wrapping_offset(weights);
+                    self.found[count] = Line { from, weights };
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// One line of the output.
+    fn line(&mut self, h: usize, room: &mut [f32]) {
+        let count = self.find(h, room);
+        let (out, axis) = (&self.task.out, self.task.axes[2]);
+        let (size, width, strides) = (self.task.source.dims()[5], out.dims()[5], out.strides());
+        assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
+        for start in (0..width).step_by(STRIP) {
+            let length = (width - start).min(STRIP);
+            let range = if start == 0 { self.inner } else { inner(&axis, start, size, length) };
+            let slide = Slide { lines: &self.found[..count], axis, size, bias: self.bias };
+            let offset = self.out + h as isize * strides[4] + start as isize * strides[5];
+            // SAFETY: the strip belongs to the output, and to this unit alone. The lines have `size` elements each and as many
+            // weights as the axis has taps; this processor has the features.
+            unsafe {
+                let to = out.first_mut().offset(offset * out.item() as isize);
+                if self.out_here {
+                    let made = std::slice::from_raw_parts_mut(to.cast::<f32>(), length);
+                    slide.strip(start, range, made);
+                } else {
+                    let made = &mut self.made[..length];
+                    slide.strip(start, range, made);
+                    store(out.dtype(), to, strides[5], made);
+                }
             }
         }
     }
-    let bias = task.bias.map_or(0.0, |bias| {
-        let at = group as isize * bias.strides()[0] + output as isize * bias.strides()[1];
-        // SAFETY: group and channel lie inside the bias.
-        unsafe { load_one(bias.dtype(), bias.first().offset(at * bias.item() as isize)) }
-    });
-    let place = sample as isize * of_out[0]
-        + group as isize * of_out[1]
-        + output as isize * of_out[2]
-        + d as isize * of_out[3]
-        + h as isize * of_out[4];
-    for start in (0..width).step_by(STRIP) {
-        let made = &mut made[..(width - start).min(STRIP)];
-        let slide = Slide { lines: &found[..count], axis: wide, size: sizes[2], bias };
-        assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
-        // SAFETY: the lines have `size` elements each and as many weights as the axis has taps; this processor has the
-        // features.
-        unsafe { slide.strip(start, made) };
-        let offset = (place + start as isize * of_out[5]) * task.out.item() as isize;
-        // SAFETY: the line belongs to the output, and to this unit alone.
-        unsafe {
-            let to = task.out.first_mut().offset(offset);
-            store(task.out.dtype(), to, of_out[5], made);
-        }
+}
+
+/// Which of the `length` places from `start` on have all their taps inside of a line of `size` elements.
+fn inner(axis: &Axis, start: usize, size: usize, length: usize) -> (usize, usize) {
+    let (mut low, mut high) = (0, length);
+    for tap in 0..axis.taps {
+        let first = axis.at(start) + tap as isize * axis.tap_step;
+        let (from, to) = axis.inside(first, size, length);
+        (low, high) = (low.max(from), high.min(to));
     }
+    if low < high { (low, high) } else { (length, length) }
 }
 
 /// Windows over lines of `size` elements.
@@ -172,19 +233,12 @@ struct Slide<'a> {
 }
 
 impl Slide<'_> {
-    /// The sums at the places from `start` on.
+    /// The sums at the places from `start` on, of which those from `low` to `high` have all taps inside.
     ///
     /// # Safety
     /// The lines have `size` elements each and as many weights as the axis has taps.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    unsafe fn strip(&self, start: usize, made: &mut [f32]) {
-        let (mut low, mut high) = (0, made.len());
-        for tap in 0..self.axis.taps {
-            let first = self.axis.at(start) + tap as isize * self.axis.tap_step;
-            let (from, to) = self.axis.inside(first, self.size, made.len());
-            (low, high) = (low.max(from), high.min(to));
-        }
-        let (low, high) = if low < high { (low, high) } else { (made.len(), made.len()) };
+    unsafe fn strip(&self, start: usize, (low, high): (usize, usize), made: &mut [f32]) {
         let (edge, rest) = made.split_at_mut(low);
         let (middle, end) = rest.split_at_mut(high - low);
         // SAFETY: every tap at the places in the middle lies inside the lines; the caller vouches for the rest.
