@@ -9,10 +9,6 @@ use crate::{Layout, ViewMut};
 const LINES: usize = 64;
 /// Elements of an output line that are made at a time.
 const STRIP: usize = 512;
-/// Elements that are summed side by side.
-const WIDTH: usize = 32;
-/// The same, at the end of a line.
-const NARROW: usize = 8;
 
 /// Whether windows slide over tensors laid out so.
 pub fn takes(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> bool {
@@ -278,29 +274,25 @@ impl Slide<'_> {
     /// Sums whose taps all lie inside; `STEP` is that of the axis, or 0 for any.
     #[inline(always)]
     unsafe fn inner<const STEP: isize>(&self, start: usize, made: &mut [f32]) {
-        let whole = made.len() / WIDTH * WIDTH;
-        let (wide, rest) = made.split_at_mut(whole);
         // SAFETY: as the caller vouches.
         unsafe {
-            for (at, sums) in wide.as_chunks_mut::<WIDTH>().0.iter_mut().enumerate() {
-                *sums = self.some::<WIDTH, STEP>(start + at * WIDTH);
+            match made.len() {
+                0..8 => self.blocks::<1, STEP>(start, made),
+                8..16 => self.blocks::<8, STEP>(start, made),
+                16..32 => self.blocks::<16, STEP>(start, made),
+                _ => self.blocks::<32, STEP>(start, made),
             }
-            if rest.is_empty() {
-                return;
-            }
-            let place = start + whole;
-            if rest.len() < NARROW {
-                for (at, sum) in rest.iter_mut().enumerate() {
-                    *sum = self.some::<1, STEP>(place + at)[0];
-                }
-                return;
-            }
-            // The last few are made twice where their number is no multiple.
-            let last = rest.len() - NARROW;
-            for at in (0..last).step_by(NARROW).chain([last]) {
-                let sums = self.some::<NARROW, STEP>(place + at);
-                rest[at..at + NARROW].copy_from_slice(&sums);
-            }
+        }
+    }
+
+    /// The same, `N` at a time. The last ones are made twice where their number is no multiple.
+    #[inline(always)]
+    unsafe fn blocks<const N: usize, const STEP: isize>(&self, start: usize, made: &mut [f32]) {
+        let Some(last) = made.len().checked_sub(N) else { return };
+        for at in (0..last).step_by(N).chain([last]) {
+            // SAFETY: as the caller vouches.
+            let sums = unsafe { self.some::<N, STEP>(start + at) };
+            made[at..at + N].copy_from_slice(&sums);
         }
     }
 

@@ -6,7 +6,7 @@ use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 
 /// Taps of one window, at most.
-const TAPS: usize = 1024;
+const TAPS: usize = 256;
 /// Products that are summed side by side.
 const WIDTH: usize = 8;
 
@@ -50,8 +50,9 @@ pub fn product(
     spread(parallel, units, (lanes, 0, length), &scratch, |unit, room| {
         let (input, rest) = (unit % inputs, unit / inputs);
         let (output, group) = (rest % outputs, rest / outputs);
-        let mut sums = [0f32; TAPS];
-        add_up((source, grad), axes, (group, output, input), room, &mut sums);
+        let mut sides = [[0f32; WIDTH]; TAPS];
+        add_up((source, grad), axes, (group, output, input), room, &mut sides);
+        let sums = sides.map(|side| side.iter().sum::<f32>());
         let strides = out.strides();
         let part = group as isize * strides[0]
             + output as isize * strides[1]
@@ -69,13 +70,13 @@ pub fn product(
     });
 }
 
-/// The sums of one input and one output channel of a group: one for each tap.
+/// The sums of one input and one output channel of a group: several for each tap, side by side.
 fn add_up(
     (source, grad): (&View<'_>, &View<'_>),
     axes: &[Axis; 3],
     (group, output, input): (usize, usize, usize),
     room: &mut [f32],
-    sums: &mut [f32; TAPS],
+    sums: &mut [[f32; WIDTH]; TAPS],
 ) {
     let (sizes, strides) = (&source.dims()[3..], source.strides());
     let of_grad = grad.strides();
@@ -145,38 +146,51 @@ unsafe fn seen<'s>(
     room
 }
 
-/// Adds the sum of products of two lines to each tap's.
+/// Adds the products of two lines to each tap's sums.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-fn products(axis: &Axis, left: &[f32], right: &[f32], sums: &mut [f32]) {
-    for (tap, total) in sums.iter_mut().enumerate() {
+fn products(axis: &Axis, left: &[f32], right: &[f32], sums: &mut [[f32; WIDTH]]) {
+    match axis.step {
+        1 => stepped::<1>(axis, left, right, sums),
+        2 => stepped::<2>(axis, left, right, sums),
+        _ => stepped::<0>(axis, left, right, sums),
+    }
+}
+
+/// The same; `STEP` is that of the axis, or 0 for any.
+#[inline(always)]
+fn stepped<const STEP: usize>(axis: &Axis, left: &[f32], right: &[f32], sums: &mut [[f32; WIDTH]]) {
+    let step = if STEP == 0 { axis.step as usize } else { STEP };
+    for (tap, side) in sums.iter_mut().enumerate() {
         let first = axis.first + tap as isize * axis.tap_step;
         let (low, high) = axis.inside(first, right.len(), left.len());
         if low == high {
             continue;
         }
         let left = &left[low..high];
-        let start = (first + low as isize * axis.step) as usize;
-        let mut sum = 0f32;
-        if axis.step == 1 {
-            let right = &right[start..start + left.len()];
-            let mut side = [0f32; WIDTH];
-            let (a, a_rest) = left.as_chunks::<WIDTH>();
-            let (b, b_rest) = right.as_chunks::<WIDTH>();
-            for (a, b) in a.iter().zip(b) {
-                for at in 0..WIDTH {
-                    side[at] = a[at].mul_add(b[at], side[at]);
-                }
+        let right = &right[(first + low as isize * axis.step) as usize..];
+        let right = &right[..(left.len() - 1) * step + 1];
+        if left.len() < WIDTH {
+            for (at, a) in left.iter().enumerate() {
+                side[0] = a.mul_add(right[at * step], side[0]);
             }
-            for (a, b) in a_rest.iter().zip(b_rest) {
-                sum = a.mul_add(*b, sum);
-            }
-            sum += side.iter().sum::<f32>();
-        } else {
-            let step = axis.step as usize;
-            for (a, b) in left.iter().zip(right[start..].iter().step_by(step)) {
-                sum = a.mul_add(*b, sum);
+            continue;
+        }
+        let mut all = *side;
+        let whole = left.len() / WIDTH * WIDTH;
+        for at in (0..whole).step_by(WIDTH) {
+            for lane in 0..WIDTH {
+                all[lane] = left[at + lane].mul_add(right[(at + lane) * step], all[lane]);
             }
         }
-        *total += sum;
+        // The last few: those before them count as zero.
+        let (rest, start) = (left.len() - whole, left.len() - WIDTH);
+        if rest > 0 {
+            for lane in 0..WIDTH {
+                let (a, b) = (left[start + lane], right[(start + lane) * step]);
+                let (a, b) = if lane + rest < WIDTH { (0.0, 0.0) } else { (a, b) };
+                all[lane] = a.mul_add(b, all[lane]);
+            }
+        }
+        *side = all;
     }
 }

@@ -252,6 +252,34 @@ fn is_here(view: &View<'_>) -> bool {
     view.dtype() == DType::Float && view.address().is_multiple_of(size_of::<f32>())
 }
 
+/// Copies a line, which is often too short to be worth a call.
+///
+/// # Safety
+/// `from` has as many elements, and nobody writes them.
+#[inline(always)]
+unsafe fn copy_line(from: *const f32, into: &mut [f32]) {
+    const FEW: usize = 8;
+    let (length, to) = (into.len(), into.as_mut_ptr());
+    // SAFETY: as the caller vouches; every piece lies inside both.
+    unsafe {
+        if length > 8 * FEW {
+            return std::ptr::copy_nonoverlapping(from, to, length);
+        }
+        if length < FEW {
+            for at in 0..length {
+                *to.add(at) = *from.add(at);
+            }
+            return;
+        }
+        let piece = |at: usize| {
+            to.add(at).cast::<[f32; FEW]>().write(from.add(at).cast::<[f32; FEW]>().read());
+        };
+        // The last piece overlaps the one before where the length is no multiple.
+        (0..length - FEW).step_by(FEW).for_each(piece);
+        piece(length - FEW);
+    }
+}
+
 /// Loads elements of a view from `offset` on, `stride` apart.
 ///
 /// # Safety
@@ -266,7 +294,7 @@ unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, int
         }
         let from = view.first().cast::<f32>().offset(offset);
         match stride {
-            1 => std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()),
+            1 => copy_line(from, into),
             _ => {
                 for (at, place) in into.iter_mut().enumerate() {
                     *place = *from.offset(at as isize * stride);
