@@ -64,20 +64,20 @@ fn bad_convolutions_are_refused() {
         (0, t(0, DType::Int32, &[2, 4, 9, 8]), "has elements of type"),
         (0, t(0, F, &[2, 4, 0, 8]), "has no room along axis 0"),
         (0, Arg::Absent, "input"),
-        (1, t(1, F, &[6, 4, 3]), "weight has the sizes [6, 4, 3]; 4 dimensions are wanted"),
+        (1, t(1, F, &[6, 4, 3]), "weight has the sizes [6, 4, 3]: expected 4 dimensions"),
         (1, t(1, F, &[6, 4, 12, 3]), "has no room along axis 0"),
         (1, t(1, DType::Bf16, &[6, 4, 3, 3]), ""),
         (2, t(2, F, &[5]), "bias [5] is no row of 6 numbers"),
         (2, Arg::Absent, ""),
-        (3, ints(&[1]), "stride = [1] has 1 numbers, [2] are wanted"),
-        (3, ints(&[0, 1]), "stride = [0, 1]; numbers from 1"),
-        (3, ints(&[huge, 1]), "stride = [9223372036854775807, 1]; numbers from 1"),
+        (3, ints(&[1]), "stride = [1] has 1 numbers: expected [2]"),
+        (3, ints(&[0, 1]), "stride = [0, 1]: expected numbers from 1"),
+        (3, ints(&[huge, 1]), "stride = [9223372036854775807, 1]: expected numbers from 1"),
         (3, Arg::Absent, "stride is null"),
-        (4, ints(&[-1, 1]), "padding = [-1, 1]; numbers from 0"),
-        (4, ints(&[1, 1, 1]), "padding = [1, 1, 1] has 3 numbers, [2, 4] are wanted"),
+        (4, ints(&[-1, 1]), "padding = [-1, 1]: expected numbers from 0"),
+        (4, ints(&[1, 1, 1]), "padding = [1, 1, 1] has 3 numbers: expected [2, 4]"),
         (4, ints(&[huge, huge]), "padding"),
         (4, ints(&[i64::from(i32::MAX), 1]), "output has the sizes"),
-        (5, ints(&[1, 0]), "dilation = [1, 0]; numbers from 1"),
+        (5, ints(&[1, 0]), "dilation = [1, 0]: expected numbers from 1"),
         (5, ints(&[i64::from(i32::MAX), 1]), "has no room along axis 0"),
         (8, Arg::Int(0), "groups = 0 is outside 1 to 65535"),
         (8, Arg::Int(2), "do not fit with groups = 2"),
@@ -114,7 +114,10 @@ fn bad_transposed_convolutions_are_refused() {
         refusal("Convolution", NAMES, args)
     };
     assert_eq!(with(&[1, 1], &[1, 1], &[2, 6, 18, 16]), "");
-    assert!(with(&[2, 0], &[1, 1], &[2, 6, 19, 15]).contains("outputPadding = [2, 0]; less than"));
+    assert!(
+        with(&[2, 0], &[1, 1], &[2, 6, 19, 15])
+            .contains("outputPadding = [2, 0]: expected less than")
+    );
     assert!(with(&[0, 0], &[1, 1], &[2, 6, 18, 16]).contains("output has the sizes"));
     assert!(with(&[0, 0], &[20, 20], &[2, 6, 18, 16]).contains("has no room along axis 0"));
 }
@@ -160,7 +163,7 @@ fn bad_gradients_are_refused() {
     assert_eq!(refusal("ConvolutionBackward", names, fine()), "");
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[2, 6, 8, 8]), "gradOutput has the sizes"),
-        (3, ints(&[5]), "biasSizes = [5], [6] is wanted"),
+        (3, ints(&[5]), "biasSizes = [5]: expected [6]"),
         (10, Arg::Flags(vec![true]), "outputMask = [true] has not three"),
         (12, Arg::Absent, "gradInput is null"),
         (12, t(3, F, &[2, 4, 9, 9]), "gradInput has the sizes"),
@@ -195,12 +198,12 @@ fn bad_columns_are_refused() {
     assert_eq!(refusal("Im2col", names, fine()), "");
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[6, 7]), "do not fit"),
-        (1, ints(&[0, 3]), "kernelSize = [0, 3]; two numbers from 1"),
+        (1, ints(&[0, 3]), "kernelSize = [0, 3]: expected two numbers from 1"),
         (1, ints(&[9, 3]), "has no room"),
-        (1, ints(&[2]), "kernelSize = [2]; two numbers"),
-        (3, ints(&[-1, 0]), "padding = [-1, 0]; two numbers from 0"),
+        (1, ints(&[2]), "kernelSize = [2]: expected two numbers"),
+        (3, ints(&[-1, 0]), "padding = [-1, 0]: expected two numbers from 0"),
         (4, ints(&[1, 0]), "stride = [1, 0]"),
-        (5, t(1, F, &[2, 18, 24]), "out has the sizes [2, 18, 24], [2, 18, 25] are wanted"),
+        (5, t(1, F, &[2, 18, 24]), "out has the sizes [2, 18, 24]: expected [2, 18, 25]"),
         (5, t(1, DType::Float16, &[2, 18, 25]), "out has elements of type"),
     ];
     for (at, arg, text) in wrong {
@@ -239,7 +242,7 @@ fn bad_attributes_are_refused_by_name() {
     assert_eq!(refused(&[]), "");
     let format = Arg::Text("NC1HWC0".into());
     assert!(refused(&[("data_format", format)]).contains("data_format = \"NC1HWC0\""));
-    assert!(refused(&[("strides", ints(&[2, 1, 1, 1]))]).contains("1 is wanted for samples"));
+    assert!(refused(&[("strides", ints(&[2, 1, 1, 1]))]).contains("expected 1 for samples"));
     assert!(refused(&[("strides", ints(&[1, 1]))]).contains("strides = [1, 1] has 2 numbers"));
     assert!(refused(&[("pads", ints(&[1, 1]))]).contains("pads = [1, 1] has 2 numbers"));
     assert!(refused(&[("offset_x", Arg::Int(3))]).contains("offset_x"));

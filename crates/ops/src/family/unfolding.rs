@@ -61,7 +61,7 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
     both.filter(|both| both.iter().all(fine)).ok_or_else(|| {
         let name = call.parameter(at);
         Error::invalid(format!(
-            "{name} = {values:?}; two numbers from {least} to 2147483647 are wanted"
+            "{name} = {values:?}: expected two numbers from {least} to 2147483647"
         ))
     })
 }
@@ -215,7 +215,7 @@ fn unfolded_by_name(call: &mut Call<'_>) -> Result<Plan> {
 fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
     let [_, _, height, width] = *image.dims() else {
         let (name, dims) = (call.parameter(0), image.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}; 4 dimensions are wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected 4 dimensions")));
     };
     let (taps, stride) = (two(call, 1, 1, false)?, two(call, 2, 1, true)?);
     let dilation = two(call, 3, 1, true)?;
@@ -248,7 +248,7 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
             if pads.iter().any(|one| !(0..=i64::from(i32::MAX)).contains(one)) {
                 let (name, values) = (call.parameter(5), call.ints(5)?);
                 return Err(Error::invalid(format!(
-                    "{name} = {values:?}; 1, 2 or 4 numbers from 0 to 2147483647 are wanted"
+                    "{name} = {values:?}: expected 1, 2 or 4 numbers from 0 to 2147483647"
                 )));
             }
             (axes[0].before, axes[0].after) = (pads[0], pads[1]);
@@ -257,7 +257,7 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         mode => {
             let name = call.parameter(4);
             return Err(Error::invalid(format!(
-                "{name} = {mode:?}; \"SAME\", \"VALID\" or \"CALCULATED\" is wanted"
+                "{name} = {mode:?}: expected \"SAME\", \"VALID\" or \"CALCULATED\""
             )));
         }
     }
@@ -354,7 +354,7 @@ fn image_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (a, sizes) = (call.layout(0)?, two(call, 1, 1, false)?);
     let [samples, channels, ..] = *a.dims() else {
         let (name, dims) = (call.parameter(0), a.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}; 4 dimensions are wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected 4 dimensions")));
     };
     let [height, width] = sizes.map(|size| size as usize);
     Ok(vec![Layout::contiguous(a.dtype, &[samples, channels, height, width])])

@@ -53,7 +53,7 @@ fn named(call: &Call<'_>, at: usize, axes: usize) -> Result<Vec<usize>> {
         return Ok(dims);
     }
     let (name, rank) = (call.parameter(at), axes + 2);
-    Err(Error::invalid(format!("{name} = {dims:?}; {rank} sizes are wanted")))
+    Err(Error::invalid(format!("{name} = {dims:?}: expected {rank} sizes")))
 }
 
 /// Arguments: x, filter.

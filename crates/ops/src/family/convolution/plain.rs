@@ -33,7 +33,7 @@ fn expect_promoted(
         dtype => {
             let (name, have) = (call.parameter(at), out.dtype);
             let dtype = dtype.map_or("one that both promote to", DType::name);
-            Err(Error::invalid(format!("{name} has elements of type {have}, {dtype} is wanted")))
+            Err(Error::invalid(format!("{name} has elements of type {have}: expected {dtype}")))
         }
     }
 }
@@ -120,7 +120,7 @@ fn axes(call: &Call<'_>, at: usize) -> Result<usize> {
         rank @ 3..=5 => Ok(rank - 2),
         rank => {
             let (name, dims) = (call.parameter(at), layout.dims());
-            Err(Error::invalid(format!("{name} {dims:?} has {rank} dimensions; 3 to 5 are wanted")))
+            Err(Error::invalid(format!("{name} {dims:?} has {rank} dimensions: expected 3 to 5")))
         }
     }
 }
@@ -134,7 +134,7 @@ fn beyond(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
             let (name, have) = (call.parameter(at), windows.beyond);
             let have = &have[3 - windows.axes..];
             return Err(Error::invalid(format!(
-                "{name} = {have:?}; less than the stride or the dilation, {most}, is wanted"
+                "{name} = {have:?}: expected less than the stride or the dilation, {most}"
             )));
         }
     }
@@ -177,7 +177,7 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
     for (at, layout) in [(0, &x), (1, &weight)] {
         if layout.rank() != 4 {
             let (name, dims) = (call.parameter(at), layout.dims());
-            return Err(Error::invalid(format!("{name} {dims:?}; 4 dimensions are wanted")));
+            return Err(Error::invalid(format!("{name} {dims:?}: expected 4 dimensions")));
         }
     }
     let sizes = call.ints(2)?;
@@ -213,7 +213,7 @@ fn time_windows(call: &Call<'_>, places: &[usize], pad: usize) -> Result<Windows
         let layout = call.layout(*at)?;
         if layout.rank() != 3 {
             let (name, dims) = (call.parameter(*at), layout.dims());
-            return Err(Error::invalid(format!("{name} {dims:?}; 3 dimensions are wanted")));
+            return Err(Error::invalid(format!("{name} {dims:?}: expected 3 dimensions")));
         }
     }
     Ok(Windows {
@@ -232,7 +232,7 @@ pub fn time_first(call: &mut Call<'_>) -> Result<Plan> {
     expect_math(call, 5, &[&call.layout(0)?, &call.layout(1)?])?;
     if call.layout(2)?.rank() != 1 {
         let (name, dims) = (call.parameter(2), call.layout(2)?);
-        return Err(Error::invalid(format!("{name} ({dims}); one dimension is wanted")));
+        return Err(Error::invalid(format!("{name} ({dims}): expected one dimension")));
     }
     planned(call, &windows, false, [0, 1, 2, 4], TIME_FIRST)
 }
@@ -329,7 +329,7 @@ fn expect_like(call: &Call<'_>, at: usize, grad: &Layout, like: &Layout) -> Resu
         return Ok(());
     }
     let (name, have, want) = (call.parameter(at), grad.dims(), like.dims());
-    Err(Error::invalid(format!("{name} has the sizes {have:?}, {want:?} are wanted")))
+    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")))
 }
 
 /// Arguments: gradient of the output, input, weight, sizes of the bias, stride, padding, dilation, transposed, output padding,
@@ -347,7 +347,7 @@ pub fn convolution_backward(call: &mut Call<'_>) -> Result<Plan> {
         let (have, want) = (call.ints(3)?, call.layout(0)?.dims()[1]);
         if have != [want as i64] {
             let name = call.parameter(3);
-            return Err(Error::invalid(format!("{name} = {have:?}, [{want}] is wanted")));
+            return Err(Error::invalid(format!("{name} = {have:?}: expected [{want}]")));
         }
     }
     let grads = Grads { places: [12, 13, 14], mask };

@@ -33,7 +33,7 @@ fn numbers(call: &Call<'_>, at: usize, values: &[i64], least: i64, rest: i64) ->
     if values.iter().any(|one| !(least..=i64::from(i32::MAX)).contains(one)) {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
-            "{name} = {values:?}; numbers from {least} to 2147483647 are wanted"
+            "{name} = {values:?}: expected numbers from {least} to 2147483647"
         )));
     }
     let mut all = [rest; 3];
@@ -47,7 +47,7 @@ fn expect_length(call: &Call<'_>, at: usize, values: &[i64], among: &[usize]) ->
         return Ok(());
     }
     let (name, have) = (call.parameter(at), values.len());
-    Err(Error::invalid(format!("{name} = {values:?} has {have} numbers, {among:?} are wanted")))
+    Err(Error::invalid(format!("{name} = {values:?} has {have} numbers: expected {among:?}")))
 }
 
 /// A number for each axis.
@@ -92,7 +92,7 @@ pub fn of_dims(
     if values[0] != rest || values[channels] != rest {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
-            "{name} = {values:?}; {rest} is wanted for samples and channels"
+            "{name} = {values:?}: expected {rest} for samples and channels"
         )));
     }
     numbers(call, at, &values[first..first + axes], least, rest)
@@ -115,7 +115,7 @@ impl Form {
             _ if text == last => Ok(Form { channels_last: true }),
             _ => {
                 let name = call.parameter(at);
-                Err(Error::invalid(format!("{name} = {text:?}; {first:?} or {last:?} is wanted")))
+                Err(Error::invalid(format!("{name} = {text:?}: expected {first:?} or {last:?}")))
             }
         }
     }
@@ -200,7 +200,7 @@ impl Windows {
             if layout.rank() != rank {
                 let (name, dims) = (call.parameter(at), layout.dims());
                 return Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}; {rank} dimensions are wanted"
+                    "{name} has the sizes {dims:?}: expected {rank} dimensions"
                 )));
             }
         }
@@ -265,7 +265,7 @@ impl Windows {
         }
         let (name, have) = (call.parameter(wanted.0), wanted.1.dims());
         Err(Error::invalid(format!(
-            "{name} has the sizes {have:?} by samples, channels and axes, {dims:?} are wanted"
+            "{name} has the sizes {have:?} by samples, channels and axes: expected {dims:?}"
         )))
     }
 

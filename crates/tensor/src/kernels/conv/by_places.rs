@@ -82,7 +82,7 @@ impl Cut {
     /// Between places of the turned gradients: lines of 64 bytes are an odd number.
     fn turned_stride(&self) -> usize {
         let lines = self.chunk.div_ceil(WIDTH);
-        (lines + usize::from(lines % 2 == 0)) * WIDTH
+        (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
     fn lane(&self) -> (usize, usize) {
