@@ -212,7 +212,7 @@ fn convolutions(table: &mut Table) {
         "Convolution",
         "f32[1, 64, 56, 56] by f32[64, 1, 3, 3] in 64 groups",
         convolution(F32, &x, &[64, 1, 3, 3], 64),
-        "",
+        "planes with their borders, and sums, in f32",
     );
     let [stride, border, dilation] = window(1);
     let backward = vec![

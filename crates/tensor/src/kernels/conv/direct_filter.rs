@@ -1,37 +1,38 @@
-//! Gradients of weights of groups with few channels: products of lines, summed.
+//! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
+use super::planes::{Planes, TAPS};
 use super::{Axis, is_here, lanes, spread, take};
-use crate::kernels::strip::store;
+use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 
-/// Taps of one window, at most.
-const TAPS: usize = 256;
-/// Products that are summed side by side.
+/// Output channels of a group, at most.
+const OUTPUTS: usize = 4;
+/// Products that are summed side by side; lines are read so far beyond their end.
 const WIDTH: usize = 8;
+/// Groups that give every thread work.
+const GROUPS: usize = 4;
 
-/// Whether lines are multiplied for weights laid out so.
-pub fn takes(out: &Layout) -> bool {
-    let [_, outputs, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    outputs <= 4 && outputs * inputs <= 16 && z.saturating_mul(y).saturating_mul(x) <= TAPS
+/// The planes for tensors laid out so; `None` where gradients are better made otherwise.
+pub fn planes(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
+    let (groups, outputs, inputs) = (out.dims()[0], out.dims()[1], out.dims()[2]);
+    let few = groups >= GROUPS && outputs <= OUTPUTS && outputs * inputs <= 16;
+    few.then(|| Planes::new(grad, source, axes)).flatten()
 }
 
 fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
 
-fn units(source: &Layout, grad: &Layout) -> usize {
-    grad.dims()[1] * grad.dims()[2] * source.dims()[2]
-}
-
-/// A line of each.
-fn lane(source: &Layout, grad: &Layout) -> usize {
-    source.dims()[5] + grad.dims()[5]
+/// Elements of one lane: planes, and a band of gradients, each with room to read beyond its end.
+fn lane(planes: &Planes, grad: &Layout) -> (usize, usize) {
+    (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH)
 }
 
 /// Elements of scratch.
-pub fn room(source: &Layout, grad: &Layout) -> usize {
-    lanes(units(source, grad), work(source, grad)) * lane(source, grad)
+pub fn room(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
+    let (first, second) = lane(planes, grad);
+    lanes(grad.dims()[1], work(source, grad)) * (first + second)
 }
 
 /// See [`super::filter`].
@@ -40,157 +41,117 @@ pub fn product(
     out: &ViewMut<'_>,
     source: &View<'_>,
     grad: &View<'_>,
-    axes: &[Axis; 3],
+    planes: &Planes,
     scratch: ViewMut<'_>,
 ) {
-    let units = units(source.layout(), grad.layout());
-    let lanes = lanes(units, work(source.layout(), grad.layout()));
-    let length = lane(source.layout(), grad.layout());
-    let (outputs, inputs) = (grad.dims()[2], source.dims()[2]);
-    spread(parallel, units, (lanes, 0, length), &scratch, |unit, room| {
-        let (input, rest) = (unit % inputs, unit / inputs);
-        let (output, group) = (rest % outputs, rest / outputs);
-        let mut sides = [[0f32; WIDTH]; TAPS];
-        add_up((source, grad), axes, (group, output, input), room, &mut sides);
-        let sums = sides.map(|side| side.iter().sum::<f32>());
-        let strides = out.strides();
-        let part = group as isize * strides[0]
-            + output as isize * strides[1]
-            + input as isize * strides[2];
-        let wide = axes[2].taps;
-        for (line, sums) in sums.chunks(wide.max(1)).enumerate().take(axes[0].taps * axes[1].taps) {
-            let (z, y) = (line / axes[1].taps, line % axes[1].taps);
-            let offset = part + z as isize * strides[3] + y as isize * strides[4];
-            // SAFETY: a line of the weights, which belongs to this unit alone.
-            unsafe {
-                let to = out.first_mut().offset(offset * out.item() as isize);
-                store(out.dtype(), to, strides[5], &sums[..wide]);
+    let [samples, groups, outputs, depth, height, width] = *grad.dims() else {
+        unreachable!("six dimensions")
+    };
+    let lanes = lanes(groups, work(source.layout(), grad.layout()));
+    let (first, second) = lane(planes, grad.layout());
+    let mut offsets = [0; TAPS];
+    let count = planes.offsets(&mut offsets);
+    let offsets = &offsets[..count];
+    spread(parallel, groups, (lanes, 0, first + second), &scratch, |group, room| {
+        let (made, lines) = room.split_at_mut(first);
+        made[first - WIDTH..].fill(0.0);
+        lines[second - WIDTH..].fill(0.0);
+        let mut sums = [[[0f32; WIDTH]; TAPS]; OUTPUTS];
+        for unit in 0..samples * depth * planes.bands(height) {
+            let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
+            let (d, sample) = (rest % depth, rest / depth);
+            let band = planes.lines_of(band, height);
+            planes.fill(source, (sample, group, d, band.start), &mut made[..first - WIDTH]);
+            for (output, sums) in sums[..outputs].iter_mut().enumerate() {
+                let place = [sample, group, output, d, band.start];
+                load(grad, &place, band.len(), width, lines);
+                let bands = Band { lines, made, pitch: planes.pitch, count: band.len(), width };
+                bands.add_up(offsets, sums);
+            }
+        }
+        for (output, sums) in sums[..outputs].iter().enumerate() {
+            for (tap, sum) in sums[..count].iter().enumerate() {
+                put(out, group, output, tap, sum.iter().sum());
             }
         }
     });
 }
 
-/// The sums of one input and one output channel of a group: several for each tap, side by side.
-fn add_up(
-    (source, grad): (&View<'_>, &View<'_>),
-    axes: &[Axis; 3],
-    (group, output, input): (usize, usize, usize),
-    room: &mut [f32],
-    sums: &mut [[f32; WIDTH]; TAPS],
-) {
-    let (sizes, strides) = (&source.dims()[3..], source.strides());
-    let of_grad = grad.strides();
-    let [samples, _, _, depth, height, width] = *grad.dims() else {
-        unreachable!("six dimensions")
-    };
-    let [deep, high, wide] = [0, 1, 2].map(|at| axes[at]);
-    let (source_here, grad_here) = (is_here(source), is_here(grad));
-    let (left, right) = room.split_at_mut(width);
-    for line in 0..samples * depth * height {
-        let (h, rest) = (line % height, line / height);
-        let (d, sample) = (rest % depth, rest / depth);
-        let offset = sample as isize * of_grad[0]
-            + group as isize * of_grad[1]
-            + output as isize * of_grad[2]
-            + d as isize * of_grad[3]
-            + h as isize * of_grad[4];
+/// Loads the lines of a band of gradients, one after the other.
+fn load(grad: &View<'_>, place: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
+    let (strides, here) = (grad.strides(), is_here(grad));
+    let start: isize =
+        place.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum();
+    for (line, into) in into.chunks_exact_mut(width.max(1)).take(count).enumerate() {
+        let offset = start + line as isize * strides[4];
         // SAFETY: a line of the gradients, which nobody writes.
-        let left = unsafe { seen(grad, grad_here, offset, of_grad[5], left) };
-        for z in 0..deep.taps {
-            for y in 0..high.taps {
-                let at_d = deep.at(d) + z as isize * deep.tap_step;
-                let at_h = high.at(h) + y as isize * high.tap_step;
-                let inside = (0..sizes[0] as isize).contains(&at_d)
-                    && (0..sizes[1] as isize).contains(&at_h);
-                if !inside {
-                    continue;
-                }
-                let offset = sample as isize * strides[0]
-                    + group as isize * strides[1]
-                    + input as isize * strides[2]
-                    + at_d * strides[3]
-                    + at_h * strides[4];
-                // SAFETY: a line of the source, which nobody writes.
-                let right = unsafe { seen(source, source_here, offset, strides[5], right) };
-                let sums = &mut sums[(z * high.taps + y) * wide.taps..][..wide.taps];
-                assert!(
-                    crate::kernels::strip::runs_here(),
-                    "this processor lacks AVX2, FMA or F16C"
-                );
-                // SAFETY: this processor has the features.
-                unsafe { products(&wide, left, right, sums) };
-            }
-        }
+        unsafe { take(grad, here, offset, strides[5], into) };
     }
 }
 
-/// A line of a view as it lies, or loaded.
-///
-/// # Safety
-/// It belongs to the view, and nobody writes it.
-unsafe fn seen<'s>(
-    view: &View<'_>,
-    is_here: bool,
-    offset: isize,
-    stride: isize,
-    room: &'s mut [f32],
-) -> &'s [f32] {
-    // SAFETY: as the caller vouches; on whole elements where it is here.
+/// Writes the gradient of one weight; taps are counted by input channel first.
+fn put(out: &ViewMut<'_>, group: usize, output: usize, tap: usize, sum: f32) {
+    let (dims, strides) = (out.dims(), out.strides());
+    let mut offset = group as isize * strides[0] + output as isize * strides[1];
+    let mut rest = tap;
+    for dim in (2..6).rev() {
+        offset += (rest % dims[dim]) as isize * strides[dim];
+        rest /= dims[dim];
+    }
+    // SAFETY: the element belongs to the output, and to this unit alone.
     unsafe {
-        if is_here && stride == 1 {
-            let from = view.first().cast::<f32>().offset(offset);
-            return std::slice::from_raw_parts(from, room.len());
-        }
-        take(view, is_here, offset, stride, room);
-    }
-    room
-}
-
-/// Adds the products of two lines to each tap's sums.
-#[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-fn products(axis: &Axis, left: &[f32], right: &[f32], sums: &mut [[f32; WIDTH]]) {
-    match axis.step {
-        1 => stepped::<1>(axis, left, right, sums),
-        2 => stepped::<2>(axis, left, right, sums),
-        _ => stepped::<0>(axis, left, right, sums),
+        let to = out.first_mut().offset(offset * out.item() as isize);
+        store_one(out.dtype(), to, sum);
     }
 }
 
-/// The same; `STEP` is that of the axis, or 0 for any.
-#[inline(always)]
-fn stepped<const STEP: usize>(axis: &Axis, left: &[f32], right: &[f32], sums: &mut [[f32; WIDTH]]) {
-    let step = if STEP == 0 { axis.step as usize } else { STEP };
-    for (tap, side) in sums.iter_mut().enumerate() {
-        let first = axis.first + tap as isize * axis.tap_step;
-        let (low, high) = axis.inside(first, right.len(), left.len());
-        if low == high {
-            continue;
+/// Lines of gradients and the planes that their windows cover.
+struct Band<'a> {
+    lines: &'a [f32],
+    made: &'a [f32],
+    pitch: usize,
+    count: usize,
+    width: usize,
+}
+
+impl Band<'_> {
+    /// Adds products to the sums of each tap.
+    fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]; TAPS]) {
+        let most = offsets.iter().max().copied().unwrap_or(0);
+        let reach = (self.count - 1) * self.pitch + self.width + WIDTH;
+        assert!(most + reach <= self.made.len() || offsets.is_empty());
+        assert!(self.count * self.width + WIDTH <= self.lines.len());
+        assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
+        for (offset, sum) in offsets.iter().zip(sums) {
+            // SAFETY: every line, and what is read beyond it, lies inside; this processor has the features.
+            unsafe { self.add(*offset, sum) };
         }
-        let left = &left[low..high];
-        let right = &right[(first + low as isize * axis.step) as usize..];
-        let right = &right[..(left.len() - 1) * step + 1];
-        if left.len() < WIDTH {
-            for (at, a) in left.iter().enumerate() {
-                side[0] = a.mul_add(right[at * step], side[0]);
+    }
+
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    unsafe fn add(&self, offset: usize, sum: &mut [f32; WIDTH]) {
+        let (whole, rest) = (self.width / WIDTH * WIDTH, self.width % WIDTH);
+        let mut all = *sum;
+        // SAFETY: as the caller vouches.
+        let eight =
+            |line: &[f32], at: usize| unsafe { *line.as_ptr().add(at).cast::<[f32; WIDTH]>() };
+        for line in 0..self.count {
+            let (left, right) = (line * self.width, offset + line * self.pitch);
+            for at in (0..whole).step_by(WIDTH) {
+                let (a, b) = (eight(self.lines, left + at), eight(self.made, right + at));
+                for lane in 0..WIDTH {
+                    all[lane] = a[lane].mul_add(b[lane], all[lane]);
+                }
             }
-            continue;
-        }
-        let mut all = *side;
-        let whole = left.len() / WIDTH * WIDTH;
-        for at in (0..whole).step_by(WIDTH) {
-            for lane in 0..WIDTH {
-                all[lane] = left[at + lane].mul_add(right[(at + lane) * step], all[lane]);
+            if rest > 0 {
+                let (a, b) = (eight(self.lines, left + whole), eight(self.made, right + whole));
+                for lane in 0..WIDTH {
+                    let inside = lane < rest;
+                    let (a, b) = if inside { (a[lane], b[lane]) } else { (0.0, 0.0) };
+                    all[lane] = a.mul_add(b, all[lane]);
+                }
             }
         }
-        // The last few: those before them count as zero.
-        let (rest, start) = (left.len() - whole, left.len() - WIDTH);
-        if rest > 0 {
-            for lane in 0..WIDTH {
-                let (a, b) = (left[start + lane], right[(start + lane) * step]);
-                let (a, b) = if lane + rest < WIDTH { (0.0, 0.0) } else { (a, b) };
-                all[lane] = a.mul_add(b, all[lane]);
-            }
-        }
-        *side = all;
+        *sum = all;
     }
 }

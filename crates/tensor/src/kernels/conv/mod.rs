@@ -6,8 +6,8 @@
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
 //! for a tile of places and a block of rows at a time, into a lane of the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, windows slide over
-//! the lines of the source as they lie ([`direct`], [`direct_filter`]). Every element is summed in an order that follows from
+//! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
@@ -16,6 +16,7 @@ mod by_places;
 mod columns;
 mod direct;
 mod direct_filter;
+mod planes;
 
 use super::copy::copy;
 use super::strip::load;
@@ -94,9 +95,9 @@ pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
         return 0;
     }
     let (out, source, axes) = folded(*out, *source, *axes);
-    match direct::takes(&out, &source, &axes) {
-        true => direct::room(&out, &source, &axes),
-        false => blocked::Cut::new(&out, &source, &axes).room(),
+    match direct::planes(&out, &source, &axes) {
+        Some(planes) => direct::room(&planes, &out, &source, &axes),
+        None => blocked::Cut::new(&out, &source, &axes).room(),
     }
 }
 
@@ -122,9 +123,9 @@ pub fn convolve(
     let out = out.seen(seen_out).expect(inside);
     let source = source.seen(seen_source).expect(inside);
     let task = Task { out, source, weights, bias, axes };
-    match direct::takes(&seen_out, &seen_source, &axes) {
-        true => direct::product(parallel, &task, scratch),
-        false => blocked::product(parallel, &task, scratch),
+    match direct::planes(&seen_out, &seen_source, &axes) {
+        Some(planes) => direct::product(parallel, &task, &planes, scratch),
+        None => blocked::product(parallel, &task, scratch),
     }
 }
 
@@ -134,9 +135,9 @@ pub fn filter_room(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3
         return 0;
     }
     let (grad, source, axes) = folded(*grad, *source, *axes);
-    match direct_filter::takes(out) {
-        true => direct_filter::room(&source, &grad),
-        false => by_places::Cut::new(out, &source, &grad, &axes).room(),
+    match direct_filter::planes(out, &source, &grad, &axes) {
+        Some(planes) => direct_filter::room(&planes, &source, &grad),
+        None => by_places::Cut::new(out, &source, &grad, &axes).room(),
     }
 }
 
@@ -157,9 +158,9 @@ pub fn filter(
     let (seen_grad, seen_source, axes) = folded(*grad.layout(), *source.layout(), *axes);
     let source = source.seen(seen_source).expect(inside);
     let grad = grad.seen(seen_grad).expect(inside);
-    match direct_filter::takes(out.layout()) {
-        true => direct_filter::product(parallel, &out, &source, &grad, &axes, scratch),
-        false => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
+    match direct_filter::planes(out.layout(), &seen_source, &seen_grad, &axes) {
+        Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
+        None => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
     }
 }
 

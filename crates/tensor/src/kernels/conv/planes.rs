@@ -1,0 +1,145 @@
+//! What the windows of a few output lines cover, in an order in which each tap covers one long line.
+//!
+//! Elements are by input channel, tap along the first axis, rest by the step of the second axis, rest by that of the third,
+//! then line and place. Borders are there, as zeros. Windows at neighbouring places then lie side by side for every tap, also
+//! from the end of one output line to the start of the next, where what is made belongs to no place and is dropped.
+
+use super::{Axis, is_here, take};
+use crate::{Layout, View};
+use std::ops::Range;
+
+/// Taps of all input channels, at most.
+pub const TAPS: usize = 256;
+/// Elements that are made at a time, unless one line takes more.
+const BAND: usize = 32 * 1024;
+/// The most elements that one line may take.
+const MOST: usize = 1 << 20;
+
+/// How planes are laid out.
+#[derive(Clone, Copy)]
+pub struct Planes {
+    axes: [Axis; 3],
+    inputs: usize,
+    /// The least quotient that a tap has by the step, along the second and the third axis.
+    least: [isize; 2],
+    /// Output lines of a band.
+    pub band: usize,
+    /// Lines of a band, with those that its windows reach beyond it.
+    lines: usize,
+    /// Between lines.
+    pub pitch: usize,
+}
+
+/// The least and the greatest quotient that a tap has by the step.
+fn quotients(axis: &Axis) -> (isize, isize) {
+    let last = axis.first + (axis.taps as isize - 1).max(0) * axis.tap_step;
+    let (one, other) = (axis.first.div_euclid(axis.step), last.div_euclid(axis.step));
+    (one.min(other), one.max(other))
+}
+
+impl Planes {
+    /// For an output, or its gradient, and a source laid out so; `None` where they would be too large.
+    pub fn new(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> Option<Planes> {
+        let (height, width) = (out.dims()[4], out.dims()[5]);
+        let ((low_y, high_y), (low_x, high_x)) = (quotients(&axes[1]), quotients(&axes[2]));
+        let inputs = source.dims()[2];
+        let sheets = inputs
+            .checked_mul(axes[0].taps)?
+            .checked_mul(axes[1].step as usize)?
+            .checked_mul(axes[2].step as usize)?;
+        let pitch = width.checked_add((high_x - low_x) as usize)?.max(1);
+        let more = (high_y - low_y) as usize;
+        let line = sheets.checked_mul(pitch)?;
+        if inputs * super::taps(axes) > TAPS || line.checked_mul(more + 1)? > MOST {
+            return None;
+        }
+        let band = (BAND / line.max(1)).saturating_sub(more).clamp(1, height.max(1));
+        let least = [low_y, low_x];
+        Some(Planes { axes: *axes, inputs, least, band, lines: band + more, pitch })
+    }
+
+    /// How many elements there are.
+    pub fn count(&self) -> usize {
+        self.inputs * self.axes[0].taps * self.sheet()
+    }
+
+    /// Elements for one channel and one tap along the first axis.
+    fn sheet(&self) -> usize {
+        let rests = (self.axes[1].step * self.axes[2].step) as usize;
+        rests * self.lines * self.pitch
+    }
+
+    /// Where each tap of each channel covers the first place of a band, in the order of weights; gives their number.
+    pub fn offsets(&self, into: &mut [usize; TAPS]) -> usize {
+        let [deep, high, wide] = self.axes;
+        let mut count = 0;
+        for plane in 0..self.inputs * deep.taps {
+            for y in 0..high.taps as isize {
+                let y = high.first + y * high.tap_step;
+                let (line, rest_y) = (y.div_euclid(high.step), y.rem_euclid(high.step));
+                let line = (line - self.least[0]) as usize;
+                for x in 0..wide.taps as isize {
+                    let x = wide.first + x * wide.tap_step;
+                    let (place, rest_x) = (x.div_euclid(wide.step), x.rem_euclid(wide.step));
+                    let place = (place - self.least[1]) as usize;
+                    let rest = (rest_y * wide.step + rest_x) as usize;
+                    into[count] =
+                        plane * self.sheet() + (rest * self.lines + line) * self.pitch + place;
+                    count += 1;
+                }
+            }
+        }
+        count
+    }
+
+    /// Makes the planes of a sample and a group, at a place along the first axis and for output lines from `first` on.
+    pub fn fill(
+        &self,
+        source: &View<'_>,
+        (sample, group, depth, first): (usize, usize, usize, usize),
+        into: &mut [f32],
+    ) {
+        let [deep, high, wide] = self.axes;
+        let (sizes, strides) = (&source.dims()[3..], source.strides());
+        let (here, step) = (is_here(source), wide.step * strides[5]);
+        let part = sample as isize * strides[0] + group as isize * strides[1];
+        let mut lines = into.chunks_exact_mut(self.pitch);
+        for input in 0..self.inputs {
+            for z in 0..deep.taps {
+                let d = deep.at(depth) + z as isize * deep.tap_step;
+                let deep_inside = (0..sizes[0] as isize).contains(&d);
+                let part = part + input as isize * strides[2] + d * strides[3];
+                for rest in 0..high.step * wide.step {
+                    let (rest_y, rest_x) = (rest / wide.step, rest % wide.step);
+                    let x = self.least[1] * wide.step + rest_x;
+                    let (low, end) = wide.inside(x, sizes[2], self.pitch);
+                    for line in 0..self.lines {
+                        let into = lines.next().expect("a line for each");
+                        let h =
+                            (first as isize + line as isize + self.least[0]) * high.step + rest_y;
+                        if !deep_inside || h < 0 || h >= sizes[1] as isize || low == end {
+                            into.fill(0.0);
+                            continue;
+                        }
+                        into[..low].fill(0.0);
+                        into[end..].fill(0.0);
+                        let w = x + low as isize * wide.step;
+                        let offset = part + h * strides[4] + w * strides[5];
+                        // SAFETY: every position lies inside the source, which nobody writes.
+                        unsafe { take(source, here, offset, step, &mut into[low..end]) };
+                    }
+                }
+            }
+        }
+    }
+
+    /// The bands of an output of this height, and the lines of each.
+    pub fn bands(&self, height: usize) -> usize {
+        height.div_ceil(self.band)
+    }
+
+    /// The output lines of a band.
+    pub fn lines_of(&self, band: usize, height: usize) -> Range<usize> {
+        band * self.band..((band + 1) * self.band).min(height)
+    }
+}
