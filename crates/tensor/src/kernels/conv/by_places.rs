@@ -220,8 +220,9 @@ fn turn(
         } else {
             line.fill(0.0);
         }
-        for (place, value) in turned.chunks_exact_mut(stride).zip(&line) {
-            place[channel - first] = *value;
+        let column = &mut turned[channel - first..];
+        for (at, value) in line.iter().enumerate() {
+            column[at * stride] = *value;
         }
     }
 }

@@ -110,6 +110,10 @@ fn slide(planes: &[f32], (offsets, weights): (&[usize], &[f32]), bias: f32, sums
     unsafe { slide_wide(planes, offsets, weights, bias, sums) };
 }
 
+/// See [`slide`].
+///
+/// # Safety
+/// Every line lies inside the planes; this processor has the features.
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
 unsafe fn slide_wide(
     planes: &[f32],
@@ -118,36 +122,81 @@ unsafe fn slide_wide(
     bias: f32,
     sums: &mut [f32],
 ) {
-    // SAFETY: as the caller vouches.
+    let (from, length) = (planes.as_ptr(), sums.len());
+    let to = sums.as_mut_ptr();
+    // As many sums at a time as there are, up to four times eight; the last ones are made twice where their number is no
+    // multiple.
+    let wide = [32, 16, 8].into_iter().find(|wide| *wide <= length).unwrap_or(1);
+    let mut at = 0;
+    while at < length {
+        let place = at.min(length - wide);
+        // SAFETY: as the caller vouches; the sums from `place` on are as many as are made.
+        unsafe {
+            let (from, to) = (from.add(place), to.add(place));
+            match wide {
+                32 => eights::<4>(from, offsets, weights, bias, to),
+                16 => eights::<2>(from, offsets, weights, bias, to),
+                8 => eights::<1>(from, offsets, weights, bias, to),
+                _ => {
+                    let mut sum = bias;
+                    for (offset, weight) in offsets.iter().zip(weights) {
+                        sum = weight.mul_add(*from.add(*offset), sum);
+                    }
+                    *to = sum;
+                }
+            }
+        }
+        at += wide;
+    }
+}
+
+/// `N` times eight sums, in registers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,fma,f16c")]
+unsafe fn eights<const N: usize>(
+    from: *const f32,
+    offsets: &[usize],
+    weights: &[f32],
+    bias: f32,
+    to: *mut f32,
+) {
+    use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_loadu_ps, _mm256_set1_ps, _mm256_storeu_ps};
+    let mut sums = [_mm256_set1_ps(bias); N];
+    // SAFETY: as the caller of `slide_wide` vouches.
     unsafe {
-        match sums.len() {
-            0..8 => blocks::<1>(planes, offsets, weights, bias, sums),
-            8..16 => blocks::<8>(planes, offsets, weights, bias, sums),
-            16..32 => blocks::<16>(planes, offsets, weights, bias, sums),
-            _ => blocks::<32>(planes, offsets, weights, bias, sums),
+        for (offset, weight) in offsets.iter().zip(weights) {
+            let (line, weight) = (from.add(*offset), _mm256_set1_ps(*weight));
+            for (at, sum) in sums.iter_mut().enumerate() {
+                *sum = _mm256_fmadd_ps(weight, _mm256_loadu_ps(line.add(8 * at)), *sum);
+            }
+        }
+        for (at, sum) in sums.iter().enumerate() {
+            _mm256_storeu_ps(to.add(8 * at), *sum);
         }
     }
 }
 
-/// `N` sums at a time. The last ones are made twice where their number is no multiple.
-#[inline(always)]
-unsafe fn blocks<const N: usize>(
-    planes: &[f32],
+/// `N` times eight sums.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn eights<const N: usize>(
+    from: *const f32,
     offsets: &[usize],
     weights: &[f32],
     bias: f32,
-    sums: &mut [f32],
+    to: *mut f32,
 ) {
-    let Some(last) = sums.len().checked_sub(N) else { return };
-    for at in (0..last).step_by(N).chain([last]) {
-        let mut some = [bias; N];
+    let mut sums = [[bias; 8]; N];
+    // SAFETY: as the caller of `slide_wide` vouches.
+    unsafe {
         for (offset, weight) in offsets.iter().zip(weights) {
-            // SAFETY: as the caller vouches.
-            let line = unsafe { &*planes.as_ptr().add(offset + at).cast::<[f32; N]>() };
-            for (sum, x) in some.iter_mut().zip(line) {
-                *sum = weight.mul_add(*x, *sum);
+            for (at, sums) in sums.iter_mut().enumerate() {
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    *sum = weight.mul_add(*from.add(offset + 8 * at + lane), *sum);
+                }
             }
         }
-        sums[at..at + N].copy_from_slice(&some);
+        for (at, sums) in sums.iter().enumerate() {
+            to.add(8 * at).cast::<[f32; 8]>().write(*sums);
+        }
     }
 }
