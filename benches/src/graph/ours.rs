@@ -2,8 +2,9 @@
 
 use super::contest::Engine;
 use super::model::{Model, Origin, Tensor};
+use cairn_graph::executable::{Kind, RunTensor};
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{self, How, Kind, Options, RunTensor, Session};
+use cairn_graph::session::{self, How, Options, Session};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex, Rank};
