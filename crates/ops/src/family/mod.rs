@@ -4,7 +4,9 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
+mod avg_pool;
 mod batch;
+mod bordering;
 mod choosing;
 mod clamp;
 mod compare;
@@ -24,15 +26,18 @@ mod joining;
 mod likelihood;
 mod loss;
 mod matmul;
+mod max_pool;
 mod norm;
 mod optimiser;
 mod padding;
+mod plain_pool;
 mod power;
 mod random;
 pub mod reading;
 pub mod reducing;
 mod reduction;
 mod repeating;
+mod resampling;
 mod scan;
 mod scattering;
 mod select;
@@ -41,7 +46,10 @@ mod slicing;
 mod softmax;
 mod sorting;
 mod unary;
+mod unpool;
+mod upsample;
 pub mod value;
+mod window;
 
 use crate::table::{Node, Row};
 
@@ -85,6 +93,12 @@ pub const ROWS: &[&[Row]] = &[
     slicing::ROWS,
     softmax::ROWS,
     batch::ROWS,
+    avg_pool::ROWS,
+    max_pool::ROWS,
+    plain_pool::ROWS,
+    unpool::ROWS,
+    upsample::ROWS,
+    bordering::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -124,4 +138,9 @@ pub const NODES: &[&[Node]] = &[
     slicing::NODES,
     softmax::NODES,
     batch::NODES,
+    avg_pool::NODES,
+    max_pool::NODES,
+    plain_pool::NODES,
+    upsample::NODES,
+    bordering::NODES,
 ];

@@ -2,6 +2,7 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod attention;
+pub mod cells;
 pub mod choose;
 pub mod compare;
 pub mod constant;
@@ -24,15 +25,19 @@ pub mod over;
 pub mod peek;
 pub mod philox;
 pub mod place;
+pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod remap;
 pub mod renorm;
+pub mod resample;
 pub mod scan;
 pub mod scatter;
 pub mod sequence;
 pub mod softmax;
 pub mod sort;
 pub mod strip;
+pub mod taps;
 mod transpose;
 pub mod unique;
 pub mod walk;
