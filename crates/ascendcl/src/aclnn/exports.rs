@@ -27,6 +27,7 @@ operators! {
     Addmv(a0 "self": *const aclTensor, a1 "mat": *const aclTensor, a2 "vec": *const aclTensor, a3 "alpha": *const aclScalar, a4 "beta": *const aclScalar, a5 "out": *mut aclTensor, a6 "cubeMathType": i8);
     Addr(a0 "self": *const aclTensor, a1 "vec1": *const aclTensor, a2 "vec2": *const aclTensor, a3 "betaOptional": *const aclScalar, a4 "alphaOptional": *const aclScalar, a5 "out": *mut aclTensor);
     Adds(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "alpha": *const aclScalar, a3 "out": *mut aclTensor);
+    AffineGrid(a0 "theta": *const aclTensor, a1 "size": *const aclIntArray, a2 "alignCorners": Truth, a3 "out": *mut aclTensor);
     All(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepdim": Truth, a3 "out": *mut aclTensor);
     Amax(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": Truth, a3 "out": *mut aclTensor);
     Amin(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": Truth, a3 "out": *mut aclTensor);
@@ -54,6 +55,12 @@ operators! {
     BatchMatMul(a0 "self": *const aclTensor, a1 "mat2": *const aclTensor, a2 "out": *mut aclTensor, a3 "cubeMathType": i8);
     BatchNorm(a0 "input": *const aclTensor, a1 "weight": *const aclTensor, a2 "bias": *const aclTensor, a3 "runningMean": *mut aclTensor, a4 "runningVar": *mut aclTensor, a5 "training": Truth, a6 "momentum": f64, a7 "eps": f64, a8 "output": *mut aclTensor, a9 "saveMean": *mut aclTensor, a10 "saveInvstd": *mut aclTensor);
     BatchNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "runningMean": *const aclTensor, a4 "runningVar": *const aclTensor, a5 "saveMean": *const aclTensor, a6 "saveInvstd": *const aclTensor, a7 "training": Truth, a8 "eps": f64, a9 "outputMask": *const aclBoolArray, a10 "gradInput": *mut aclTensor, a11 "gradWeight": *mut aclTensor, a12 "gradBias": *mut aclTensor);
+    BatchNormElemt(a0 "input": *const aclTensor, a1 "weight": *const aclTensor, a2 "bias": *const aclTensor, a3 "mean": *mut aclTensor, a4 "invstd": *mut aclTensor, a5 "eps": f64, a6 "output": *mut aclTensor);
+    BatchNormElemtBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "mean": *const aclTensor, a3 "invstd": *const aclTensor, a4 "weight": *const aclTensor, a5 "sumDy": *const aclTensor, a6 "sumDyXmu": *const aclTensor, a7 "counter": *mut aclTensor, a8 "gradInput": *mut aclTensor);
+    BatchNormGatherStatsWithCounts(a0 "input": *const aclTensor, a1 "mean": *const aclTensor, a2 "invstd": *const aclTensor, a3 "runningMean": *mut aclTensor, a4 "runningVar": *mut aclTensor, a5 "momentum": f64, a6 "eps": f64, a7 "counts": *const aclTensor, a8 "meanAll": *mut aclTensor, a9 "invstdAll": *mut aclTensor);
+    BatchNormReduce(a0 "x": *const aclTensor, a1 "sum": *mut aclTensor, a2 "squareSum": *mut aclTensor);
+    BatchNormReduceBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "mean": *const aclTensor, a3 "invstd": *const aclTensor, a4 "weight": *const aclTensor, a5 "inputG": Truth, a6 "weightG": Truth, a7 "biasG": Truth, a8 "sumDy": *mut aclTensor, a9 "sumDyXmu": *mut aclTensor, a10 "gradWeight": *mut aclTensor, a11 "gradBias": *mut aclTensor);
+    BatchNormStats(a0 "input": *const aclTensor, a1 "eps": f64, a2 "mean": *mut aclTensor, a3 "invstd": *mut aclTensor);
     Bernoulli(a0 "self": *const aclTensor, a1 "prob": *const aclScalar, a2 "seed": i64, a3 "offset": i64, a4 "out": *mut aclTensor);
     BernoulliTensor(a0 "self": *const aclTensor, a1 "prob": *const aclTensor, a2 "seed": i64, a3 "offset": i64, a4 "out": *mut aclTensor);
     BinaryCrossEntropy(a0 "self": *const aclTensor, a1 "target": *const aclTensor, a2 "weight": *const aclTensor, a3 "reduction": i64, a4 "out": *mut aclTensor);
@@ -72,6 +79,7 @@ operators! {
     Cat(a0 "tensors": *const aclTensorList, a1 "dim": i64, a2 "out": *mut aclTensor);
     Ceil(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Celu(a0 "self": *const aclTensor, a1 "alpha": *const aclScalar, a2 "out": *mut aclTensor);
+    ChannelShuffle(a0 "self": *const aclTensor, a1 "groups": i64, a2 "out": *mut aclTensor);
     CircularPad2d(a0 "self": *const aclTensor, a1 "padding": *const aclIntArray, a2 "out": *mut aclTensor);
     CircularPad2dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "padding": *const aclIntArray, a3 "gradInput": *mut aclTensor);
     CircularPad3d(a0 "self": *const aclTensor, a1 "padding": *const aclIntArray, a2 "out": *mut aclTensor);
@@ -119,6 +127,7 @@ operators! {
     Expand(a0 "self": *const aclTensor, a1 "size": *const aclIntArray, a2 "out": *mut aclTensor);
     Expm1(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Eye(a0 "n": i64, a1 "m": i64, a2 "out": *mut aclTensor);
+    FastBatchNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "weight": *const aclTensor, a3 "runningMean": *const aclTensor, a4 "runningVar": *const aclTensor, a5 "saveMean": *const aclTensor, a6 "saveInvstd": *const aclTensor, a7 "training": Truth, a8 "eps": f64, a9 "outputMask": *const aclBoolArray, a10 "version": i32, a11 "gradInput": *mut aclTensor, a12 "gradWeight": *mut aclTensor, a13 "gradBias": *mut aclTensor);
     FastGelu(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     FastGeluBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "gradInput": *mut aclTensor);
     FastGeluV2(a0 "x": *const aclTensor, a1 "out": *const aclTensor);
@@ -217,8 +226,14 @@ operators! {
     Ger(a0 "self": *const aclTensor, a1 "vec2": *const aclTensor, a2 "out": *mut aclTensor);
     GlobalAveragePool(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     GlobalMaxPool(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    GridSampler2D(a0 "input": *const aclTensor, a1 "grid": *const aclTensor, a2 "interpolationMode": i64, a3 "paddingMode": i64, a4 "alignCorners": Truth, a5 "out": *mut aclTensor);
+    GridSampler2DBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "grid": *const aclTensor, a3 "interpolationMode": i64, a4 "paddingMode": i64, a5 "alignCorners": Truth, a6 "outputMask": *const aclBoolArray, a7 "inputGrad": *mut aclTensor, a8 "gridGrad": *mut aclTensor);
+    GridSampler3D(a0 "input": *const aclTensor, a1 "grid": *const aclTensor, a2 "interpolationMode": i64, a3 "paddingMode": i64, a4 "alignCorners": Truth, a5 "out": *mut aclTensor);
+    GridSampler3DBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "grid": *const aclTensor, a3 "interpolationMode": i64, a4 "paddingMode": i64, a5 "alignCorners": Truth, a6 "outputMask": *const aclBoolArray, a7 "inputGrad": *mut aclTensor, a8 "gridGrad": *mut aclTensor);
     GroupNorm(a0 "self": *const aclTensor, a1 "gammaOptional": *const aclTensor, a2 "betaOptional": *const aclTensor, a3 "n": i64, a4 "c": i64, a5 "hxw": i64, a6 "group": i64, a7 "eps": f64, a8 "out": *mut aclTensor, a9 "meanOut": *mut aclTensor, a10 "rstdOut": *mut aclTensor);
     GroupNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "mean": *const aclTensor, a3 "rstd": *const aclTensor, a4 "gamma": *const aclTensor, a5 "N": i64, a6 "C": i64, a7 "HxW": i64, a8 "group": i64, a9 "outputMask": *const aclBoolArray, a10 "gradInput": *mut aclTensor, a11 "gradGammaOut": *mut aclTensor, a12 "gradBetaOut": *mut aclTensor);
+    GroupNormSilu(a0 "self": *const aclTensor, a1 "gamma": *const aclTensor, a2 "beta": *const aclTensor, a3 "group": i64, a4 "eps": f64, a5 "out": *mut aclTensor, a6 "meanOut": *mut aclTensor, a7 "rstdOut": *mut aclTensor);
+    GroupNormSiluV2(a0 "self": *const aclTensor, a1 "gamma": *const aclTensor, a2 "beta": *const aclTensor, a3 "group": i64, a4 "eps": f64, a5 "activateSilu": Truth, a6 "out": *mut aclTensor, a7 "meanOut": *mut aclTensor, a8 "rstdOut": *mut aclTensor);
     GtScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     GtTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Hardshrink(a0 "self": *const aclTensor, a1 "lambd": *const aclScalar, a2 "out": *mut aclTensor);
@@ -560,6 +575,7 @@ operators! {
     Subs(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "alpha": *const aclScalar, a3 "out": *mut aclTensor);
     Swish(a0 "self": *const aclTensor, a1 "betaOptional": *const aclScalar, a2 "out": *mut aclTensor);
     SwishBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "betaOptional": *const aclScalar, a3 "gradInput": *mut aclTensor);
+    SyncBatchNormGatherStats(a0 "totalSum": *const aclTensor, a1 "totalSquareSum": *const aclTensor, a2 "sampleCount": *const aclTensor, a3 "mean": *mut aclTensor, a4 "variance": *mut aclTensor, a5 "momentum": f32, a6 "eps": f32, a7 "batchMean": *mut aclTensor, a8 "batchInvstd": *mut aclTensor);
     Take(a0 "self": *const aclTensor, a1 "index": *const aclTensor, a2 "out": *mut aclTensor);
     Tan(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Tanh(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Plan, Scratch};
-use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -21,7 +21,8 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
 /// (-1: batch norm), channels, places, groups, y, saved mean, saved scale, where
-/// the running mean and variance come from when they are not there yet.
+/// the running mean and variance come from when they are not there yet, whether y is activated (`y * sigmoid(factor * y)`),
+/// the factor, whether the variance is saved in place of the scale.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
     let grid = grid(call, 8, (0, &x))?;
@@ -48,6 +49,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
+    let (activated, factor) = (call.flag_or(17, false)?, call.scalar_or(18, 1.0)?.as_f64());
+    let saves_variance = call.flag_or(19, false)?;
     let statistics = grid.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
     let x = call.flat(x, &grid.dims, &[&y]);
@@ -93,7 +96,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             }
             let epsilon = C::of(epsilon);
             map1(parallel, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
-            for (from, to) in [mean, scale].iter().zip(&saved) {
+            let second = if saves_variance { variance } else { scale };
+            for (from, to) in [mean, second].iter().zip(&saved) {
                 if let Some(to) = to {
                     copy(parallel, memory.out(to), from.view());
                 }
@@ -107,7 +111,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 b.sub(m.mul(s))
             });
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
-            map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
+            let factor = C::of(factor);
+            match activated {
+                false => map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h)),
+                true => map3(parallel, out, view, scales, shifts, move |x: C, s: C, h: C| {
+                    let y = x.mul(s).add(h);
+                    y.div(C::ONE.add(Real::exp(y.mul(factor).neg())))
+                }),
+            }
         });
         y.done(memory);
         Ok(())
@@ -245,6 +256,46 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
+    aclnn("GroupNormSilu", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        A(4),
+        No,
+        No,
+        No,
+        A(3),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        No,
+        B(true),
+    ]),
+    aclnn("GroupNormSiluV2", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        A(4),
+        No,
+        No,
+        No,
+        A(3),
+        A(6),
+        A(7),
+        A(8),
+        No,
+        No,
+        A(5),
+    ]),
     aclnn("GroupNorm", forward).picks(&[
         A(0),
         A(1),
@@ -280,6 +331,25 @@ pub const ROWS: &[Row] = &[
         A(10),
         A(11),
         A(12),
+    ]),
+    aclnn("FastBatchNormBackward", backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        A(9),
+        I(-1),
+        No,
+        No,
+        No,
+        A(11),
+        A(12),
+        A(13),
     ]),
     aclnn("GroupNormBackward", backward).picks(&[
         A(0),
@@ -403,6 +473,62 @@ pub const NODES: &[Node] = &[
             O(0),
             O(1),
             O(2),
+        ],
+    ),
+    node(
+        "GroupNorm",
+        &["x", "gamma", "beta"],
+        &["y", "mean", "variance"],
+        Infer::By(group_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            No,
+            No,
+            No,
+            Attr("eps", Default::Float(0.0001)),
+            No,
+            No,
+            No,
+            GROUPS,
+            O(0),
+            O(1),
+            O(2),
+            No,
+            No,
+            No,
+            No,
+            B(true),
+        ],
+    ),
+    node(
+        "GroupNormSilu",
+        &["x", "gamma?", "beta?"],
+        &["y", "mean", "rstd"],
+        Infer::By(group_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            No,
+            No,
+            No,
+            Attr("eps", Default::Float(0.00001)),
+            No,
+            No,
+            No,
+            GROUPS,
+            O(0),
+            O(1),
+            O(2),
+            No,
+            No,
+            Attr("activate_silu", Default::Flag(true)),
         ],
     ),
     node(

@@ -38,6 +38,7 @@ pub mod reducing;
 mod reduction;
 mod repeating;
 mod resampling;
+mod sampling;
 mod scan;
 mod scattering;
 mod select;
@@ -45,6 +46,7 @@ mod shaping;
 mod slicing;
 mod softmax;
 mod sorting;
+mod sync_batch;
 mod unary;
 mod unpool;
 mod upsample;
@@ -99,6 +101,8 @@ pub const ROWS: &[&[Row]] = &[
     unpool::ROWS,
     upsample::ROWS,
     bordering::ROWS,
+    sync_batch::ROWS,
+    sampling::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -143,4 +147,6 @@ pub const NODES: &[&[Node]] = &[
     plain_pool::NODES,
     upsample::NODES,
     bordering::NODES,
+    sync_batch::NODES,
+    sampling::NODES,
 ];

@@ -31,6 +31,7 @@ pub mod reduce;
 pub mod remap;
 pub mod renorm;
 pub mod resample;
+pub mod sample;
 pub mod scan;
 pub mod scatter;
 pub mod sequence;
