@@ -141,8 +141,11 @@ class ByAclnn:
             value = c_int64(int(word)) if re.fullmatch(r"-?\d+", word) else ctypes.c_double(float(word))
             return self.device.make("aclCreateScalar", byref(value), TYPES["i64" if isinstance(value, c_int64) else "f64"][0])
         if kind == "aclIntArray*":
-            values = [int(one) for one in word.strip("[]").split(",")]
+            values = [int(one) for one in word.strip("[]").split(",") if one]
             return self.device.make("aclCreateIntArray", array(c_int64, values), c_uint64(len(values)))
+        if kind == "aclFloatArray*":
+            values = [float(one) for one in word.strip("[]").split(",")]
+            return self.device.make("aclCreateFloatArray", array(ctypes.c_float, values), c_uint64(len(values)))
         if kind == "aclBoolArray*":
             values = [one == "true" for one in word.strip("[]").split(",")]
             return self.device.make("aclCreateBoolArray", array(ctypes.c_bool, values), c_uint64(len(values)))
@@ -358,6 +361,11 @@ def batch_norm(x, weight, bias, mean, variance):
     mean, variance = mean.clone(), variance.clone()
     result, *saved = torch.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5)
     return result, mean, variance, *saved
+
+
+def indexed(pair):
+    """Values, and where they were in whole numbers of 32 bits."""
+    return pair[0], pair[1].int()
 
 
 def attention(query, key, value, scale):

@@ -35,13 +35,13 @@ fn steps(
         .collect()
 }
 
-/// The factor at an argument: none when it is absent or 0.
+/// The factor at an argument: none when it is absent or not positive.
 fn factor(call: &Call<'_>, at: usize) -> Result<Option<f64>> {
     if !call.has(at) {
         return Ok(None);
     }
     let value = call.float(at)?;
-    if value < 0.0 || !value.is_finite() {
+    if !value.is_finite() {
         return Err(Error::invalid(format!("{} = {value} is no scale", call.parameter(at))));
     }
     Ok((value > 0.0).then_some(value))
