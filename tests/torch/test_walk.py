@@ -368,6 +368,27 @@ def indexed(pair):
     return pair[0], pair[1].int()
 
 
+def complete_overlap(a, b):
+    """The overlap of boxes by centre and size less the distance and the difference of form; and that of the angles."""
+    low, high = torch.maximum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2), torch.minimum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2)
+    common = (high - low).clamp(min=0).prod(0)
+    overlap = common / (a[2:].prod(0) + b[2:].prod(0) - common)
+    around = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
+    turned = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
+    form = 4 / torch.pi**2 * turned**2
+    distance = ((a[:2] - b[:2]) ** 2).sum(0) / (around**2).sum(0)
+    return (overlap - distance - form**2 / (1 - overlap + form)).reshape(1, -1), turned.reshape(1, -1)
+
+
+def region(x, low, high, places):
+    """One sample in the middle of each of `places` x `places` parts of a region that lies inside of the first image."""
+    rows, columns = x.shape[2:]
+    middle = (torch.arange(places) + 0.5) / places
+    at = [2 * (low[i] + middle * (high[i] - low[i])) / (size - 1) - 1 for i, size in enumerate((columns, rows))]
+    grid = torch.stack(torch.meshgrid(*at, indexing="xy"), -1)[None]
+    return F.grid_sample(x[:1], grid, align_corners=True)
+
+
 def attention(query, key, value, scale):
     """The greatest scores and the sums of their exponentials, eight times each; nothing; the result."""
     scores = scale * query @ key.mT

@@ -75,6 +75,7 @@ operators! {
     BitwiseOrTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     BitwiseXorScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     BitwiseXorTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
+    CIoU(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "trans": Truth, a3 "isCross": Truth, a4 "mode": *const c_char, a5 "overlap": *mut aclTensor, a6 "atanSub": *mut aclTensor);
     Cast(a0 "self": *const aclTensor, a1 "dtype": i32, a2 "out": *mut aclTensor);
     Cat(a0 "tensors": *const aclTensorList, a1 "dim": i64, a2 "out": *mut aclTensor);
     Ceil(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
@@ -383,6 +384,7 @@ operators! {
     InplaceXLogYScalarOther(a0 "selfRef": *mut aclTensor, a1 "other": *const aclScalar);
     InplaceXLogYTensor(a0 "selfRef": *mut aclTensor, a1 "other": *const aclTensor);
     InplaceZero(a0 "selfRef": *mut aclTensor);
+    Iou(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "mode": *const c_char, a3 "eps": f32, a4 "aligned": Truth, a5 "overlap": *mut aclTensor);
     IsClose(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "rtol": f64, a3 "atol": f64, a4 "equal_nan": Truth, a5 "out": *mut aclTensor);
     IsFinite(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     IsInf(a0 "x": *const aclTensor, a1 "out": *const aclTensor);
@@ -473,6 +475,7 @@ operators! {
     NeScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     NeTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Neg(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    NonMaxSuppression(a0 "boxes": *const aclTensor, a1 "scores": *const aclTensor, a2 "maxOutputBoxesPerClass": *const aclIntArray, a3 "iouThreshold": *const aclFloatArray, a4 "scoreThreshold": *const aclFloatArray, a5 "centerPointBox": i32, a6 "selectedIndices": *mut aclTensor);
     Nonzero(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     NonzeroV2(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Norm(a0 "self": *const aclTensor, a1 "pScalar": *const aclScalar, a2 "dim": *const aclIntArray, a3 "keepdim": Truth, a4 "out": *mut aclTensor);
@@ -521,6 +524,9 @@ operators! {
     RightShift(a0 "input": *const aclTensor, a1 "shiftBits": *const aclTensor, a2 "out": *mut aclTensor);
     RmsNorm(a0 "x": *const aclTensor, a1 "gamma": *const aclTensor, a2 "epsilon": f64, a3 "yOut": *const aclTensor, a4 "rstdOut": *const aclTensor);
     RmsNormGrad(a0 "dy": *const aclTensor, a1 "x": *const aclTensor, a2 "rstd": *const aclTensor, a3 "gamma": *const aclTensor, a4 "dxOut": *const aclTensor, a5 "dgammaOut": *const aclTensor);
+    RoiAlign(a0 "self": *const aclTensor, a1 "rois": *const aclTensor, a2 "batchIndices": *const aclTensor, a3 "mode": *const c_char, a4 "outputHeight": i32, a5 "outputWidth": i32, a6 "samplingRatio": i32, a7 "spatialScale": f32, a8 "out": *mut aclTensor);
+    RoiAlignV2(a0 "self": *const aclTensor, a1 "boxes": *const aclTensor, a2 "pooledHeight": i64, a3 "pooledWidth": i64, a4 "spatialScale": f32, a5 "samplingRatio": i64, a6 "aligned": Truth, a7 "out": *mut aclTensor);
+    RoiAlignV2Backward(a0 "gradOutput": *const aclTensor, a1 "boxes": *const aclTensor, a2 "inputShape": *const aclIntArray, a3 "pooledHeight": i64, a4 "pooledWidth": i64, a5 "spatialScale": f32, a6 "samplingRatio": i64, a7 "aligned": Truth, a8 "gradInput": *mut aclTensor);
     Roll(a0 "x": *const aclTensor, a1 "shifts": *const aclIntArray, a2 "dims": *const aclIntArray, a3 "out": *mut aclTensor);
     Round(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     RoundDecimals(a0 "self": *const aclTensor, a1 "decimals": i64, a2 "out": *mut aclTensor);

@@ -12,6 +12,7 @@ mod clamp;
 mod compare;
 mod copying;
 mod creation;
+mod detection;
 mod division;
 mod dropout;
 pub mod elementwise;
@@ -103,6 +104,7 @@ pub const ROWS: &[&[Row]] = &[
     bordering::ROWS,
     sync_batch::ROWS,
     sampling::ROWS,
+    detection::ROWS,
 ];
 
 /// The operators by IR name of every family.

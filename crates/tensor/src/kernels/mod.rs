@@ -2,6 +2,7 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod attention;
+pub mod boxes;
 pub mod cells;
 pub mod choose;
 pub mod compare;
@@ -28,6 +29,7 @@ pub mod place;
 pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod region;
 pub mod remap;
 pub mod renorm;
 pub mod resample;
