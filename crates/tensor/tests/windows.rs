@@ -196,17 +196,17 @@ proptest! {
         let have = floats(out.bytes(), out_length);
         let matrix = matrix(&taps);
         let packed = Layout::contiguous(DType::Float, &dims);
+        let weight = |to: usize, from: usize| match backward {
+            true => matrix[from][to],
+            false => matrix[to][from],
+        };
         let mut wrong = None;
         each(&results, |position| {
             let mut want = 0.0;
             for source in 0..from {
                 let mut place = position.to_vec();
                 place[dim] = source;
-                let weight = match backward {
-                    true => matrix[source][position[dim]],
-                    false => matrix[position[dim]][source],
-                };
-                want += weight * f64::from(values[offset(&packed, &place)]);
+                want += weight(position[dim], source) * f64::from(values[offset(&packed, &place)]);
             }
             let got = f64::from(have[offset(&out_layout, position)]);
             if (got - want).abs() > 1e-3 {

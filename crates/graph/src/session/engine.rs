@@ -215,7 +215,9 @@ fn of_device(asked: &DeviceOption, failure: Failure) -> Failure {
 }
 
 fn dead(id: u64) -> Failure {
-    Failure::failed(format!("E10062: session {id} does not exist: it was destroyed, or its constructor failed (the first error text says why)"))
+    Failure::failed(format!(
+        "E10062: session {id} does not exist: it was destroyed, or its constructor failed (the first error text says why)"
+    ))
 }
 
 /// A session: graphs by id, on one device.

@@ -126,7 +126,8 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
         let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(turned));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
-            (results.set(at as isize, pair.0), angle.set(at as isize, pair.1));
+            results.set(at as isize, pair.0);
+            angle.set(at as isize, pair.1);
         }
         copy(memory.parallel, memory.out(&out), made.view());
         copy(memory.parallel, memory.out(&angles), turned.view());
@@ -270,7 +271,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
         *place = value as usize;
     }
     let (samples, scale) = (call.int(at + 2)?, call.float(at + 3)?);
-    if !(0..=1024).contains(&samples) || !(scale > 0.0 && scale.is_finite()) {
+    if !((0..=1024).contains(&samples) && scale > 0.0 && scale.is_finite()) {
         let (one, other) = (call.parameter(at + 2), call.parameter(at + 3));
         return Err(Error::invalid(format!(
             "{one} = {samples}, {other} = {scale}: 0 to 1024 samples and a positive scale are wanted"

@@ -141,13 +141,15 @@ fn sort(count: isize, numbers: &CellsMut<'_, i64>, before: impl Fn(i64, i64) -> 
         if !before(one, other) {
             return;
         }
-        (numbers.set(at, other), numbers.set(child, one));
+        numbers.set(at, other);
+        numbers.set(child, one);
         at = child;
     };
     (0..count / 2).rev().for_each(|at| sift(at, count));
     for end in (1..count).rev() {
         let (first, last) = (numbers.get(0), numbers.get(end));
-        (numbers.set(0, last), numbers.set(end, first));
+        numbers.set(0, last);
+        numbers.set(end, first);
         sift(0, end);
     }
 }
