@@ -141,8 +141,11 @@ class ByAclnn:
             value = c_int64(int(word)) if re.fullmatch(r"-?\d+", word) else ctypes.c_double(float(word))
             return self.device.make("aclCreateScalar", byref(value), TYPES["i64" if isinstance(value, c_int64) else "f64"][0])
         if kind == "aclIntArray*":
-            values = [int(one) for one in word.strip("[]").split(",")]
+            values = [int(one) for one in word.strip("[]").split(",") if one]
             return self.device.make("aclCreateIntArray", array(c_int64, values), c_uint64(len(values)))
+        if kind == "aclFloatArray*":
+            values = [float(one) for one in word.strip("[]").split(",")]
+            return self.device.make("aclCreateFloatArray", array(ctypes.c_float, values), c_uint64(len(values)))
         if kind == "aclBoolArray*":
             values = [one == "true" for one in word.strip("[]").split(",")]
             return self.device.make("aclCreateBoolArray", array(ctypes.c_bool, values), c_uint64(len(values)))
@@ -358,6 +361,40 @@ def batch_norm(x, weight, bias, mean, variance):
     mean, variance = mean.clone(), variance.clone()
     result, *saved = torch.native_batch_norm(x, weight, bias, mean, variance, True, 0.1, 1e-5)
     return result, mean, variance, *saved
+
+
+def indexed(pair):
+    """Values, and where they were in whole numbers of 32 bits."""
+    return pair[0], pair[1].int()
+
+
+def swish_gradients(grad, mean, rstd, x, weight, bias, factor=1.5):
+    """Those of a group norm in three groups of two channels with y * sigmoid(factor * y) after it."""
+    by_group = lambda one: one.repeat_interleave(2, 1)[..., None]
+    y = ((x - by_group(mean)) * by_group(rstd) * weight[:, None] + bias[:, None]).requires_grad_()
+    through = torch.autograd.grad(y * torch.sigmoid(factor * y), y, grad)[0]
+    return torch.ops.aten.native_group_norm_backward(through, x, mean, rstd, weight, 2, 6, 4, 3, [True, True, True])
+
+
+def complete_overlap(a, b):
+    """The overlap of boxes by centre and size less the distance and the difference of form; and that of the angles."""
+    low, high = torch.maximum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2), torch.minimum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2)
+    common = (high - low).clamp(min=0).prod(0)
+    overlap = common / (a[2:].prod(0) + b[2:].prod(0) - common)
+    around = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
+    turned = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
+    form = 4 / torch.pi**2 * turned**2
+    distance = ((a[:2] - b[:2]) ** 2).sum(0) / (around**2).sum(0)
+    return (overlap - distance - form**2 / (1 - overlap + form)).reshape(1, -1), turned.reshape(1, -1)
+
+
+def region(x, low, high, places):
+    """One sample in the middle of each of `places` x `places` parts of a region that lies inside of the first image."""
+    rows, columns = x.shape[2:]
+    middle = (torch.arange(places) + 0.5) / places
+    at = [2 * (low[i] + middle * (high[i] - low[i])) / (size - 1) - 1 for i, size in enumerate((columns, rows))]
+    grid = torch.stack(torch.meshgrid(*at, indexing="xy"), -1)[None]
+    return F.grid_sample(x[:1], grid, align_corners=True)
 
 
 def attention(query, key, value, scale):

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Plan, Scratch};
-use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -21,7 +21,8 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
 /// (-1: batch norm), channels, places, groups, y, saved mean, saved scale, where
-/// the running mean and variance come from when they are not there yet.
+/// the running mean and variance come from when they are not there yet, whether y is activated (`y * sigmoid(factor * y)`),
+/// the factor, whether the variance is saved in place of the scale.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.tensor(0)?;
     let grid = grid(call, 8, (0, &x))?;
@@ -48,6 +49,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
+    let (activated, factor) = (call.flag_or(17, false)?, call.scalar_or(18, 1.0)?.as_f64());
+    let saves_variance = call.flag_or(19, false)?;
     let statistics = grid.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
     let x = call.flat(x, &grid.dims, &[&y]);
@@ -93,7 +96,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             }
             let epsilon = C::of(epsilon);
             map1(parallel, scale, variance.view(), move |v: C| C::ONE.div(Real::sqrt(v.add(epsilon))));
-            for (from, to) in [mean, scale].iter().zip(&saved) {
+            let second = if saves_variance { variance } else { scale };
+            for (from, to) in [mean, second].iter().zip(&saved) {
                 if let Some(to) = to {
                     copy(parallel, memory.out(to), from.view());
                 }
@@ -107,7 +111,14 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
                 b.sub(m.mul(s))
             });
             let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
-            map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
+            let factor = C::of(factor);
+            match activated {
+                false => map3(parallel, out, view, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h)),
+                true => map3(parallel, out, view, scales, shifts, move |x: C, s: C, h: C| {
+                    let y = x.mul(s).add(h);
+                    y.div(C::ONE.add(Real::exp(y.mul(factor).neg())))
+                }),
+            }
         });
         y.done(memory);
         Ok(())
@@ -115,7 +126,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved scale, training,
-/// epsilon, which gradients are wanted, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias.
+/// epsilon, which gradients are wanted, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias, the bias
+/// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are wanted.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
@@ -137,15 +149,19 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mut grads = [None; 2];
     for (place, at) in grads.iter_mut().zip([15, 16]) {
-        if is_wanted(at - 14) {
+        if is_wanted(at - 14) && call.flag_or(at + 4, true)? {
             *place = optional_output(call, at, &grid.channels())?;
         }
     }
+    let bias = optional(call, 17, &grid.channels())?;
+    let factor = if call.has(18) { Some(call.float(18)?) } else { None };
     let first = dx.unwrap_or(x);
     let (dy, x) = (call.flat(dy, &grid.dims, &[&first]), call.flat(x, &grid.dims, &[&first]));
     let dx = dx.map(|dx| call.flat_output(dx, &grid.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let held = call.scratch(dtype, &grid.dims);
+    let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));
+    let layout = through.map_or(dy.layout(), |(_, scratch)| *scratch);
     let [means, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let by_channel = [grid.dims[0], grid.dims[1], grid.dims[2], 1];
     let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
@@ -156,7 +172,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let plans: [Reducing; 4] = with_real!(dtype, C => {
         let sum = fold::sum::<C>();
         [
-            call.reducing(&dy.layout(), &places, &sum),
+            call.reducing(&layout, &places, &sum),
             call.reducing(&held, &places, &sum),
             call.reducing(&sums, &samples, &sum),
             call.reducing(&sums, &grid.axes(), &sum),
@@ -185,6 +201,22 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             }
             let (middle, factor) = (wide(means.view(), &grid.dims), wide(scale.view(), &grid.dims));
             map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+            let mut dy = dy;
+            if let Some((swish, scratch)) = &through {
+                let (before, swish) = (memory.scratch(scratch), C::of(*swish));
+                let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
+                let channels = grid.channels();
+                let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
+                let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
+                let (weight, bias) = (wide(weight, &grid.dims), wide(bias, &grid.dims));
+                map3(parallel, before, held.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
+                map2(parallel, before, before.view(), dy, move |y: C, g: C| {
+                    let scaled = y.mul(swish);
+                    let share = C::ONE.div(C::ONE.add(Real::exp(scaled.neg())));
+                    g.mul(share).mul(C::ONE.add(scaled.mul(C::ONE.sub(share))))
+                });
+                dy = before.view();
+            }
             map2(parallel, held, held.view(), dy, |x: C, g: C| x.mul(g));
             plans[0].run(memory, dy, fold, (narrow(sums, &places), None), alone);
             plans[1].run(memory, held.view(), fold, (narrow(products, &places), None), alone);
@@ -245,6 +277,46 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
+    aclnn("GroupNormSilu", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        A(4),
+        No,
+        No,
+        No,
+        A(3),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        No,
+        B(true),
+    ]),
+    aclnn("GroupNormSiluV2", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        A(4),
+        No,
+        No,
+        No,
+        A(3),
+        A(6),
+        A(7),
+        A(8),
+        No,
+        No,
+        A(5),
+    ]),
     aclnn("GroupNorm", forward).picks(&[
         A(0),
         A(1),
@@ -280,6 +352,69 @@ pub const ROWS: &[Row] = &[
         A(10),
         A(11),
         A(12),
+    ]),
+    aclnn("FastBatchNormBackward", backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        A(9),
+        I(-1),
+        No,
+        No,
+        No,
+        A(11),
+        A(12),
+        A(13),
+    ]),
+    aclnn("GroupNormSwish", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        A(5),
+        No,
+        No,
+        No,
+        A(3),
+        A(8),
+        A(9),
+        A(10),
+        No,
+        No,
+        A(6),
+        A(7),
+    ]),
+    aclnn("GroupNormSwishGrad", backward).picks(&[
+        A(0),
+        A(3),
+        A(4),
+        No,
+        No,
+        A(1),
+        A(2),
+        No,
+        No,
+        No,
+        No,
+        No,
+        No,
+        A(6),
+        A(11),
+        A(12),
+        A(13),
+        A(5),
+        A(8),
+        A(9),
+        A(10),
     ]),
     aclnn("GroupNormBackward", backward).picks(&[
         A(0),
@@ -403,6 +538,62 @@ pub const NODES: &[Node] = &[
             O(0),
             O(1),
             O(2),
+        ],
+    ),
+    node(
+        "GroupNorm",
+        &["x", "gamma", "beta"],
+        &["y", "mean", "variance"],
+        Infer::By(group_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            No,
+            No,
+            No,
+            Attr("eps", Default::Float(0.0001)),
+            No,
+            No,
+            No,
+            GROUPS,
+            O(0),
+            O(1),
+            O(2),
+            No,
+            No,
+            No,
+            No,
+            B(true),
+        ],
+    ),
+    node(
+        "GroupNormSilu",
+        &["x", "gamma?", "beta?"],
+        &["y", "mean", "rstd"],
+        Infer::By(group_outputs),
+        forward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            No,
+            No,
+            No,
+            No,
+            Attr("eps", Default::Float(0.00001)),
+            No,
+            No,
+            No,
+            GROUPS,
+            O(0),
+            O(1),
+            O(2),
+            No,
+            No,
+            Attr("activate_silu", Default::Flag(true)),
         ],
     ),
     node(

@@ -4,13 +4,16 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
+mod avg_pool;
 mod batch;
+mod bordering;
 mod choosing;
 mod clamp;
 mod compare;
 mod convolution;
 mod copying;
 mod creation;
+mod detection;
 mod division;
 mod dropout;
 pub mod elementwise;
@@ -25,15 +28,19 @@ mod joining;
 mod likelihood;
 mod loss;
 mod matmul;
+mod max_pool;
 mod norm;
 mod optimiser;
 mod padding;
+mod plain_pool;
 mod power;
 mod random;
 pub mod reading;
 pub mod reducing;
 mod reduction;
 mod repeating;
+mod resampling;
+mod sampling;
 mod scan;
 mod scattering;
 mod select;
@@ -41,9 +48,13 @@ mod shaping;
 mod slicing;
 mod softmax;
 mod sorting;
+mod sync_batch;
 mod unary;
 mod unfolding;
+mod unpool;
+mod upsample;
 pub mod value;
+mod window;
 
 use crate::table::{Node, Row};
 
@@ -89,6 +100,15 @@ pub const ROWS: &[&[Row]] = &[
     slicing::ROWS,
     softmax::ROWS,
     batch::ROWS,
+    avg_pool::ROWS,
+    max_pool::ROWS,
+    plain_pool::ROWS,
+    unpool::ROWS,
+    upsample::ROWS,
+    bordering::ROWS,
+    sync_batch::ROWS,
+    sampling::ROWS,
+    detection::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -130,4 +150,11 @@ pub const NODES: &[&[Node]] = &[
     slicing::NODES,
     softmax::NODES,
     batch::NODES,
+    avg_pool::NODES,
+    max_pool::NODES,
+    plain_pool::NODES,
+    upsample::NODES,
+    bordering::NODES,
+    sync_batch::NODES,
+    sampling::NODES,
 ];

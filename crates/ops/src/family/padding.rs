@@ -1,5 +1,6 @@
 //! Borders around tensors.
 
+use super::bordering::{self, edge, pairs};
 use super::reading::Read;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -32,26 +33,27 @@ fn padded(call: &mut Call<'_>) -> Result<Plan> {
     )
 }
 
-/// As [`padded`] with pairs from the first dimension on. Arguments: a, pairs, value, out, mode.
+/// As [`padded`] with pairs from the first dimension on, or with borders of the tensor's own elements. Arguments: a, pairs,
+/// value, out, mode, order of the pairs.
 fn padded_in_order(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
-    let (mode, borders) = (call.text(4)?, call.ints(1)?);
-    if !matches!(mode, "" | "constant") || borders.len() != 2 * a.rank() {
-        let (name, dims) = (call.parameter(1), a.dims());
-        return Err(Error::invalid(format!("{name} = {borders:?}, mode {mode:?}, of {dims:?}")));
+    let mut pairs = pairs(call, 1, a.rank(), call.flag_or(5, true)?)?;
+    if let Some(edge) = edge(call, 4)? {
+        return bordering::bordered(call, (0, 1, 3), (a, out), &pairs, edge);
     }
     let value = if call.has(2) { call.number(2)? } else { Scalar::from(0) };
-    let pairs: Vec<(i64, i64)> = borders.chunks(2).rev().map(|two| (two[0], two[1])).collect();
+    pairs.reverse();
     bordered(call, a, out, &pairs, value)
 }
 
 fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (a, borders) = (call.layout(0)?, call.ints(1)?);
+    let a = call.layout(0)?;
     let mut dims = Dims::new(a.dims());
-    for (at, two) in borders.chunks(2).enumerate().take(dims.len()) {
-        dims[at] =
-            two.iter().fold(dims[at] as i64, |size, one| size.saturating_add(*one)).max(0) as usize;
+    for (size, (before, after)) in
+        dims.iter_mut().zip(pairs(call, 1, a.rank(), call.flag_or(5, true)?)?)
+    {
+        *size = (*size as i64).saturating_add(before).saturating_add(after).max(0) as usize;
     }
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }

@@ -2,6 +2,8 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod attention;
+pub mod boxes;
+pub mod cells;
 pub mod choose;
 pub mod compare;
 pub mod constant;
@@ -25,15 +27,21 @@ pub mod over;
 pub mod peek;
 pub mod philox;
 pub mod place;
+pub mod pool;
 pub mod random;
 pub mod reduce;
+pub mod region;
+pub mod remap;
 pub mod renorm;
+pub mod resample;
+pub mod sample;
 pub mod scan;
 pub mod scatter;
 pub mod sequence;
 pub mod softmax;
 pub mod sort;
 pub mod strip;
+pub mod taps;
 mod transpose;
 pub mod unique;
 pub mod walk;

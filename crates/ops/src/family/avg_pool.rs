@@ -1,0 +1,432 @@
+//! Pooling by the average of each window, and the gradient.
+
+use super::plain_pool::global_dims;
+use super::resampling::Resampling;
+use super::window::{
+    Sliding, channels_last, frame, numbers_by_format, numbers_or, places, with_places,
+};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::taps::{Divisor, Rule, Taps};
+use cairn_tensor::{DType, Layout};
+use smallvec::SmallVec;
+
+/// The types that averages are taken of.
+pub const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+/// How sums are divided: by the places of the window that are in the input, with the borders, or by a number that is not
+/// 0.
+#[derive(Clone, Copy)]
+struct Dividing {
+    padded: bool,
+    number: i64,
+}
+
+/// The maps of a framed tensor's last dimensions.
+type Steps = SmallVec<[(usize, Taps); 3]>;
+
+fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], dividing: Dividing) -> Steps {
+    let spatial = input.len();
+    (0..spatial)
+        .map(|i| {
+            let divisor = match dividing {
+                Dividing { number: 0, padded: true } => Divisor::Padded,
+                Dividing { number: 0, padded: false } => Divisor::Inside,
+                Dividing { number, .. } => {
+                    Divisor::Number(if i + 1 == spatial { number } else { 1 })
+                }
+            };
+            let rule = Rule::Windows {
+                kernel: sliding.kernel[i],
+                stride: sliding.stride[i],
+                before: sliding.before[i],
+                after: sliding.after[i],
+                divisor,
+            };
+            (5 - spatial + i, Taps { rule, input: input[i], output: outputs[i] })
+        })
+        .collect()
+}
+
+/// The plan of weighted sums of a framed tensor.
+pub fn summed(
+    call: &mut Call<'_>,
+    (x_at, out_at): (usize, usize),
+    spatial: usize,
+    last: bool,
+    steps: &[(usize, Taps)],
+    backward: bool,
+) -> Result<Plan> {
+    let out = call.output(out_at)?;
+    let x = call.read(x_at, &[&out])?;
+    call.expect_dtype(x_at, &x, REALS)?;
+    call.expect_same(out_at, &out, x_at, &x)?;
+    let x = x.seen(frame(call, x_at, &x, spatial, last)?);
+    let out = out.seen(frame(call, out_at, &out, spatial, last)?);
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let resampling: Resampling = call.resampling(&x, steps, backward);
+    call.plan(move |memory| {
+        resampling.run(memory, memory.out(&out), x.view(memory));
+        Ok(())
+    })
+}
+
+/// Reads kernel, stride, padding, ceil mode, whether the padding counts, and the divisor, from `at` on.
+fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(Sliding, Dividing)> {
+    let mut sliding = Sliding::read(call, at, spatial)?;
+    sliding.ceil = call.flag_or(at + 3, false)?;
+    let dividing =
+        Dividing { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
+    Ok((sliding, dividing))
+}
+
+/// Fails for a precision that the function does not know.
+fn expect_precision(call: &Call<'_>, at: usize) -> Result<()> {
+    match call.int_or(at, 0)? {
+        0..=2 => Ok(()),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {other}; 0, 1 or 2 are wanted")))
+        }
+    }
+}
+
+/// Forward. Arguments: x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, out, spatial
+/// dimensions.
+fn forward(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
+    expect_precision(call, 7)?;
+    frame(call, 0, &x, spatial, false)?;
+    let (sliding, dividing) = windows(call, 1, spatial)?;
+    let input = places(x.dims(), spatial, false);
+    let outputs = sliding.outputs(call, 0, input)?;
+    let out = call.layout(8)?;
+    call.expect_dims(8, &out, &with_places(x.dims(), &outputs, false))?;
+    summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, dividing), false)
+}
+
+/// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
+/// spatial dimensions.
+fn backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
+    expect_precision(call, 8)?;
+    frame(call, 1, &x, spatial, false)?;
+    let (sliding, dividing) = windows(call, 2, spatial)?;
+    let input = places(x.dims(), spatial, false);
+    let outputs = sliding.outputs(call, 1, input)?;
+    let (dy, dx) = (call.layout(0)?, call.layout(9)?);
+    call.expect_dims(9, &dx, x.dims())?;
+    call.expect_dims(0, &dy, &with_places(x.dims(), &outputs, false))?;
+    summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, dividing), true)
+}
+
+fn parts(input: &[usize], outputs: &[usize]) -> Steps {
+    let spatial = input.len();
+    (0..spatial)
+        .map(|i| {
+            let taps = Taps { rule: Rule::Parts, input: input[i], output: outputs[i] };
+            (5 - spatial + i, taps)
+        })
+        .collect()
+}
+
+/// By parts. Arguments: x, output sizes, out, spatial dimensions, channels last.
+fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, channels(call, 4, 3)?);
+    let dims = adaptive_dims(call, &x, spatial, last)?;
+    let out = call.layout(2)?;
+    call.expect_dims(2, &out, &dims)?;
+    let (input, outputs) = (places(x.dims(), spatial, last), places(&dims, spatial, last));
+    if input.contains(&0) && !outputs.contains(&0) {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+    }
+    summed(call, (0, 2), spatial, last, &parts(input, outputs), false)
+}
+
+fn channels(call: &Call<'_>, at: usize, spatial_at: usize) -> Result<bool> {
+    match call.has(at) {
+        true => channels_last(call, at, call.int(spatial_at)? as usize),
+        false => Ok(false),
+    }
+}
+
+/// The sizes of an output with the places that argument 1 says.
+fn adaptive_dims(
+    call: &Call<'_>,
+    x: &Layout,
+    spatial: usize,
+    last: bool,
+) -> Result<cairn_tensor::Dims> {
+    frame(call, 0, x, spatial, last)?;
+    let own = places(x.dims(), spatial, last);
+    let outputs = numbers_or(call, 1, spatial, 0, own)?;
+    Ok(with_places(x.dims(), &outputs, last))
+}
+
+fn adaptive_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, spatial, last) = (call.layout(0)?, call.int(3)? as usize, channels(call, 4, 3)?);
+    Ok(vec![Layout::contiguous(x.dtype, &adaptive_dims(call, &x, spatial, last)?)])
+}
+
+/// The gradient by parts. Arguments: dy, x, dx, spatial dimensions, channels last.
+fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, x) = (call.layout(0)?, call.layout(1)?);
+    let dx = call.layout(2)?;
+    call.expect_dims(2, &dx, x.dims())?;
+    between(call, &dy, &dx)
+}
+
+/// The gradient by parts where the sizes of the input are an attribute. Arguments: dy, sizes, dx, spatial dimensions.
+fn adaptive_backward_to(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, dx, sizes) = (call.layout(0)?, call.layout(2)?, call.sizes(1)?);
+    call.expect_dims(2, &dx, &sizes)?;
+    between(call, &dy, &dx)
+}
+
+fn between(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
+    let (spatial, last) = (call.int(3)? as usize, channels(call, 4, 3)?);
+    frame(call, 0, dy, spatial, last)?;
+    frame(call, 2, dx, spatial, last)?;
+    let (input, outputs) = (places(dx.dims(), spatial, last), places(dy.dims(), spatial, last));
+    call.expect_dims(0, dy, &with_places(dx.dims(), outputs, last))?;
+    summed(call, (0, 2), spatial, last, &parts(input, outputs), true)
+}
+
+fn of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(1)?)])
+}
+
+/// The average of each channel. Arguments: x, out.
+fn global(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.tensor(0)?, call.output(1)?);
+    call.expect_dtype(0, &x, REALS)?;
+    call.expect_dims(1, &out, &global_dims(call, &x)?)?;
+    call.expect_same(1, &out, 0, &x)?;
+    let (planes, length) = (x.dims()[0] * x.dims()[1], x.dims()[2..].iter().product::<usize>());
+    if length == 0 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+    }
+    let x = call.flat(x, &[planes, length], &[&out]);
+    let out = call.flat_output(out, &[planes, 1]);
+    let taps = Taps { rule: Rule::Parts, input: length, output: 1 };
+    let resampling = call.resampling(&x.layout(), &[(1, taps)], false);
+    call.plan(move |memory| {
+        resampling.run(memory, out.out(memory), x.view(memory));
+        out.done(memory);
+        Ok(())
+    })
+}
+
+/// The windows of the nodes. Arguments from `at` on: ksize, strides, padding mode, pads (pairs), ceil mode, data format,
+/// global, whether the padding does not count, divisor. `input` are the places.
+fn node_windows(
+    call: &Call<'_>,
+    at: usize,
+    spatial: usize,
+    dims: &[usize],
+) -> Result<(Sliding, Dividing, bool)> {
+    let last = channels_last(call, at + 5, spatial)?;
+    let input = places(dims, spatial, last);
+    let kernel = numbers_by_format(call, at, spatial, 1, last)?;
+    let stride = numbers_by_format(call, at + 1, spatial, 1, last)?;
+    let none = vec![0; spatial];
+    let dilation = vec![1; spatial];
+    let ceil = call.flag_or(at + 4, false)?;
+    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let sliding = match call.flag_or(at + 6, false)? {
+        true => sliding.global(input),
+        false => sliding.padded(call, at + 2, at + 3, input)?,
+    };
+    let dividing =
+        Dividing { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
+    Ok((sliding, dividing, last))
+}
+
+/// Arguments: x, those of [`node_windows`], y, spatial dimensions.
+fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
+    frame(call, 0, &x, spatial, false)?;
+    let (sliding, dividing, last) = node_windows(call, 1, spatial, x.dims())?;
+    let input = places(x.dims(), spatial, last);
+    let outputs = sliding.outputs(call, 0, input)?;
+    let out = call.layout(10)?;
+    call.expect_dims(10, &out, &with_places(x.dims(), &outputs, last))?;
+    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), false)
+}
+
+fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
+    frame(call, 0, &x, spatial, false)?;
+    let (sliding, _, last) = node_windows(call, 1, spatial, x.dims())?;
+    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    Ok(vec![Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, last))])
+}
+
+/// Arguments: dy, those of [`node_windows`], dx, spatial dimensions, sizes of the input.
+fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
+    call.expect_dims(10, &dx, &call.sizes(12)?)?;
+    frame(call, 10, &dx, spatial, false)?;
+    let (sliding, dividing, last) = node_windows(call, 1, spatial, dx.dims())?;
+    let input = places(dx.dims(), spatial, last);
+    let outputs = sliding.outputs(call, 10, input)?;
+    call.expect_dims(0, &dy, &with_places(dx.dims(), &outputs, last))?;
+    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), true)
+}
+
+fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(12)?)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("AvgPool2d", forward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        I(2),
+    ]),
+    aclnn("AvgPool3d", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, A(7), I(3)]),
+    aclnn("AvgPool2dBackward", backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        A(9),
+        I(2),
+    ]),
+    aclnn("AvgPool3dBackward", backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        A(8),
+        I(3),
+    ]),
+    aclnn("AdaptiveAvgPool2d", adaptive).picks(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3d", adaptive).picks(&[A(0), A(1), A(2), I(3)]),
+    aclnn("AdaptiveAvgPool2dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(3)]),
+    aclnn("GlobalAveragePool", global),
+];
+
+const KSIZE: Pick = Attr("ksize", Default::Required);
+const STRIDES: Pick = Attr("strides", Default::Required);
+const PADDING: Pick = Attr("padding", Default::Required);
+const MODE: Pick = Attr("padding_mode", Default::Text("CALCULATED"));
+const PADS: Pick = Attr("pads", Default::Ints(&[0, 0, 0, 0]));
+const CEIL: Pick = Attr("ceil_mode", Default::Flag(false));
+const GLOBAL: Pick = Attr("global_pooling", Default::Flag(false));
+const EXCLUSIVE: Pick = Attr("exclusive", Default::Flag(true));
+const DIVISOR: Pick = Attr("divisor_override", Default::Int(0));
+const NHWC: Pick = Attr("data_format", Default::Text("NHWC"));
+const NCHW: Pick = Attr("data_format", Default::Text("NCHW"));
+const NDHWC: Pick = Attr("data_format", Default::Text("NDHWC"));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "AvgPool",
+        &["x"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[A(0), KSIZE, STRIDES, PADDING, No, No, NHWC, No, B(true), I(0), O(0), I(2)],
+    ),
+    node(
+        "AvgPoolV2",
+        &["x"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[A(0), KSIZE, STRIDES, MODE, PADS, CEIL, NCHW, GLOBAL, EXCLUSIVE, DIVISOR, O(0), I(2)],
+    ),
+    node(
+        "AvgPoolGrad",
+        &["orig_input_shape", "input_grad"],
+        &["out_grad"],
+        Infer::By(node_gradient),
+        node_backward,
+        &[A(1), KSIZE, STRIDES, PADDING, No, No, NHWC, No, B(true), I(0), O(0), I(2), A(0)],
+    )
+    .needs_values(&[0]),
+    node(
+        "AvgPoolV2Grad",
+        &["orig_input_shape", "input_grad"],
+        &["out_grad"],
+        Infer::By(node_gradient),
+        node_backward,
+        &[
+            A(1),
+            KSIZE,
+            STRIDES,
+            MODE,
+            PADS,
+            CEIL,
+            NCHW,
+            GLOBAL,
+            EXCLUSIVE,
+            DIVISOR,
+            O(0),
+            I(2),
+            A(0),
+        ],
+    )
+    .needs_values(&[0]),
+    node(
+        "AdaptiveAvgPool2d",
+        &["x"],
+        &["y"],
+        Infer::By(adaptive_output),
+        adaptive,
+        &[A(0), Attr("output_size", Default::Required), O(0), I(2)],
+    ),
+    node(
+        "AdaptiveAvgPool2dGrad",
+        &["input_grad"],
+        &["output_grad"],
+        Infer::By(of_sizes),
+        adaptive_backward_to,
+        &[A(0), Attr("orig_input_shape", Default::Required), O(0), I(2)],
+    ),
+    node(
+        "AdaptiveAvgPool3d",
+        &["x"],
+        &["y"],
+        Infer::By(adaptive_output),
+        adaptive,
+        &[A(0), Attr("output_size", Default::Required), O(0), I(3), NDHWC],
+    ),
+    node(
+        "AdaptiveAvgPool3dGrad",
+        &["y_grad", "x"],
+        &["x_grad"],
+        Infer::Like(1),
+        adaptive_backward,
+        &[A(0), A(1), O(0), I(3), NDHWC],
+    ),
+];

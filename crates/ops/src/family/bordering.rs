@@ -1,0 +1,297 @@
+//! Borders of a tensor's own elements: mirrored, repeated, or from its other end; and the gradients.
+
+use super::reading::Read;
+use super::window::frame;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, I, O};
+use crate::table::{Bind, Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::taps::{Edge, Rule, Taps};
+use cairn_tensor::{DType, Dims, Layout};
+use smallvec::SmallVec;
+
+const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+/// Borders before and after each dimension.
+type Pairs = SmallVec<[(i64, i64); 8]>;
+
+/// The sizes of a tensor with borders; an error where they are larger than what they are made of.
+fn sizes(
+    call: &Call<'_>,
+    at: usize,
+    dims: &[usize],
+    pairs: &[(i64, i64)],
+    edge: Edge,
+) -> Result<Dims> {
+    let mut padded = Dims::new(dims);
+    for (dim, (before, after)) in pairs.iter().enumerate() {
+        let size = dims[dim] as i64;
+        let most = match edge {
+            Edge::Reflect => size - 1,
+            Edge::Symmetric | Edge::Circular => size,
+            Edge::Replicate => i64::from(i32::MAX),
+        };
+        let good = |border: &i64| *border >= -size && *border <= most.max(0);
+        let whole = size.saturating_add(*before).saturating_add(*after);
+        let empty = size == 0 && (*before > 0 || *after > 0);
+        if !good(before) || !good(after) || whole < 0 || empty {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!(
+                "{name} has ({before}, {after}) for a dimension of {size} places"
+            )));
+        }
+        padded[dim] = whole as usize;
+    }
+    Ok(padded)
+}
+
+fn steps(dims: &[usize], padded: &[usize], pairs: &[(i64, i64)], edge: Edge) -> Vec<(usize, Taps)> {
+    { pairs.iter().enumerate() }
+        .filter(|(_, pair)| **pair != (0, 0))
+        .map(|(dim, (before, _))| {
+            let rule = Rule::Border(*before, edge);
+            (dim, Taps { rule, input: dims[dim], output: padded[dim] })
+        })
+        .collect()
+}
+
+/// The plan of a tensor with borders.
+pub fn bordered(
+    call: &mut Call<'_>,
+    (a_at, pairs_at, out_at): (usize, usize, usize),
+    (a, out): (Read, Operand),
+    pairs: &[(i64, i64)],
+    edge: Edge,
+) -> Result<Plan> {
+    let padded = sizes(call, pairs_at, a.dims(), pairs, edge)?;
+    call.expect_dims(out_at, &out, &padded)?;
+    call.expect_same(out_at, &out, a_at, &a)?;
+    let remapping = call.remapping(&steps(a.dims(), &padded, pairs, edge));
+    call.plan(move |memory| {
+        remapping.run(memory, memory.out(&out), a.view(memory));
+        Ok(())
+    })
+}
+
+/// The plan of the gradient of a tensor with borders.
+fn gathered(
+    call: &mut Call<'_>,
+    (dy_at, pairs_at, out_at): (usize, usize, usize),
+    pairs: &[(i64, i64)],
+    edge: Edge,
+) -> Result<Plan> {
+    let out = call.output(out_at)?;
+    let dy = call.read(dy_at, &[&out])?;
+    let padded = sizes(call, pairs_at, out.dims(), pairs, edge)?;
+    call.expect_dims(dy_at, &dy, &padded)?;
+    call.expect_dtype(dy_at, &dy, REALS)?;
+    call.expect_same(out_at, &out, dy_at, &dy)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let resampling = call.resampling(&dy, &steps(out.dims(), &padded, pairs, edge), true);
+    call.plan(move |memory| {
+        resampling.run(memory, memory.out(&out), dy.view(memory));
+        Ok(())
+    })
+}
+
+/// Borders of the last dimensions, the last first: two numbers for each. Every one is smaller than its dimension.
+fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Result<Pairs> {
+    let values = call.ints(at)?;
+    let name = call.parameter(at);
+    if values.len() != 2 * spatial {
+        let wanted = 2 * spatial;
+        return Err(Error::invalid(format!("{name} = {values:?}: {wanted} numbers are wanted")));
+    }
+    let mut pairs: Pairs = SmallVec::from_elem((0, 0), dims.len());
+    for (i, two) in values.chunks(2).enumerate() {
+        let dim = dims.len() - 1 - i;
+        if two.iter().any(|border| *border >= dims[dim] as i64) {
+            return Err(Error::invalid(format!(
+                "{name} = {values:?} is not smaller than the dimension of {} places",
+                dims[dim]
+            )));
+        }
+        pairs[dim] = (two[0], two[1]);
+    }
+    Ok(pairs)
+}
+
+/// Arguments: self, padding, out, spatial dimensions.
+fn forward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
+    let spatial = call.int(3)? as usize;
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    frame(call, 0, &a, spatial, false)?;
+    let pairs = last_pairs(call, 1, a.dims(), spatial)?;
+    bordered(call, (0, 1, 2), (a, out), &pairs, edge)
+}
+
+/// Arguments: dy, self, padding, dx, spatial dimensions.
+fn backward(call: &mut Call<'_>, edge: Edge) -> Result<Plan> {
+    let (x, dx, spatial) = (call.layout(1)?, call.layout(3)?, call.int(4)? as usize);
+    frame(call, 1, &x, spatial, false)?;
+    call.expect_dims(3, &dx, x.dims())?;
+    let pairs = last_pairs(call, 2, x.dims(), spatial)?;
+    gathered(call, (0, 2, 3), &pairs, edge)
+}
+
+const REFLECT: Bind = |call| forward(call, Edge::Reflect);
+const REFLECT_BACKWARD: Bind = |call| backward(call, Edge::Reflect);
+const REPLICATE: Bind = |call| forward(call, Edge::Replicate);
+const REPLICATE_BACKWARD: Bind = |call| backward(call, Edge::Replicate);
+const CIRCULAR: Bind = |call| forward(call, Edge::Circular);
+const CIRCULAR_BACKWARD: Bind = |call| backward(call, Edge::Circular);
+
+macro_rules! rows {
+    ($($name:literal, $back:literal, $forward:ident, $backward:ident, $spatial:literal;)*) => {
+        &[$(
+            aclnn($name, $forward).picks(&[A(0), A(1), A(2), I($spatial)]),
+            aclnn($back, $backward).picks(&[A(0), A(1), A(2), A(3), I($spatial)]),
+        )*]
+    };
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = rows! {
+    "ReflectionPad1d", "ReflectionPad1dBackward", REFLECT, REFLECT_BACKWARD, 1;
+    "ReflectionPad2d", "ReflectionPad2dBackward", REFLECT, REFLECT_BACKWARD, 2;
+    "ReflectionPad3d", "ReflectionPad3dBackward", REFLECT, REFLECT_BACKWARD, 3;
+    "ReplicationPad1d", "ReplicationPad1dBackward", REPLICATE, REPLICATE_BACKWARD, 1;
+    "ReplicationPad2d", "ReplicationPad2dBackward", REPLICATE, REPLICATE_BACKWARD, 2;
+    "ReplicationPad3d", "ReplicationPad3dBackward", REPLICATE, REPLICATE_BACKWARD, 3;
+    "CircularPad2d", "CircularPad2dBackward", CIRCULAR, CIRCULAR_BACKWARD, 2;
+    "CircularPad3d", "CircularPad3dBackward", CIRCULAR, CIRCULAR_BACKWARD, 3;
+};
+
+/// What a mode puts into borders; `None` for constants.
+pub fn edge(call: &Call<'_>, at: usize) -> Result<Option<Edge>> {
+    Ok(Some(match call.text(at)? {
+        "" | "constant" => return Ok(None),
+        "reflect" | "REFLECT" => Edge::Reflect,
+        "symmetric" | "SYMMETRIC" => Edge::Symmetric,
+        "edge" => Edge::Replicate,
+        "circular" => Edge::Circular,
+        other => {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!("{name} = {other:?} is not known")));
+        }
+    }))
+}
+
+/// Pairs from the first dimension on: one after the other, or all numbers before the dimensions first.
+pub fn pairs(call: &Call<'_>, at: usize, rank: usize, contiguous: bool) -> Result<Pairs> {
+    let values = call.ints(at)?;
+    if values.len() != 2 * rank {
+        let name = call.parameter(at);
+        return Err(Error::invalid(format!(
+            "{name} = {values:?}: two numbers for each of {rank} dimensions are wanted"
+        )));
+    }
+    Ok((0..rank)
+        .map(|dim| match contiguous {
+            true => (values[2 * dim], values[2 * dim + 1]),
+            false => (values[dim], values[rank + dim]),
+        })
+        .collect())
+}
+
+/// Arguments: x, paddings, y, mode.
+fn mirrored(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let a = call.read(0, &[&out])?;
+    let Some(edge) = edge(call, 3)?.filter(|edge| matches!(edge, Edge::Reflect | Edge::Symmetric))
+    else {
+        let (name, mode) = (call.parameter(3), call.text(3)?);
+        return Err(Error::invalid(format!("{name} = {mode:?}; REFLECT or SYMMETRIC are wanted")));
+    };
+    let pairs = pairs(call, 1, a.rank(), true)?;
+    bordered(call, (0, 1, 2), (a, out), &pairs, edge)
+}
+
+fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let pairs = pairs(call, 1, a.rank(), true)?;
+    let size = |(size, (before, after)): (&usize, &(i64, i64))| {
+        (*size as i64).saturating_add(*before).saturating_add(*after).max(0) as usize
+    };
+    let dims: Dims = a.dims().iter().zip(&pairs).map(size).collect();
+    Ok(vec![Layout::contiguous(a.dtype, &dims)])
+}
+
+/// The gradient. Arguments: dy, paddings, dx, mode, order of the pairs.
+fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let dx = call.layout(2)?;
+    let pairs = pairs(call, 1, dx.rank(), call.flag_or(4, true)?)?;
+    let Some(edge) = edge(call, 3)? else {
+        return cut(call, &pairs);
+    };
+    gathered(call, (0, 1, 2), &pairs, edge)
+}
+
+/// The gradient of borders of one value: the inner part.
+fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
+    let out = call.output(2)?;
+    let dy = call.read(0, &[&out])?;
+    call.expect_same(2, &out, 0, &dy)?;
+    let mut inner = *dy;
+    for (dim, (before, after)) in pairs.iter().enumerate() {
+        let size = dy.dims().get(dim).map_or(-1, |size| *size as i64);
+        let rest = size.saturating_sub(*before).saturating_sub(*after);
+        if dy.rank() != out.rank() || *before < 0 || *after < 0 || rest < 0 {
+            let name = call.parameter(1);
+            return Err(Error::invalid(format!(
+                "{name} has ({before}, {after}) for a dimension of {size} places"
+            )));
+        }
+        inner = inner.sliced(dim, if rest == 0 { 0 } else { *before as usize }, rest as usize, 1);
+    }
+    call.expect_dims(2, &out, inner.dims())?;
+    call.plan(move |memory| {
+        dy.prepare(memory);
+        let from = dy.seen(inner).prepared(memory);
+        cairn_tensor::kernels::copy::copy(memory.parallel, memory.out(&out), from);
+        Ok(())
+    })
+}
+
+fn unpadded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let dy = call.layout(0)?;
+    let pairs = pairs(call, 1, dy.rank(), call.flag_or(4, true)?)?;
+    let size = |(size, (before, after)): (&usize, &(i64, i64))| {
+        (*size as i64).saturating_sub(*before).saturating_sub(*after).max(0) as usize
+    };
+    let dims: Dims = dy.dims().iter().zip(&pairs).map(size).collect();
+    Ok(vec![Layout::contiguous(dy.dtype, &dims)])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "MirrorPad",
+        &["x", "paddings"],
+        &["y"],
+        Infer::By(padded_output),
+        mirrored,
+        &[A(0), A(1), O(0), Attr("mode", Default::Required)],
+    )
+    .needs_values(&[1]),
+    node(
+        "PadV3Grad",
+        &["x", "paddings"],
+        &["y"],
+        Infer::By(unpadded_output),
+        node_backward,
+        &[
+            A(0),
+            A(1),
+            O(0),
+            Attr("mode", Default::Text("reflect")),
+            Attr("paddings_contiguous", Default::Flag(true)),
+        ],
+    )
+    .needs_values(&[1]),
+];

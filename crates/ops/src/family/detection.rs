@@ -1,0 +1,332 @@
+//! What detection of objects takes: overlaps of rectangles, which of many are kept, regions of images.
+
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::plan::Plan;
+use crate::table::Pick::{A, No};
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
+use cairn_tensor::kernels::cells::{Cells, CellsMut};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::region::Regions;
+use cairn_tensor::{DType, Layout, Scalar};
+
+const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
+    match call.text(at)? {
+        "iou" => Ok(Overlap::OverUnion),
+        "iof" => Ok(Overlap::OverSecond),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {other:?}; iou or iof are wanted")))
+        }
+    }
+}
+
+/// Fails unless a tensor has two dimensions, of which `at` has this size.
+fn expect_matrix(
+    call: &Call<'_>,
+    at: usize,
+    layout: &Layout,
+    dim: usize,
+    size: usize,
+) -> Result<()> {
+    if layout.rank() == 2 && layout.dims()[dim] == size {
+        return Ok(());
+    }
+    let (name, dims) = (call.parameter(at), layout.dims());
+    Err(Error::invalid(format!(
+        "{name} {dims:?}: two dimensions with {size} in dimension {dim} are wanted"
+    )))
+}
+
+/// Arguments: rectangles, others, mode, extra length of sides, aligned, out.
+fn iou(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, b, out) = (call.tensor(0)?, call.tensor(1)?, call.output(5)?);
+    let how = overlap(call, 2)?;
+    let (extra, aligned) = (call.float(3)?, call.flag(4)?);
+    call.expect_dtype(0, &a, REALS)?;
+    call.expect_same(1, &b, 0, &a)?;
+    call.expect_same(5, &out, 0, &a)?;
+    expect_matrix(call, 0, &a, 1, 4)?;
+    expect_matrix(call, 1, &b, 1, 4)?;
+    if extra < 0.0 || !extra.is_finite() {
+        let name = call.parameter(3);
+        return Err(Error::invalid(format!("{name} = {extra} is negative")));
+    }
+    let (rows, others) = (a.dims()[0], b.dims()[0]);
+    if aligned {
+        call.expect_dims(1, &b, a.dims())?;
+    }
+    let columns = if aligned { 1 } else { others };
+    call.expect_dims(5, &out, &[rows, columns])?;
+    let [first, second] = [rows, others].map(|count| call.scratch(DType::Double, &[count, 4]));
+    let made = call.scratch(DType::Double, &[rows, columns]);
+    call.plan(move |memory| {
+        let [first, second, made] = [first, second, made].map(|one| memory.scratch(&one));
+        copy(memory.parallel, first, memory.view(&a));
+        copy(memory.parallel, second, memory.view(&b));
+        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
+        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+            let value = |i: isize| cells.get(at as isize * 4 + i);
+            Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
+        };
+        let results = CellsMut::<f64>::new(made);
+        for row in 0..rows {
+            let one = rectangle(&first, row);
+            for column in 0..columns {
+                let other = rectangle(&second, if aligned { row } else { column });
+                let place = (row * columns + column) as isize;
+                results.set(place, one.overlap(&other, how, extra));
+            }
+        }
+        copy(memory.parallel, memory.out(&out), made.view());
+        Ok(())
+    })
+}
+
+/// Arguments: rectangles, others, whether they are by centre and size, whether each meets all, mode, out, differences of
+/// angles.
+fn complete(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, b) = (call.tensor(0)?, call.tensor(1)?);
+    let (out, angles) = (call.output(5)?, call.output(6)?);
+    let (centred, how) = (call.flag(2)?, overlap(call, 4)?);
+    if call.flag(3)? {
+        let name = call.parameter(3);
+        return Err(Error::invalid(format!("{name} = true is not supported")));
+    }
+    call.expect_dtype(0, &a, &[DType::Float, DType::Float16])?;
+    expect_matrix(call, 0, &a, 0, 4)?;
+    call.expect_dims(1, &b, a.dims())?;
+    call.expect_same(1, &b, 0, &a)?;
+    let count = a.dims()[1];
+    if count % 1024 != 0 {
+        let (name, dims) = (call.parameter(0), a.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}: a multiple of 1024 boxes is wanted")));
+    }
+    for (at, one) in [(5, &out), (6, &angles)] {
+        call.expect_dims(at, one, &[1, count])?;
+        call.expect_same(at, one, 0, &a)?;
+    }
+    let [first, second] = [0; 2].map(|_| call.scratch(DType::Double, &[4, count]));
+    let [made, turned] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
+    call.plan(move |memory| {
+        let [first, second, made, turned] =
+            [first, second, made, turned].map(|one| memory.scratch(&one));
+        copy(memory.parallel, first, memory.view(&a));
+        copy(memory.parallel, second, memory.view(&b));
+        let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
+        let rectangle = |cells: &Cells<'_, f64>, at: usize| {
+            let value = |i: usize| cells.get((i * count + at) as isize);
+            let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
+            if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
+        };
+        let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(turned));
+        for at in 0..count {
+            let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
+            results.set(at as isize, pair.0);
+            angle.set(at as isize, pair.1);
+        }
+        copy(memory.parallel, memory.out(&out), made.view());
+        copy(memory.parallel, memory.out(&angles), turned.view());
+        Ok(())
+    })
+}
+
+/// Arguments: boxes, scores, the most of a class, overlap, score, whether boxes are by centre and size, out.
+fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
+    let (boxes, scores, out) = (call.tensor(0)?, call.tensor(1)?, call.output(6)?);
+    call.expect_dtype(0, &boxes, &[DType::Float, DType::Float16])?;
+    call.expect_same(1, &scores, 0, &boxes)?;
+    let (&[batches, count, 4], &[samples, classes, others]) = (boxes.dims(), scores.dims()) else {
+        let (name, dims, sizes) = (call.parameter(0), boxes.dims(), scores.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} are no boxes of scores {sizes:?}")));
+    };
+    call.expect_dims(1, &scores, &[batches, classes, count])?;
+    debug_assert!(samples == batches && others == count);
+    call.expect_dtype(6, &out, &[DType::Int32])?;
+    let most = if call.has(2) { call.ints(2)?.first().copied().unwrap_or(0) } else { 0 };
+    if !(0..=700).contains(&most) {
+        let name = call.parameter(2);
+        return Err(Error::invalid(format!("{name} = {most} is outside 0 to 700")));
+    }
+    let mut limits = [0.0; 2];
+    for (limit, at) in limits.iter_mut().zip([3, 4]) {
+        if call.has(at) {
+            *limit = call.floats(at)?.first().copied().unwrap_or(0.0);
+        }
+        if !(0.0..=1.0).contains(limit) {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!("{name} = {limit} is outside 0 to 1")));
+        }
+    }
+    let centred = match call.int(5)? {
+        0 => false,
+        1 => true,
+        other => {
+            let name = call.parameter(5);
+            return Err(Error::invalid(format!("{name} = {other}; 0 or 1 are wanted")));
+        }
+    };
+    let most = (most as usize).min(count);
+    if out.rank() != 2 || out.dims()[1] != 3 {
+        let (name, dims) = (call.parameter(6), out.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}: rows of three numbers are wanted")));
+    }
+    let rows = out.dims()[0];
+    let rule = Suppression { most, overlap: limits[0], score: limits[1] };
+    let known = call.scratch(DType::Double, &[batches, count, 4]);
+    let line = call.scratch(DType::Double, &[count]);
+    let (order, kept) = (call.scratch(DType::Int64, &[count]), call.scratch(DType::Int64, &[most]));
+    let found = call.scratch(DType::Int32, &[rows, 3]);
+    call.plan(move |memory| {
+        let [known, line, order, kept, found] =
+            [known, line, order, kept, found].map(|one| memory.scratch(&one));
+        copy(memory.parallel, known, memory.view(&boxes));
+        fill_scalar(memory.parallel, found, Scalar::from(-1));
+        let (corners, results) = (Cells::<f64>::new(known.view()), CellsMut::<i32>::new(found));
+        let all = memory.view(&scores);
+        let mut row = 0;
+        for batch in 0..batches {
+            let rectangle = |at: usize| {
+                let value = |i: usize| corners.get(((batch * count + at) * 4 + i) as isize);
+                let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
+                if centred {
+                    Rectangle::around(one, two)
+                } else {
+                    Rectangle { low: one, high: two }
+                }
+            };
+            for class in 0..classes {
+                let part = all.layout().at(0, batch).at(0, class);
+                copy(memory.parallel, line, all.seen(part).expect("a part of the scores"));
+                let many = suppress(line.view(), rectangle, rule, order, kept);
+                let chosen = Cells::<i64>::new(kept.view());
+                for at in 0..many.min(rows - row) {
+                    let numbers = [batch as i64, class as i64, chosen.get(at as isize)];
+                    for (i, number) in numbers.iter().enumerate() {
+                        results.set(((row + at) * 3 + i) as isize, *number as i32);
+                    }
+                }
+                row = (row + many).min(rows);
+            }
+        }
+        copy(memory.parallel, memory.out(&out), found.view());
+        Ok(())
+    })
+}
+
+/// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned, out.
+fn aligned(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(9)?;
+    let (images, boxes) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
+    call.expect_dtype(0, &images, &[DType::Float, DType::Float16])?;
+    call.expect_same(1, &boxes, 0, &images)?;
+    call.expect_same(9, &out, 0, &images)?;
+    let numbers = if call.has(2) { Some(call.read(2, &[&out])?) } else { None };
+    expect_matrix(call, 1, &boxes, 1, if numbers.is_some() { 4 } else { 5 })?;
+    if let Some(numbers) = &numbers {
+        call.expect_dtype(2, numbers, &[DType::Int32])?;
+        call.expect_dims(2, numbers, &boxes.dims()[..1])?;
+    }
+    if !matches!(call.text(3)?, "" | "avg") {
+        let (name, mode) = (call.parameter(3), call.text(3)?);
+        return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
+    }
+    let (regions, places) = regions(call, 4)?;
+    if images.rank() != 4 || images.dims()[2..].contains(&0) {
+        let (name, dims) = (call.parameter(0), images.dims());
+        return Err(Error::invalid(format!(
+            "{name} {dims:?}: four dimensions with elements are wanted"
+        )));
+    }
+    call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], places[0], places[1]])?;
+    let name = call.parameter(if numbers.is_some() { 2 } else { 1 });
+    call.plan(move |memory| {
+        let (images, boxes) = (images.view(memory), boxes.view(memory));
+        let numbers = numbers.map(|numbers| numbers.view(memory));
+        if out.count() == 0 {
+            return Ok(());
+        }
+        let result = regions.align(memory.parallel, memory.out(&out), images, boxes, numbers);
+        result.map_err(|region| missing(name, region, images.dims()[0]))
+    })
+}
+
+fn missing(name: &str, region: usize, images: usize) -> Fault {
+    Fault(format!("{name}[{region}] names an image outside 0 to {}", images as i64 - 1))
+}
+
+/// Arguments from `at` on: rows, columns, samples, scale, aligned.
+fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
+    let mut places = [0; 2];
+    for (i, place) in places.iter_mut().enumerate() {
+        let value = call.int(at + i)?;
+        if !(1..=i64::from(i32::MAX)).contains(&value) {
+            let name = call.parameter(at + i);
+            return Err(Error::invalid(format!("{name} = {value} is no number of places")));
+        }
+        *place = value as usize;
+    }
+    let (samples, scale) = (call.int(at + 2)?, call.float(at + 3)?);
+    if !((0..=1024).contains(&samples) && scale > 0.0 && scale.is_finite()) {
+        let (one, other) = (call.parameter(at + 2), call.parameter(at + 3));
+        return Err(Error::invalid(format!(
+            "{one} = {samples}, {other} = {scale}: 0 to 1024 samples and a positive scale are wanted"
+        )));
+    }
+    let aligned = call.flag_or(at + 4, false)?;
+    Ok((Regions { scale, samples: samples as usize, aligned }, places))
+}
+
+/// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned, dx.
+fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let dx = call.output(8)?;
+    let (dy, boxes) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
+    for (at, one) in [(0, *dy), (1, *boxes), (8, *dx)] {
+        call.expect_dtype(at, &one, &[DType::Float])?;
+    }
+    expect_matrix(call, 1, &boxes, 1, 5)?;
+    let sizes = call.sizes(2)?;
+    call.expect_dims(8, &dx, &sizes)?;
+    let (regions, places) = regions(call, 3)?;
+    if sizes.len() != 4 || sizes[2..].contains(&0) {
+        let name = call.parameter(2);
+        return Err(Error::invalid(format!("{name} = {sizes:?}: four sizes are wanted")));
+    }
+    call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], places[0], places[1]])?;
+    let name = call.parameter(1);
+    let images = sizes[0];
+    call.plan(move |memory| {
+        let (dy, boxes) = (dy.view(memory), boxes.view(memory));
+        let out = memory.out(&dx);
+        fill_scalar(memory.parallel, out, Scalar::from(0));
+        if out.count() == 0 {
+            return Ok(());
+        }
+        let result = regions.back(memory.parallel, out, dy, boxes);
+        result.map_err(|region| missing(name, region, images))
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Iou", iou),
+    aclnn("CIoU", complete),
+    aclnn("NonMaxSuppression", suppressed),
+    aclnn("RoiAlign", aligned).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), No, A(8)]),
+    aclnn("RoiAlignV2", aligned).picks(&[A(0), A(1), No, No, A(2), A(3), A(5), A(4), A(6), A(7)]),
+    aclnn("RoiAlignV2Backward", aligned_backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(6),
+        A(5),
+        A(7),
+        A(8),
+    ]),
+];

@@ -1,0 +1,244 @@
+//! Pooling by the greatest element of each window, by name or by attributes, without where it was.
+
+use super::max_pool::pooled;
+use super::window::{
+    Sliding, channels_last, frame, numbers, numbers_by_format, numbers_or, places, with_places,
+};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::pool::{Windows, max_pool};
+use cairn_tensor::{DType, Layout};
+
+/// The types of pooling without places.
+const NUMBERS: &[DType] = &[
+    DType::Float,
+    DType::Float16,
+    DType::Bf16,
+    DType::Double,
+    DType::Int8,
+    DType::Uint8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+];
+
+/// Pooling of aclnnMaxPool. Arguments: x, kernel, strides, automatic padding, pads, dilations, ceil mode, out.
+fn plain(call: &mut Call<'_>) -> Result<Plan> {
+    let x = call.layout(0)?;
+    call.expect_dtype(0, &x, NUMBERS)?;
+    frame(call, 0, &x, 2, false)?;
+    let input = places(x.dims(), 2, false);
+    let kernel = numbers(call, 1, 2, 1)?;
+    let stride = numbers_or(call, 2, 2, 1, &[1, 1])?;
+    let dilation = if call.has(5) { call.ints(5)? } else { Vec::new() };
+    if dilation.iter().any(|one| *one != 1) {
+        let name = call.parameter(5);
+        return Err(Error::invalid(format!("{name} = {dilation:?}: only 1 is supported")));
+    }
+    let none = vec![0; 2];
+    let mut sliding = Sliding {
+        kernel,
+        stride,
+        before: none.clone(),
+        after: none,
+        dilation: vec![1; 2],
+        ceil: call.int(6)? != 0,
+    };
+    if call.int(3)? != 0 {
+        let (name, value) = (call.parameter(3), call.int(3)?);
+        return Err(Error::invalid(format!("{name} = {value}: only 0 is supported")));
+    }
+    let pads = if call.has(4) { call.ints(4)? } else { Vec::new() };
+    let name = call.parameter(4);
+    let wrong = |why: &str| Err(Error::invalid(format!("{name} = {pads:?} {why}")));
+    if pads.iter().any(|one| *one < 0 || *one > i64::from(i32::MAX)) {
+        return wrong("has a number out of range");
+    }
+    let pad: Vec<usize> = pads.iter().map(|one| *one as usize).collect();
+    (sliding.before, sliding.after) = match pad[..] {
+        [] => (vec![0; 2], vec![0; 2]),
+        [one] => (vec![one; 2], vec![one; 2]),
+        [high, wide] => (vec![high, wide], vec![high, wide]),
+        [top, left, bottom, right] => (vec![top, left], vec![bottom, right]),
+        _ => return wrong("has no 0, 1, 2 or 4 numbers"),
+    };
+    let fits = |i: usize| sliding.before[i] + sliding.after[i] <= sliding.kernel[i];
+    if !(0..2).all(fits) {
+        return wrong("is more than the windows");
+    }
+    let outputs = sliding.outputs(call, 0, input)?;
+    pooled(call, (0, 7), None, 2, false, sliding.windows(), &outputs)
+}
+
+/// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
+/// global, out, spatial dimensions.
+fn by_attributes(call: &mut Call<'_>) -> Result<Plan> {
+    let (spatial, last, sliding) = attributes(call)?;
+    let x = call.layout(0)?;
+    call.expect_dtype(0, &x, NUMBERS)?;
+    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    pooled(call, (0, 9), None, spatial, last, sliding.windows(), &outputs)
+}
+
+fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
+    let spatial = call.int(10)? as usize;
+    let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
+    let x = call.layout(0)?;
+    frame(call, 0, &x, spatial, last)?;
+    let input = places(x.dims(), spatial, last);
+    let kernel = numbers_by_format(call, 1, spatial, 1, last)?;
+    let stride = numbers_by_format(call, 2, spatial, 1, last)?;
+    let dilation = match call.has(5) {
+        true => numbers_by_format(call, 5, spatial, 1, last)?,
+        false => vec![1; spatial],
+    };
+    let none = vec![0; spatial];
+    let ceil = call.has(6) && call.scalar(6)?.as_bool();
+    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let sliding = match call.flag_or(8, false)? {
+        true => sliding.global(input),
+        false => sliding.padded(call, 3, 4, input)?,
+    };
+    Ok((spatial, last, sliding))
+}
+
+fn by_attributes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (spatial, last, sliding) = attributes(call)?;
+    let x = call.layout(0)?;
+    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    Ok(vec![Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, last))])
+}
+
+/// The greatest element of each channel. Arguments: x, out.
+fn global(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.tensor(0)?, call.output(1)?);
+    call.expect_dtype(0, &x, NUMBERS)?;
+    let dims = global_dims(call, &x)?;
+    call.expect_dims(1, &out, &dims)?;
+    call.expect_same(1, &out, 0, &x)?;
+    let (planes, length) = (x.dims()[0] * x.dims()[1], x.dims()[2..].iter().product::<usize>());
+    if length == 0 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+    }
+    let x = call.flat(x, &[planes, 1, 1, 1, length], &[&out]);
+    let out = call.flat_output(out, &[planes, 1, 1, 1, 1]);
+    let one = Windows::Parts(1);
+    call.plan(move |memory| {
+        max_pool(memory.parallel, out.out(memory), None, x.view(memory), [one; 3]);
+        out.done(memory);
+        Ok(())
+    })
+}
+
+/// The sizes of a tensor with one place for each channel.
+pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
+    if x.rank() < 4 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}: at least 4 dimensions are wanted")));
+    }
+    Ok({ x.dims().iter().enumerate() }.map(|(at, size)| if at < 2 { *size } else { 1 }).collect())
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("MaxPool", plain),
+    aclnn("MaxPoolV3", by_attributes).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        No,
+        A(3),
+        No,
+        A(4),
+        No,
+        No,
+        A(5),
+        I(2),
+    ]),
+    aclnn("MaxPool3D", by_attributes).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        A(8),
+        I(3),
+    ]),
+    aclnn("GlobalMaxPool", global),
+];
+
+const KSIZE: Pick = Attr("ksize", Default::Required);
+const STRIDES: Pick = Attr("strides", Default::Required);
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "MaxPool",
+        &["x"],
+        &["y"],
+        Infer::By(by_attributes_output),
+        by_attributes,
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            Attr("padding", Default::Required),
+            No,
+            No,
+            No,
+            Attr("data_format", Default::Text("NHWC")),
+            No,
+            O(0),
+            I(2),
+        ],
+    ),
+    node(
+        "MaxPoolV3",
+        &["x"],
+        &["y"],
+        Infer::By(by_attributes_output),
+        by_attributes,
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            Attr("padding_mode", Default::Text("CALCULATED")),
+            Attr("pads", Default::Ints(&[0, 0, 0, 0])),
+            No,
+            Attr("ceil_mode", Default::Flag(false)),
+            Attr("data_format", Default::Text("NCHW")),
+            Attr("global_pooling", Default::Flag(false)),
+            O(0),
+            I(2),
+        ],
+    ),
+    node(
+        "MaxPool3D",
+        &["x"],
+        &["y"],
+        Infer::By(by_attributes_output),
+        by_attributes,
+        &[
+            A(0),
+            KSIZE,
+            STRIDES,
+            Attr("padding", Default::Required),
+            Attr("pads", Default::Ints(&[0, 0, 0, 0, 0, 0])),
+            Attr("dilation", Default::Ints(&[1, 1, 1, 1, 1])),
+            Attr("ceil_mode", Default::Int(0)),
+            Attr("data_format", Default::Text("NDHWC")),
+            No,
+            O(0),
+            I(3),
+        ],
+    ),
+];

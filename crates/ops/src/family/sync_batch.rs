@@ -1,0 +1,479 @@
+//! Batch norm in steps: statistics, what several devices make of theirs, elements by their channel, and the gradients.
+//!
+//! Workspace: numbers for each channel, and for gradients one number for each element, in the type computed in.
+
+use super::grid::{Grid, narrow, optional, optional_output, sized, wide};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, B, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::cells::{Cells, CellsMut};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::fold::{self, Moments};
+use cairn_tensor::kernels::map::{map1, map2, map3};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, Scalar, with_real};
+
+const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+/// A tensor by samples, channels and places.
+fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
+    call.expect_dtype(at, x, REALS)?;
+    let [samples, channels, places @ ..] = x.dims() else {
+        let (name, dims) = (call.parameter(at), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no dimension of channels")));
+    };
+    Ok(Grid { dims: [*samples, *channels, 1, places.iter().product()], batch: true })
+}
+
+/// The type to compute in.
+fn computed(x: &Layout) -> DType {
+    if x.dtype == DType::Double { DType::Double } else { DType::Float }
+}
+
+/// A number for each channel.
+fn channels(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
+    let one = call.tensor(at)?;
+    sized(call, at, one, &grid.channels())
+}
+
+fn channels_out(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
+    let one = call.output(at)?;
+    sized(call, at, one, &grid.channels())
+}
+
+/// Two numbers of each channel from its moments: mean and one by the spread, or sum and sum of squares. Arguments: x,
+/// epsilon, first, second, whether they are sums.
+fn stats(call: &mut Call<'_>) -> Result<Plan> {
+    let x = call.tensor(0)?;
+    let grid = grid(call, 0, &x)?;
+    let sums = call.flag_or(4, false)?;
+    let epsilon = if sums { 0.0 } else { call.float(1)? };
+    let (first, second) = (channels_out(call, 2, &grid)?, channels_out(call, 3, &grid)?);
+    let dtype = computed(&x);
+    let x = call.flat(x, &grid.dims, &[&first, &second]);
+    let reducing =
+        with_real!(dtype, C => call.reducing(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    call.plan(move |memory| {
+        let axes = grid.axes();
+        let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
+        with_real!(dtype, C => {
+            reducing.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
+                match sums {
+                    true => (all.mean * all.count, all.squares + all.mean * all.mean * all.count),
+                    false => (all.mean, 1.0 / (all.squares / all.count + epsilon).sqrt()),
+                }
+            });
+        });
+        Ok(())
+    })
+}
+
+/// `y = (x - mean) * scale * weight + bias` by channel. Arguments: x, weight, bias, mean, scale or variance, epsilon, y,
+/// whether the scale is one by the root of a variance.
+fn scaled(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, y) = (call.tensor(0)?, call.output(6)?);
+    let grid = grid(call, 0, &x)?;
+    call.expect_dims(6, &y, x.dims())?;
+    call.expect_dtype(6, &y, REALS)?;
+    let sizes = grid.channels();
+    let weight = optional(call, 1, &sizes)?;
+    let bias = optional(call, 2, &sizes)?;
+    let mean = optional(call, 3, &sizes)?;
+    let spread = channels(call, 4, &grid)?;
+    let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
+    let dtype = computed(&x);
+    let x = call.flat(x, &grid.dims, &[&y]);
+    let y = call.flat_output(y, &grid.dims);
+    let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (x, out) = (x.view(memory), y.out(memory));
+        let [scales, shifts] = [scales, shifts].map(|one| memory.scratch(&one));
+        let [one, none] = [1.0, 0.0].map(|value| Constant::new(Scalar::from(value)));
+        let [weight, bias, mean] = [weight, bias, mean].map(|one| one.map(|one| memory.view(&one)));
+        let weight = weight.unwrap_or(one.view(&sizes));
+        let (bias, mean) = (bias.unwrap_or(none.view(&sizes)), mean.unwrap_or(none.view(&sizes)));
+        with_real!(dtype, C => {
+            let epsilon = C::of(epsilon);
+            map2(parallel, scales, memory.view(&spread), weight, move |s: C, w: C| match is_variance {
+                true => w.div(Real::sqrt(s.add(epsilon))),
+                false => s.mul(w),
+            });
+            map3(parallel, shifts, bias, mean, scales.view(), |b: C, m: C, s: C| b.sub(m.mul(s)));
+            let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
+            map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
+        });
+        y.done(memory);
+        Ok(())
+    })
+}
+
+/// `dx = (dy - sum / n - (x - mean) * slope / n) * scale * weight` by channel. Arguments: dy, x, mean, scale or variance,
+/// weight, sums of dy, sums of products, counts, dx, epsilon, whether the scale is one by the root of a variance (then
+/// products were scaled once already, and n is the number of elements), whether sums were divided already.
+fn gradient(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, x, dx) = (call.tensor(0)?, call.tensor(1)?, call.output(8)?);
+    let grid = grid(call, 1, &x)?;
+    call.expect_dims(0, &dy, x.dims())?;
+    call.expect_dims(8, &dx, x.dims())?;
+    call.expect_dtype(0, &dy, REALS)?;
+    call.expect_dtype(8, &dx, REALS)?;
+    let sizes = grid.channels();
+    let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
+    let weight = optional(call, 4, &sizes)?;
+    let (sums, products) = (channels(call, 5, &grid)?, channels(call, 6, &grid)?);
+    let counts = call.optional(7)?;
+    let counts = match counts {
+        Some(counts) => {
+            call.expect_dtype(7, &counts, &[DType::Int32, DType::Int64, DType::Float])?;
+            Some(sized(call, 7, counts, &[counts.count()])?)
+        }
+        None => None,
+    };
+    let (epsilon, is_variance) = (call.scalar_or(9, 0.0)?.as_f64(), call.flag_or(10, false)?);
+    let own = if call.flag_or(11, false)? { 1.0 } else { grid.count() as f64 };
+    let dtype = computed(&x);
+    let (dy, x) = (call.flat(dy, &grid.dims, &[&dx]), call.flat(x, &grid.dims, &[&dx]));
+    let dx = call.flat_output(dx, &grid.dims);
+    let held = call.scratch(dtype, &grid.dims);
+    let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
+    let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (dy, x, out) = (dy.view(memory), x.view(memory), dx.out(memory));
+        let [held, scales, slopes, shares] = [held, scales, slopes, shares].map(|one| memory.scratch(&one));
+        let count = match (&counts, &known) {
+            (Some(counts), Some(known)) => {
+                let known = memory.scratch(known);
+                copy(parallel, known, memory.view(counts));
+                let cells = Cells::<f64>::new(known.view());
+                (0..known.count() as isize).map(|at| cells.get(at)).sum()
+            }
+            _ => own,
+        };
+        let one = Constant::new(Scalar::from(1.0));
+        let weight = weight.map_or(one.view(&sizes), |weight| memory.view(&weight));
+        with_real!(dtype, C => {
+            let (epsilon, share) = (C::of(epsilon), C::of(1.0 / count));
+            map1(parallel, scales, memory.view(&spread), move |s: C| match is_variance {
+                true => C::ONE.div(Real::sqrt(s.add(epsilon))),
+                false => s,
+            });
+            map2(parallel, slopes, scales.view(), memory.view(&products), move |s: C, p: C| {
+                let once = s.mul(p).mul(share);
+                if is_variance { once } else { s.mul(once) }
+            });
+            map1(parallel, shares, memory.view(&sums), move |s: C| s.mul(share));
+            map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
+            let mean = wide(memory.view(&mean), &grid.dims);
+            let (slopes, shares) = (wide(slopes.view(), &grid.dims), wide(shares.view(), &grid.dims));
+            map3(parallel, held, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
+            map3(parallel, held, dy, held.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
+            map2(parallel, out, held.view(), wide(scales.view(), &grid.dims), |t: C, s: C| t.mul(s));
+        });
+        dx.done(memory);
+        Ok(())
+    })
+}
+
+/// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
+/// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
+/// wanted: sums, gradient of the weight, gradient of the bias.
+fn reduced(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
+    let grid = grid(call, 1, &x)?;
+    call.expect_dims(0, &dy, x.dims())?;
+    call.expect_dtype(0, &dy, REALS)?;
+    let sizes = grid.channels();
+    let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
+    let mut outs = [None; 4];
+    for (i, out) in outs.iter_mut().enumerate() {
+        let wanted = call.flag_or([10, 10, 11, 12][i], true)?;
+        if wanted {
+            *out = optional_output(call, 4 + i, &sizes)?;
+        }
+    }
+    let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
+    let dtype = computed(&x);
+    let (dy, x) = (call.flat(dy, &grid.dims, &[]), call.flat(x, &grid.dims, &[]));
+    let held = call.scratch(dtype, &grid.dims);
+    let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
+    let plans = with_real!(dtype, C => [
+        call.reducing(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
+        call.reducing(&held, &grid.axes(), &fold::sum::<C>()),
+    ]);
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (dy, x) = (dy.view(memory), x.view(memory));
+        let [held, sums, products, scales] = [held, sums, products, scales].map(|one| memory.scratch(&one));
+        with_real!(dtype, C => {
+            let (axes, fold, epsilon) = (grid.axes(), fold::sum::<C>(), C::of(epsilon));
+            let alone = |sum: C| (sum, false);
+            map3(parallel, held, x, wide(memory.view(&mean), &grid.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
+            plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), alone);
+            plans[1].run(memory, held.view(), fold, (narrow(products, &axes), None), alone);
+            map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
+                true => p.div(Real::sqrt(s.add(epsilon))),
+                false => p.mul(s),
+            });
+            for (out, from) in outs.iter().zip([sums, products, scales, sums]) {
+                if let Some(out) = out {
+                    copy(parallel, memory.out(out), from.view());
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+/// What several devices make of their statistics. Arguments: means or sums and spreads or sums of squares (a row for each
+/// device), counts, running mean, running variance, momentum, epsilon, mean, one by the spread, whether they are sums, and
+/// where the running mean and variance come from when they are not there yet.
+fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+    let (first, second, counts) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    call.expect_dtype(0, &first, REALS)?;
+    call.expect_dtype(1, &second, REALS)?;
+    call.expect_dtype(
+        2,
+        &counts,
+        &[DType::Int32, DType::Int64, DType::Float, DType::Float16, DType::Bf16],
+    )?;
+    let [devices, width] = *first.dims() else {
+        let (name, dims) = (call.parameter(0), first.dims());
+        return Err(Error::invalid(format!("{name} {dims:?}: a row for each device is wanted")));
+    };
+    call.expect_dims(1, &second, first.dims())?;
+    let counts = sized(call, 2, counts, &[devices])?;
+    let mut running = [None; 2];
+    let mut earlier = [None; 2];
+    for i in 0..2 {
+        if call.has(10 + i) {
+            earlier[i] = optional(call, 10 + i, &[width])?;
+            running[i] = optional_output(call, 3 + i, &[width])?;
+        } else if call.has(3 + i) {
+            let one = call.inout(3 + i)?;
+            running[i] = Some(sized(call, 3 + i, one, &[width])?);
+        }
+    }
+    let (momentum, epsilon) = (call.float(5)?, call.float(6)?);
+    let mut outs = [call.output(7)?, call.output(8)?];
+    for (i, out) in outs.iter_mut().enumerate() {
+        *out = sized(call, 7 + i, *out, &[width])?;
+    }
+    let sums = call.flag_or(9, false)?;
+    let [a, b] = [0; 2].map(|_| call.scratch(DType::Double, &[devices, width]));
+    let n = call.scratch(DType::Double, &[devices]);
+    let kept = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
+    let made = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let [a, b, n] = [a, b, n].map(|one| memory.scratch(&one));
+        let (kept, made) =
+            (kept.map(|one| memory.scratch(&one)), made.map(|one| memory.scratch(&one)));
+        for (to, from) in [(a, &first), (b, &second), (n, &counts)] {
+            copy(parallel, to, memory.view(from));
+        }
+        for i in 0..2 {
+            let from = earlier[i].or(running[i]);
+            if let Some(from) = from {
+                copy(parallel, kept[i], memory.view(&from));
+            }
+        }
+        let [a, b, n] = [a, b, n].map(|one| Cells::<f64>::new(one.view()));
+        let (old, new) = (kept.map(CellsMut::<f64>::new), made.map(CellsMut::<f64>::new));
+        let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
+        for channel in 0..width as isize {
+            let mut all = Moments::default();
+            let (mut sum, mut squares) = (0.0, 0.0);
+            for device in 0..devices as isize {
+                let (x, y) = (
+                    a.get(device * width as isize + channel),
+                    b.get(device * width as isize + channel),
+                );
+                let count = n.get(device);
+                match sums {
+                    true => (sum, squares) = (sum + x, squares + y),
+                    false => {
+                        let variance = 1.0 / (y * y) - epsilon;
+                        all = all.with(Moments { count, mean: x, squares: variance * count });
+                    }
+                }
+            }
+            let (mean, variance) = match sums {
+                true => (sum / total, squares / total - (sum / total) * (sum / total)),
+                false => (all.mean, all.squares / total),
+            };
+            new[0].set(channel, mean);
+            new[1].set(channel, 1.0 / (variance + epsilon).sqrt());
+            let unbiased = variance * total / (total - 1.0);
+            for (old, value) in old.iter().zip([mean, unbiased]) {
+                old.set(channel, old.get(channel) * (1.0 - momentum) + value * momentum);
+            }
+        }
+        for i in 0..2 {
+            copy(parallel, memory.out(&outs[i]), made[i].view());
+            if let Some(running) = &running[i] {
+                copy(parallel, memory.out(running), kept[i].view());
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("BatchNormStats", stats).picks(&[A(0), A(1), A(2), A(3)]),
+    aclnn("BatchNormReduce", stats).picks(&[A(0), No, A(1), A(2), B(true)]),
+    aclnn("BatchNormElemt", scaled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), B(false)]),
+    aclnn("BatchNormElemtBackward", gradient).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+    ]),
+    aclnn("BatchNormReduceBackward", reduced).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(8),
+        A(9),
+        A(10),
+        A(11),
+        No,
+        B(false),
+        A(5),
+        A(6),
+        A(7),
+    ]),
+    aclnn("SyncBatchNormGatherStats", gathered).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        B(true),
+    ]),
+    aclnn("BatchNormGatherStatsWithCounts", gathered).picks(&[
+        A(1),
+        A(2),
+        A(7),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(8),
+        A(9),
+        B(false),
+    ]),
+];
+
+const EPSILON: Pick = Attr("epsilon", Default::Float(0.0001));
+
+/// Two rows of numbers in `f32`, one for each channel of argument 0.
+fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let one = Layout::contiguous(DType::Float, &[grid(call, 0, &x)?.dims[1]]);
+    Ok(vec![one, one])
+}
+
+/// Two outputs like arguments 10 and 11, twice.
+fn gathered_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (mean, variance) = (call.layout(10)?.packed(), call.layout(11)?.packed());
+    Ok(vec![mean, variance, mean, variance])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "BNInfer",
+        &["x", "scale", "offset", "mean", "variance"],
+        &["y"],
+        Infer::Like(0),
+        scaled,
+        &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", Default::Required), O(0), B(true)],
+    ),
+    node(
+        "BNInferGrad",
+        &["grads", "scale", "batch_variance"],
+        &["x_backprop"],
+        Infer::Like(0),
+        scaled,
+        &[A(0), A(1), No, No, A(2), EPSILON, O(0), B(true)],
+    ),
+    node(
+        "BNTrainingReduce",
+        &["x"],
+        &["sum", "square_sum"],
+        Infer::By(two_channels),
+        stats,
+        &[A(0), No, O(0), O(1), B(true)],
+    ),
+    node(
+        "BNTrainingUpdateGrad",
+        &["grads", "x", "batch_mean", "batch_variance"],
+        &["diff_scale", "diff_offset"],
+        Infer::By(two_channels),
+        reduced,
+        &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
+    ),
+    node(
+        "BN3DTrainingUpdateGrad",
+        &["grads", "x", "batch_mean", "batch_variance"],
+        &["diff_scale", "diff_offset"],
+        Infer::By(two_channels),
+        reduced,
+        &[A(0), A(1), A(2), A(3), No, No, O(0), O(1), EPSILON, B(true)],
+    ),
+    node(
+        "BNTrainingReduceGrad",
+        &["grads", "x", "diff_scale", "diff_offset", "scale", "batch_mean", "batch_variance"],
+        &["y"],
+        Infer::Like(0),
+        gradient,
+        &[A(0), A(1), A(5), A(6), A(4), A(3), A(2), No, O(0), EPSILON, B(true)],
+    ),
+    node(
+        "SyncBatchNormBackwardElemt",
+        &["grad_output", "save_input", "mean", "invstd", "weight", "mean_dy", "mean_dy_xmu"],
+        &["grad_input"],
+        Infer::Like(0),
+        gradient,
+        &[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, O(0), No, B(false), B(true)],
+    ),
+    node(
+        "SyncBatchNormGatherStats",
+        &["total_sum", "total_square_sum", "sample_count", "mean", "variance"],
+        &["batch_mean", "batch_invstd", "mean", "variance"],
+        Infer::By(gathered_outputs),
+        gathered,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            O(2),
+            O(3),
+            Attr("momentum", Default::Float(0.1)),
+            Attr("eps", Default::Float(0.00001)),
+            O(0),
+            O(1),
+            B(true),
+            A(3),
+            A(4),
+        ],
+    ),
+];

@@ -1,0 +1,116 @@
+//! Elements back to the places that pooling took them from, and the gradient.
+
+use super::avg_pool::REALS;
+use super::reading::out_of_range;
+use super::window::{frame, numbers, places, with_places};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::table::Pick::{A, I, No};
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::gather::gather;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::{DType, Scalar};
+
+const NUMBERS: &[DType] = &[
+    DType::Float,
+    DType::Float16,
+    DType::Bf16,
+    DType::Double,
+    DType::Int8,
+    DType::Uint8,
+    DType::Int16,
+    DType::Int32,
+    DType::Int64,
+];
+
+/// Checks what forward and backward have in common: arguments self, indices, output size, stride, padding from `at` on.
+/// Answers planes, places of the pooled tensor and of the other.
+fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
+    let (pooled, index) = (call.layout(at)?, call.layout(at + 1)?);
+    call.expect_dims(at + 1, &index, pooled.dims())?;
+    call.expect_dtype(at + 1, &index, &[DType::Int64, DType::Int32])?;
+    let framed = frame(call, at, &pooled, spatial, false)?;
+    let outputs = numbers(call, at + 2, spatial, 1)?;
+    if call.ints(at + 2)?.len() != spatial {
+        let (name, values) = (call.parameter(at + 2), call.ints(at + 2)?);
+        return Err(Error::invalid(format!("{name} = {values:?}: {spatial} numbers are wanted")));
+    }
+    if spatial == 3 {
+        numbers(call, at + 3, spatial, 1)?;
+        numbers(call, at + 4, spatial, i64::from(i32::MIN))?;
+    }
+    let own = places(pooled.dims(), spatial, false).iter().product::<usize>();
+    let whole = outputs.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).unwrap_or(0);
+    if whole < own {
+        let (name, dims) = (call.parameter(at + 2), pooled.dims());
+        return Err(Error::invalid(format!(
+            "{name} = {outputs:?} has fewer places than {} {dims:?}",
+            call.parameter(at)
+        )));
+    }
+    Ok([framed.dims()[0] * framed.dims()[1], own, whole])
+}
+
+/// Arguments: self, indices, output size, stride, padding, out, spatial dimensions.
+fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
+    let spatial = call.int(6)? as usize;
+    let [planes, own, whole] = sizes(call, 0, spatial)?;
+    let (out, x, index) = (call.output(5)?, call.tensor(0)?, call.tensor(1)?);
+    call.expect_dtype(0, &x, NUMBERS)?;
+    call.expect_same(5, &out, 0, &x)?;
+    let outputs = numbers(call, 2, spatial, 1)?;
+    call.expect_dims(5, &out, &with_places(x.dims(), &outputs, false))?;
+    let x = call.flat(x, &[planes, own], &[&out]);
+    let known = call.kept_apart(index, &[&out]);
+    let line = call.flat(index, &[planes, own], &[&out]);
+    let out = call.flat_output(out, &[planes, whole]);
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let (x, index) = (x.view(memory), line.view(memory));
+        let known = known.view(memory);
+        let to = out.out(memory);
+        fill_scalar(memory.parallel, to, Scalar::from(0));
+        let places = Places::along(to.view(), 1, index, false);
+        let result = scatter(memory.parallel, to, &places, x, Meeting::Replace, known);
+        out.done(memory);
+        result.map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+/// Arguments: dy, self, indices, output size, stride, padding, out, spatial dimensions.
+fn backward(call: &mut Call<'_>) -> Result<Plan> {
+    let spatial = call.int(7)? as usize;
+    let [planes, own, whole] = sizes(call, 1, spatial)?;
+    let (dy, out, index) = (call.tensor(0)?, call.output(6)?, call.tensor(2)?);
+    let pooled = call.layout(1)?;
+    let outputs = numbers(call, 3, spatial, 1)?;
+    call.expect_dims(0, &dy, &with_places(pooled.dims(), &outputs, false))?;
+    call.expect_dims(6, &out, pooled.dims())?;
+    call.expect_dtype(0, &dy, if spatial == 2 { NUMBERS } else { REALS })?;
+    call.expect_same(6, &out, 0, &dy)?;
+    call.touch_by_index(&dy);
+    let dy = call.flat(dy, &[planes, whole], &[&out]);
+    let known = call.kept_apart(index, &[&out]);
+    let line = call.flat(index, &[planes, own], &[&out]);
+    let out = call.flat_output(out, &[planes, own]);
+    let name = call.parameter(2);
+    call.plan(move |memory| {
+        let (dy, index) = (dy.view(memory), line.view(memory));
+        let known = known.view(memory);
+        let places = Places::along(dy, 1, index, false);
+        let result = gather(memory.parallel, out.out(memory), &places, known);
+        out.done(memory);
+        result.map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("MaxUnpool2d", unpooled).picks(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
+    aclnn("MaxUnpool3d", unpooled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("MaxUnpool2dBackward", backward).picks(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
+    aclnn("MaxUnpool3dBackward", backward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), I(3)]),
+];

@@ -1,0 +1,381 @@
+//! Tensors with more or fewer places: by the nearest one, or between several; and the gradients.
+
+use super::avg_pool::{REALS, summed};
+use super::window::{frame, framed, numbers, places, with_places};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::{Bind, Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::taps::{Alignment, Rule, Scaling, Taps};
+use cairn_tensor::{DType, Dims, Layout};
+use smallvec::SmallVec;
+
+/// Makes the rule of a dimension.
+type Kind = fn(Scaling) -> Rule;
+
+const CUBIC: Kind = |scaling| Rule::Cubic(scaling, -0.75);
+
+/// The maps of a framed tensor's last dimensions.
+type Steps = SmallVec<[(usize, Taps); 3]>;
+
+fn steps(
+    kind: Kind,
+    input: &[usize],
+    outputs: &[usize],
+    scaling: impl Fn(usize) -> Scaling,
+) -> Steps {
+    let spatial = input.len();
+    (0..spatial)
+        .map(|i| {
+            let taps = Taps { rule: kind(scaling(i)), input: input[i], output: outputs[i] };
+            (5 - spatial + i, taps)
+        })
+        .collect()
+}
+
+/// The factor at an argument: none when it is absent or not positive.
+fn factor(call: &Call<'_>, at: usize) -> Result<Option<f64>> {
+    if !call.has(at) {
+        return Ok(None);
+    }
+    let value = call.float(at)?;
+    if !value.is_finite() {
+        return Err(Error::invalid(format!("{} = {value} is no scale", call.parameter(at))));
+    }
+    Ok((value > 0.0).then_some(value))
+}
+
+/// The sizes of the output that an argument says, one for each spatial dimension.
+fn output_size(call: &Call<'_>, at: usize, spatial: usize) -> Result<Vec<usize>> {
+    let outputs = numbers(call, at, spatial, 1)?;
+    let values = call.ints(at)?;
+    if values.len() != spatial {
+        let name = call.parameter(at);
+        return Err(Error::invalid(format!("{name} = {values:?}: {spatial} numbers are wanted")));
+    }
+    Ok(outputs)
+}
+
+/// Fails for a tensor of other than samples, channels and places, or without places.
+fn expect_images(call: &Call<'_>, at: usize, x: &Layout, spatial: usize) -> Result<()> {
+    if x.rank() != spatial + 2 || x.dims()[1..].contains(&0) {
+        let (name, dims, rank) = (call.parameter(at), x.dims(), spatial + 2);
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}; {rank} dimensions with elements are wanted"
+        )));
+    }
+    Ok(())
+}
+
+fn aligned(call: &Call<'_>, at: usize) -> Result<Alignment> {
+    Ok(match call.flag_or(at, false)? {
+        true => Alignment::Corners,
+        false => Alignment::Centres,
+    })
+}
+
+/// Forward. Arguments: x, output size, aligned corners, scales of depth, rows and columns (the last of them for fewer
+/// dimensions), out, spatial dimensions.
+fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (x, spatial) = (call.layout(0)?, call.int(7)? as usize);
+    expect_images(call, 0, &x, spatial)?;
+    let outputs = output_size(call, 1, spatial)?;
+    let out = call.layout(6)?;
+    call.expect_dims(6, &out, &with_places(x.dims(), &outputs, false))?;
+    let alignment = aligned(call, 2)?;
+    let mut factors = [None; 3];
+    for (i, place) in factors.iter_mut().enumerate() {
+        *place = factor(call, 3 + i)?;
+    }
+    let wide = x.dtype == DType::Double;
+    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
+    let steps = steps(kind, places(x.dims(), spatial, false), &outputs, scaling);
+    match kind(scaling(0)) {
+        Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
+        _ => summed(call, (0, 6), spatial, false, &steps, false),
+    }
+}
+
+/// The plan of elements that are moved as they are.
+fn moved(
+    call: &mut Call<'_>,
+    (x_at, out_at): (usize, usize),
+    spatial: usize,
+    steps: &[(usize, Taps)],
+) -> Result<Plan> {
+    let out = call.output(out_at)?;
+    let x = call.read(x_at, &[&out])?;
+    call.expect_same(out_at, &out, x_at, &x)?;
+    let x = x.seen(frame(call, x_at, &x, spatial, false)?);
+    let out = out.seen(frame(call, out_at, &out, spatial, false)?);
+    let remapping = call.remapping(steps);
+    call.plan(move |memory| {
+        remapping.run(memory, memory.out(&out), x.view(memory));
+        Ok(())
+    })
+}
+
+/// The gradient. Arguments: dy, output size, input size, aligned corners, three scales, dx, spatial dimensions.
+fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (dy, dx, spatial) = (call.layout(0)?, call.layout(7)?, call.int(8)? as usize);
+    let (outputs, sizes) = (output_size(call, 1, spatial)?, call.sizes(2)?);
+    call.expect_dims(7, &dx, &sizes)?;
+    expect_images(call, 7, &dx, spatial)?;
+    call.expect_dims(0, &dy, &with_places(&sizes, &outputs, false))?;
+    let alignment = aligned(call, 3)?;
+    let mut factors = [None; 3];
+    for (i, place) in factors.iter_mut().enumerate() {
+        *place = factor(call, 4 + i)?;
+    }
+    let wide = dy.dtype == DType::Double;
+    let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
+    let steps = steps(kind, places(&sizes, spatial, false), &outputs, scaling);
+    summed(call, (0, 7), spatial, false, &steps, true)
+}
+
+macro_rules! binds {
+    ($($forward:ident, $backward:ident = $kind:expr;)*) => {$(
+        const $forward: Bind = |call| forward(call, $kind);
+        const $backward: Bind = |call| backward(call, $kind);
+    )*};
+}
+
+binds! {
+    NEAREST, NEAREST_BACKWARD = Rule::Nearest;
+    EXACT, EXACT_BACKWARD = Rule::NearestCentre;
+    LINEAR, LINEAR_BACKWARD = Rule::Linear;
+    CUBICAL, CUBICAL_BACKWARD = CUBIC;
+    SMOOTH, SMOOTH_BACKWARD = Rule::SmoothLinear;
+    SMOOTH_CUBICAL, SMOOTH_CUBICAL_BACKWARD = Rule::SmoothCubic;
+}
+
+/// By factors for each dimension. Arguments: x, factors, mode, out.
+fn resized(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out, factors) = (call.layout(0)?, call.layout(3)?, call.floats(1)?);
+    expect_images(call, 0, &x, 2)?;
+    call.expect_dtype(0, &x, REALS)?;
+    let name = call.parameter(1);
+    let good = |factor: &f64| *factor > 0.0 && factor.is_finite();
+    if factors.len() != 4 || !factors.iter().all(good) || factors[..2] != [1.0, 1.0] {
+        return Err(Error::invalid(format!(
+            "{name} = {factors:?}: four factors are wanted, of which the first two are 1"
+        )));
+    }
+    let mut outputs = [0; 2];
+    for i in 0..2 {
+        // A factor is a number of 32 bits: a product a little below a whole number is that number.
+        let size = (x.dims()[2 + i] as f64 * factors[2 + i] + 1e-6).floor();
+        outputs[i] = size.min(i32::MAX as f64) as usize;
+    }
+    if outputs.contains(&0) {
+        return Err(Error::invalid(format!("{name} = {factors:?} leaves no places")));
+    }
+    call.expect_dims(3, &out, &with_places(x.dims(), &outputs, false))?;
+    let wide = x.dtype == DType::Double;
+    let mode = call.text(2)?;
+    let (kind, alignment): (Kind, Alignment) = match mode {
+        "nearest" => (Rule::Nearest, Alignment::Origins),
+        "bilinear" => (Rule::Linear, Alignment::Centres),
+        other => {
+            let name = call.parameter(2);
+            return Err(Error::invalid(format!(
+                "{name} = {other:?}; nearest or bilinear are wanted"
+            )));
+        }
+    };
+    let is_nearest = mode == "nearest";
+    let scaling = |_| Scaling { alignment, factor: None, wide };
+    let steps = steps(kind, places(x.dims(), 2, false), &outputs, scaling);
+    match is_nearest {
+        true => moved(call, (0, 3), 2, &steps),
+        false => summed(call, (0, 3), 2, false, &steps, false),
+    }
+}
+
+macro_rules! rows {
+    ($($name:literal, $bind:ident, [$($pick:expr),*], $spatial:literal;)*) => {
+        &[$(aclnn($name, $bind).picks(&[$($pick,)* I($spatial)]),)* aclnn("Resize", resized)]
+    };
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = rows! {
+    "UpsampleNearest1d", NEAREST, [A(0), A(1), No, No, No, No, A(2)], 1;
+    "UpsampleNearest1dV2", NEAREST, [A(0), A(1), No, No, No, A(2), A(3)], 1;
+    "UpsampleNearest2d", NEAREST, [A(0), A(1), No, No, No, No, A(2)], 2;
+    "UpsampleNearest2dV2", NEAREST, [A(0), A(1), No, No, A(2), A(3), A(4)], 2;
+    "UpsampleNearest3d", NEAREST, [A(0), A(1), No, A(2), A(3), A(4), A(5)], 3;
+    "UpsampleNearestExact1d", EXACT, [A(0), A(1), No, No, No, A(2), A(3)], 1;
+    "UpsampleNearestExact2d", EXACT, [A(0), A(1), No, No, A(2), A(3), A(4)], 2;
+    "UpsampleNearestExact3d", EXACT, [A(0), A(1), No, A(2), A(3), A(4), A(5)], 3;
+    "UpsampleLinear1d", LINEAR, [A(0), A(1), A(2), No, No, A(3), A(4)], 1;
+    "UpsampleBilinear2d", LINEAR, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleTrilinear3d", LINEAR, [A(0), A(1), A(2), A(3), A(4), A(5), A(6)], 3;
+    "UpsampleBicubic2d", CUBICAL, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleBilinear2dAA", SMOOTH, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleBicubic2dAA", SMOOTH_CUBICAL, [A(0), A(1), A(2), No, A(3), A(4), A(5)], 2;
+    "UpsampleNearest1dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, No, No, A(3), A(4)], 1;
+    "UpsampleNearest2dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, No, A(3), A(4), A(5)], 2;
+    "UpsampleNearest3dBackward", NEAREST_BACKWARD, [A(0), A(1), A(2), No, A(3), A(4), A(5), A(6)], 3;
+    "UpsampleNearestExact1dBackward", EXACT_BACKWARD, [A(0), A(1), A(2), No, No, No, A(3), A(4)], 1;
+    "UpsampleNearestExact2dBackward", EXACT_BACKWARD, [A(0), A(1), A(2), No, No, A(3), A(4), A(5)], 2;
+    "UpsampleNearestExact3dBackward", EXACT_BACKWARD, [A(0), A(1), A(2), No, A(3), A(4), A(5), A(6)], 3;
+    "UpsampleLinear1dBackward", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, No, A(4), A(5)], 1;
+    "UpsampleBilinear2dBackward", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBilinear2dBackwardV2", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleTrilinear3dBackward", LINEAR_BACKWARD, [A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7)], 3;
+    "UpsampleBicubic2dBackward", CUBICAL_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBilinear2dAABackward", SMOOTH_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+    "UpsampleBicubic2dAAGrad", SMOOTH_CUBICAL_BACKWARD, [A(0), A(1), A(2), A(3), No, A(4), A(5), A(6)], 2;
+};
+
+/// The rule of a node. Arguments from `at` on: aligned corners, centres of pixels, scales.
+fn node_steps(
+    call: &Call<'_>,
+    at: usize,
+    linear: bool,
+    input: &[usize],
+    outputs: &[usize],
+    dtype: DType,
+) -> Result<Steps> {
+    let (corners, centres) = (call.flag_or(at, false)?, call.flag_or(at + 1, false)?);
+    let alignment = match (corners, centres) {
+        (true, true) => {
+            let (a, b) = (call.parameter(at), call.parameter(at + 1));
+            return Err(Error::invalid(format!("{a} and {b} cannot both be true")));
+        }
+        (true, false) => Alignment::Corners,
+        (false, true) => Alignment::Centres,
+        (false, false) => Alignment::Origins,
+    };
+    let kind: Kind = match (linear, alignment) {
+        (true, _) => Rule::Linear,
+        (false, Alignment::Centres) => Rule::NearestCentre,
+        (false, _) => Rule::Nearest,
+    };
+    let factors = if call.has(at + 2) { call.floats(at + 2)? } else { Vec::new() };
+    let factor = |i: usize| factors.get(i).copied().filter(|factor| *factor > 0.0);
+    let wide = dtype == DType::Double;
+    Ok(steps(kind, input, outputs, |i| Scaling { alignment, factor: factor(i), wide }))
+}
+
+/// Arguments: x, sizes, aligned corners, centres of pixels, scales, y, linear.
+fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out, linear) = (call.layout(0)?, call.layout(5)?, call.flag(6)?);
+    expect_images(call, 0, &x, 2)?;
+    let outputs = output_size(call, 1, 2)?;
+    call.expect_dims(5, &out, &with_places(x.dims(), &outputs, false))?;
+    let steps = node_steps(call, 2, linear, places(x.dims(), 2, false), &outputs, x.dtype)?;
+    match linear {
+        true => resized_to(call, &steps),
+        false => moved(call, (0, 5), 2, &steps),
+    }
+}
+
+/// As [`summed`], where the output may be of another type of real numbers.
+fn resized_to(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
+    let out = call.output(5)?;
+    let x = call.read(0, &[&out])?;
+    call.expect_dtype(0, &x, REALS)?;
+    call.expect_dtype(5, &out, REALS)?;
+    let x = x.seen(frame(call, 0, &x, 2, false)?);
+    let out = out.seen(frame(call, 5, &out, 2, false)?);
+    let resampling = call.resampling(&x, steps, false);
+    call.plan(move |memory| {
+        if out.count() > 0 {
+            resampling.run(memory, memory.out(&out), x.view(memory));
+        }
+        Ok(())
+    })
+}
+
+/// The gradient. Arguments: grads, sizes or the image, aligned corners, centres of pixels, scales, y, linear.
+fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let (dy, dx, linear) = (call.layout(0)?, call.layout(5)?, call.flag(6)?);
+    expect_images(call, 0, &dy, 2)?;
+    let dims = image_dims(call)?;
+    call.expect_dims(5, &dx, &dims)?;
+    expect_images(call, 5, &dx, 2)?;
+    let (input, outputs) = (places(&dims, 2, false), places(dy.dims(), 2, false));
+    let steps = node_steps(call, 2, linear, input, outputs, dy.dtype)?;
+    let out = call.output(5)?;
+    let dy = call.read(0, &[&out])?;
+    call.expect_dtype(0, &dy, REALS)?;
+    call.expect_dtype(5, &out, REALS)?;
+    let dy = dy.seen(frame(call, 0, &dy, 2, false)?);
+    let out = out.seen(framed(&out, 2, false).unwrap_or(*out));
+    let resampling = call.resampling(&dy, &steps, true);
+    call.plan(move |memory| {
+        if out.count() > 0 {
+            resampling.run(memory, memory.out(&out), dy.view(memory));
+        }
+        Ok(())
+    })
+}
+
+/// The sizes of the image that a gradient is of: as the image has them, or with the places that a list says.
+fn image_dims(call: &Call<'_>) -> Result<Dims> {
+    let dy = call.layout(0)?;
+    if call.flag(6)? {
+        return Ok(Dims::new(call.layout(1)?.dims()));
+    }
+    frame(call, 0, &dy, 2, false)?;
+    Ok(with_places(dy.dims(), &output_size(call, 1, 2)?, false))
+}
+
+fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    frame(call, 0, &x, 2, false)?;
+    let dtype = if call.flag(6)? && call.has(7) { call.dtype(7)? } else { x.dtype };
+    Ok(vec![Layout::contiguous(dtype, &with_places(x.dims(), &output_size(call, 1, 2)?, false))])
+}
+
+fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let dtype = if call.flag(6)? { call.layout(1)?.dtype } else { call.layout(0)?.dtype };
+    Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
+}
+
+const CORNERS: Pick = Attr("align_corners", Default::Flag(false));
+const CENTRES: Pick = Attr("half_pixel_centers", Default::Flag(false));
+const SCALES: Pick = Attr("scales", Default::None);
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ResizeNearestNeighborV2",
+        &["x", "size"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(false)],
+    )
+    .needs_values(&[1]),
+    node(
+        "ResizeNearestNeighborV2Grad",
+        &["grads", "size"],
+        &["y"],
+        Infer::By(node_gradient),
+        node_backward,
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(false)],
+    )
+    .needs_values(&[1]),
+    node(
+        "ResizeBilinearV2",
+        &["x", "size"],
+        &["y"],
+        Infer::By(node_output),
+        node_forward,
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", Default::Int(0))],
+    )
+    .needs_values(&[1]),
+    node(
+        "ResizeBilinearV2Grad",
+        &["grads", "original_image"],
+        &["y"],
+        Infer::By(node_gradient),
+        node_backward,
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true)],
+    ),
+];

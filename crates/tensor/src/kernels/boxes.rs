@@ -1,0 +1,155 @@
+//! Rectangles: how much of them overlaps, and which of many that overlap are kept.
+
+use super::cells::{Cells, CellsMut};
+use crate::{View, ViewMut};
+
+/// A rectangle by two corners, of which the first is the lesser.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rectangle {
+    /// The first corner: x, y.
+    pub low: [f64; 2],
+    /// The other.
+    pub high: [f64; 2],
+}
+
+/// How much of two rectangles is common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Overlap {
+    /// By the area that either covers.
+    OverUnion,
+    /// By the area of the second.
+    OverSecond,
+}
+
+impl Rectangle {
+    /// By its centre, width and height.
+    pub fn around(centre: [f64; 2], size: [f64; 2]) -> Rectangle {
+        let corner = |sign: f64| [0, 1].map(|i| centre[i] + sign * size[i] / 2.0);
+        Rectangle { low: corner(-1.0), high: corner(1.0) }
+    }
+
+    /// Its sides, each `extra` longer.
+    fn sides(&self, extra: f64) -> [f64; 2] {
+        [0, 1].map(|i| self.high[i] - self.low[i] + extra)
+    }
+
+    fn area(&self, extra: f64) -> f64 {
+        let [width, height] = self.sides(extra);
+        width * height
+    }
+
+    /// The area that both cover.
+    pub fn common(&self, other: &Rectangle, extra: f64) -> f64 {
+        let side = |i: usize| {
+            (self.high[i].min(other.high[i]) - self.low[i].max(other.low[i]) + extra).max(0.0)
+        };
+        side(0) * side(1)
+    }
+
+    /// How much of it and another is common; sides are `extra` longer.
+    pub fn overlap(&self, other: &Rectangle, how: Overlap, extra: f64) -> f64 {
+        let common = self.common(other, extra);
+        match how {
+            Overlap::OverUnion => common / (self.area(extra) + other.area(extra) - common),
+            Overlap::OverSecond => common / other.area(extra),
+        }
+    }
+
+    /// The overlap less what the distance of the centres and the difference of the forms cost; and the difference of the
+    /// angles of the diagonals.
+    pub fn complete_overlap(&self, other: &Rectangle, how: Overlap, extra: f64) -> (f64, f64) {
+        let overlap = self.overlap(other, how, extra);
+        let apart = |i: usize| {
+            let distance = (self.low[i] + self.high[i] - other.low[i] - other.high[i]) / 2.0;
+            let around = self.high[i].max(other.high[i]) - self.low[i].min(other.low[i]);
+            (distance * distance, around * around)
+        };
+        let ((dx, cx), (dy, cy)) = (apart(0), apart(1));
+        let angle = |one: &Rectangle| {
+            let [width, height] = one.sides(extra);
+            (width / height).atan()
+        };
+        let turned = angle(other) - angle(self);
+        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * turned * turned;
+        let share = if form == 0.0 { 0.0 } else { form / (1.0 - overlap + form) };
+        (overlap - (dx + dy) / (cx + cy + extra) - share * form, turned)
+    }
+}
+
+/// Which rectangles are kept of one class.
+#[derive(Clone, Copy, Debug)]
+pub struct Suppression {
+    /// No more than this many.
+    pub most: usize,
+    /// One that overlaps a kept one by more than this is not.
+    pub overlap: f64,
+    /// One with no greater score than this is not.
+    pub score: f64,
+}
+
+/// Goes through scores from the greatest down, of equal ones the first first, and writes the numbers of the rectangles that
+/// are kept to `kept`; answers how many. `order` has as many whole numbers as there are scores; both are contiguous and of
+/// 64 bits.
+pub fn suppress(
+    scores: View<'_>,
+    rectangle: impl Fn(usize) -> Rectangle,
+    rule: Suppression,
+    order: ViewMut<'_>,
+    kept: ViewMut<'_>,
+) -> usize {
+    let (scores, count) = (Cells::<f64>::new(scores), scores.count());
+    let (order, kept) = (CellsMut::<i64>::new(order), CellsMut::<i64>::new(kept));
+    let score = |at: i64| scores.get(at as isize);
+    let mut candidates = 0isize;
+    for at in 0..count as i64 {
+        if score(at) > rule.score {
+            order.set(candidates, at);
+            candidates += 1;
+        }
+    }
+    sort(candidates, &order, |a, b| score(a) > score(b) || (score(a) == score(b) && a < b));
+    let mut found = 0usize;
+    for at in 0..candidates {
+        if found == rule.most {
+            break;
+        }
+        let candidate = order.get(at);
+        let here = rectangle(candidate as usize);
+        let hidden = (0..found as isize).any(|other| {
+            let other = rectangle(kept.get(other) as usize);
+            here.overlap(&other, Overlap::OverUnion, 0.0) > rule.overlap
+        });
+        if !hidden {
+            kept.set(found as isize, candidate);
+            found += 1;
+        }
+    }
+    found
+}
+
+/// Sorts the first `count` numbers by a heap, in their place.
+fn sort(count: isize, numbers: &CellsMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
+    let sift = |mut at: isize, end: isize| loop {
+        let mut child = 2 * at + 1;
+        if child >= end {
+            return;
+        }
+        if child + 1 < end && before(numbers.get(child), numbers.get(child + 1)) {
+            child += 1;
+        }
+        let (one, other) = (numbers.get(at), numbers.get(child));
+        if !before(one, other) {
+            return;
+        }
+        numbers.set(at, other);
+        numbers.set(child, one);
+        at = child;
+    };
+    (0..count / 2).rev().for_each(|at| sift(at, count));
+    for end in (1..count).rev() {
+        let (first, last) = (numbers.get(0), numbers.get(end));
+        numbers.set(0, last);
+        numbers.set(end, first);
+        sift(0, end);
+    }
+}

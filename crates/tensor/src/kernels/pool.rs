@@ -1,0 +1,254 @@
+//! The greatest elements of windows, and where they are.
+
+use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::element::Element;
+use super::map::SMALL;
+use super::number::Number;
+use super::strip::store;
+use super::taps::part;
+use crate::parallel::{Parallel, split};
+use crate::{View, ViewMut, with_element, with_number};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Where the windows of one dimension lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Windows {
+    /// `kernel` places, `dilation` apart, for each output `stride` further; the first begins `before` places before
+    /// the input.
+    Sliding {
+        /// Places of a window.
+        kernel: usize,
+        /// From the start of one window to the start of the next.
+        stride: usize,
+        /// From the start of the first window to the input.
+        before: usize,
+        /// From one place of a window to the next.
+        dilation: usize,
+    },
+    /// The input cut into this many parts.
+    Parts(usize),
+}
+
+/// The places of one window that are in the input: the first, how many, how far apart.
+#[derive(Clone, Copy)]
+struct Span {
+    first: usize,
+    count: usize,
+    step: usize,
+}
+
+impl Windows {
+    #[inline(always)]
+    fn span(&self, output: usize, input: usize) -> Span {
+        match *self {
+            Windows::Sliding { kernel, stride, before, dilation } => {
+                let start = (output * stride) as i64 - before as i64;
+                let skipped =
+                    if start < 0 { start.unsigned_abs().div_ceil(dilation as u64) } else { 0 };
+                let first = start + (skipped * dilation as u64) as i64;
+                let left = (kernel as u64).saturating_sub(skipped);
+                let room = (input as i64 - first).max(0) as u64;
+                let count = left.min(room.div_ceil(dilation as u64));
+                Span { first: first.max(0) as usize, count: count as usize, step: dilation }
+            }
+            Windows::Parts(output_size) => {
+                let (start, end) = part(output, input, output_size);
+                Span { first: start, count: end - start, step: 1 }
+            }
+        }
+    }
+}
+
+/// How many results are computed before they are stored.
+const RUN: usize = 64;
+
+/// `out` = the greatest elements of the windows of `a`, NaN above all; `index` = where in the last three dimensions,
+/// counted as one, the first of them is (the last NaN). Both have five dimensions, of which the windows are in the last
+/// three; `index` has the sizes of `out`. Where a window holds nothing the least value and 0 are written.
+pub fn max_pool(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    index: Option<ViewMut<'_>>,
+    a: View<'_>,
+    windows: [Windows; 3],
+) {
+    assert!(out.rank() == 5 && a.rank() == 5 && out.dims()[..2] == a.dims()[..2]);
+    assert!(index.is_none_or(|index| index.dims() == out.dims()));
+    if out.count() == 0 {
+        return;
+    }
+    with_number!(out.dtype(), C => with_element!(
+        a.dtype(),
+        T => typed::<T, C>(parallel, out, index, a, windows),
+        else unreachable!("elements of type {}", a.dtype())
+    ));
+}
+
+fn typed<T: Element + Plain, C: Number>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    index: Option<ViewMut<'_>>,
+    a: View<'_>,
+    windows: [Windows; 3],
+) {
+    let cells = Cells::<T>::new(a);
+    let (dims, strides) = (a.dims(), a.strides());
+    let rows = out.dims()[..4].iter().product();
+    let width = out.dims()[4];
+    let (item, step) = (out.item() as isize, out.strides()[4]);
+    split(parallel, rows, 1, (SMALL / 8).div_ceil(width), |range| {
+        let (mut values, mut places) = ([C::LEAST; RUN], [0i64; RUN]);
+        for row in range {
+            let [to] = offsets(&out.dims()[..4], [&out.strides()[..4]], row);
+            let depth = row / out.dims()[3] % out.dims()[2];
+            let deep = windows[0].span(depth, dims[2]);
+            let high = windows[1].span(row % out.dims()[3], dims[3]);
+            let outer = row / out.dims()[3] / out.dims()[2];
+            let [plane] = offsets(&dims[..2], [&strides[..2]], outer);
+            for start in (0..width).step_by(RUN) {
+                let length = RUN.min(width - start);
+                for at in 0..length {
+                    let wide = windows[2].span(start + at, dims[4]);
+                    let (mut best, mut place, mut some) = (C::LEAST, 0, false);
+                    for d in 0..deep.count {
+                        let d = deep.first + d * deep.step;
+                        for h in 0..high.count {
+                            let h = high.first + h * high.step;
+                            let base = plane + d as isize * strides[2] + h as isize * strides[3];
+                            let line = (d * dims[3] + h) * dims[4];
+                            for w in 0..wide.count {
+                                let w = wide.first + w * wide.step;
+                                let x: C = cells.get(base + w as isize * strides[4]).widen();
+                                if x > best || x.is_nan() || !some {
+                                    (best, place, some) = (x, (line + w) as i64, true);
+                                }
+                            }
+                        }
+                    }
+                    (values[at], places[at]) = (best, place);
+                }
+                let offset = to + start as isize * step;
+                // SAFETY: a part of a row of `out`.
+                unsafe {
+                    let first = out.first_mut().offset(offset * item);
+                    store(out.dtype(), first, step, &values[..length]);
+                }
+                if let Some(index) = &index {
+                    let [to] = offsets(&index.dims()[..4], [&index.strides()[..4]], row);
+                    let offset = (to + start as isize * index.strides()[4]) * index.item() as isize;
+                    // SAFETY: a part of a row of `index`, which has the sizes of `out`.
+                    unsafe {
+                        let first = index.first_mut().offset(offset);
+                        store(index.dtype(), first, index.strides()[4], &places[..length]);
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The plane that windows slide over, and the windows, as a mask of the greatest elements knows them.
+#[derive(Clone, Copy, Debug)]
+pub struct Plane {
+    /// Rows and columns of the input.
+    pub input: [usize; 2],
+    /// Rows and columns of the windows.
+    pub kernel: [usize; 2],
+    /// From one window to the next.
+    pub stride: [usize; 2],
+    /// From the start of the first window to the input.
+    pub before: [usize; 2],
+}
+
+impl Plane {
+    /// Which place of the window of output (row, column) is the `index`-th of the input, if it is one.
+    fn place_of(&self, index: i64, output: [usize; 2]) -> Option<usize> {
+        let index = usize::try_from(index).ok()?;
+        let at = [index / self.input[1], index % self.input[1]];
+        let mut place = [0; 2];
+        for i in 0..2 {
+            place[i] = (at[i] + self.before[i]).checked_sub(output[i] * self.stride[i])?;
+        }
+        let inside = place[0] < self.kernel[0] && place[1] < self.kernel[1];
+        inside.then(|| place[0] * self.kernel[1] + place[1])
+    }
+
+    /// The opposite; `None` where that place is in a border.
+    fn index_of(&self, place: usize, output: [usize; 2]) -> Option<i64> {
+        let place = [place / self.kernel[1], place % self.kernel[1]];
+        let mut at = [0; 2];
+        for i in 0..2 {
+            at[i] = (output[i] * self.stride[i] + place[i]).checked_sub(self.before[i])?;
+            if at[i] >= self.input[i] {
+                return None;
+            }
+        }
+        Some((at[0] * self.input[1] + at[1]) as i64)
+    }
+}
+
+/// Writes places of greatest elements as a mask: `mask[n, c, k, ..]` has a bit for each output, the lowest of the first
+/// byte for the first, which says whether its greatest element is at place `k` of its window. `index` is `[n, c, rows,
+/// columns]`, of 32 bits.
+pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, plane: Plane) {
+    let places = Cells::<i32>::new(index);
+    let bits = CellsMut::<u8>::new(mask);
+    let (dims, strides) = (mask.dims(), mask.strides());
+    let columns = index.dims()[3];
+    let outputs = index.dims()[2] * columns;
+    split(parallel, dims[0] * dims[1], 1, (SMALL / 8).div_ceil(outputs.max(1)), |range| {
+        for unit in range {
+            let [to, from] = offsets(&dims[..2], [&strides[..2], &index.strides()[..2]], unit);
+            for place in 0..dims[2] as isize {
+                let line = to + place * strides[2];
+                (0..dims[3] as isize).for_each(|byte| bits.set(line + byte * strides[3], 0));
+            }
+            for output in 0..outputs {
+                let at = [output / columns, output % columns];
+                let offset =
+                    at[0] as isize * index.strides()[2] + at[1] as isize * index.strides()[3];
+                let Some(place) = plane.place_of(i64::from(places.get(from + offset)), at) else {
+                    continue;
+                };
+                let byte = to + place as isize * strides[2] + (output / 8) as isize * strides[3];
+                bits.set(byte, bits.get(byte) | 1 << (output % 8));
+            }
+        }
+    });
+}
+
+/// Reads a mask of [`write_mask`] back into places. Answers whether every output has a bit, of a place in the input.
+#[must_use]
+pub fn read_mask(
+    parallel: &dyn Parallel,
+    index: ViewMut<'_>,
+    mask: View<'_>,
+    plane: Plane,
+) -> bool {
+    let places = CellsMut::<i32>::new(index);
+    let bits = Cells::<u8>::new(mask);
+    let (dims, strides) = (mask.dims(), mask.strides());
+    let columns = index.dims()[3];
+    let outputs = index.dims()[2] * columns;
+    let bad = AtomicBool::new(false);
+    split(parallel, dims[0] * dims[1], 1, (SMALL / 8).div_ceil(outputs.max(1)), |range| {
+        for unit in range {
+            let [from, to] = offsets(&dims[..2], [&strides[..2], &index.strides()[..2]], unit);
+            for output in 0..outputs {
+                let at = [output / columns, output % columns];
+                let byte = from + (output / 8) as isize * strides[3];
+                let is_set = |place: &usize| {
+                    bits.get(byte + *place as isize * strides[2]) >> (output % 8) & 1 == 1
+                };
+                let found = (0..dims[2]).find(is_set).and_then(|place| plane.index_of(place, at));
+                let offset =
+                    at[0] as isize * index.strides()[2] + at[1] as isize * index.strides()[3];
+                if found.is_none() {
+                    bad.store(true, Relaxed);
+                }
+                places.set(to + offset, found.unwrap_or(0) as i32);
+            }
+        }
+    });
+    !bad.load(Relaxed)
+}

@@ -1,0 +1,216 @@
+//! Regions of images, each brought to the same number of places by samples between elements.
+
+use super::cells::{Cells, CellsMut, Plain, offsets};
+use super::element::Element;
+use super::map::SMALL;
+use super::strip::narrow;
+use crate::parallel::{Parallel, split};
+use crate::{DType, View, ViewMut};
+use half::f16;
+
+/// How regions become places.
+#[derive(Clone, Copy, Debug)]
+pub struct Regions {
+    /// Places of an image for each unit of a region's coordinates.
+    pub scale: f64,
+    /// Samples for each place and dimension; 0 for as many as the region has elements there.
+    pub samples: usize,
+    /// Coordinates are of the corners of elements, not of their centres; a region may be smaller than an element.
+    pub aligned: bool,
+}
+
+/// One region: the image, its first corner, the size of a place and the samples in it; rows first.
+struct Region {
+    image: usize,
+    start: [f64; 2],
+    place: [f64; 2],
+    samples: [usize; 2],
+}
+
+/// The elements that a sample lies between, in one dimension, and their weights.
+fn between(place: f64, size: usize) -> Option<[(usize, f64); 2]> {
+    if place < -1.0 || place > size as f64 || place.is_nan() {
+        return None;
+    }
+    let place = place.max(0.0);
+    let first = place as usize;
+    if first + 1 >= size {
+        return Some([(size - 1, 1.0), (size - 1, 0.0)]);
+    }
+    let second = place - first as f64;
+    Some([(first, 1.0 - second), (first + 1, second)])
+}
+
+impl Regions {
+    fn region<T: Element + Plain>(
+        &self,
+        boxes: &Cells<'_, T>,
+        [row, column]: [isize; 2],
+        number: usize,
+        image: Option<usize>,
+        places: [usize; 2],
+    ) -> Region {
+        let value = |at: isize| boxes.get(number as isize * row + at * column).to_f64();
+        let (image, first) = match image {
+            Some(image) => (image, 0),
+            None => (value(0).max(0.0) as usize, 1),
+        };
+        let shift = if self.aligned { 0.5 } else { 0.0 };
+        let corner = |at: isize| value(first + at) * self.scale - shift;
+        let (low, high) = ([corner(1), corner(0)], [corner(3), corner(2)]);
+        let mut region = Region { image, start: low, place: [0.0; 2], samples: [0; 2] };
+        for i in 0..2 {
+            let length = high[i] - low[i];
+            let length = if self.aligned { length } else { length.max(1.0) };
+            region.place[i] = length / places[i] as f64;
+            region.samples[i] = match self.samples {
+                0 => region.place[i].ceil().clamp(0.0, 1e6) as usize,
+                samples => samples,
+            };
+        }
+        region
+    }
+
+    /// Calls `visit` with each sample of a place: the four elements (row, column) and their weights. Samples outside of the
+    /// image have none.
+    fn each(
+        region: &Region,
+        at: [usize; 2],
+        image: [usize; 2],
+        mut visit: impl FnMut(Option<[(usize, usize, f64); 4]>),
+    ) {
+        let middle = |i: usize, sample: usize| {
+            let part = (sample as f64 + 0.5) / region.samples[i] as f64;
+            region.start[i] + (at[i] as f64 + part) * region.place[i]
+        };
+        for high in 0..region.samples[0] {
+            let rows = between(middle(0, high), image[0]);
+            for across in 0..region.samples[1] {
+                let columns = between(middle(1, across), image[1]);
+                visit(rows.zip(columns).map(|(rows, columns)| {
+                    [(0, 0), (0, 1), (1, 0), (1, 1)]
+                        .map(|(r, c)| (rows[r].0, columns[c].0, rows[r].1 * columns[c].1))
+                }));
+            }
+        }
+    }
+
+    /// `out[k, c, ..]` becomes region `k` of `images[image, c, ..]`. `boxes` has a row for each region: x and y of both
+    /// corners, after the number of the image unless `numbers` has these. Answers the first region whose image is not
+    /// there; its places are left.
+    pub fn align(
+        &self,
+        parallel: &dyn Parallel,
+        out: ViewMut<'_>,
+        images: View<'_>,
+        boxes: View<'_>,
+        numbers: Option<View<'_>>,
+    ) -> Result<(), usize> {
+        match images.dtype() {
+            DType::Float16 => self.align_typed::<f16>(parallel, out, images, boxes, numbers),
+            _ => self.align_typed::<f32>(parallel, out, images, boxes, numbers),
+        }
+    }
+
+    fn align_typed<T: Element + Plain>(
+        &self,
+        parallel: &dyn Parallel,
+        out: ViewMut<'_>,
+        images: View<'_>,
+        boxes: View<'_>,
+        numbers: Option<View<'_>>,
+    ) -> Result<(), usize> {
+        let (from, to, rows) =
+            (Cells::<T>::new(images), CellsMut::<T>::new(out), Cells::<T>::new(boxes));
+        let numbers = numbers.map(|view| (Cells::<i32>::new(view), view.strides()[0]));
+        let (dims, strides) = (images.dims(), images.strides());
+        let places = [out.dims()[2], out.dims()[3]];
+        let steps = [boxes.strides()[0], boxes.strides()[1]];
+        let image = |number: usize| {
+            numbers.map(|(cells, step)| {
+                usize::try_from(cells.get(number as isize * step)).unwrap_or(usize::MAX)
+            })
+        };
+        let region = |number: usize| self.region(&rows, steps, number, image(number), places);
+        if let Some(bad) = (0..out.dims()[0]).find(|number| region(*number).image >= dims[0]) {
+            return Err(bad);
+        }
+        split(
+            parallel,
+            out.dims()[0] * dims[1],
+            1,
+            (SMALL / 32).div_ceil((places[0] * places[1]).max(1)),
+            |range| {
+                for unit in range {
+                    let region = region(unit / dims[1]);
+                    let start =
+                        region.image as isize * strides[0] + (unit % dims[1]) as isize * strides[1];
+                    let [target] = offsets(&out.dims()[..2], [&out.strides()[..2]], unit);
+                    let count = (region.samples[0] * region.samples[1]).max(1) as f64;
+                    for high in 0..places[0] {
+                        for across in 0..places[1] {
+                            let mut sum = 0.0;
+                            Regions::each(&region, [high, across], [dims[2], dims[3]], |sample| {
+                                for (r, c, weight) in sample.iter().flatten() {
+                                    let offset =
+                                        *r as isize * strides[2] + *c as isize * strides[3];
+                                    sum += from.get(start + offset).to_f64() * weight;
+                                }
+                            });
+                            let place = target
+                                + high as isize * out.strides()[2]
+                                + across as isize * out.strides()[3];
+                            to.set(place, narrow(sum / count));
+                        }
+                    }
+                }
+            },
+        );
+        Ok(())
+    }
+
+    /// Adds the gradients of averages of regions to `images`; all in `f32`. Answers as [`Regions::align`].
+    pub fn back(
+        &self,
+        parallel: &dyn Parallel,
+        images: ViewMut<'_>,
+        dy: View<'_>,
+        boxes: View<'_>,
+    ) -> Result<(), usize> {
+        let (from, to, rows) =
+            (Cells::<f32>::new(dy), CellsMut::<f32>::new(images), Cells::<f32>::new(boxes));
+        let (dims, strides) = (images.dims(), images.strides());
+        let places = [dy.dims()[2], dy.dims()[3]];
+        let steps = [boxes.strides()[0], boxes.strides()[1]];
+        let region = |number: usize| self.region(&rows, steps, number, None, places);
+        if let Some(bad) = (0..dy.dims()[0]).find(|number| region(*number).image >= dims[0]) {
+            return Err(bad);
+        }
+        split(parallel, dims[1], 1, 1, |range| {
+            for channel in range {
+                for number in 0..dy.dims()[0] {
+                    let region = region(number);
+                    let start = region.image as isize * strides[0] + channel as isize * strides[1];
+                    let source =
+                        number as isize * dy.strides()[0] + channel as isize * dy.strides()[1];
+                    let count = (region.samples[0] * region.samples[1]).max(1) as f64;
+                    for high in 0..places[0] {
+                        for across in 0..places[1] {
+                            let at =
+                                high as isize * dy.strides()[2] + across as isize * dy.strides()[3];
+                            let grad = from.get(source + at).to_f64() / count;
+                            Regions::each(&region, [high, across], [dims[2], dims[3]], |sample| {
+                                for (r, c, weight) in sample.iter().flatten() {
+                                    let offset =
+                                        start + *r as isize * strides[2] + *c as isize * strides[3];
+                                    to.set(offset, to.get(offset) + (grad * weight) as f32);
+                                }
+                            });
+                        }
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+}

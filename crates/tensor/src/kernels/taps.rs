@@ -1,0 +1,414 @@
+//! Maps of one dimension to another: which inputs each output is made of, and by what weight.
+
+use super::element::Element;
+use super::number::Number;
+use crate::{DType, ViewMut};
+
+/// Where the outputs of a dimension lie among its inputs, for interpolation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scaling {
+    /// What of the two lies upon each other.
+    pub alignment: Alignment,
+    /// Outputs for each input, if the caller says so; otherwise by the sizes.
+    pub factor: Option<f64>,
+    /// Places are computed in `f64`; otherwise in `f32`.
+    pub wide: bool,
+}
+
+/// What of the outputs of a dimension lies upon its inputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// The first places, and the last.
+    Corners,
+    /// The outer borders: places are the centres of what lies between.
+    Centres,
+    /// The first places alone.
+    Origins,
+}
+
+/// How the outputs of a dimension follow from its inputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Rule {
+    /// The sum of a window of `kernel` places, divided by its count: windows begin `stride` apart, the first `before`
+    /// places before the input, which has `after` places more after its end.
+    Windows {
+        /// Places of a window.
+        kernel: usize,
+        /// From the start of one to the start of the next.
+        stride: usize,
+        /// Places in front of the input.
+        before: usize,
+        /// Places after the input.
+        after: usize,
+        /// What the sum is divided by.
+        divisor: Divisor,
+    },
+    /// The average of a part of the input; the parts cover it evenly.
+    Parts,
+    /// The input at the start of the output, rounded down; with aligned corners the nearest.
+    Nearest(Scaling),
+    /// The input at the centre of the output.
+    NearestCentre(Scaling),
+    /// Between two inputs.
+    Linear(Scaling),
+    /// A cubic curve through four inputs, with this factor of steepness.
+    Cubic(Scaling, f64),
+    /// A triangle as wide as an output, at least as an input.
+    SmoothLinear(Scaling),
+    /// A cubic curve as wide as two outputs on each side, at least as two inputs.
+    SmoothCubic(Scaling),
+    /// The input with borders: `before` places in front (negative: so many less).
+    Border(i64, Edge),
+}
+
+/// What a sum over a window is divided by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Divisor {
+    /// The places of the window that are in the input.
+    Inside,
+    /// The places of the window that are in the input or its borders.
+    Padded,
+    /// This number.
+    Number(i64),
+}
+
+/// What stands in a border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// The input mirrored at its outermost element.
+    Reflect,
+    /// The input mirrored at its outer border.
+    Symmetric,
+    /// The outermost element.
+    Replicate,
+    /// The input again, from its other end.
+    Circular,
+}
+
+/// A map of `input` places to `output` places. Both are at least 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Taps {
+    /// How outputs follow from inputs.
+    pub rule: Rule,
+    /// How many inputs there are.
+    pub input: usize,
+    /// How many outputs.
+    pub output: usize,
+}
+
+impl Scaling {
+    fn round(&self, value: f64) -> f64 {
+        if self.wide { value } else { f64::from(value as f32) }
+    }
+
+    /// Inputs for each output.
+    fn step(&self, input: usize, output: usize) -> f64 {
+        if self.alignment == Alignment::Corners {
+            return match output {
+                1 => 0.0,
+                _ => self.round((input - 1) as f64 / (output - 1) as f64),
+            };
+        }
+        match self.factor {
+            Some(factor) if factor > 0.0 => self.round(1.0 / factor),
+            _ => self.round(input as f64 / output as f64),
+        }
+    }
+
+    /// The place of an output among the inputs.
+    fn place(&self, step: f64, output: usize) -> f64 {
+        match self.alignment {
+            Alignment::Centres => self.round(self.round(step * (output as f64 + 0.5)) - 0.5),
+            Alignment::Corners | Alignment::Origins => self.round(step * output as f64),
+        }
+    }
+}
+
+/// The value of the cubic curve with steepness `a` at a distance.
+fn cubic(a: f64, distance: f64) -> f64 {
+    let x = distance.abs();
+    if x < 1.0 {
+        ((a + 2.0) * x - (a + 3.0)) * x * x + 1.0
+    } else if x < 2.0 {
+        (((x - 5.0) * x + 8.0) * x - 4.0) * a
+    } else {
+        0.0
+    }
+}
+
+fn triangle(distance: f64) -> f64 {
+    (1.0 - distance.abs()).max(0.0)
+}
+
+impl Taps {
+    /// The one input of an output under a rule that has one; `None` under others.
+    pub fn source(&self, output: usize) -> Option<usize> {
+        let (input, last) = (self.input, self.input as i64 - 1);
+        Some(match self.rule {
+            Rule::Nearest(scaling) => {
+                if self.output == input && scaling.factor.is_none() {
+                    return Some(output);
+                }
+                let place = scaling.round(scaling.step(input, self.output) * output as f64);
+                let whole = match scaling.alignment {
+                    Alignment::Corners => place.round(),
+                    _ => place.floor(),
+                };
+                (whole as usize).min(input - 1)
+            }
+            Rule::NearestCentre(scaling) => {
+                let step = scaling.step(input, self.output);
+                let place = scaling.round(step * scaling.round(output as f64 + 0.5));
+                (place.floor() as usize).min(input - 1)
+            }
+            Rule::Border(before, edge) => {
+                let place = output as i64 - before;
+                let inside = match edge {
+                    Edge::Replicate => place.clamp(0, last),
+                    Edge::Circular => place.rem_euclid(last + 1),
+                    Edge::Reflect if last == 0 => 0,
+                    Edge::Reflect => {
+                        let turn = place.rem_euclid(2 * last);
+                        turn.min(2 * last - turn)
+                    }
+                    Edge::Symmetric => {
+                        let turn = place.rem_euclid(2 * (last + 1));
+                        turn.min(2 * last + 1 - turn)
+                    }
+                };
+                inside as usize
+            }
+            _ => return None,
+        })
+    }
+
+    /// Calls `visit` with the inputs of an output and their weights.
+    pub fn each(&self, output: usize, mut visit: impl FnMut(usize, f64)) {
+        let input = self.input;
+        if let Some(source) = self.source(output) {
+            return visit(source, 1.0);
+        }
+        match self.rule {
+            Rule::Windows { kernel, stride, before, .. } => {
+                let start = output as i64 * stride as i64 - before as i64;
+                let end = (start + kernel as i64).min(input as i64);
+                (start.max(0)..end).for_each(|place| visit(place as usize, 1.0));
+            }
+            Rule::Parts => {
+                let (start, end) = part(output, input, self.output);
+                (start..end).for_each(|place| visit(place, 1.0));
+            }
+            Rule::Linear(scaling) => {
+                if input == self.output {
+                    return visit(output, 1.0);
+                }
+                let place = scaling.place(scaling.step(input, self.output), output).max(0.0);
+                let first = (place.floor() as usize).min(input - 1);
+                let second = scaling.round(place - first as f64).clamp(0.0, 1.0);
+                visit(first, scaling.round(1.0 - second));
+                visit((first + 1).min(input - 1), second);
+            }
+            Rule::Cubic(scaling, steepness) => {
+                let place = scaling.place(scaling.step(input, self.output), output);
+                let (first, last) = (place.floor(), input as i64 - 1);
+                let part = scaling.round(place - first);
+                for at in -1..=2 {
+                    let source = (first as i64).saturating_add(at).clamp(0, last);
+                    visit(source as usize, cubic(steepness, at as f64 - part));
+                }
+            }
+            Rule::SmoothLinear(scaling) => self.smooth(scaling, output, 1.0, triangle, visit),
+            Rule::SmoothCubic(scaling) => {
+                self.smooth(scaling, output, 2.0, |x| cubic(-0.5, x), visit)
+            }
+            Rule::Nearest(_) | Rule::NearestCentre(_) | Rule::Border(..) => {}
+        }
+    }
+
+    fn smooth(
+        &self,
+        scaling: Scaling,
+        output: usize,
+        reach: f64,
+        curve: impl Fn(f64) -> f64,
+        mut visit: impl FnMut(usize, f64),
+    ) {
+        let step = scaling.step(self.input, self.output);
+        let width = step.max(1.0);
+        let centre = step * (output as f64 + 0.5);
+        let start = (centre - reach * width + 0.5).max(0.0) as usize;
+        let end = ((centre + reach * width + 0.5).max(0.0) as usize).min(self.input);
+        let weight = |place: usize| curve((place as f64 - centre + 0.5) / width);
+        let total: f64 = (start..end).map(weight).sum();
+        let total = if total == 0.0 { 1.0 } else { total };
+        (start..end).for_each(|place| visit(place, weight(place) / total));
+    }
+
+    /// What the weighted sum of an output is divided by; 0 where there is nothing to divide.
+    pub fn divisor(&self, output: usize) -> f64 {
+        match self.rule {
+            Rule::Windows { kernel, stride, before, after, divisor } => {
+                let (input, start) = (self.input as i64, (output * stride) as i64 - before as i64);
+                let end = start + kernel as i64;
+                let inside = (end.min(input) - start.max(0)).max(0);
+                match divisor {
+                    _ if inside == 0 => 0.0,
+                    Divisor::Inside => inside as f64,
+                    Divisor::Padded => (end.min(input + after as i64) - start) as f64,
+                    Divisor::Number(number) => number as f64,
+                }
+            }
+            Rule::Parts => {
+                let (start, end) = part(output, self.input, self.output);
+                (end - start) as f64
+            }
+            _ => 1.0,
+        }
+    }
+
+    /// How many pairs of an output and one of its inputs there are.
+    pub fn count(&self) -> usize {
+        let mut count = 0;
+        (0..self.output).for_each(|output| self.each(output, |_, _| count += 1));
+        count
+    }
+
+    /// Whether every output is the input at its place.
+    pub fn is_identity(&self) -> bool {
+        self.input == self.output
+            && match self.rule {
+                Rule::Windows { kernel, stride, before, divisor, .. } => {
+                    let plain = !matches!(divisor, Divisor::Number(number) if number != 1);
+                    kernel == 1 && stride == 1 && before == 0 && plain
+                }
+                Rule::Parts | Rule::Linear(_) => true,
+                Rule::Nearest(scaling) => scaling.factor.is_none(),
+                Rule::Border(before, _) => before == 0,
+                _ => false,
+            }
+    }
+
+    /// The sources of all outputs, written to `places`, which has that many whole numbers of 64 bits in a line.
+    ///
+    /// # Panics
+    /// Under a rule that has more than one input for an output.
+    pub fn sources<'a>(&self, places: ViewMut<'a>) -> &'a [i64] {
+        let row = line::<i64>(places, self.output);
+        for (output, place) in row.iter_mut().enumerate() {
+            let source = self.source(output).expect("a rule with one source");
+            assert!(source < self.input);
+            *place = source as i64;
+        }
+        row
+    }
+}
+
+/// The part `at` of `input` places that are cut into `output` parts.
+pub fn part(at: usize, input: usize, output: usize) -> (usize, usize) {
+    let (at, input, output) = (at as u128, input as u128, output as u128);
+    let (start, end) = (at * input / output, ((at + 1) * input).div_ceil(output));
+    (start as usize, end as usize)
+}
+
+/// Memory as a row of numbers. It is scratch of one call: nobody else knows of it.
+fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
+    let first = memory.first_mut().cast::<T>();
+    assert!(memory.is_contiguous() && memory.count() >= length && memory.dtype() == T::DTYPE);
+    assert!(first.is_aligned() && T::DTYPE != DType::Bool);
+    // SAFETY: as just checked; scratch of one call has no other reader or writer.
+    unsafe { std::slice::from_raw_parts_mut(first, length) }
+}
+
+/// The memory that a [`Table`] is written to.
+#[derive(Clone, Copy)]
+pub struct TableRoom<'a> {
+    /// Two more whole numbers than there are results.
+    pub starts: ViewMut<'a>,
+    /// As many whole numbers as there are pairs.
+    pub sources: ViewMut<'a>,
+    /// As many numbers of the type computed in.
+    pub weights: ViewMut<'a>,
+    /// As many as there are results.
+    pub divisors: ViewMut<'a>,
+}
+
+/// A map of one dimension to another, written out: for each result its sources and weights, and what the sum is divided
+/// by.
+#[derive(Clone, Copy)]
+pub struct Table<'a, C> {
+    starts: &'a [i64],
+    sources: &'a [i64],
+    weights: &'a [C],
+    divisors: &'a [C],
+    limit: usize,
+}
+
+impl<'a, C: Number> Table<'a, C> {
+    /// Outputs from inputs.
+    pub fn forward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
+        let count = room.weights.count();
+        let starts = line::<i64>(room.starts, taps.output + 2);
+        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
+        let divisors = line::<C>(room.divisors, taps.output);
+        let mut next = 0;
+        for output in 0..taps.output {
+            starts[output] = next as i64;
+            divisors[output] = C::from_f64(taps.divisor(output));
+            taps.each(output, |source, weight| {
+                (sources[next], weights[next]) = (source as i64, C::from_f64(weight));
+                next += 1;
+            });
+        }
+        starts[taps.output..].fill(next as i64);
+        Table { starts, sources, weights, divisors, limit: taps.input }
+    }
+
+    /// The gradients of inputs from those of outputs.
+    pub fn backward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
+        let count = room.weights.count();
+        let starts = line::<i64>(room.starts, taps.input + 2);
+        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
+        let divisors = line::<C>(room.divisors, taps.input);
+        divisors.fill(C::ONE);
+        starts.fill(0);
+        for output in 0..taps.output {
+            taps.each(output, |source, _| starts[source + 2] += 1);
+        }
+        for at in 1..starts.len() {
+            starts[at] += starts[at - 1];
+        }
+        for output in 0..taps.output {
+            let divisor = taps.divisor(output);
+            taps.each(output, |source, weight| {
+                let place = starts[source + 1] as usize;
+                let share = if divisor == 0.0 { 0.0 } else { weight / divisor };
+                (sources[place], weights[place]) = (output as i64, C::from_f64(share));
+                starts[source + 1] += 1;
+            });
+        }
+        Table { starts, sources, weights, divisors, limit: taps.output }
+    }
+
+    /// How many results there are.
+    pub fn results(&self) -> usize {
+        self.divisors.len()
+    }
+
+    /// One more than the greatest source there may be.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
+    /// The sources and weights of a result.
+    #[inline(always)]
+    pub fn of(&self, result: usize) -> (&'a [i64], &'a [C]) {
+        let range = self.starts[result] as usize..self.starts[result + 1] as usize;
+        (&self.sources[range.clone()], &self.weights[range])
+    }
+
+    /// What the sum of a result is divided by.
+    #[inline(always)]
+    pub fn divisor(&self, result: usize) -> C {
+        self.divisors[result]
+    }
+}

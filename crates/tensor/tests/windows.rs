@@ -1,0 +1,339 @@
+//! Weighted sums along a dimension, moves, and the greatest elements of windows, against plain loops over random sizes and
+//! strides.
+
+use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mask};
+use cairn_tensor::kernels::remap::remap;
+use cairn_tensor::kernels::resample::resample;
+use cairn_tensor::kernels::taps::{
+    Alignment, Divisor, Edge, Rule, Scaling, Table, TableRoom, Taps,
+};
+use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::{DType, Layout, View, ViewMut};
+use half::f16;
+use proptest::prelude::*;
+use std::cell::Cell;
+
+/// Four parts at once, on one thread, the last first.
+struct Backwards;
+
+impl Parallel for Backwards {
+    fn width(&self) -> usize {
+        4
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        (0..parts).rev().for_each(body);
+    }
+}
+
+/// Memory that is aligned for every type.
+struct Room(Vec<Cell<u64>>);
+
+impl Room {
+    fn new(bytes: usize) -> Room {
+        Room(vec![Cell::new(0); bytes.div_ceil(8) + 1])
+    }
+
+    fn bytes(&self) -> &[Cell<u8>] {
+        // SAFETY: eight cells of a byte in place of each cell of eight, for as long.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len() * 8) }
+    }
+}
+
+fn put<const N: usize>(bytes: &[Cell<u8>], at: usize, value: [u8; N]) {
+    value.iter().enumerate().for_each(|(i, byte)| bytes[at * N + i].set(*byte));
+}
+
+fn floats(bytes: &[Cell<u8>], count: usize) -> Vec<f32> {
+    (0..count)
+        .map(|at| f32::from_le_bytes(std::array::from_fn(|i| bytes[at * 4 + i].get())))
+        .collect()
+}
+
+fn scaling() -> impl Strategy<Value = Scaling> {
+    let alignment =
+        prop_oneof![Just(Alignment::Corners), Just(Alignment::Centres), Just(Alignment::Origins)];
+    let factor = prop_oneof![Just(None), (0.3f64..3.0).prop_map(Some)];
+    (alignment, factor, any::<bool>()).prop_map(|(alignment, factor, wide)| Scaling {
+        alignment,
+        factor,
+        wide,
+    })
+}
+
+fn taps() -> impl Strategy<Value = Taps> {
+    let windows =
+        (1usize..5, 1usize..4, 0usize..3, 0usize..3).prop_map(|(kernel, stride, before, after)| {
+            Rule::Windows {
+                kernel,
+                stride,
+                before: before.min(kernel / 2),
+                after,
+                divisor: Divisor::Padded,
+            }
+        });
+    let edge = prop_oneof![
+        Just(Edge::Reflect),
+        Just(Edge::Symmetric),
+        Just(Edge::Replicate),
+        Just(Edge::Circular)
+    ];
+    let rule = prop_oneof![
+        windows,
+        Just(Rule::Parts),
+        scaling().prop_map(Rule::Nearest),
+        scaling().prop_map(Rule::NearestCentre),
+        scaling().prop_map(Rule::Linear),
+        scaling().prop_map(|scaling| Rule::Cubic(scaling, -0.75)),
+        scaling().prop_map(Rule::SmoothLinear),
+        scaling().prop_map(Rule::SmoothCubic),
+        (-2i64..4, edge).prop_map(|(before, edge)| Rule::Border(before, edge)),
+    ];
+    (rule, 1usize..9, 1usize..12).prop_map(|(rule, input, output)| Taps { rule, input, output })
+}
+
+/// The map written out: a row for each output.
+fn matrix(taps: &Taps) -> Vec<Vec<f64>> {
+    (0..taps.output)
+        .map(|output| {
+            let mut row = vec![0.0; taps.input];
+            let divisor = taps.divisor(output);
+            taps.each(output, |place, weight| {
+                row[place] += if divisor == 0.0 { 0.0 } else { weight / divisor };
+            });
+            row
+        })
+        .collect()
+}
+
+/// Strides that leave gaps of `step`, the dimensions of memory in this order.
+fn strided(dims: &[usize], order: &[usize], step: usize, dtype: DType) -> (Layout, usize) {
+    let mut strides = vec![0isize; dims.len()];
+    let mut next = step;
+    for at in order.iter().rev() {
+        strides[*at] = next as isize;
+        next *= dims[*at];
+    }
+    (Layout::strided(dtype, dims, &strides, 0), next)
+}
+
+fn offset(layout: &Layout, position: &[usize]) -> usize {
+    position.iter().zip(layout.strides()).map(|(at, stride)| at * *stride as usize).sum()
+}
+
+fn each(dims: &[usize], mut visit: impl FnMut(&[usize])) {
+    let mut position = vec![0; dims.len()];
+    for number in 0..dims.iter().product() {
+        let mut rest = number;
+        for at in (0..dims.len()).rev() {
+            position[at] = rest % dims[at];
+            rest /= dims[at];
+        }
+        visit(&position);
+    }
+}
+
+fn room_of(taps: &Taps, results: usize) -> [Room; 4] {
+    let pairs = taps.count();
+    [8 * (results + 2), 8 * pairs, 4 * pairs, 4 * results].map(Room::new)
+}
+
+fn table<'a>(taps: &Taps, rooms: &'a [Room; 4], results: usize, backward: bool) -> Table<'a, f32> {
+    let line = |room: &'a Room, dtype, count| {
+        ViewMut::over(room.bytes(), Layout::contiguous(dtype, &[count])).unwrap()
+    };
+    let pairs = taps.count();
+    let room = TableRoom {
+        starts: line(&rooms[0], DType::Int64, results + 2),
+        sources: line(&rooms[1], DType::Int64, pairs),
+        weights: line(&rooms[2], DType::Float, pairs),
+        divisors: line(&rooms[3], DType::Float, results),
+    };
+    match backward {
+        true => Table::backward(taps, room),
+        false => Table::forward(taps, room),
+    }
+}
+
+proptest! {
+    #[test]
+    fn sums_along_a_dimension(
+        taps in taps(),
+        others in (1usize..4, 1usize..6),
+        dim in 0usize..3,
+        order in Just(vec![0usize, 1, 2]).prop_shuffle(),
+        step in 1usize..3,
+        half in any::<bool>(),
+        backward in any::<bool>(),
+    ) {
+        let (from, to) = if backward { (taps.output, taps.input) } else { (taps.input, taps.output) };
+        let mut dims = vec![others.0, others.1];
+        dims.insert(dim, from);
+        let mut results = dims.clone();
+        results[dim] = to;
+        let dtype = if half { DType::Float16 } else { DType::Float };
+        let (layout, length) = strided(&dims, &order, step, dtype);
+        let memory = Room::new(length * layout.item());
+        let value = |number: usize| ((number * 7 + 3) % 19) as f32 - 9.0;
+        let mut number = 0;
+        let mut values = Vec::new();
+        each(&dims, |position| {
+            let at = offset(&layout, position);
+            match half {
+                true => put(memory.bytes(), at, f16::from_f32(value(number)).to_le_bytes()),
+                false => put(memory.bytes(), at, value(number).to_le_bytes()),
+            }
+            values.push(value(number));
+            number += 1;
+        });
+        let (out_layout, out_length) = strided(&results, &order, 1, DType::Float);
+        let out = Room::new(out_length * 4);
+        let rooms = room_of(&taps, to);
+        let table = table(&taps, &rooms, to, backward);
+        let a = View::over(memory.bytes(), layout).unwrap();
+        let target = ViewMut::over(out.bytes(), out_layout).unwrap();
+        resample(if step == 1 { &Alone as &dyn Parallel } else { &Backwards }, target, a, dim, &table);
+        let have = floats(out.bytes(), out_length);
+        let matrix = matrix(&taps);
+        let packed = Layout::contiguous(DType::Float, &dims);
+        let weight = |to: usize, from: usize| match backward {
+            true => matrix[from][to],
+            false => matrix[to][from],
+        };
+        let mut wrong = None;
+        each(&results, |position| {
+            let mut want = 0.0;
+            for source in 0..from {
+                let mut place = position.to_vec();
+                place[dim] = source;
+                want += weight(position[dim], source) * f64::from(values[offset(&packed, &place)]);
+            }
+            let got = f64::from(have[offset(&out_layout, position)]);
+            if (got - want).abs() > 1e-3 {
+                wrong = Some((position.to_vec(), got, want));
+            }
+        });
+        prop_assert_eq!(wrong, None);
+    }
+
+    #[test]
+    fn weights_of_interpolation_are_one_in_all(taps in taps()) {
+        // A smooth curve at a place that a factor leads out of the input has nothing to weigh.
+        let smooth = |scaling: Scaling| scaling.factor.is_some();
+        let nothing = matches!(taps.rule, Rule::SmoothLinear(s) | Rule::SmoothCubic(s) if smooth(s));
+        if !nothing && !matches!(taps.rule, Rule::Windows { .. }) {
+            for row in matrix(&taps) {
+                prop_assert!((row.iter().sum::<f64>() - 1.0).abs() < 1e-5, "{:?}", row);
+            }
+        }
+    }
+
+    #[test]
+    fn moves(sizes in (1usize..5, 1usize..6), output in 1usize..9, order in Just(vec![0usize, 1]).prop_shuffle(), before in 0i64..4) {
+        let taps = Taps { rule: Rule::Border(before, Edge::Symmetric), input: sizes.1, output };
+        let (layout, length) = strided(&[sizes.0, sizes.1], &order, 2, DType::Int16);
+        let memory = Room::new(length * 2);
+        each(&[sizes.0, sizes.1], |at| put(memory.bytes(), offset(&layout, at), ((at[0] * 100 + at[1]) as i16).to_le_bytes()));
+        let out_layout = Layout::contiguous(DType::Int16, &[sizes.0, output]);
+        let (out, places) = (Room::new(out_layout.bytes()), Room::new(output * 8));
+        let map = taps.sources(ViewMut::over(places.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
+        remap(&Backwards, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
+        each(&[sizes.0, output], |at| {
+            let place = offset(&out_layout, at) * 2;
+            let have = i16::from_le_bytes([out.bytes()[place].get(), out.bytes()[place + 1].get()]);
+            assert_eq!(have as usize, at[0] * 100 + taps.source(at[1]).unwrap());
+        });
+    }
+
+    #[test]
+    fn greatest_of_windows(
+        planes in (1usize..3, 1usize..4),
+        input in [1usize..4, 1usize..8, 1usize..8],
+        kernel in [1usize..3, 1usize..4, 1usize..4],
+        stride in [1usize..3, 1usize..3, 1usize..3],
+        dilation in 1usize..3,
+        order in Just(vec![0usize, 1, 2, 3, 4]).prop_shuffle(),
+        seed in 0usize..50,
+    ) {
+        let mut outputs = [0; 3];
+        let mut windows = [Windows::Parts(1); 3];
+        let mut before = [0; 3];
+        for i in 0..3 {
+            before[i] = kernel[i] / 2;
+            let span = dilation * (kernel[i] - 1) + 1;
+            prop_assume!(input[i] + 2 * before[i] >= span);
+            outputs[i] = (input[i] + 2 * before[i] - span) / stride[i] + 1;
+            windows[i] = Windows::Sliding { kernel: kernel[i], stride: stride[i], before: before[i], dilation };
+        }
+        let dims = [planes.0, planes.1, input[0], input[1], input[2]];
+        let (layout, length) = strided(&dims, &order, 1, DType::Float);
+        let memory = Room::new(length * 4);
+        let value = |at: &[usize]| {
+            let number = at.iter().fold(seed, |sum, one| sum * 31 + one * 17 + 5) % 23;
+            if number == 22 { f32::NAN } else { number as f32 - 11.0 }
+        };
+        each(&dims, |at| put(memory.bytes(), offset(&layout, at), value(at).to_le_bytes()));
+        let results = [planes.0, planes.1, outputs[0], outputs[1], outputs[2]];
+        let out_layout = Layout::contiguous(DType::Float, &results);
+        let (out, index) = (Room::new(out_layout.bytes()), Room::new(out_layout.count() * 8));
+        let view = |room, dtype| ViewMut::over(room, out_layout.with_dtype(dtype)).unwrap();
+        max_pool(&Backwards, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
+        let have = floats(out.bytes(), out_layout.count());
+        each(&results, |at| {
+            let mut best: Option<(f32, usize)> = None;
+            for d in 0..kernel[0] {
+                for h in 0..kernel[1] {
+                    for w in 0..kernel[2] {
+                        let place: Vec<i64> = [d, h, w].iter().enumerate()
+                            .map(|(i, k)| (at[2 + i] * stride[i] + k * dilation) as i64 - before[i] as i64).collect();
+                        if (0..3).any(|i| place[i] < 0 || place[i] >= input[i] as i64) {
+                            continue;
+                        }
+                        let place: Vec<usize> = place.iter().map(|one| *one as usize).collect();
+                        let x = value(&[at[0], at[1], place[0], place[1], place[2]]);
+                        let number = (place[0] * input[1] + place[1]) * input[2] + place[2];
+                        if best.is_none_or(|(old, _)| x > old || x.is_nan()) {
+                            best = Some((x, number));
+                        }
+                    }
+                }
+            }
+            let number = offset(&out_layout, at);
+            let (want, place) = best.unwrap_or((f32::NEG_INFINITY, 0));
+            assert_eq!(have[number].to_bits(), want.to_bits());
+            let found = i64::from_le_bytes(std::array::from_fn(|i| index.bytes()[number * 8 + i].get()));
+            assert_eq!(found as usize, place);
+        });
+    }
+
+    #[test]
+    fn masks_are_read_as_they_were_written(
+        planes in (1usize..3, 1usize..3),
+        input in [1usize..9, 1usize..9],
+        kernel in [1usize..4, 1usize..4],
+        stride in [1usize..3, 1usize..3],
+    ) {
+        let before = [kernel[0] / 2, kernel[1] / 2];
+        let mut outputs = [0; 2];
+        for i in 0..2 {
+            prop_assume!(input[i] + 2 * before[i] >= kernel[i]);
+            outputs[i] = (input[i] + 2 * before[i] - kernel[i]) / stride[i] + 1;
+        }
+        let plane = Plane { input, kernel, stride, before };
+        let dims = [planes.0, planes.1, outputs[0], outputs[1]];
+        let index_layout = Layout::contiguous(DType::Int32, &dims);
+        let (index, again) = (Room::new(index_layout.bytes()), Room::new(index_layout.bytes()));
+        each(&dims, |at| {
+            let first = |i: usize| (at[2 + i] * stride[i]).saturating_sub(before[i]).min(input[i] - 1);
+            put(index.bytes(), offset(&index_layout, at), ((first(0) * input[1] + first(1)) as i32).to_le_bytes());
+        });
+        let width = ((outputs[0] * outputs[1]).div_ceil(16) + 1) * 32;
+        let mask_layout = Layout::contiguous(DType::Int8, &[planes.0, planes.1, kernel[0] * kernel[1], width]);
+        let mask = Room::new(mask_layout.bytes());
+        write_mask(&Backwards, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
+        let found = ViewMut::over(again.bytes(), index_layout).unwrap();
+        prop_assert!(read_mask(&Alone, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
+        let bytes = |room: &Room| room.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
+        prop_assert_eq!(bytes(&index), bytes(&again));
+    }
+}
