@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
 from graphs import Building, declarations
+from references import *  # noqa: F403
 from support import ACL
 
 ROOT = pathlib.Path(__file__).parents[2]

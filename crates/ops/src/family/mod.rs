@@ -4,12 +4,15 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
+mod attention_packed;
 mod batch;
 mod choosing;
 mod clamp;
+mod class_loss;
 mod compare;
 mod copying;
 mod creation;
+mod distances;
 mod division;
 mod dropout;
 pub mod elementwise;
@@ -18,6 +21,7 @@ pub mod flat;
 mod foreach;
 mod formula;
 mod fused;
+mod gating;
 mod grid;
 mod indexing;
 mod joining;
@@ -25,6 +29,8 @@ mod likelihood;
 mod loss;
 mod matmul;
 mod norm;
+mod norm_adaptive;
+mod norm_sum;
 mod optimiser;
 mod padding;
 mod power;
@@ -33,13 +39,19 @@ pub mod reading;
 pub mod reducing;
 mod reduction;
 mod repeating;
+mod rotary;
+mod scaling;
 mod scan;
 mod scattering;
 mod select;
+mod several;
 mod shaping;
 mod slicing;
+mod slopes;
 mod softmax;
+mod softmax_masked;
 mod sorting;
+mod temporal;
 mod unary;
 pub mod value;
 
@@ -55,14 +67,20 @@ pub const ROWS: &[&[Row]] = &[
     attention::ROWS,
     choosing::ROWS,
     clamp::ROWS,
+    class_loss::ROWS,
+    slopes::ROWS,
+    temporal::ROWS,
     compare::ROWS,
     copying::ROWS,
     creation::ROWS,
     division::ROWS,
+    distances::ROWS,
     dropout::ROWS,
+    several::ROWS,
     embedding::ROWS,
     foreach::ROWS,
     fused::ROWS,
+    gating::ROWS,
     indexing::ROWS,
     joining::ROWS,
     matmul::ROWS,
@@ -71,6 +89,8 @@ pub const ROWS: &[&[Row]] = &[
     power::ROWS,
     random::ROWS,
     repeating::ROWS,
+    rotary::ROWS,
+    scaling::ROWS,
     scattering::ROWS,
     select::ROWS,
     shaping::ROWS,
@@ -80,10 +100,13 @@ pub const ROWS: &[&[Row]] = &[
     likelihood::ROWS,
     loss::ROWS,
     norm::ROWS,
+    norm_adaptive::ROWS,
+    norm_sum::ROWS,
     reduction::ROWS,
     scan::ROWS,
     slicing::ROWS,
     softmax::ROWS,
+    softmax_masked::ROWS,
     batch::ROWS,
 ];
 
@@ -96,19 +119,24 @@ pub const NODES: &[&[Node]] = &[
     attention::NODES,
     choosing::NODES,
     clamp::NODES,
+    class_loss::NODES,
     compare::NODES,
     copying::NODES,
     creation::NODES,
     division::NODES,
     dropout::NODES,
     embedding::NODES,
+    foreach::NODES,
+    foreach::REDUCING_NODES,
     fused::NODES,
+    gating::NODES,
     indexing::NODES,
     joining::NODES,
     matmul::NODES,
     padding::NODES,
     power::NODES,
     random::NODES,
+    rotary::NODES,
     scattering::NODES,
     select::NODES,
     shaping::NODES,
@@ -118,10 +146,12 @@ pub const NODES: &[&[Node]] = &[
     likelihood::NODES,
     loss::NODES,
     norm::NODES,
+    norm_sum::NODES,
     reduction::REDUCTIONS,
     reduction::NODES,
     scan::NODES,
     slicing::NODES,
     softmax::NODES,
+    softmax_masked::NODES,
     batch::NODES,
 ];

@@ -2,12 +2,17 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod attention;
+pub mod cells;
 pub mod choose;
 pub mod compare;
 pub mod constant;
 pub mod copy;
+pub mod ctc;
+pub mod distance;
 pub mod dropout;
 pub mod element;
+pub mod entropy;
+pub mod finite;
 pub mod fold;
 pub mod gather;
 pub mod length;
@@ -27,6 +32,7 @@ pub mod place;
 pub mod random;
 pub mod reduce;
 pub mod renorm;
+pub mod rotary;
 pub mod scan;
 pub mod scatter;
 pub mod sequence;
