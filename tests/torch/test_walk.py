@@ -254,7 +254,7 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
+WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
 
 
 class AsGraph:
