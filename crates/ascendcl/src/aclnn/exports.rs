@@ -392,6 +392,7 @@ operators! {
     InplaceRoundDecimals(a0 "selfRef": *mut aclTensor, a1 "decimals": i64);
     InplaceRsqrt(a0 "selfRef": *mut aclTensor);
     InplaceScatter(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64);
+    InplaceScatterReduce(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "includeSelf": Truth);
     InplaceScatterValue(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "value": *const aclScalar, a4 "reduce": i64);
     InplaceSelu(a0 "selfRef": *mut aclTensor);
     InplaceSigmoid(a0 "selfRef": *mut aclTensor);
@@ -556,6 +557,7 @@ operators! {
     ScatterAdd(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "out": *mut aclTensor);
     ScatterNd(a0 "data": *const aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor, a3 "out": *mut aclTensor);
     ScatterNdUpdate(a0 "varRef": *mut aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor);
+    ScatterReduce(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "includeSelf": Truth, a6 "out": *mut aclTensor);
     ScatterValue(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "value": *const aclScalar, a4 "reduce": i64, a5 "out": *mut aclTensor);
     SearchSorted(a0 "sortedSequence": *const aclTensor, a1 "self": *const aclTensor, a2 "outInt32": Truth, a3 "right": Truth, a4 "sorter": *const aclTensor, a5 "out": *mut aclTensor);
     SearchSorteds(a0 "sortedSequence": *const aclTensor, a1 "self": *const aclScalar, a2 "outInt32": Truth, a3 "right": Truth, a4 "sorter": *const aclTensor, a5 "out": *mut aclTensor);

@@ -72,7 +72,7 @@ impl Bound {
         let form = call.text(FORM)?;
         if form != "TND" {
             let name = call.parameter(FORM);
-            return Err(Error::invalid(format!("{name} = {form:?}: TND is wanted")));
+            return Err(Error::invalid(format!("{name} = {form:?}: expected TND")));
         }
         let [query, key, value] = [call.tensor(QUERY)?, call.tensor(KEY)?, call.tensor(VALUE)?];
         for (at, one) in [(QUERY, &query), (KEY, &key), (VALUE, &value)] {
@@ -219,7 +219,7 @@ fn noted(
     }
     let (name, layout, tokens, heads) =
         (call.parameter(at), one.layout(), query.dims()[0], query.dims()[1]);
-    Err(Error::invalid(format!("{name} is {layout}; float[{tokens}, {heads}, 8] is wanted")))
+    Err(Error::invalid(format!("{name} is {layout}: expected float[{tokens}, {heads}, 8]")))
 }
 
 /// The arguments of [`super::attention`], and the ends of the sequences of queries and keys.

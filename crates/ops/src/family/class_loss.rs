@@ -55,7 +55,7 @@ fn rows(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
         ref dims => {
             let name = call.parameter(at);
             Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}: rows and classes, at least one, are wanted"
+                "{name} has the sizes {dims:?}: expected rows and at least one class"
             )))
         }
     }
@@ -127,7 +127,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     let line = loss.reshaped(&[wanted]).map(|layout| loss.seen(layout)).ok_or_else(|| {
         let (name, dims) = (call.parameter(6), loss.dims());
         Error::invalid(format!(
-            "{name} has the sizes {dims:?}, {wanted} elements in a row are wanted"
+            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
         ))
     })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
@@ -169,7 +169,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     let line = grad.reshaped(&[wanted]).map(|layout| grad.seen(layout)).ok_or_else(|| {
         let (name, dims) = (call.parameter(0), grad.dims());
         Error::invalid(format!(
-            "{name} has the sizes {dims:?}, {wanted} elements in a row are wanted"
+            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
         ))
     })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
@@ -237,7 +237,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
         _ => {
             let (name, dims) = (call.parameter(0), x.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}: 1 or 2 dimensions are wanted"
+                "{name} has the sizes {dims:?}: expected 1 or 2 dimensions"
             )));
         }
     };
@@ -249,7 +249,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
     let line = out.reshaped(&[wanted]).map(|layout| out.seen(layout)).ok_or_else(|| {
         let (name, dims) = (call.parameter(3), out.dims());
         Error::invalid(format!(
-            "{name} has the sizes {dims:?}, {wanted} elements in a row are wanted"
+            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
         ))
     })?;
     let name = call.parameter(1);

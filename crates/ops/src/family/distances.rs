@@ -26,7 +26,7 @@ fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
     };
     match p >= 0.0 {
         true => Ok(Distance(p)),
-        false => Err(Error::invalid(format!("{} = {p}: 0 or more is wanted", call.parameter(at)))),
+        false => Err(Error::invalid(format!("{} = {p}: expected 0 or more", call.parameter(at)))),
     }
 }
 
@@ -119,7 +119,7 @@ fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
     let &[count, _] = x.dims() else {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}: two dimensions are wanted"
+            "{name} has the sizes {dims:?}: expected two dimensions"
         )));
     };
     call.expect_dims(2, &out, &[count * count.saturating_sub(1) / 2])?;
@@ -140,7 +140,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
     if x.rank() < 2 {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}: two dimensions or more are wanted"
+            "{name} has the sizes {dims:?}: expected two dimensions or more"
         )));
     }
     let dim = call.dim(2, x.rank())?;
@@ -148,7 +148,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
     if !(p > 0.0 && most >= 0.0) {
         let (power, norm) = (call.parameter(1), call.parameter(3));
         return Err(Error::invalid(format!(
-            "{power} = {p} and {norm} = {most}: above 0, and 0 or more, are wanted"
+            "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
         )));
     }
     let x = call.source(x, &[&out]);
@@ -177,7 +177,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     if bins < 1 || out.dims() != [bins as usize] {
         let (name, count, dims) = (call.parameter(1), call.parameter(4), out.dims());
         return Err(Error::invalid(format!(
-            "{name} = {bins}: at least 1 is wanted, and {count} has the sizes {dims:?}"
+            "{name} = {bins}: expected at least 1, and {count} has the sizes {dims:?}"
         )));
     }
     let (low, high) = (call.scalar(2)?.as_f64(), call.scalar(3)?.as_f64());

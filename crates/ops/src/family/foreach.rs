@@ -248,7 +248,7 @@ fn like_list(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
     match call.arg(at) {
         Arg::Tensors(list) => Ok(list.iter().map(|one| one.layout.packed()).collect()),
         other => Err(Error::invalid(format!(
-            "{} is {}: a list of tensors is wanted",
+            "{} is {}: expected a list of tensors",
             call.parameter(at),
             other.kind()
         ))),

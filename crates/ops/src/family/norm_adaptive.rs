@@ -31,7 +31,7 @@ fn lines(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
         dims => {
             let name = call.parameter(at);
             Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}: two dimensions or more are wanted, the last not empty"
+                "{name} has the sizes {dims:?}: expected two dimensions or more, the last not empty"
             )))
         }
     }
@@ -46,7 +46,7 @@ fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Lay
     if layout.dims() == want {
         return Ok(layout);
     }
-    Err(Error::invalid(format!("{name} has the sizes {have:?}; {want:?} are wanted")))
+    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")))
 }
 
 /// A factor or a term, repeated to the sizes of `x`.
@@ -143,7 +143,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.ints(2)?;
     if sizes != [rows[1] as i64] {
         let (name, want) = (call.parameter(2), rows[1]);
-        return Err(Error::invalid(format!("{name} = {sizes:?}; [{want}] is wanted")));
+        return Err(Error::invalid(format!("{name} = {sizes:?}: expected [{want}]")));
     }
     let (factor, mean) = (call.tensor(3)?, call.tensor(4)?);
     call.by_row(3, factor, rows)?;

@@ -16,7 +16,7 @@ fn expect_reals(call: &Call<'_>, at: usize, one: &Operand, dims: &[usize]) -> Re
     call.expect_dims(at, one, dims)?;
     if !one.dtype.is_floating() {
         let (name, dtype) = (call.parameter(at), one.dtype);
-        return Err(Error::invalid(format!("{name} is of type {dtype}: real numbers are wanted")));
+        return Err(Error::invalid(format!("{name} is of type {dtype}: expected real numbers")));
     }
     call.expect_arithmetic(at, one.dtype)
 }

@@ -18,7 +18,7 @@ fn expect_one(call: &Call<'_>, at: usize, operand: &Operand) -> Result<()> {
         return Ok(());
     }
     let (name, dims) = (call.parameter(at), operand.dims());
-    Err(Error::invalid(format!("{name} has the sizes {dims:?}, one element is wanted")))
+    Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")))
 }
 
 /// Multiplies every gradient by a factor, and sets a flag when one of them had an element that is not finite.
@@ -65,7 +65,7 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
     }
     if interval < 1 {
         let name = call.parameter(5);
-        return Err(Error::invalid(format!("{name} = {interval}: at least 1 is wanted")));
+        return Err(Error::invalid(format!("{name} = {interval}: expected at least 1")));
     }
     call.plan(move |memory| {
         let read = |one: &Operand| {

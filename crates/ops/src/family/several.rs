@@ -121,7 +121,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
     if !flattens && x.rank() != 1 {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}: 1 or 2 dimensions are wanted"
+            "{name} has the sizes {dims:?}: expected 1 or 2 dimensions"
         )));
     }
     let side =
@@ -185,9 +185,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(4, &out, &[DType::Bool])?;
     if out.count() != 1 {
         let (name, dims) = (call.parameter(4), out.dims());
-        return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}, one element is wanted"
-        )));
+        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
     let dtype = call.promoted(&Input::Tensor(tests), &Input::Scalar(number))?;
     let hits = call.scratch(DType::Bool, tests.dims());
@@ -278,7 +276,7 @@ fn wait(call: &mut Call<'_>) -> Result<Plan> {
     let cycles = call.ints(0)?;
     let [count] = cycles[..] else {
         let name = call.parameter(0);
-        return Err(Error::invalid(format!("{name} = {cycles:?}: one number is wanted")));
+        return Err(Error::invalid(format!("{name} = {cycles:?}: expected one number")));
     };
     if count < 0 {
         let name = call.parameter(0);

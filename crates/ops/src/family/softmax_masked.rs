@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::map::{map2, map3};
@@ -74,7 +74,7 @@ fn expect_scores(call: &Call<'_>, at: usize, x: &Layout) -> Result<()> {
     }
     let (name, dims) = (call.parameter(at), x.dims());
     Err(Error::invalid(format!(
-        "{name} has the sizes {dims:?}: four dimensions are wanted, the last not empty"
+        "{name} has the sizes {dims:?}: expected four dimensions, the last not empty"
     )))
 }
 
@@ -179,7 +179,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
         if one.count() != shape.iter().product::<usize>() {
             let (name, have) = (call.parameter(at), one.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}; {shape:?} are wanted"
+                "{name} has the sizes {have:?}: expected {shape:?}"
             )));
         }
         *place = Some(call.flat(one, &shape, &[&out]));
@@ -217,8 +217,27 @@ pub const ROWS: &[Row] = &[
     aclnn("MaskedScale", |c| MASKED_SCALE.plan(c)),
 ];
 
+const SCALE: Pick = Attr("scale", Default::Float(1.0));
+const TRIANGLE: Pick = Attr("fixed_triu_mask", Default::Flag(false));
+
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "ScaledMaskedSoftmax",
+        &["x", "mask?"],
+        &["y"],
+        Infer::Like(0),
+        scaled_masked,
+        &[A(0), A(1), SCALE, TRIANGLE, O(0)],
+    ),
+    node(
+        "ScaledMaskedSoftmaxGrad",
+        &["y_grad", "y", "mask?"],
+        &["x_grad"],
+        Infer::Like(0),
+        scaled_masked_backward,
+        &[A(0), A(1), A(2), SCALE, TRIANGLE, O(0)],
+    ),
     node(
         "MaskedSoftmaxWithRelPosBias",
         &["x", "atten_mask?", "relative_pos_bias"],

@@ -35,7 +35,7 @@ impl Batch {
         let &[most, count, classes] = of.dims() else {
             let (name, dims) = (call.parameter(logarithms), of.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {dims:?}: steps, batches and classes are wanted"
+                "{name} has the sizes {dims:?}: expected steps, batches and classes"
             )));
         };
         let named = call.read(targets, outs)?;
@@ -49,7 +49,7 @@ impl Batch {
             match sizes.filter(|sizes| sizes.len() == count) {
                 Some(sizes) => Ok(sizes),
                 None => Err(Error::invalid(format!(
-                    "{name} = {values:?}: {count} lengths from 0 to {most} are wanted"
+                    "{name} = {values:?}: expected {count} lengths from 0 to {most}"
                 ))),
             }
         };
@@ -113,7 +113,7 @@ impl Batch {
             ref dims => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}, {wanted:?} or more places are wanted"
+                    "{name} has the sizes {dims:?}: expected {wanted:?}, or more places"
                 )))
             }
         }
@@ -125,7 +125,7 @@ fn row(call: &Call<'_>, at: usize, layout: &Layout, count: usize) -> Result<Layo
     call.expect_dtype(at, layout, REAL)?;
     layout.reshaped(&[count]).ok_or_else(|| {
         let (name, dims) = (call.parameter(at), layout.dims());
-        Error::invalid(format!("{name} has the sizes {dims:?}, [{count}] are wanted"))
+        Error::invalid(format!("{name} has the sizes {dims:?}: expected [{count}]"))
     })
 }
 
