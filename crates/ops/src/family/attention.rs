@@ -217,7 +217,7 @@ fn shift(call: &mut Call<'_>, sizes: &Sizes) -> Result<(Option<Operand>, bool)> 
 
 /// Which scores count: a mask, a band of distances between key and query, or both. A band counts only beside a
 /// mask, and stands for one that is compressed.
-type Masking = (Option<Operand>, Option<(isize, isize)>);
+pub(super) type Masking = (Option<Operand>, Option<(isize, isize)>);
 
 fn masking(call: &mut Call<'_>, sizes: &Sizes) -> Result<Masking> {
     let mask = call.optional(MASK)?.filter(|mask| mask.count() > 0);

@@ -3,9 +3,9 @@
 //! Workspace: that of the longest sequence, in [`super::attention`].
 
 use super::attention::{
-    DROP, FORM, GIVEN, GREATEST, KEEP, KEY, MASK, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY, RESULT,
-    SCALE, SHIFT, SPARSE, SUMS, TO_KEY, TO_QUERY, TO_SHIFT, TO_VALUE, VALUE, band, check_scratch,
-    head_count,
+    DROP, FORM, GIVEN, GREATEST, KEEP, KEY, MASK, Masking, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY,
+    RESULT, SCALE, SHIFT, SPARSE, SUMS, TO_KEY, TO_QUERY, TO_SHIFT, TO_VALUE, VALUE, band,
+    check_scratch, head_count,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -167,11 +167,7 @@ impl Bound {
 }
 
 /// The scores of one sequence that count.
-fn masking(
-    call: &Call<'_>,
-    mask: Option<Operand>,
-    sizes: &Sizes,
-) -> Result<(Option<Operand>, Option<(isize, isize)>)> {
+fn masking(call: &Call<'_>, mask: Option<Operand>, sizes: &Sizes) -> Result<Masking> {
     let Some(mask) = mask else {
         return Ok((None, None));
     };

@@ -27,7 +27,7 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Where the sum goes.
 enum Place {
-    Out(FlatOut),
+    Out(Box<FlatOut>),
     Room(Scratch),
 }
 
@@ -122,7 +122,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         rows,
     };
     let place = match sum {
-        Some(sum) => Place::Out(call.flat_output(sum, &rows)),
+        Some(sum) => Place::Out(Box::new(call.flat_output(sum, &rows))),
         None => with_real!(x1.dtype, C => Place::Room(call.scratch(C::DTYPE, &rows))),
     };
     let to = call.flat_output(y, &rows);

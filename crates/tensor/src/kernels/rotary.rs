@@ -38,7 +38,7 @@ impl Rotation {
         match self {
             Rotation::Half if i < half => (i, i + half, true),
             Rotation::Half => (i, i - half, false),
-            Rotation::Interleave => (i, i ^ 1, i % 2 == 0),
+            Rotation::Interleave => (i, i ^ 1, i.is_multiple_of(2)),
             Rotation::Quarter => {
                 let (start, quarter) = (i / half * half, half / 2);
                 let (at, other, turned) = Rotation::Half.pair(i - start, quarter * 2);
