@@ -31,7 +31,7 @@ class Block(nn.Module):
         self.mix = nn.Linear(width, 3 * width)
         self.join = nn.Linear(width, width)
         self.before_layer = nn.LayerNorm(width)
-        self.layer = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.layer = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
         self.dropout = nn.Dropout(dropout)
 
     def attend(self, x):

@@ -16,6 +16,11 @@ LAYOUTS = {
 }
 
 
+def gelu(x):
+    """GELU as aclnnGelu computes it, by the hyperbolic tangent, whichever kind torch_npu was asked for: on the CPU that kind."""
+    return torch.nn.functional.gelu(x, approximate="tanh" if x.is_cpu else "none")
+
+
 def numbers(low, high, dtype, size=(4, 6), seed=0):
     """Numbers between two bounds, the same at every call; all of them have a value in every type."""
     generator = torch.Generator().manual_seed(seed)

@@ -228,13 +228,14 @@ class Building:
         return op
 
     def feed(self, op, ports, sources):
-        """Feeds declared inputs in their order; None feeds nothing, and a list takes what the others leave."""
+        """Feeds declared inputs in their order; None feeds nothing, and lists share what the others leave."""
         rest, others = iter(sources), sum(kind != "dynamic" for _, kind in ports)
+        lists = len(ports) - others
         for name, kind in ports:
             if kind != "dynamic":
                 self.link(op, name, next(rest, None))
                 continue
-            places = len(sources) - others
+            places = (len(sources) - others) // lists
             self.door.door_grow(op, name.encode(), places, False)
             for at in range(places):
                 self.link(op, f"{name}{at}", next(rest))

@@ -54,7 +54,8 @@ REQUIRED = set("""
 PRODUCTS = {"mm", "matmul", "bmm", "addmm", "nn.functional.linear"}
 
 # Of a single element, the CPU's gradient is what rounding leaves of 0, some hundred times larger; ours is 0.
-NOISE = {"nn.functional.layer_norm": 1e-4}
+# aclnnGelu has the tangent's kind alone, which is that far from the exact one; its slope twice as far.
+NOISE = {"nn.functional.layer_norm": 1e-4, "nn.functional.gelu": 1e-3}
 
 # torch_npu's own words for what it does not do on any device.
 REFUSED = "OPS feature not supported"

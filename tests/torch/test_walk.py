@@ -17,6 +17,7 @@ import torch.nn.functional as F
 
 from device import HOST_TO_DEVICE, TYPES, Device, array, call, raw
 from graphs import Building, declarations
+from references import *  # noqa: F403
 from support import ACL
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -256,7 +257,7 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
+WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
 
 
 class AsGraph:

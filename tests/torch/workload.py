@@ -71,7 +71,7 @@ def in_threads(work, count):
 def learn(device, steps=3):
     """Trains a small network on `device`; gives the losses and the weights. The same everywhere."""
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(device)
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.GELU(approximate="tanh"), torch.nn.LayerNorm(8), torch.nn.Linear(8, 3)).to(device)
     optimiser = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     points = torch.linspace(-1, 1, 60).reshape(10, 6).to(device)
     kinds = torch.arange(10).remainder(3).to(device)

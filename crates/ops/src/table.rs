@@ -24,6 +24,11 @@ pub enum Pick {
     O(usize),
     /// By name: all inputs from this place on, as a list.
     Rest(usize),
+    /// By name: one of several lists of inputs that have the same length. The first number is its place among
+    /// them, the second how many they are; the third is how many single inputs follow the last of them.
+    Among(usize, usize, usize),
+    /// By name: the input at this place counted from the last, which is 0.
+    Last(usize),
     /// By name: all outputs from this place on, as a list.
     Outs(usize),
     /// By name: the attribute, or its default.
@@ -215,6 +220,16 @@ impl Node {
                     let list = list.iter().flatten().cloned().collect();
                     (bare(self.inputs, from), Arg::Tensors(list), from)
                 }
+                Pick::Among(which, of, after) => {
+                    let (name, start, list) = among(self.inputs, passed.inputs, which, of, after)?;
+                    (name, Arg::Tensors(list), start)
+                }
+                Pick::Last(back) => {
+                    let at = inputs.checked_sub(back + 1);
+                    let tensor = at.and_then(|at| passed.inputs[at].clone());
+                    let name = bare(self.inputs, self.inputs.len().saturating_sub(back + 1));
+                    (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
+                }
                 Pick::Outs(from) => {
                     let list = passed.outputs.get(from..).unwrap_or(&[]).to_vec();
                     (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
@@ -236,6 +251,27 @@ impl Node {
         // A place is where the caller finds the argument again; names go by the function's own order.
         run(&mut Call::named(self.name, &parameters, args, places))
     }
+}
+
+/// One of `of` lists of inputs with the same length, before `after` single ones: its name, where it begins, and
+/// the list.
+fn among(
+    names: &'static [&'static str],
+    inputs: &[Option<Tensor>],
+    which: usize,
+    of: usize,
+    after: usize,
+) -> Result<(&'static str, usize, Vec<Tensor>)> {
+    let total = inputs.len().saturating_sub(after);
+    if !total.is_multiple_of(of) {
+        let (have, names) = (inputs.len(), names.join(", "));
+        return Err(Error::invalid(format!(
+            "{have} inputs; it takes {names}, where all lists have the same length"
+        )));
+    }
+    let (start, length) = (which * (total / of), total / of);
+    let list = inputs[start..start + length].iter().flatten().cloned().collect();
+    Ok((bare(names, which), start, list))
 }
 
 fn most(names: &[&str]) -> usize {

@@ -220,7 +220,7 @@ fn masks_and_what_they_keep() {
         let x =
             View::over(&ones, Layout::contiguous(DType::Float, &turned).permuted(&order)).unwrap();
         let kept = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
-            dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5);
+            dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });
         for (at, value) in kept.iter().enumerate() {
             let bit = room[at / 8].get() >> (at % 8) & 1;

@@ -132,7 +132,7 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceSigmoid", |c| SIGMOID.plan(c)).picks(SELF),
     aclnn("Tanh", |c| TANH.plan(c)),
     aclnn("InplaceTanh", |c| TANH.plan(c)).picks(SELF),
-    aclnn("Gelu", |c| GELU.plan(c)),
+    aclnn("Gelu", |c| GELU_TANH.plan(c)),
     aclnn("GeluV2", gelu),
     aclnn("FastGelu", |c| FAST_GELU.plan(c)),
     aclnn("FastGeluV2", |c| FAST_GELU.plan(c)),

@@ -59,7 +59,15 @@ const MISH: Formula<2> = real!(|g, x| {
     let t = x.exp().ln_1p().tanh();
     g.mul(t.add(x.mul(x.sigmoid()).mul(C::ONE.sub(t.mul(t)))))
 });
+/// Both ends, -3 and 3, belong to the slope between them.
 const HARDSWISH: Formula<2> = real!(|g, x| {
+    let three = C::of(3.0);
+    let inside = g.mul(x.div(three).add(C::of(0.5)));
+    let lower = if x < three.neg() { C::ZERO } else { inside };
+    if x > three { g } else { lower }
+});
+/// Neither end belongs to the slope between them.
+const HARDSWISH_OPEN: Formula<2> = real!(|g, x| {
     let three = C::of(3.0);
     let inside = g.mul(x.div(three).add(C::of(0.5)));
     let lower = if x <= three.neg() { C::ZERO } else { inside };
@@ -124,7 +132,7 @@ pub const ROWS: &[Row] = &[
     aclnn("ReluGradV4", |c| THRESHOLD.plan(c)),
     aclnn("SigmoidBackward", |c| SIGMOID.plan(c)),
     aclnn("TanhBackward", |c| TANH.plan(c)),
-    aclnn("GeluBackward", |c| GELU.plan(c)),
+    aclnn("GeluBackward", |c| GELU_TANH.plan(c)),
     aclnn("GeluBackwardV2", gelu),
     aclnn("FastGeluBackward", |c| FAST_GELU.plan(c)),
     aclnn("SiluBackward", |c| SWISH.plan_at(c, [0, 1], &[], 2)),
@@ -135,7 +143,7 @@ pub const ROWS: &[Row] = &[
     aclnn("SoftplusBackward", |c| SOFTPLUS.plan(c)),
     aclnn("MishBackward", |c| MISH.plan(c)),
     aclnn("HardswishBackward", |c| HARDSWISH.plan(c)),
-    aclnn("HardswishBackwardV2", |c| HARDSWISH.plan(c)),
+    aclnn("HardswishBackwardV2", |c| HARDSWISH_OPEN.plan(c)),
     aclnn("HardsigmoidBackward", |c| HARDSIGMOID.plan_at(c, [0, 1], &[], 2)),
     aclnn("HardtanhBackward", |c| HARDTANH.plan(c)),
     aclnn("LogSigmoidBackward", |c| LOG_SIGMOID.plan(c)).picks(&[A(0), A(1), A(3)]),

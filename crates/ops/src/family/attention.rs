@@ -1,5 +1,6 @@
 //! Attention as one operator, and its gradients.
 
+use super::attention_packed;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
@@ -13,33 +14,33 @@ use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Layout, Scalar, ViewMut};
 
 // Arguments that both directions have in common.
-const QUERY: usize = 0;
-const KEY: usize = 1;
-const VALUE: usize = 2;
-const SHIFT: usize = 3;
-const DROP: usize = 4;
-const MASK: usize = 5;
-const SCALE: usize = 6;
-const KEEP: usize = 7;
+pub(super) const QUERY: usize = 0;
+pub(super) const KEY: usize = 1;
+pub(super) const VALUE: usize = 2;
+pub(super) const SHIFT: usize = 3;
+pub(super) const DROP: usize = 4;
+pub(super) const MASK: usize = 5;
+pub(super) const SCALE: usize = 6;
+pub(super) const KEEP: usize = 7;
 const BEFORE: usize = 8;
 const AFTER: usize = 9;
 const HEADS: usize = 10;
-const FORM: usize = 11;
-const SPARSE: usize = 12;
+pub(super) const FORM: usize = 11;
+pub(super) const SPARSE: usize = 12;
 const SHIFT_KIND: usize = 13;
 // Forward: then greatest scores, sums, result.
-const GREATEST: usize = 14;
-const SUMS: usize = 15;
-const OUT: usize = 16;
+pub(super) const GREATEST: usize = 14;
+pub(super) const SUMS: usize = 15;
+pub(super) const OUT: usize = 16;
 // Backward: then the gradient of the result, greatest scores, sums, result, and four gradients.
-const GIVEN: usize = 14;
-const NOTED_GREATEST: usize = 15;
-const NOTED_SUMS: usize = 16;
-const RESULT: usize = 17;
-const TO_QUERY: usize = 18;
-const TO_KEY: usize = 19;
-const TO_VALUE: usize = 20;
-const TO_SHIFT: usize = 21;
+pub(super) const GIVEN: usize = 14;
+pub(super) const NOTED_GREATEST: usize = 15;
+pub(super) const NOTED_SUMS: usize = 16;
+pub(super) const RESULT: usize = 17;
+pub(super) const TO_QUERY: usize = 18;
+pub(super) const TO_KEY: usize = 19;
+pub(super) const TO_VALUE: usize = 20;
+pub(super) const TO_SHIFT: usize = 21;
 
 /// A tensor in the caller's form as batches, heads, positions, features.
 fn by_heads(call: &Call<'_>, at: usize, layout: &Layout, heads: usize) -> Result<Layout> {
@@ -80,7 +81,7 @@ fn by_heads(call: &Call<'_>, at: usize, layout: &Layout, heads: usize) -> Result
     Ok(Layout::strided(layout.dtype, &dims, &strides, layout.offset).permuted(&order))
 }
 
-fn head_count(call: &Call<'_>) -> Result<usize> {
+pub(super) fn head_count(call: &Call<'_>) -> Result<usize> {
     let count = call.int(HEADS)?;
     usize::try_from(count).ok().filter(|count| *count > 0).ok_or_else(|| {
         Error::invalid(format!("{} = {count} is no number of heads", call.parameter(HEADS)))
@@ -216,7 +217,7 @@ fn shift(call: &mut Call<'_>, sizes: &Sizes) -> Result<(Option<Operand>, bool)> 
 
 /// Which scores count: a mask, a band of distances between key and query, or both. A band counts only beside a
 /// mask, and stands for one that is compressed.
-type Masking = (Option<Operand>, Option<(isize, isize)>);
+pub(super) type Masking = (Option<Operand>, Option<(isize, isize)>);
 
 fn masking(call: &mut Call<'_>, sizes: &Sizes) -> Result<Masking> {
     let mask = call.optional(MASK)?.filter(|mask| mask.count() > 0);
@@ -224,16 +225,22 @@ fn masking(call: &mut Call<'_>, sizes: &Sizes) -> Result<Masking> {
         return Ok((None, None));
     };
     call.expect_dtype(MASK, &mask, &[DType::Bool, DType::Uint8, DType::Int8])?;
+    let (plain, band) = band(call, sizes)?;
+    Ok((if plain { Some(wide(call, MASK, mask, sizes)?) } else { None }, band))
+}
+
+/// Whether a mask is taken as it is, or stands for a band; and the band.
+pub(super) fn band(call: &Call<'_>, sizes: &Sizes) -> Result<(bool, Option<(isize, isize)>)> {
     let before = call.int_or(BEFORE, i64::from(i32::MAX))? as isize;
     let after = call.int_or(AFTER, i64::from(i32::MAX))? as isize;
     let last = sizes.keys as isize - sizes.queries as isize;
     let far = isize::MIN / 2;
     Ok(match call.int_or(SPARSE, 0)? {
-        0 => (Some(wide(call, MASK, mask, sizes)?), Some((-before, after))),
-        1 | 5 => (Some(wide(call, MASK, mask, sizes)?), None),
-        2 => (None, Some((far, 0))),
-        3 => (None, Some((far, last))),
-        4 => (None, Some((last.saturating_sub(before), last.saturating_add(after)))),
+        0 => (true, Some((before.saturating_neg(), after))),
+        1 | 5 => (true, None),
+        2 => (false, Some((far, 0))),
+        3 => (false, Some((far, last))),
+        4 => (false, Some((last.saturating_sub(before), last.saturating_add(after)))),
         other => {
             let name = call.parameter(SPARSE);
             return Err(Error::invalid(format!("{name} = {other}: 0 to 5 are known")));
@@ -262,7 +269,7 @@ fn noted(
 }
 
 /// Scratch of `f32` can be used when it lies on whole elements.
-fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
+pub(super) fn check_scratch(scratch: &ViewMut<'_>) -> Outcome {
     match scratch.address().is_multiple_of(align_of::<f32>()) {
         true => Ok(()),
         false => Err(Fault(format!("the workspace at {:#x} is not aligned", scratch.address()))),
@@ -386,6 +393,30 @@ pub const ROWS: &[Row] = &[
     aclnn("FlashAttentionScoreV2", attention).picks(&[
         A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17), A(18),
         A(19), A(20), A(22),
+    ]),
+    aclnn("FlashAttentionVarLenScore", attention_packed::attention).picks(&[
+        A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17), No,
+        A(18), A(19), A(21), A(8), A(9),
+    ]),
+    aclnn("FlashAttentionVarLenScoreV2", attention_packed::attention).picks(&[
+        A(0), A(1), A(2), A(3), A(4), A(6), A(12), A(13), A(14), A(15), A(16), A(17), A(19), No,
+        A(21), A(22), A(24), A(8), A(9),
+    ]),
+    aclnn("FlashAttentionVarLenScoreV4", attention_packed::attention).picks(&[
+        A(0), A(1), A(2), A(3), A(4), A(6), A(10), A(11), A(12), A(13), A(14), A(15), A(17), No,
+        A(19), A(20), A(22), A(8), A(9),
+    ]),
+    aclnn("FlashAttentionUnpaddingScoreGrad", attention_packed::gradients).picks(&[
+        A(0), A(1), A(2), A(4), A(5), A(7), A(15), A(16), A(17), A(18), A(19), A(20), A(22), No,
+        A(3), A(8), A(9), A(11), A(23), A(24), A(25), A(26), A(13), A(14),
+    ]),
+    aclnn("FlashAttentionUnpaddingScoreGradV2", attention_packed::gradients).picks(&[
+        A(0), A(1), A(2), A(4), A(5), A(7), A(17), A(18), A(19), A(20), A(21), A(22), A(24), No,
+        A(3), A(8), A(9), A(11), A(26), A(27), A(28), A(29), A(13), A(14),
+    ]),
+    aclnn("FlashAttentionUnpaddingScoreGradV4", attention_packed::gradients).picks(&[
+        A(0), A(1), A(2), A(4), A(5), A(7), A(15), A(16), A(17), A(18), A(19), A(20), A(22), No,
+        A(3), A(8), A(9), A(11), A(23), A(24), A(25), A(26), A(13), A(14),
     ]),
     aclnn("FlashAttentionScoreGrad", gradients).picks(&[
         A(0), A(1), A(2), A(4), A(5), A(7), A(13), A(14), A(15), A(16), A(17), A(18), A(20), No,

@@ -3,7 +3,7 @@
 
 use super::reading::Read;
 use crate::call::Call;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, O};
@@ -41,6 +41,17 @@ pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usiz
     )))
 }
 
+/// Fails when the values decide for more elements than an output has.
+pub(super) fn expect_fits(name: &str, out: &Operand, count: usize) -> Outcome {
+    match count <= out.count() {
+        true => Ok(()),
+        false => {
+            let have = out.count();
+            Err(Fault(format!("{name} has {have} elements, but {count} are to be written")))
+        }
+    }
+}
+
 /// The elements where a mask is true. Arguments: a, mask, out.
 fn selected(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
@@ -49,12 +60,13 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(2, &out, 0, &a)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let (a, mask) = together(call, (0, a), (1, mask))?;
-    expect_room(call, 2, &out, a.count())?;
-    let place = call.place(2);
+    expect_room(call, 2, &out, 0)?;
+    let (place, name) = (call.place(2), call.parameter(2));
     call.plan(move |memory| {
         let (a, mask) = (a.view(memory), mask.view(memory));
         let chosen = Chosen::count(memory.parallel, mask);
         let total = chosen.total();
+        expect_fits(name, &out, total)?;
         chosen.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
         (memory.sized)(place, &[total]);
         Ok(())
@@ -95,11 +107,12 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.read(0, &[&out])?;
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;
-    expect_room(call, 1, &out, a.count() * a.rank())?;
-    let (turned, place, rank) = (call.flag(2)?, call.place(1), a.rank());
+    expect_room(call, 1, &out, 0)?;
+    let (turned, place, rank, name) = (call.flag(2)?, call.place(1), a.rank(), call.parameter(1));
     call.plan(move |memory| {
         let chosen = Chosen::count(memory.parallel, a.view(memory));
         let total = chosen.total();
+        expect_fits(name, &out, total * rank)?;
         let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
         let lines = if turned { dense.seen(dense.transposed(0, 1)) } else { dense };

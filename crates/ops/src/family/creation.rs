@@ -103,6 +103,16 @@ fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.
 fn spaced(call: &mut Call<'_>) -> Result<Plan> {
+    evenly(call, None)
+}
+
+/// Powers of a base, whose exponents are spaced. Arguments: first, last, count, out, base.
+fn powers(call: &mut Call<'_>) -> Result<Plan> {
+    let base = call.float(4)?;
+    evenly(call, Some(base))
+}
+
+fn evenly(call: &mut Call<'_>, base: Option<f64>) -> Result<Plan> {
     let (start, end, steps) = (call.number(0)?.as_f64(), call.number(1)?.as_f64(), call.number(2)?);
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
@@ -115,11 +125,11 @@ fn spaced(call: &mut Call<'_>) -> Result<Plan> {
     let step = if count > 1 { (end - start) / (count - 1) as f64 } else { 0.0 };
     call.plan(move |memory| {
         generate(memory.parallel, memory.out(&out), |at| {
-            if at < count / 2 || count == 1 {
-                start + step * at as f64
-            } else {
-                end - step * (count - 1 - at) as f64
-            }
+            let value = match at < count / 2 || count == 1 {
+                true => start + step * at as f64,
+                false => end - step * (count - 1 - at) as f64,
+            };
+            base.map_or(value, |base| base.powf(value))
         });
         Ok(())
     })
@@ -127,7 +137,9 @@ fn spaced(call: &mut Call<'_>) -> Result<Plan> {
 
 fn spaced_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let count = call.number(2)?.as_i64().max(0) as usize;
-    Ok(vec![Layout::contiguous(call.number(0)?.dtype(), &[count])])
+    let dtype = call.number(0)?.dtype();
+    let dtype = if dtype.is_floating() { dtype } else { cairn_tensor::DType::Float };
+    Ok(vec![Layout::contiguous(dtype, &[count])])
 }
 
 /// Ones on the diagonal, else 0. Arguments: rows, columns, out.
@@ -298,6 +310,7 @@ pub const ROWS: &[Row] = &[
     aclnn("Arange", sequence).picks(&[A(0), A(1), A(2), A(3), B(false)]),
     aclnn("Range", sequence).picks(&[A(0), A(1), A(2), A(3), B(true)]),
     aclnn("Linspace", spaced),
+    aclnn("LogSpace", powers).picks(&[A(0), A(1), A(2), A(4), A(3)]),
     aclnn("Eye", eye),
     aclnn("InplaceFillDiagonal", diagonal_filled),
     aclnn("Tril", triangular).picks(&[A(0), A(1), A(2), B(true)]),

@@ -10,7 +10,7 @@ use crate::table::Pick::{A, B, No, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::dropout::{apply, draw, mask_bytes};
-use cairn_tensor::kernels::map::map2;
+use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_number};
 
@@ -80,8 +80,9 @@ impl Scale {
     }
 }
 
-/// Arguments: x, mask of bits (or of truth values, of the sizes of x), number, out.
-fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
+/// Arguments: x, mask of bits (or of truth values, of the sizes of x), number, out. What a mask of bits drops is
+/// multiplied by 0 (`multiplies`), or is 0.
+fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     let (x, mask, out) = (call.tensor(0)?, call.tensor(1)?, call.output(3)?);
     let number = match scale {
         Scale::Factor => call.value(2)?,
@@ -106,7 +107,7 @@ fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
                         if kept { x.mul(factor) } else { C::ZERO }
                     });
                 }
-                false => apply::<C>(memory.parallel, out, x, mask, factor),
+                false => apply::<C>(memory.parallel, out, x, mask, factor, multiplies),
             })
         });
         Ok(())
@@ -114,15 +115,15 @@ fn masked(call: &mut Call<'_>, scale: Scale) -> Result<Plan> {
 }
 
 fn by_probability(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Goes)
+    masked(call, Scale::Goes, false)
 }
 
 fn by_keeping(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Stays)
+    masked(call, Scale::Stays, false)
 }
 
 fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
-    masked(call, Scale::Factor)
+    masked(call, Scale::Factor, false)
 }
 
 /// Mask and result at once. Arguments: x, probability, whether to drop at all, seed, offset, more offset, out,
@@ -142,9 +143,55 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
-                apply::<C>(memory.parallel, out, x, mask.view(), Scale::Goes.factor(chance));
+                apply::<C>(memory.parallel, out, x, mask.view(), Scale::Goes.factor(chance), false);
             }),
             false => copy(memory.parallel, out, x),
+        });
+        Ok(())
+    })
+}
+
+/// As [`by_factor`], where what is dropped is multiplied by 0: infinities become NaN.
+fn by_products(call: &mut Call<'_>) -> Result<Plan> {
+    masked(call, Scale::Factor, true)
+}
+
+/// As [`dropout`], which leaves the mask as it is when all elements stay or all go. Arguments: x, sizes of the noise
+/// (always absent), probability, seed, offset, more offset, out, mask.
+fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
+    if call.has(1) {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} is reserved and must be null")));
+    }
+    let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
+    let (chance, draws) = (probability(call, 2)?, call.draws(3)?);
+    for (at, one) in [(0, &x), (6, &out)] {
+        call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;
+    }
+    call.expect_dims(6, &out, x.dims())?;
+    check_mask(call, 7, &mask, x.count())?;
+    let offset = call.arg(4);
+    if let crate::argument::Arg::Int(offset) = offset
+        && offset % 4 != 0
+    {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!("{name} = {offset} is no multiple of 4")));
+    }
+    let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
+    call.plan(move |memory| {
+        let chance = chance.read(memory).as_f64();
+        let (out, mask) = (memory.out(&out), memory.out(&mask));
+        x.prepare(memory);
+        x.with(memory, out.dims(), |x| {
+            if chance == 0.0 {
+                copy(memory.parallel, out, x);
+            } else if chance == 1.0 {
+                fill_scalar(memory.parallel, out, Scalar::from(0.0));
+            } else {
+                draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
+                let factor = Scale::Goes.factor(chance);
+                apply::<f32>(memory.parallel, out, x, mask.view(), factor, false);
+            }
         });
         Ok(())
     })
@@ -164,6 +211,9 @@ pub const ROWS: &[Row] = &[
     aclnn("DropoutDoMask", by_probability),
     aclnn("Dropout", dropout).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
     aclnn("DropoutBackward", by_factor),
+    aclnn("DropoutV3", dropout_v3).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("DropoutV3Tensor", dropout_v3),
+    aclnn("DropoutV3Grad", by_products),
 ];
 
 /// The operators of this family by IR name.

@@ -117,6 +117,27 @@ impl Call<'_> {
     }
 }
 
+impl Call<'_> {
+    /// Fails where a result of a type would lose what it is in an output: a real number in a whole one, anything in a
+    /// truth value.
+    pub fn expect_castable(&self, at: usize, from: DType, out: &Layout) -> Result<()> {
+        let to = out.dtype;
+        let rank = |dtype: DType| match dtype {
+            DType::Bool => 0,
+            dtype if dtype.is_integer() => 1,
+            dtype if dtype.is_floating() => 2,
+            _ => 3,
+        };
+        if rank(from) <= rank(to) {
+            return Ok(());
+        }
+        let name = self.parameter(at);
+        Err(Error::invalid(format!(
+            "{name} has elements of type {to}: the result, of type {from}, can't be cast to it"
+        )))
+    }
+}
+
 /// The type of a tensor and a number together: a number of a higher kind decides, else the tensor does.
 pub fn with_scalar(tensor: DType, scalar: Scalar) -> Option<DType> {
     let kind = |dtype: DType| match dtype {

@@ -12,14 +12,15 @@ use super::unary::*;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::A;
-use crate::table::{Row, aclnn};
-use cairn_tensor::Scalar;
+use crate::table::Pick::{A, Among, Last, Outs, Rest};
+use crate::table::{Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{Layout, Scalar};
 
 const ADD: Formula<1> = number!(|x; value = 0.0| x.add(value));
 const SUB: Formula<1> = number!(|x; value = 0.0| x.sub(value));
@@ -30,7 +31,8 @@ const GREATEST: Formula<1> = number!(|x; value = 0.0| x.greatest(value));
 const POWER: Formula<1> = number!(|x; exponent = 1.0| x.power(exponent));
 const POWER_OF: Formula<1> = number!(|x; base = 1.0| base.power(x));
 
-/// Rounded: 1 to nearest even, 2 down, 3 up, 4 halves away from zero, 5 towards zero; 7 the fraction.
+/// Rounded: 1 to nearest even, 2 down, 3 up, 4 halves away from zero, 5 towards zero, 6 to the odd neighbour; 7 the
+/// fraction; with any other number it stays as it is.
 const ROUND_OFF: Formula<1> = real!(|x; mode = 1.0| {
     if mode == C::of(1.0) {
         x.round()
@@ -42,8 +44,14 @@ const ROUND_OFF: Formula<1> = real!(|x; mode = 1.0| {
         x.abs().add(C::of(0.5)).floor().mul(x.sign())
     } else if mode == C::of(5.0) {
         x.trunc()
-    } else {
+    } else if mode == C::of(6.0) {
+        let (low, high) = (x.floor(), x.ceil());
+        let odd = low.sub(low.div(C::of(2.0)).floor().mul(C::of(2.0))) != C::ZERO;
+        if odd { low } else { high }
+    } else if mode == C::of(7.0) {
         x.sub(x.trunc())
+    } else {
+        x
     }
 });
 
@@ -225,4 +233,130 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachAddcdivList", |c| ADDCDIV.each(c)),
     aclnn("ForeachRoundOffNumber", |c| ROUND_OFF.each(c)),
     aclnn("ForeachRoundOffNumberV2", |c| ROUND_OFF.each(c)),
+    aclnn("ForeachACosInplace", |c| ACOS.each(c)).picks(&[A(0), A(0)]),
+    aclnn("ForeachLogInplace", |c| LOG.each(c)).picks(&[A(0), A(0)]),
+    aclnn("ForeachAddListInplace", |c| arithmetic::ADD.each(c)).picks(&[A(0), A(1), A(2), A(0)]),
+    aclnn("ForeachSubListInplace", |c| arithmetic::SUB.each(c)).picks(&[A(0), A(1), A(2), A(0)]),
+    aclnn("ForeachMulListInplace", |c| arithmetic::MUL.each(c)).picks(&[A(0), A(1), A(0)]),
+    aclnn("ForeachDivListInplace", |c| DIV.each(c)).picks(&[A(0), A(1), A(0)]),
+    aclnn("ForeachMulScalarInplace", |c| MUL.each(c)).picks(&[A(0), A(1), A(0)]),
+    aclnn("ForeachSubScalarInplace", |c| SUB.each(c)).picks(&[A(0), A(1), A(0)]),
 ];
+
+/// An output for each tensor of the list at `at`, like it.
+fn like_list(call: &Call<'_>, at: usize) -> Result<Vec<Layout>> {
+    match call.arg(at) {
+        Arg::Tensors(list) => Ok(list.iter().map(|one| one.layout.packed()).collect()),
+        other => Err(Error::invalid(format!(
+            "{} is {}: expected a list of tensors",
+            call.parameter(at),
+            other.kind()
+        ))),
+    }
+}
+
+fn like_first(call: &Call<'_>) -> Result<Vec<Layout>> {
+    like_list(call, 0)
+}
+
+fn one_number_each(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let like = like_list(call, 0)?;
+    Ok(like.iter().map(|one| Layout::contiguous(one.dtype, &[])).collect())
+}
+
+const ONE_LIST: &[&str] = &["x[]"];
+const LISTS: [&[&str]; 4] = [
+    &["x1[]", "x2[]"],
+    &["x1[]", "x2[]", "alpha"],
+    &["x1[]", "x2[]", "x3[]", "scalar"],
+    &["x1[]", "x2[]", "x3[]", "scalars"],
+];
+const RESULTS: &[&str] = &["y[]"];
+const EACH: &[Pick] = &[Rest(0), Outs(0)];
+const EACH_WITH_NUMBER: &[Pick] = &[Among(0, 1, 1), Last(0), Outs(0)];
+const TWO: &[Pick] = &[Among(0, 2, 0), Among(1, 2, 0), Outs(0)];
+const TWO_WITH_NUMBER: &[Pick] = &[Among(0, 2, 1), Among(1, 2, 1), Last(0), Outs(0)];
+const THREE: &[Pick] = &[Among(0, 3, 0), Among(1, 3, 0), Among(2, 3, 0), Outs(0)];
+const THREE_WITH_NUMBER: &[Pick] =
+    &[Among(0, 3, 1), Among(1, 3, 1), Among(2, 3, 1), Last(0), Outs(0)];
+
+macro_rules! nodes {
+    ($($name:literal, $inputs:expr, $picks:expr, $bind:expr;)*) => {
+        &[$(node($name, $inputs, RESULTS, Infer::By(like_first), $bind, $picks)),*]
+    };
+}
+
+const WITH_SCALAR: &[&str] = &["x[]", "scalar"];
+const WITH_SCALARS: &[&str] = &["x[]", "scalars"];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = nodes! {
+    "ForeachAbs", ONE_LIST, EACH, |c| ABS.each(c);
+    "ForeachAcos", ONE_LIST, EACH, |c| ACOS.each(c);
+    "ForeachACos", ONE_LIST, EACH, |c| ACOS.each(c);
+    "ForeachAsin", ONE_LIST, EACH, |c| ASIN.each(c);
+    "ForeachASin", ONE_LIST, EACH, |c| ASIN.each(c);
+    "ForeachAtan", ONE_LIST, EACH, |c| ATAN.each(c);
+    "ForeachATan", ONE_LIST, EACH, |c| ATAN.each(c);
+    "ForeachCos", ONE_LIST, EACH, |c| COS.each(c);
+    "ForeachCosh", ONE_LIST, EACH, |c| COSH.each(c);
+    "ForeachErf", ONE_LIST, EACH, |c| ERF.each(c);
+    "ForeachErfc", ONE_LIST, EACH, |c| ERFC.each(c);
+    "ForeachExp", ONE_LIST, EACH, |c| EXP.each(c);
+    "ForeachExpm1", ONE_LIST, EACH, |c| EXPM1.each(c);
+    "ForeachLog", ONE_LIST, EACH, |c| LOG.each(c);
+    "ForeachLog10", ONE_LIST, EACH, |c| LOG10.each(c);
+    "ForeachLog1p", ONE_LIST, EACH, |c| LOG1P.each(c);
+    "ForeachLog2", ONE_LIST, EACH, |c| LOG2.each(c);
+    "ForeachNeg", ONE_LIST, EACH, |c| NEG.each(c);
+    "ForeachReciprocal", ONE_LIST, EACH, |c| RECIPROCAL.each(c);
+    "ForeachSigmoid", ONE_LIST, EACH, |c| SIGMOID.each(c);
+    "ForeachSign", ONE_LIST, EACH, |c| SIGN.each(c);
+    "ForeachSin", ONE_LIST, EACH, |c| SIN.each(c);
+    "ForeachSinh", ONE_LIST, EACH, |c| SINH.each(c);
+    "ForeachSqrt", ONE_LIST, EACH, |c| SQRT.each(c);
+    "ForeachTan", ONE_LIST, EACH, |c| TAN.each(c);
+    "ForeachTanh", ONE_LIST, EACH, |c| TANH.each(c);
+    "ForeachCopy", ONE_LIST, EACH, |c| COPY.each(c);
+    "ForeachAddScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| ADD.each(c);
+    "ForeachAddScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| ADD.each(c);
+    "ForeachSubScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| SUB.each(c);
+    "ForeachSubScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| SUB.each(c);
+    "ForeachMulScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| MUL.each(c);
+    "ForeachMulScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| MUL.each(c);
+    "ForeachDivScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| QUOTIENT.each(c);
+    "ForeachDivScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| QUOTIENT.each(c);
+    "ForeachMaximumScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| GREATEST.each(c);
+    "ForeachMaximumScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| GREATEST.each(c);
+    "ForeachMinimumScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| LEAST.each(c);
+    "ForeachMinimumScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| LEAST.each(c);
+    "ForeachPowScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| POWER.each(c);
+    "ForeachPowScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| POWER.each(c);
+    "ForeachPowScalarAndTensor", &["scalar", "x[]"], &[Rest(1), A(0), Outs(0)], |c| POWER_OF.each(c);
+    "ForeachRoundOffNumber", &["x[]", "roundMode"], EACH_WITH_NUMBER, |c| ROUND_OFF.each(c);
+    "ForeachAddList", LISTS[1], TWO_WITH_NUMBER, |c| arithmetic::ADD.each(c);
+    "ForeachSubList", LISTS[1], TWO_WITH_NUMBER, |c| arithmetic::SUB.each(c);
+    "ForeachMulList", LISTS[0], TWO, |c| arithmetic::MUL.each(c);
+    "ForeachDivList", LISTS[0], TWO, |c| DIV.each(c);
+    "ForeachMaximumList", LISTS[0], TWO, |c| MAXIMUM.each(c);
+    "ForeachMinimumList", LISTS[0], TWO, |c| MINIMUM.each(c);
+    "ForeachPowList", LISTS[0], TWO, |c| POW.each(c);
+    "ForeachLerpScalar", &["x1[]", "x2[]", "weight"], TWO_WITH_NUMBER, |c| LERP.each(c);
+    "ForeachLerpList", &["x1[]", "x2[]", "weight[]"], THREE, |c| LERP_BY.each(c);
+    "ForeachAddcmulScalar", LISTS[2], THREE_WITH_NUMBER, |c| ADDCMUL.each(c);
+    "ForeachAddcmulScalarList", LISTS[3], THREE_WITH_NUMBER, |c| ADDCMUL.each(c);
+    "ForeachAddcmulList", LISTS[3], THREE_WITH_NUMBER, |c| ADDCMUL.each(c);
+    "ForeachAddcdivScalar", LISTS[2], THREE_WITH_NUMBER, |c| ADDCDIV.each(c);
+    "ForeachAddcdivScalarList", LISTS[3], THREE_WITH_NUMBER, |c| ADDCDIV.each(c);
+    "ForeachAddcdivList", LISTS[3], THREE_WITH_NUMBER, |c| ADDCDIV.each(c);
+};
+
+/// As [`NODES`], with outputs of another size.
+pub const REDUCING_NODES: &[Node] = &[node(
+    "ForeachNorm",
+    WITH_SCALAR,
+    RESULTS,
+    Infer::By(one_number_each),
+    norms,
+    EACH_WITH_NUMBER,
+)];

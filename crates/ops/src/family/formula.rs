@@ -168,6 +168,11 @@ impl<const N: usize> Formula<N> {
         call.expect_arithmetic(place, out.dtype)?;
         call.broadcast(&places, (place, &out))?;
         let dtype = self.dtype(call, &inputs, &out)?;
+        match self.kind {
+            Kind::Real => call.expect_castable(place, DType::Float, &out)?,
+            Kind::Number => call.expect_castable(place, dtype, &out)?,
+            Kind::Test | Kind::AsOutput => {}
+        }
         for input in &mut inputs {
             if let (Kind::Test, Input::Scalar(scalar)) = (self.kind, &mut *input) {
                 *scalar = rounded(*scalar, dtype);
@@ -266,9 +271,11 @@ impl Call<'_> {
     }
 }
 
-/// A number as an element of a type would have it, so that it equals that element.
+/// A number as an element of a type would have it, so that it equals that element. One beyond the greatest number of
+/// the type stays as it is.
 fn rounded(scalar: Scalar, dtype: DType) -> Scalar {
     match dtype {
+        DType::Float16 if scalar.as_f64().is_finite() && scalar.as_f64().abs() >= 65520.0 => scalar,
         DType::Float16 | DType::Bf16 | DType::Float => {
             let exact = f64::from(f32::from_scalar(scalar));
             let near = match dtype {

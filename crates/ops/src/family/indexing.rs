@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::place::{Coordinate, INDEX_TYPES, Places, combine};
@@ -57,9 +57,19 @@ fn chosen_dims(call: &Call<'_>, a: &Layout, index: &Layout) -> Result<(Dims, usi
 /// The slices of a dimension that an index names. Arguments: a, dimension, index, out, whether negative ones count
 /// from the end, how many first dimensions are batches.
 fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+    by_index(call, false)
+}
+
+/// As [`chosen`], where an index without dimensions is one with a single element.
+fn selected(call: &mut Call<'_>) -> Result<Plan> {
+    by_index(call, true)
+}
+
+fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read_by_index(0, &[&out])?;
     let index = call.read_index(2, &[&out])?;
+    let index = if lifts { index.lifted() } else { index };
     let wraps = call.flag_or(4, false)?;
     call.expect_same(3, &out, 0, &a)?;
     let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
@@ -313,8 +323,8 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("IndexSelect", chosen).picks(&[A(0), A(1), A(2), A(3)]),
-    aclnn("GatherV2", chosen),
+    aclnn("IndexSelect", selected).picks(&[A(0), A(1), A(2), A(3)]),
+    aclnn("GatherV2", chosen).picks(&[A(0), A(1), A(2), A(3), B(true)]),
     aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
     aclnn("Gather", gathered),
     aclnn("GatherNd", gathered_rows).picks(&[A(0), A(1), A(3)]),

@@ -16,7 +16,7 @@ use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::map::{map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{Dims, Layout, Scalar, View, ViewMut, broadcast, with_real};
+use cairn_tensor::{DType, Dims, Layout, Scalar, View, ViewMut, broadcast, with_real};
 
 /// What becomes of the losses of the elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -182,6 +182,36 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     })
 }
 
+/// The squares of differences, of which the first dimension is summed or averaged. Arguments: x, target, reduction, out.
+fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, target) = (call.tensor(0)?, call.tensor(1)?);
+    let dims = together(call, 0, &x, 1, &target)?;
+    let kind = reduction(call, 2)?;
+    if kind == Reduction::None || dims.is_empty() {
+        return loss(call, Kind::Square);
+    }
+    let axes: Axes = (0..dims.len()).map(|at| at == 0).collect();
+    let out = call.reduced(4, &dims, &axes, false)?;
+    call.expect_castable(4, DType::Float, &out)?;
+    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
+    let (held, reducing) = with_real!(out.dtype, C => {
+        let held = call.scratch(C::DTYPE, &dims);
+        (held, call.reducing(&held, &axes, &fold::sum::<C>()))
+    });
+    let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
+    call.plan(move |memory| {
+        let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
+        let (held, out) = (memory.scratch(&held), memory.out(&out));
+        with_real!(out.dtype(), C => {
+            map2(memory.parallel, held, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
+            let divisor = C::of(divisor);
+            let end = |sum: C| (sum.div(divisor), false);
+            reducing.run(memory, held.view(), fold::sum::<C>(), (out, None), end);
+        });
+        Ok(())
+    })
+}
+
 /// The gradient for x. Arguments: grad, x, target, reduction, beta (1 when absent), out.
 fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
@@ -206,6 +236,84 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             map3(memory.parallel, out, grad, x, target, move |grad: C, x: C, t: C| {
                 kind.gradient(x, t, beta).mul(factor).mul(grad)
             })
+        });
+        Ok(())
+    })
+}
+
+/// The gradient for the target of a divergence. Arguments: grad, x, target, reduction, whether the target is a
+/// logarithm, out.
+fn divergence_by_target(call: &mut Call<'_>) -> Result<Plan> {
+    let logarithm = call.flag(4)?;
+    by_target(call, [0, 1, 2, 3, 5], move |x, t| match logarithm {
+        true => t.exp() * (t - x + 1.0),
+        false => t.ln() - x + 1.0,
+    })
+}
+
+/// The gradient for the target, of which `slope` says what each element has. Places: grad, x, target, reduction, out.
+fn by_target(
+    call: &mut Call<'_>,
+    [grad, x, target, kind, out]: [usize; 5],
+    slope: impl Fn(f64, f64) -> f64 + Copy + Send + Sync + 'static,
+) -> Result<Plan> {
+    let (at, name) = (out, call.parameter(grad));
+    let (grad, x, target) = (call.tensor(grad)?, call.tensor(x)?, call.tensor(target)?);
+    let dims = together(call, 1, &x, 2, &target)?;
+    let out = call.output(at)?;
+    call.expect_dims(at, &out, &dims)?;
+    call.expect_castable(at, DType::Float, &out)?;
+    if grad.broadcast_to(&dims).is_none() {
+        let have = grad.dims();
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
+    }
+    let mean = reduction(call, kind)? == Reduction::Mean;
+    let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
+    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    call.plan(move |memory| {
+        let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
+        map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
+            g * factor * slope(x, t)
+        });
+        Ok(())
+    })
+}
+
+/// The gradient for the target of binary cross entropy of logits. Arguments: grad, x, target, weight or absent, weight
+/// of positive targets or absent, reduction, out.
+fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
+    let (grad, x, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let dims = together(call, 1, &x, 2, &target)?;
+    let out = call.output(6)?;
+    call.expect_dims(6, &out, &dims)?;
+    call.expect_castable(6, DType::Float, &out)?;
+    let (weight, positive) = (call.optional(3)?, call.optional(4)?);
+    for (at, one) in [(0, Some(&grad)), (3, weight.as_ref()), (4, positive.as_ref())] {
+        if let Some(layout) = one.filter(|one| one.broadcast_to(&dims).is_none()) {
+            let (name, have) = (call.parameter(at), layout.dims());
+            return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
+        }
+    }
+    let mean = reduction(call, 5)? == Reduction::Mean;
+    let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
+    let (grad, x) = (call.source(grad, &[&out]), call.source(x, &[&out]));
+    let others = [weight, positive].map(|one| one.map(|one| call.source(one, &[&out])));
+    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    call.plan(move |memory| {
+        let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
+        let one = Constant::new(Scalar::from(1.0));
+        let [weight, positive] = others
+            .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
+        let room = memory.scratch(&room);
+        with_real!(room.dtype(), C => {
+            let factor = C::of(factor);
+            map2(memory.parallel, room, x, positive, |x: C, p: C| {
+                let below = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(x.least(C::ZERO));
+                p.sub(C::ONE).mul(below).sub(x)
+            });
+            map3(memory.parallel, memory.out(&out), room.view(), weight, grad, move |d: C, w: C, g: C| {
+                d.mul(w).mul(g).mul(factor)
+            });
         });
         Ok(())
     })
@@ -334,7 +442,7 @@ const LOSS_BACKWARD: &[Pick] = &[A(0), A(1), A(2), A(3), No, A(4)];
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("MseLoss", square).picks(LOSS),
-    aclnn("MseLossOut", square).picks(LOSS),
+    aclnn("MseLossOut", square_by_first).picks(LOSS),
     aclnn("MseLossBackward", square_backward).picks(LOSS_BACKWARD),
     aclnn("L1Loss", absolute).picks(LOSS),
     aclnn("L1LossBackward", absolute_backward).picks(LOSS_BACKWARD),
@@ -356,6 +464,8 @@ pub const ROWS: &[Row] = &[
     ]),
     aclnn("BinaryCrossEntropyWithLogits", logits).picks(&[No, A(0), A(1), A(2), A(3), A(4), A(5)]),
     aclnn("BinaryCrossEntropyWithLogitsBackward", logits),
+    aclnn("BinaryCrossEntropyWithLogitsTargetBackward", logits_by_target),
+    aclnn("KlDivTargetBackward", divergence_by_target),
 ];
 
 const BY_WORD: Pick = Attr("reduction", Default::Text("mean"));

@@ -1,6 +1,7 @@
 //! Products of matrices and vectors.
 
 use super::elementwise::Input;
+use super::formula::promote_all;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -8,8 +9,11 @@ use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::element::Compute;
+use cairn_tensor::kernels::map::map3;
 use cairn_tensor::kernels::matmul as kernel;
-use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast, with_number};
 
 // Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
 // out, whether the left and the right side are turned.
@@ -222,7 +226,52 @@ fn summed(call: &mut Call<'_>) -> Result<Plan> {
 
 fn outer(call: &mut Call<'_>) -> Result<Plan> {
     ranks(call, 1, 1)?;
-    product(call, Kind::Outer)
+    if call.has(ADDED) { added_outer(call) } else { product(call, Kind::Outer) }
+}
+
+/// `out = beta * added + alpha * left[i] * right[j]`, computed in the type that all of them promote to.
+fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
+    let (added, left, right) = (call.tensor(ADDED)?, call.tensor(LEFT)?, call.tensor(RIGHT)?);
+    let out = call.output(OUT)?;
+    for (at, one) in [(ADDED, &added), (LEFT, &left), (RIGHT, &right), (OUT, &out)] {
+        call.expect_number(at, one)?;
+    }
+    let dims = [left.count(), right.count()];
+    call.expect_dims(OUT, &out, &dims)?;
+    let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
+    let wide = |call: &Call<'_>, at: usize, one: Operand, layout: Option<Layout>| match layout {
+        Some(layout) => Ok(one.seen(layout)),
+        None => {
+            let (name, have) = (call.parameter(at), one.dims());
+            Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))
+        }
+    };
+    let added = wide(call, ADDED, added, added.broadcast_to(&dims))?;
+    let left = wide(call, LEFT, left, left.with(1).broadcast_to(&dims))?;
+    let right = wide(call, RIGHT, right, right.with(0).broadcast_to(&dims))?;
+    let dtype = promote_all([added.dtype, left.dtype, right.dtype]).unwrap_or(out.dtype);
+    call.expect_castable(OUT, dtype, &out)?;
+    let inputs = [added, left, right].map(|one| call.apart(Input::Tensor(one), &out));
+    call.plan(move |memory| {
+        let (beta, alpha) = (beta.read(memory), alpha.read(memory));
+        inputs.iter().for_each(|one| one.prepare(memory));
+        let out = memory.out(&out);
+        inputs[0].with(memory, &dims, |added| {
+            inputs[1].with(memory, &dims, |left| {
+                inputs[2].with(memory, &dims, |right| {
+                    with_number!(dtype, C => {
+                        let (beta, alpha) = (C::from_scalar(beta), C::from_scalar(alpha));
+                        let ignored = beta == C::ZERO;
+                        map3(memory.parallel, out, added, left, right, move |s: C, a: C, b: C| {
+                            let product = alpha.mul(a).mul(b);
+                            if ignored { product } else { beta.mul(s).add(product) }
+                        });
+                    });
+                });
+            });
+        });
+        Ok(())
+    })
 }
 
 fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {

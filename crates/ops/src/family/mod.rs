@@ -4,16 +4,19 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
+mod attention_packed;
 mod avg_pool;
 mod batch;
 mod bordering;
 mod choosing;
 mod clamp;
+mod class_loss;
 mod compare;
 mod convolution;
 mod copying;
 mod creation;
 mod detection;
+mod distances;
 mod division;
 mod dropout;
 pub mod elementwise;
@@ -22,6 +25,7 @@ pub mod flat;
 mod foreach;
 mod formula;
 mod fused;
+mod gating;
 mod grid;
 mod indexing;
 mod joining;
@@ -30,6 +34,8 @@ mod loss;
 mod matmul;
 mod max_pool;
 mod norm;
+mod norm_adaptive;
+mod norm_sum;
 mod optimiser;
 mod padding;
 mod plain_pool;
@@ -40,15 +46,21 @@ pub mod reducing;
 mod reduction;
 mod repeating;
 mod resampling;
+mod rotary;
 mod sampling;
+mod scaling;
 mod scan;
 mod scattering;
 mod select;
+mod several;
 mod shaping;
 mod slicing;
+mod slopes;
 mod softmax;
+mod softmax_masked;
 mod sorting;
 mod sync_batch;
+mod temporal;
 mod unary;
 mod unfolding;
 mod unpool;
@@ -68,15 +80,21 @@ pub const ROWS: &[&[Row]] = &[
     attention::ROWS,
     choosing::ROWS,
     clamp::ROWS,
+    class_loss::ROWS,
+    slopes::ROWS,
+    temporal::ROWS,
     compare::ROWS,
     convolution::ROWS,
     copying::ROWS,
     creation::ROWS,
     division::ROWS,
+    distances::ROWS,
     dropout::ROWS,
+    several::ROWS,
     embedding::ROWS,
     foreach::ROWS,
     fused::ROWS,
+    gating::ROWS,
     indexing::ROWS,
     joining::ROWS,
     matmul::ROWS,
@@ -85,6 +103,8 @@ pub const ROWS: &[&[Row]] = &[
     power::ROWS,
     random::ROWS,
     repeating::ROWS,
+    rotary::ROWS,
+    scaling::ROWS,
     scattering::ROWS,
     select::ROWS,
     shaping::ROWS,
@@ -95,10 +115,13 @@ pub const ROWS: &[&[Row]] = &[
     likelihood::ROWS,
     loss::ROWS,
     norm::ROWS,
+    norm_adaptive::ROWS,
+    norm_sum::ROWS,
     reduction::ROWS,
     scan::ROWS,
     slicing::ROWS,
     softmax::ROWS,
+    softmax_masked::ROWS,
     batch::ROWS,
     avg_pool::ROWS,
     max_pool::ROWS,
@@ -120,6 +143,7 @@ pub const NODES: &[&[Node]] = &[
     attention::NODES,
     choosing::NODES,
     clamp::NODES,
+    class_loss::NODES,
     compare::NODES,
     convolution::NODES,
     copying::NODES,
@@ -127,13 +151,17 @@ pub const NODES: &[&[Node]] = &[
     division::NODES,
     dropout::NODES,
     embedding::NODES,
+    foreach::NODES,
+    foreach::REDUCING_NODES,
     fused::NODES,
+    gating::NODES,
     indexing::NODES,
     joining::NODES,
     matmul::NODES,
     padding::NODES,
     power::NODES,
     random::NODES,
+    rotary::NODES,
     scattering::NODES,
     select::NODES,
     shaping::NODES,
@@ -144,11 +172,13 @@ pub const NODES: &[&[Node]] = &[
     likelihood::NODES,
     loss::NODES,
     norm::NODES,
+    norm_sum::NODES,
     reduction::REDUCTIONS,
     reduction::NODES,
     scan::NODES,
     slicing::NODES,
     softmax::NODES,
+    softmax_masked::NODES,
     batch::NODES,
     avg_pool::NODES,
     max_pool::NODES,

@@ -17,10 +17,10 @@ use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, p
 use cairn_tensor::{DType, Layout, with_real};
 
 /// Rows and their length.
-type Rows = [usize; 2];
+pub type Rows = [usize; 2];
 
 /// The rows of `x` whose last dimensions have the sizes `shape`.
-fn rows(call: &Call<'_>, at: usize, x: &Layout, shape: &[usize]) -> Result<Rows> {
+pub fn rows(call: &Call<'_>, at: usize, x: &Layout, shape: &[usize]) -> Result<Rows> {
     match x.rank().checked_sub(shape.len()) {
         Some(before) if x.dims()[before..] == *shape => {
             Ok([x.dims()[..before].iter().product(), shape.iter().product()])
@@ -36,7 +36,7 @@ fn rows(call: &Call<'_>, at: usize, x: &Layout, shape: &[usize]) -> Result<Rows>
 
 impl Call<'_> {
     /// A tensor with one number for each row, seen with the sizes of the rows.
-    fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+    pub fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         let layout = operand.reshaped(&[rows[0], 1]).and_then(|one| one.broadcast_to(&rows));
         layout.map(|layout| operand.seen(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
@@ -49,7 +49,7 @@ impl Call<'_> {
     }
 
     /// A tensor with one number for each element of a row.
-    fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+    pub fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         operand.reshaped(&[rows[1]]).map(|layout| operand.seen(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1]))

@@ -1,12 +1,112 @@
 //! Steps of optimisers as one operator.
 
+use super::formula::Parameter;
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::plan::Plan;
+use crate::plan::{Memory, Operand, Plan};
+use crate::table::Pick::{A, B};
 use crate::table::{Row, aclnn};
-use cairn_tensor::kernels::map::{map2, map3};
+use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::with_real;
+
+/// Fails unless a tensor has real numbers and these sizes.
+fn expect_reals(call: &Call<'_>, at: usize, one: &Operand, dims: &[usize]) -> Result<()> {
+    call.expect_dims(at, one, dims)?;
+    if !one.dtype.is_floating() {
+        let (name, dtype) = (call.parameter(at), one.dtype);
+        return Err(Error::invalid(format!("{name} is of type {dtype}: expected real numbers")));
+    }
+    call.expect_arithmetic(at, one.dtype)
+}
+
+/// The tensors of one variable, which a step of Adam changes.
+#[derive(Clone, Copy)]
+struct State {
+    variable: Operand,
+    gradient: Operand,
+    /// Mean of the gradients.
+    mean: Operand,
+    /// Mean of their squares.
+    square: Operand,
+    /// The greatest of the latter so far, where it is kept.
+    most: Option<Operand>,
+}
+
+impl State {
+    fn check(&self, call: &Call<'_>, places: [usize; 5]) -> Result<()> {
+        let [variable, gradient, mean, square, most] = places;
+        let dims = self.variable.dims();
+        expect_reals(call, variable, &self.variable, dims)?;
+        expect_reals(call, gradient, &self.gradient, dims)?;
+        expect_reals(call, mean, &self.mean, dims)?;
+        expect_reals(call, square, &self.square, dims)?;
+        self.most.as_ref().map_or(Ok(()), |one| expect_reals(call, most, one, dims))
+    }
+}
+
+/// Numbers of a step of Adam.
+#[derive(Clone, Copy)]
+struct Pace {
+    rate: f64,
+    beta1: f64,
+    beta2: f64,
+    decay: f64,
+    epsilon: f64,
+    /// beta1 and beta2 to the power of the number of this step.
+    powers: [f64; 2],
+    /// What gradients are divided by.
+    scale: f64,
+    /// Whether to climb.
+    climbs: bool,
+    /// The decay is a part of the gradient, and not of the variable.
+    coupled: bool,
+    /// The greatest mean of squares is written, and not only compared with.
+    keeps: bool,
+}
+
+fn step(memory: &Memory<'_>, state: &State, pace: &Pace) {
+    let parallel = memory.parallel;
+    let State { variable, gradient, mean, square, most } = state;
+    let sign = if pace.climbs { -1.0 } else { 1.0 };
+    with_real!(variable.dtype, C => {
+        let of = <C as Real>::of;
+        let (b1, b2, c1, c2) = (of(pace.beta1), of(pace.beta2), of(1.0 - pace.beta1), of(1.0 - pace.beta2));
+        let (scale, sign) = (of(pace.scale), of(sign));
+        let (grads, old) = (memory.view(gradient), memory.view(variable));
+        let (means, squares) = (memory.view(mean), memory.view(square));
+        if pace.coupled && pace.decay != 0.0 {
+            let decay = of(pace.decay);
+            let full = move |g: C, x: C| g / scale * sign + decay * x;
+            map3::<C, C, C, C>(parallel, memory.out(mean), means, grads, old, move |m, g, x| b1 * m + c1 * full(g, x));
+            map3::<C, C, C, C>(parallel, memory.out(square), squares, grads, old, move |v, g, x| {
+                b2 * v + c2 * full(g, x) * full(g, x)
+            });
+        } else {
+            map2::<C, C, C>(parallel, memory.out(mean), means, grads, move |m, g| b1 * m + c1 * (g / scale * sign));
+            map2::<C, C, C>(parallel, memory.out(square), squares, grads, move |v, g| {
+                b2 * v + c2 * (g / scale) * (g / scale)
+            });
+        }
+        let [left1, left2] = pace.powers.map(|power| 1.0 - power);
+        let shrink = of(if pace.coupled { 1.0 } else { 1.0 - pace.rate * pace.decay });
+        let (pace_now, root, epsilon) = (of(pace.rate / left1), of(left2.sqrt()), of(pace.epsilon));
+        let greater = |a: C, b: C| if a > b { a } else { b };
+        let to = memory.out(variable);
+        match most {
+            Some(most) if pace.keeps => {
+                map2::<C, C, C>(parallel, memory.out(most), memory.view(most), squares, greater);
+                map3::<C, C, C, C>(parallel, to, old, means, memory.view(most), move |x, m, v| {
+                    x * shrink - pace_now * m / (v.sqrt() / root + epsilon)
+                });
+            }
+            _ => map3::<C, C, C, C>(parallel, to, old, means, squares, move |x, m, v| {
+                x * shrink - pace_now * m / (v.sqrt() / root + epsilon)
+            }),
+        }
+    });
+}
 
 /// One step of AdamW on one tensor, in place.
 ///
@@ -14,56 +114,308 @@ use cairn_tensor::with_real;
 /// is kept), gradient, the number of the step before, rate, beta1, beta2, decay, epsilon, whether to keep
 /// the greatest, whether to climb.
 fn adamw(call: &mut Call<'_>) -> Result<Plan> {
-    let (var, mean, square) = (call.inout(0)?, call.inout(1)?, call.inout(2)?);
-    let keep = call.flag(11)?;
-    let most = if keep { Some(call.inout(3)?) } else { None };
-    let (grad, step) = (call.tensor(4)?, call.parameter_or(5, 0.0)?);
-    let [rate, beta1, beta2, decay, epsilon] = [6, 7, 8, 9, 10].map(|at| call.float(at));
-    let (rate, beta1, beta2, decay, epsilon) = (rate?, beta1?, beta2?, decay?, epsilon?);
-    let climb = call.flag(12)?;
-    for (at, one) in [(1, &mean), (2, &square), (4, &grad)] {
-        call.expect_dims(at, one, var.dims())?;
-    }
-    for (at, one) in [(0, &var), (1, &mean), (2, &square), (4, &grad)] {
-        if !one.dtype.is_floating() {
-            let (name, dtype) = (call.parameter(at), one.dtype);
-            return Err(Error::invalid(format!(
-                "{name} is of type {dtype}: expected real numbers"
-            )));
-        }
-        call.expect_arithmetic(at, one.dtype)?;
-    }
-    if let Some(most) = &most {
-        call.expect_dims(3, most, var.dims())?;
-    }
+    let keeps = call.flag(11)?;
+    let state = State {
+        variable: call.inout(0)?,
+        mean: call.inout(1)?,
+        square: call.inout(2)?,
+        most: if keeps { Some(call.inout(3)?) } else { None },
+        gradient: call.tensor(4)?,
+    };
+    state.check(call, [0, 4, 1, 2, 3])?;
+    let number = call.parameter_or(5, 0.0)?;
+    let pace = Pace {
+        rate: call.float(6)?,
+        beta1: call.float(7)?,
+        beta2: call.float(8)?,
+        decay: call.float(9)?,
+        epsilon: call.float(10)?,
+        powers: [0.0; 2],
+        scale: 1.0,
+        climbs: call.flag(12)?,
+        coupled: false,
+        keeps,
+    };
     call.plan(move |memory| {
-        let step = step.value(memory).as_f64() + 1.0;
-        let (left1, left2) = (1.0 - beta1.powf(step), 1.0 - beta2.powf(step));
+        let number = number.value(memory).as_f64() + 1.0;
+        let powers = [pace.beta1.powf(number), pace.beta2.powf(number)];
+        step(memory, &state, &Pace { powers, ..pace });
+        Ok(())
+    })
+}
+
+/// One step of AdamW whose numbers are tensors of one element.
+///
+/// Arguments: variable, mean, mean of squares, powers of beta1 and beta2 before this step, rate, decay, beta1, beta2,
+/// epsilon, gradient, the greatest mean of squares (where it is kept), whether to keep it, whether to climb.
+fn adamw_by_tensors(call: &mut Call<'_>) -> Result<Plan> {
+    let keeps = call.flag(12)?;
+    let state = State {
+        variable: call.inout(0)?,
+        mean: call.inout(1)?,
+        square: call.inout(2)?,
+        gradient: call.tensor(10)?,
+        most: if keeps { Some(call.inout(11)?) } else { None },
+    };
+    state.check(call, [0, 10, 1, 2, 11])?;
+    let mut numbers = [Parameter::Now(0.into()); 7];
+    for (number, at) in numbers.iter_mut().zip(3..) {
+        if !call.has(at) {
+            call.scalar(at)?;
+        }
+        *number = call.parameter_or(at, 0.0)?;
+    }
+    let climbs = call.flag(13)?;
+    call.plan(move |memory| {
+        let [power1, power2, rate, decay, beta1, beta2, epsilon] =
+            numbers.map(|number| number.value(memory).as_f64());
+        let powers = [power1 * beta1, power2 * beta2];
+        let scale = 1.0;
+        let pace = Pace {
+            rate,
+            beta1,
+            beta2,
+            decay,
+            epsilon,
+            powers,
+            scale,
+            climbs,
+            coupled: false,
+            keeps,
+        };
+        step(memory, &state, &pace);
+        Ok(())
+    })
+}
+
+/// One step of Adam as it is written with the powers of its betas.
+///
+/// Arguments: variable, mean, mean of squares, powers of beta1 and beta2, rate, beta1, beta2, epsilon, gradient, -,
+/// whether it is Nesterov's, and where variable, mean and mean of squares go.
+fn adam(call: &mut Call<'_>) -> Result<Plan> {
+    let outs = [call.output(12)?, call.output(13)?, call.output(14)?];
+    let variable = call.tensor(0)?;
+    for (at, out) in outs.iter().enumerate() {
+        let one = call.tensor(at)?;
+        expect_reals(call, at, &one, variable.dims())?;
+        expect_reals(call, 12 + at, out, variable.dims())?;
+    }
+    let gradient = call.tensor(9)?;
+    expect_reals(call, 9, &gradient, variable.dims())?;
+    let sources = [0, 1, 2, 9].map(|at| call.tensor(at));
+    let mut inputs = Vec::new();
+    for source in sources {
+        inputs.push(call.source(source?, &[&outs[0], &outs[1], &outs[2]]));
+    }
+    let mut numbers = [Parameter::Now(0.into()); 6];
+    for (number, at) in numbers.iter_mut().zip(3..) {
+        if !call.has(at) {
+            call.scalar(at)?;
+        }
+        *number = call.parameter_or(at, 0.0)?;
+    }
+    let nesterov = call.flag(11)?;
+    call.plan(move |memory| {
+        let [power1, power2, rate, beta1, beta2, epsilon] =
+            numbers.map(|number| number.value(memory).as_f64());
         let parallel = memory.parallel;
-        let sign = if climb { -1.0 } else { 1.0 };
-        with_real!(var.dtype, C => {
+        let [old, mean, square, grads] = std::array::from_fn(|at| inputs[at].view(memory));
+        let [to, to_mean, to_square] = outs.map(|out| memory.out(&out));
+        with_real!(variable.dtype, C => {
             let of = <C as Real>::of;
-            let (b1, b2, c1, c2) = (of(beta1), of(beta2), of((1.0 - beta1) * sign), of(1.0 - beta2));
-            let grads = memory.view(&grad);
-            map2::<C, C, C>(parallel, memory.out(&mean), memory.view(&mean), grads, move |m, g| b1 * m + c1 * g);
-            map2::<C, C, C>(parallel, memory.out(&square), memory.view(&square), grads, move |v, g| b2 * v + c2 * g * g);
-            let squares = match &most {
-                None => memory.view(&square),
-                Some(most) => {
-                    let greater = |a: C, b: C| if a > b { a } else { b };
-                    map2::<C, C, C>(parallel, memory.out(most), memory.view(most), memory.view(&square), greater);
-                    memory.view(most)
-                }
-            };
-            let (shrink, pace) = (of(1.0 - rate * decay), of(rate / left1));
-            let (root, epsilon) = (of(left2.sqrt()), of(epsilon));
-            map3::<C, C, C, C>(parallel, memory.out(&var), memory.view(&var), memory.view(&mean), squares, move |x, m, v| {
-                x * shrink - pace * m / (v.sqrt() / root + epsilon)
+            let (b1, b2, c1, c2) = (of(beta1), of(beta2), of(1.0 - beta1), of(1.0 - beta2));
+            let (pace, epsilon) = (of(rate * (1.0 - power2).sqrt() / (1.0 - power1)), of(epsilon));
+            map2::<C, C, C>(parallel, to_mean, mean, grads, move |m, g| b1 * m + c1 * g);
+            map2::<C, C, C>(parallel, to_square, square, grads, move |v, g| b2 * v + c2 * g * g);
+            map3::<C, C, C, C>(parallel, to, old, to_mean.view(), to_square.view(), move |x, m, v| {
+                let m = if nesterov { b1 * m } else { m };
+                x - pace * m / (v.sqrt() + epsilon)
             });
+            if nesterov {
+                map3::<C, C, C, C>(parallel, to, to.view(), grads, to_square.view(), move |x, g, v| {
+                    x - pace * c1 * g / (v.sqrt() + epsilon)
+                });
+            }
         });
         Ok(())
     })
 }
 
+/// A list of tensors that are read and written, or none.
+fn inouts_or_none(call: &mut Call<'_>, at: usize, count: usize) -> Result<Option<Vec<Operand>>> {
+    match call.arg(at) {
+        Arg::Absent => Ok(None),
+        Arg::Tensors(list) if list.is_empty() => Ok(None),
+        _ => {
+            let list = call.inouts(at)?;
+            expect_count(call, at, list.len(), count)?;
+            Ok(Some(list))
+        }
+    }
+}
+
+fn expect_count(call: &Call<'_>, at: usize, have: usize, want: usize) -> Result<()> {
+    match have == want {
+        true => Ok(()),
+        false => {
+            let (name, first) = (call.parameter(at), call.parameter(0));
+            Err(Error::invalid(format!("{name} has {have} tensors, {first} has {want}")))
+        }
+    }
+}
+
+/// One step of Adam (`coupled`) or AdamW on lists of tensors, in place.
+///
+/// Arguments: variables, gradients, means, means of squares, the greatest of the latter or absent, numbers of the
+/// steps, scale of the gradients or absent, whether one overflowed or absent, rate, beta1, beta2, decay, epsilon,
+/// whether the greatest are kept, whether to climb.
+fn adam_of_lists(call: &mut Call<'_>, coupled: bool) -> Result<Plan> {
+    let variables = call.inouts(0)?;
+    let count = variables.len();
+    let scaled = call.has(6);
+    let gradients = if coupled && scaled { call.inouts(1)? } else { call.tensors(1)? };
+    let (means, squares) = (call.inouts(2)?, call.inouts(3)?);
+    let keeps = call.flag(13)?;
+    let most = if keeps { inouts_or_none(call, 4, count)? } else { None };
+    if keeps && most.is_none() && count > 0 {
+        let name = call.parameter(4);
+        return Err(Error::Null(format!("{name} is null or empty: the greatest are to be kept")));
+    }
+    let steps = call.tensors(5)?;
+    for (at, have) in [(1, gradients.len()), (2, means.len()), (3, squares.len()), (5, steps.len())]
+    {
+        expect_count(call, at, have, count)?;
+    }
+    for number in &steps {
+        call.expect_arithmetic(5, number.dtype)?;
+        if number.count() == 0 {
+            let name = call.parameter(5);
+            return Err(Error::invalid(format!("{name} has a tensor without elements")));
+        }
+    }
+    let states: Vec<State> = (0..count)
+        .map(|at| State {
+            variable: variables[at],
+            gradient: gradients[at],
+            mean: means[at],
+            square: squares[at],
+            most: most.as_ref().map(|most| most[at]),
+        })
+        .collect();
+    states.iter().try_for_each(|state| state.check(call, [0, 1, 2, 3, 4]))?;
+    let (scale, overflow) = (call.value_or(6, 1.0)?, call.value_or(7, 0.0)?);
+    let pace = Pace {
+        rate: call.float(8)?,
+        beta1: call.float(9)?,
+        beta2: call.float(10)?,
+        decay: call.float(11)?,
+        epsilon: call.float(12)?,
+        powers: [0.0; 2],
+        scale: 1.0,
+        climbs: call.flag(14)?,
+        coupled,
+        keeps,
+    };
+    call.plan(move |memory| {
+        if overflow.read(memory).as_f64() == 1.0 {
+            return Ok(());
+        }
+        let scale = scale.read(memory).as_f64();
+        for (state, number) in states.iter().zip(&steps) {
+            if coupled && scaled {
+                let grads = memory.out(&state.gradient);
+                with_real!(grads.dtype(), C => {
+                    let scale = C::of(scale);
+                    map1::<C, C>(memory.parallel, grads, grads.view(), move |g| g / scale);
+                });
+            }
+            let number = cairn_tensor::kernels::peek::first(memory.view(number));
+            let number = number.map_or(0.0, |one| one.as_f64()) + f64::from(u8::from(coupled));
+            let powers = [pace.beta1.powf(number), pace.beta2.powf(number)];
+            let scale = if coupled { 1.0 } else { scale };
+            step(memory, state, &Pace { powers, scale, ..pace });
+        }
+        Ok(())
+    })
+}
+
+/// One step of gradient descent on lists of tensors, in place.
+///
+/// Arguments: variables, gradients, momenta or absent, scale of the gradients or absent, decay, momentum, rate,
+/// dampening, whether it is Nesterov's, whether to climb, whether it is the first step.
+fn descend(call: &mut Call<'_>) -> Result<Plan> {
+    let (variables, gradients) = (call.inouts(0)?, call.inouts(1)?);
+    expect_count(call, 1, gradients.len(), variables.len())?;
+    let momenta = inouts_or_none(call, 2, variables.len())?;
+    for (at, variable) in variables.iter().enumerate() {
+        expect_reals(call, 0, variable, variable.dims())?;
+        expect_reals(call, 1, &gradients[at], variable.dims())?;
+        if let Some(momenta) = &momenta {
+            expect_reals(call, 2, &momenta[at], variable.dims())?;
+        }
+    }
+    let scaled = call.has(3);
+    let scale = call.value_or(3, 1.0)?;
+    let [decay, momentum, rate, dampening] = [4, 5, 6, 7].map(|at| call.float(at));
+    let (decay, momentum, rate, dampening) = (decay?, momentum?, rate?, dampening?);
+    let (nesterov, climbs, first) = (call.flag(8)?, call.flag(9)?, call.flag(10)?);
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let scale = scale.read(memory).as_f64();
+        for (at, variable) in variables.iter().enumerate() {
+            let (to, grads) = (memory.out(variable), memory.out(&gradients[at]));
+            with_real!(variable.dtype, C => {
+                let of = <C as Real>::of;
+                let (scale, decay, rate) = (of(scale), of(decay), of(rate));
+                let (momentum, rest) = (of(momentum), of(1.0 - dampening));
+                let sign = of(if climbs { -1.0 } else { 1.0 });
+                if scaled {
+                    map1::<C, C>(parallel, grads, grads.view(), move |g| g / scale);
+                }
+                let full = move |g: C, x: C| sign * g + decay * x;
+                match &momenta {
+                    None => map2::<C, C, C>(parallel, to, to.view(), grads.view(), move |x, g| {
+                        x - rate * full(g, x)
+                    }),
+                    Some(momenta) => {
+                        let kept = memory.out(&momenta[at]);
+                        map3::<C, C, C, C>(parallel, kept, kept.view(), grads.view(), to.view(), move |v, g, x| {
+                            if first { full(g, x) } else { momentum * v + rest * full(g, x) }
+                        });
+                        map3::<C, C, C, C>(parallel, to, to.view(), grads.view(), kept.view(), move |x, g, v| {
+                            x - rate * if nesterov { full(g, x) + momentum * v } else { v }
+                        });
+                    }
+                }
+            });
+        }
+        Ok(())
+    })
+}
+
 /// The rows of this family.
-pub const ROWS: &[Row] = &[aclnn("ApplyAdamWV2", adamw)];
+pub const ROWS: &[Row] = &[
+    aclnn("ApplyAdamWV2", adamw),
+    aclnn("ApplyAdamW", adamw_by_tensors),
+    aclnn("ApplyAdam", adam).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        A(8),
+        A(9),
+        B(false),
+        A(11),
+        A(0),
+        A(1),
+        A(2),
+    ]),
+    aclnn("ApplyAdamD", adam),
+    aclnn("FusedAdam", |c| adam_of_lists(c, true)),
+    aclnn("FusedAdamw", |c| adam_of_lists(c, false)),
+    aclnn("FusedSgd", descend),
+];

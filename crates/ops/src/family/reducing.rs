@@ -98,7 +98,8 @@ impl Call<'_> {
         Source { operand, copied }
     }
 
-    /// An output of a reduction of `dims`, without the dimensions that are reduced.
+    /// An output of a reduction of `dims`, without the dimensions that are reduced. Where none is left, one of size 1 is
+    /// taken too.
     pub fn reduced(
         &mut self,
         at: usize,
@@ -107,7 +108,12 @@ impl Call<'_> {
         keep: bool,
     ) -> Result<Operand> {
         let out = self.output(at)?;
-        self.expect_dims(at, &out, &reduced_dims(dims, axes, keep))?;
+        let wanted = reduced_dims(dims, axes, keep);
+        let out = match wanted.is_empty() && out.dims() == [1] {
+            true => out.seen(out.without(0)),
+            false => out,
+        };
+        self.expect_dims(at, &out, &wanted)?;
         Ok(match keep {
             true => without(out, axes),
             false => out,

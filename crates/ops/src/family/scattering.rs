@@ -158,8 +158,10 @@ fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
             0 => Ok(Meeting::Replace),
             1 => Ok(Meeting::Add),
             2 => Ok(Meeting::Multiply),
+            3 => Ok(Meeting::Greatest),
+            4 => Ok(Meeting::Least),
             other => Err(Error::invalid(format!(
-                "{} = {other}: expected 0 (replace), 1 (add) or 2 (multiply)",
+                "{} = {other}: expected 0 (replace), 1 (add), 2 (multiply), 3 (greatest) or 4 (least)",
                 call.parameter(at)
             ))),
         },
@@ -466,10 +468,21 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// As [`scattered`], where what is there before takes part. Arguments: those of [`scattered`], whether it does.
+fn reduced(call: &mut Call<'_>) -> Result<Plan> {
+    if !call.flag(6)? {
+        let name = call.parameter(6);
+        return Err(Error::invalid(format!("{name} = false is not known")));
+    }
+    scattered(call)
+}
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Scatter", scattered),
     aclnn("ScatterValue", scattered),
+    aclnn("ScatterReduce", reduced).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
+    aclnn("InplaceScatterReduce", reduced).picks(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
     aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),

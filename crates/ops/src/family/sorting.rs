@@ -3,19 +3,20 @@
 //! Keys and places lie in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
-use super::choosing::{dense, expect_room};
+use super::choosing::{dense, expect_fits, expect_room};
 use crate::argument::Arg;
 use crate::call::Call;
-use crate::error::{Error, Fault, Result};
+use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
-use crate::plan::{Plan, Scratch};
+use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
 use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
 use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
-use cairn_tensor::{DType, Dims, Layout};
+use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
 /// Room for the keys of a tensor whose lines along a dimension are ordered.
 fn keys(call: &mut Call<'_>, a: &Layout, line: usize) -> Scratch {
@@ -203,6 +204,42 @@ fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.dtype(2)?, call.layout(1)?.dims())])
 }
 
+/// An output whose size the values decide: written straight where it has room for the most there can be, else through
+/// the workspace.
+#[derive(Clone, Copy)]
+struct Growing {
+    out: Operand,
+    room: Option<Scratch>,
+}
+
+impl Growing {
+    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<Growing> {
+        expect_room(call, at, &out, 0)?;
+        let room = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
+        Ok(Growing { out, room })
+    }
+
+    fn place<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
+        match &self.room {
+            None => memory.out(&dense(&self.out, dims)),
+            Some(room) => {
+                let room = memory.scratch(room);
+                room.seen(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
+            }
+        }
+    }
+
+    /// Brings what was written elsewhere to the output.
+    fn finish(&self, memory: &Memory<'_>, name: &str, dims: &[usize]) -> Outcome {
+        expect_fits(name, &self.out, dims.iter().product())?;
+        if self.room.is_some() {
+            let out = memory.out(&dense(&self.out, dims));
+            copy(memory.parallel, out, self.place(memory, dims).view());
+        }
+        Ok(())
+    }
+}
+
 /// The different values. Arguments: a, sorted, whether the inverse is wanted, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
 fn different(call: &mut Call<'_>) -> Result<Plan> {
@@ -223,13 +260,20 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         Some(dim) => a.dims()[dim],
         None => a.count(),
     };
-    expect_room(call, 4, &values, a.count())?;
     for (at, out) in [(5, &inverse), (6, &counts)] {
         if let Some(out) = out {
             call.expect_index_output(at, out)?;
-            expect_room(call, at, out, slices)?;
         }
     }
+    if let Some(inverse) = &inverse {
+        expect_room(call, 5, inverse, slices)?;
+    }
+    let values = Growing::new(call, 4, values, a.count())?;
+    let counts = match counts {
+        Some(counts) => Some(Growing::new(call, 6, counts, slices)?),
+        None => None,
+    };
+    let names = [call.parameter(4), call.parameter(6)];
     let sort = call.flag(1)?;
     let room = sort.then(|| match dim {
         None => keys(call, &a, a.count()),
@@ -242,11 +286,11 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         let mut told = Told {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
-            counts: counts.map(|out| memory.out(&dense(&out, &[slices]))),
+            counts: counts.map(|out| out.place(memory, &[slices])),
         };
         let (total, dims) = match dim {
             None => {
-                told.values = Some(memory.out(&dense(&values, &[slices])));
+                told.values = Some(values.place(memory, &[slices]));
                 let total = unique(a, &told, room);
                 (total, Dims::new(&[total]))
             }
@@ -254,13 +298,15 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
                 let total = unique_slices(memory.parallel, a, dim, &told, room);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
-                told.values = Some(memory.out(&dense(&values, &dims)));
+                told.values = Some(values.place(memory, &dims));
                 unique_slices(memory.parallel, a, dim, &told, room);
                 (total, dims)
             }
         };
+        values.finish(memory, names[0], &dims)?;
         (memory.sized)(values_place, &dims);
-        if counts.is_some() {
+        if let Some(counts) = &counts {
+            counts.finish(memory, names[1], &[total])?;
             (memory.sized)(counts_place, &[total]);
         }
         Ok(())
@@ -280,6 +326,7 @@ pub const ROWS: &[Row] = &[
     aclnn("NanMedian", middle).picks(&[A(0), A(1), B(true)]),
     aclnn("SearchSorted", searched),
     aclnn("SearchSorteds", searched),
+    aclnn("Bucketize", searched).picks(&[A(1), A(0), A(2), A(3), No, A(4)]),
     aclnn("Unique", different).picks(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
     aclnn("Unique2", different).picks(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
     aclnn("UniqueConsecutive", different).picks(&[

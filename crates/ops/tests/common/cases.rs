@@ -83,6 +83,7 @@ fn dtype(text: &str) -> DType {
         "f64" => DType::Double,
         "i64" => DType::Int64,
         "i32" => DType::Int32,
+        "i8" => DType::Int8,
         "u8" => DType::Uint8,
         "bool" => DType::Bool,
         other => panic!("{other}"),
@@ -145,6 +146,7 @@ fn encode(dtype: DType, value: f64) -> Vec<u8> {
         DType::Int64 => (value.floor() as i64).to_ne_bytes().to_vec(),
         DType::Int32 => (value.floor() as i32).to_ne_bytes().to_vec(),
         DType::Bool => vec![u8::from(value >= 1.0)],
+        DType::Int8 => (value.floor() as i8).to_ne_bytes().to_vec(),
         DType::Uint8 => vec![value as u8],
         other => panic!("{other}"),
     }

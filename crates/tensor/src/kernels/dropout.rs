@@ -41,7 +41,7 @@ pub fn draw(parallel: &dyn Parallel, mask: ViewMut<'_>, count: usize, philox: Ph
     });
 }
 
-/// `out = x * scale` where the mask has a bit, else 0. `out` and `x` have the same sizes; `x` is `out` itself or
+/// `out = x * scale` where the mask has a bit, else `x * 0` (`multiplies`) or 0 whatever `x` is. `out` and `x` have the same sizes; `x` is `out` itself or
 /// apart from it. `mask` is bytes, one after the other, enough for all.
 pub fn apply<C: Number>(
     parallel: &dyn Parallel,
@@ -49,12 +49,14 @@ pub fn apply<C: Number>(
     x: View<'_>,
     mask: View<'_>,
     scale: f64,
+    multiplies: bool,
 ) {
     debug_assert!(mask.is_contiguous() && mask.item() == 1 && mask.count() * 8 >= out.count());
     let packed = out.packed();
     let walk = Walk::new([&packed, out.layout(), x.layout()]);
     let [_, to_stride, stride] = walk.inner_strides();
     let scale = C::from_f64(scale);
+    let dropped = |x: C| if multiplies { x.mul(C::ZERO) } else { C::ZERO };
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         vectorised(|| {
             let mut room = [C::ZERO; STRIP];
@@ -71,14 +73,15 @@ pub fn apply<C: Number>(
                             let byte = u32::from(bits.add(at).read());
                             for lane in 0..8 {
                                 let kept = byte & (1 << lane) != 0;
-                                values[lane] = if kept { x[lane].mul(scale) } else { C::ZERO };
+                                values[lane] =
+                                    if kept { x[lane].mul(scale) } else { dropped(x[lane]) };
                             }
                         }
                     } else {
                         for (at, (value, x)) in values.iter_mut().zip(x).enumerate() {
                             let bit = index % 8 + at;
                             let kept = bits.add(bit / 8).read() >> (bit % 8) & 1 != 0;
-                            *value = if kept { x.mul(scale) } else { C::ZERO };
+                            *value = if kept { x.mul(scale) } else { dropped(*x) };
                         }
                     }
                     let to = out.first_mut().offset(to * out.item() as isize);

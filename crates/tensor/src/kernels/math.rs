@@ -260,6 +260,42 @@ fn erfinv(x: f64) -> f64 {
     y
 }
 
+/// The logarithm of the magnitude of the gamma function; infinity at 0, -1, -2, ..
+pub fn log_gamma(x: f64) -> f64 {
+    libm::lgamma(x)
+}
+
+/// The slope of the logarithm of the gamma function; NaN at -1, -2, .., an infinity at 0.
+pub fn digamma(x: f64) -> f64 {
+    if x == 0.0 {
+        return f64::INFINITY.copysign(-x);
+    }
+    if x < 0.0 {
+        let rest = x - x.trunc();
+        return match rest == 0.0 {
+            true => f64::NAN,
+            false => digamma(1.0 - x) - std::f64::consts::PI / (std::f64::consts::PI * rest).tan(),
+        };
+    }
+    let (mut x, mut sum) = (x, 0.0);
+    while x < 10.0 {
+        sum -= 1.0 / x;
+        x += 1.0;
+    }
+    const TERMS: [f64; 7] = [
+        1.0 / 12.0,
+        -1.0 / 120.0,
+        1.0 / 252.0,
+        -1.0 / 240.0,
+        1.0 / 132.0,
+        -691.0 / 32760.0,
+        1.0 / 12.0,
+    ];
+    let square = 1.0 / (x * x);
+    let series = TERMS.iter().rev().fold(0.0, |series, term| (series + term) * square);
+    sum + x.ln() - 0.5 / x - series
+}
+
 /// A real number with the functions of analysis: `f32` by this file, `f64` by the library.
 pub trait Real: Number {
     /// A constant.

@@ -5,7 +5,7 @@ use super::strip::{load_one, store_one};
 use crate::{View, ViewMut};
 
 /// Shortens each row of `table` that `index` names to a norm of at most `longest`: the root of the given power of the
-/// sum of powers; the greatest magnitude for an infinite one. A bad index is reported before anything is written.
+/// sum of powers; the greatest magnitude for an infinite one, the number of elements other than 0 for 0. A bad index is reported before anything is written.
 pub fn renorm(
     table: ViewMut<'_>,
     index: View<'_>,
@@ -38,10 +38,11 @@ pub fn renorm(
                 f64::INFINITY => norm = norm.max(value.abs()),
                 2.0 => norm += value * value,
                 1.0 => norm += value.abs(),
+                0.0 => norm += f64::from(u8::from(value != 0.0)),
                 _ => norm += value.abs().powf(power),
             }
         }
-        if power.is_finite() {
+        if power.is_finite() && power != 0.0 {
             norm = if power == 2.0 { norm.sqrt() } else { norm.powf(1.0 / power) };
         }
         if norm > longest * (1.0 + 1e-7) {

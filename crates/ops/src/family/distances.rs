@@ -1,0 +1,225 @@
+//! Distances between rows of tensors, norms of slices, histograms.
+
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::table::Pick::A;
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::distance::{
+    Distance, condensed, histogram, pairwise, pairwise_backward,
+};
+use cairn_tensor::kernels::length::length;
+use cairn_tensor::kernels::map::map1;
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::positions::Positions;
+use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
+
+const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
+    let p = match call.arg(at) {
+        crate::argument::Arg::Scalar(scalar) => scalar.as_f64(),
+        _ => call.float(at)?,
+    };
+    match p >= 0.0 {
+        true => Ok(Distance(p)),
+        false => Err(Error::invalid(format!("{} = {p}: expected 0 or more", call.parameter(at)))),
+    }
+}
+
+/// Rows of batches: a tensor with the batches `dims` in front, as batches, rows, elements.
+fn rows(call: &Call<'_>, at: usize, x: Read, batches: &[usize]) -> Result<Read> {
+    let mut dims = batches.to_vec();
+    dims.extend_from_slice(&x.dims()[x.rank() - 2..]);
+    let wide = x.broadcast_to(&dims);
+    let flat = [batches.iter().product(), dims[dims.len() - 2], dims[dims.len() - 1]];
+    match wide.and_then(|wide| wide.reshaped(&flat)) {
+        Some(layout) => Ok(x.seen(layout)),
+        None => {
+            let (name, have) = (call.parameter(at), x.dims());
+            Err(Error::invalid(format!("{name} {have:?} has batches that do not lie in a row")))
+        }
+    }
+}
+
+/// The batches that two tensors of rows have together.
+fn batches(call: &Call<'_>, a: usize, x: &Layout, b: usize, y: &Layout) -> Result<Dims> {
+    let fits = x.rank() >= 2 && y.rank() >= 2 && x.dims().last() == y.dims().last();
+    let shared =
+        fits.then(|| broadcast(&x.dims()[..x.rank() - 2], &y.dims()[..y.rank() - 2])).flatten();
+    shared.ok_or_else(|| {
+        let (first, second, x, y) = (call.parameter(a), call.parameter(b), x.dims(), y.dims());
+        Error::invalid(format!("{first} {x:?} and {second} {y:?} are no rows of the same length"))
+    })
+}
+
+/// Arguments: x, y, power, -, out.
+fn between(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(4)?;
+    let (x, y) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    for (at, one) in [(0, *x), (1, *y), (4, *out.layout())] {
+        call.expect_dtype(at, &one, REAL)?;
+    }
+    let distance = power(call, 2)?;
+    let shared = batches(call, 0, &x, 1, &y)?;
+    let mut dims = shared.to_vec();
+    dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
+    call.expect_dims(4, &out, &dims)?;
+    let (x, y) = (rows(call, 0, x, &shared)?, rows(call, 1, y, &shared)?);
+    let flat = [x.dims()[0], x.dims()[1], y.dims()[1]];
+    let out = call.flat_output(out, &flat);
+    call.plan(move |memory| {
+        let (x, y) = (x.view(memory), y.view(memory));
+        let to = out.out(memory);
+        with_real!(x.dtype(), C => pairwise::<C>(memory.parallel, to, x, y, distance));
+        out.done(memory);
+        Ok(())
+    })
+}
+
+/// Arguments: gradient, x, y, distances, power, out.
+fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
+    let (grad, x, y, far) = (grad?, x?, y?, far?);
+    for (at, one) in [(0, *grad), (1, *x), (2, *y), (3, *far), (5, *out.layout())] {
+        call.expect_dtype(at, &one, REAL)?;
+    }
+    let distance = power(call, 4)?;
+    let shared = batches(call, 1, &x, 2, &y)?;
+    let mut dims = shared.to_vec();
+    dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
+    call.expect_dims(0, &grad, &dims)?;
+    call.expect_dims(3, &far, &dims)?;
+    let mut wanted = shared.to_vec();
+    wanted.extend_from_slice(&x.dims()[x.rank() - 2..]);
+    call.expect_dims(5, &out, &wanted)?;
+    let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
+    let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
+    let out = call.flat_output(out, x.dims());
+    call.plan(move |memory| {
+        let views = [x.view(memory), y.view(memory), far.view(memory)];
+        let (grad, to) = (grad.view(memory), out.out(memory));
+        with_real!(x.dtype, C => pairwise_backward::<C>(memory.parallel, to, grad, views, distance));
+        out.done(memory);
+        Ok(())
+    })
+}
+
+/// Arguments: x, power, out.
+fn of_pairs(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(2)?;
+    let x = call.read(0, &[&out])?;
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_dtype(2, &out, REAL)?;
+    let distance = power(call, 1)?;
+    let &[count, _] = x.dims() else {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected two dimensions"
+        )));
+    };
+    call.expect_dims(2, &out, &[count * count.saturating_sub(1) / 2])?;
+    call.plan(move |memory| {
+        let (x, out) = (x.view(memory), memory.out(&out));
+        with_real!(x.dtype(), C => condensed::<C>(memory.parallel, out, x, distance));
+        Ok(())
+    })
+}
+
+/// Slices of a dimension, each shortened to a norm. Arguments: x, power, dimension, greatest norm, out.
+fn shortened(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(4)?;
+    let x = call.tensor(0)?;
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_dtype(4, &out, REAL)?;
+    call.expect_dims(4, &out, x.dims())?;
+    if x.rank() < 2 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected two dimensions or more"
+        )));
+    }
+    let dim = call.dim(2, x.rank())?;
+    let (p, most) = (call.scalar(1)?.as_f64(), call.scalar(3)?.as_f64());
+    if !(p > 0.0 && most >= 0.0) {
+        let (power, norm) = (call.parameter(1), call.parameter(3));
+        return Err(Error::invalid(format!(
+            "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
+        )));
+    }
+    let x = call.source(x, &[&out]);
+    call.plan(move |memory| {
+        let (x, out) = (x.view(memory), memory.out(&out));
+        for at in 0..x.dims()[dim] {
+            let slice = x.seen(x.layout().at(dim, at)).expect("a part of it");
+            let to = out.seen(out.layout().at(dim, at)).expect("a part of it");
+            let norm = length(memory.parallel, slice, p);
+            let factor = if norm > most { most / (norm + 1e-7) } else { 1.0 };
+            with_real!(x.dtype(), C => {
+                let factor = C::of(factor);
+                map1(memory.parallel, to, slice, move |x: C| x.mul(factor));
+            });
+        }
+        Ok(())
+    })
+}
+
+/// Arguments: x, number of bins, least, greatest, out.
+fn counted(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, bins) = (call.output(4)?, call.int(1)?);
+    let x = call.read(0, &[&out])?;
+    call.expect_numbers(0, &x)?;
+    call.expect_numbers(4, &out)?;
+    if bins < 1 || out.dims() != [bins as usize] {
+        let (name, count, dims) = (call.parameter(1), call.parameter(4), out.dims());
+        return Err(Error::invalid(format!(
+            "{name} = {bins}: expected at least 1, and {count} has the sizes {dims:?}"
+        )));
+    }
+    let (low, high) = (call.scalar(2)?.as_f64(), call.scalar(3)?.as_f64());
+    if !(low.is_finite() && high.is_finite() && low <= high) {
+        let (first, second) = (call.parameter(2), call.parameter(3));
+        return Err(Error::invalid(format!("{first} = {low} and {second} = {high} are no range")));
+    }
+    let line = call.in_line(x);
+    let counts = call.scratch(DType::Double, &[bins as usize]);
+    let name = call.parameter(0);
+    call.plan(move |memory| {
+        let (line, counts) = (line.view(memory), memory.scratch(&counts));
+        let (mut low, mut high) = (low, high);
+        if low == high {
+            let cells = Positions::new(line);
+            let values = || (0..line.count()).map(|at| cells.get::<f64>(&[at]));
+            if values().any(|value| !value.is_finite()) {
+                return Err(crate::error::Fault(format!(
+                    "{name} has elements that are not finite, and no range is named"
+                )));
+            }
+            (low, high) = (
+                values().fold(f64::INFINITY, f64::min),
+                values().fold(f64::NEG_INFINITY, f64::max),
+            );
+            if low >= high {
+                (low, high) = if line.count() == 0 { (0.0, 1.0) } else { (low - 1.0, high + 1.0) };
+            }
+        }
+        histogram(counts, line, low, high);
+        copy(memory.parallel, memory.out(&out), counts.view());
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("Cdist", between),
+    aclnn("CdistBackward", between_backward),
+    aclnn("Pdist", of_pairs),
+    aclnn("PdistForward", of_pairs),
+    aclnn("Renorm", shortened),
+    aclnn("InplaceRenorm", shortened).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("Histc", counted),
+];

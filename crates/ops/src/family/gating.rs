@@ -1,0 +1,290 @@
+//! Gated linear units: one half of a tensor, activated, times the other; and their gradients.
+
+use super::activation::{CUBIC, ROOT, by_tangent};
+use super::reading::Read;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Memory, Plan};
+use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use cairn_tensor::kernels::map::{map1, map2, map3};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, View, with_real};
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+
+/// What one half goes through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Gate {
+    Sigmoid,
+    Swish,
+    Gelu,
+    GeluByTangent,
+}
+
+impl Gate {
+    #[inline(always)]
+    fn value<C: Real>(self, x: C) -> C {
+        match self {
+            Gate::Sigmoid => x.sigmoid(),
+            Gate::Swish => x.mul(x.sigmoid()),
+            Gate::Gelu => {
+                let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
+                x.mul(C::of(0.5)).mul(share)
+            }
+            Gate::GeluByTangent => {
+                let inner = x.add(C::of(CUBIC).mul(x).mul(x).mul(x)).mul(C::of(ROOT));
+                C::of(0.5).mul(x).mul(C::ONE.add(inner.tanh()))
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn slope<C: Real>(self, x: C) -> C {
+        match self {
+            Gate::Sigmoid => {
+                let s = x.sigmoid();
+                s.mul(C::ONE.sub(s))
+            }
+            Gate::Swish => {
+                let s = x.sigmoid();
+                s.mul(C::ONE.add(x.mul(C::ONE.sub(s))))
+            }
+            Gate::Gelu => {
+                let share = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
+                let density = x.mul(x).mul(C::of(-0.5)).exp();
+                share.add(x.mul(density).mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5)))
+            }
+            Gate::GeluByTangent => {
+                let square = x.mul(x);
+                let t = x.add(C::of(CUBIC).mul(square).mul(x)).mul(C::of(ROOT)).tanh();
+                let inner = C::of(ROOT).mul(C::ONE.add(C::of(3.0 * CUBIC).mul(square)));
+                let left = C::of(0.5).mul(C::ONE.add(t));
+                left.add(C::of(0.5).mul(x).mul(C::ONE.sub(t.mul(t))).mul(inner))
+            }
+        }
+    }
+}
+
+/// Runs `$body` with `$gate` a constant, so that each gate has a loop of its own.
+macro_rules! with_gate {
+    ($kind:expr, $gate:ident => $body:expr) => {
+        match $kind {
+            Gate::Sigmoid => {
+                const $gate: Gate = Gate::Sigmoid;
+                $body
+            }
+            Gate::Swish => {
+                const $gate: Gate = Gate::Swish;
+                $body
+            }
+            Gate::Gelu => {
+                const $gate: Gate = Gate::Gelu;
+                $body
+            }
+            Gate::GeluByTangent => {
+                const $gate: Gate = Gate::GeluByTangent;
+                $body
+            }
+        }
+    };
+}
+
+/// The gate that a row is of; that of a GELU is said by an argument.
+fn gate(call: &Call<'_>, kind: Gate, how: usize) -> Result<Gate> {
+    match kind {
+        Gate::Gelu if by_tangent(call, how)? => Ok(Gate::GeluByTangent),
+        other => Ok(other),
+    }
+}
+
+/// The dimension that is halved, and the sizes of a half.
+fn halved(call: &Call<'_>, x: usize, layout: &Layout, dim: usize) -> Result<(usize, Vec<usize>)> {
+    let at = call.dim(dim, layout.rank())?;
+    let mut dims = layout.dims().to_vec();
+    match dims.get_mut(at) {
+        Some(size) if size.is_multiple_of(2) => *size /= 2,
+        _ => {
+            let (name, dims, dim) = (call.parameter(x), layout.dims(), call.parameter(dim));
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}, of which dimension {at} ({dim}) is not even"
+            )));
+        }
+    }
+    Ok((at, dims))
+}
+
+/// The halves of a tensor: the one that is activated, and the other.
+fn halves<'v>(view: View<'v>, dim: usize, left: bool) -> (View<'v>, View<'v>) {
+    let size = view.dims()[dim] / 2;
+    let part = |start| view.seen(view.layout().sliced(dim, start, size, 1)).expect("a half of it");
+    if left { (part(0), part(size)) } else { (part(size), part(0)) }
+}
+
+fn view<'m>(read: &Read, memory: &Memory<'m>) -> View<'m> {
+    read.view(memory)
+}
+
+/// Arguments: x, dimension, how a GELU is computed, whether the first half is activated, out, activated half or absent.
+fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
+    let gate = gate(call, kind, 2)?;
+    let (out, activated) = (call.output(4)?, call.optional_output(5)?);
+    let x = call.tensor(0)?;
+    call.expect_dtype(0, &x, REAL)?;
+    let (dim, dims) = halved(call, 0, &x, 1)?;
+    let left = call.flag(3)?;
+    for (at, one) in [(4, Some(&out)), (5, activated.as_ref())] {
+        if let Some(one) = one {
+            call.expect_dims(at, one, &dims)?;
+            call.expect_dtype(at, one, REAL)?;
+        }
+    }
+    let outs: Vec<_> = [Some(&out), activated.as_ref()].into_iter().flatten().collect();
+    let x = call.kept_apart(x, &outs);
+    call.plan(move |memory| {
+        let (gated, other) = halves(view(&x, memory), dim, left);
+        let out = memory.out(&out);
+        with_real!(x.dtype, C => with_gate!(gate, GATE => {
+            if let Some(activated) = &activated {
+                map1(memory.parallel, memory.out(activated), gated, |x: C| GATE.value(x));
+            }
+            map2(memory.parallel, out, gated, other, |x: C, y: C| GATE.value(x).mul(y));
+        }));
+        Ok(())
+    })
+}
+
+/// Arguments: gradient, x, activated half or absent, dimension, how a GELU is computed, whether the first half is
+/// activated, out.
+fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
+    let gate = gate(call, kind, 4)?;
+    let out = call.output(6)?;
+    let (grad, x) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    let activated = if call.has(2) { Some(call.read(2, &[&out])?) } else { None };
+    call.expect_dtype(1, &x, REAL)?;
+    let (dim, dims) = halved(call, 1, &x, 3)?;
+    let left = call.flag(5)?;
+    call.expect_dims(0, &grad, &dims)?;
+    call.expect_dtype(0, &grad, REAL)?;
+    call.expect_dims(6, &out, x.dims())?;
+    call.expect_dtype(6, &out, REAL)?;
+    if let Some(activated) = &activated {
+        call.expect_dims(2, activated, &dims)?;
+        call.expect_dtype(2, activated, REAL)?;
+    }
+    call.plan(move |memory| {
+        let (gated, other) = halves(view(&x, memory), dim, left);
+        let grad = view(&grad, memory);
+        let activated = activated.map(|one| view(&one, memory));
+        let out = memory.out(&out);
+        let size = out.dims()[dim] / 2;
+        let half = |start| out.seen(out.layout().sliced(dim, start, size, 1)).expect("a half");
+        let (to_gated, to_other) = if left { (half(0), half(size)) } else { (half(size), half(0)) };
+        with_real!(x.dtype, C => with_gate!(gate, GATE => {
+            map3(memory.parallel, to_gated, grad, gated, other, |g: C, x: C, y: C| {
+                g.mul(y).mul(GATE.slope(x))
+            });
+            match activated {
+                Some(activated) => {
+                    map2(memory.parallel, to_other, grad, activated, |g: C, a: C| g.mul(a));
+                }
+                None => {
+                    map2(memory.parallel, to_other, grad, gated, |g: C, x: C| g.mul(GATE.value(x)));
+                }
+            }
+        }));
+        Ok(())
+    })
+}
+
+fn swish(call: &mut Call<'_>) -> Result<Plan> {
+    forward(call, Gate::Swish)
+}
+
+fn swish_backward(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Gate::Swish)
+}
+
+fn gelu(call: &mut Call<'_>) -> Result<Plan> {
+    forward(call, Gate::Gelu)
+}
+
+fn gelu_backward(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Gate::Gelu)
+}
+
+fn sigmoid(call: &mut Call<'_>) -> Result<Plan> {
+    forward(call, Gate::Sigmoid)
+}
+
+fn sigmoid_backward(call: &mut Call<'_>) -> Result<Plan> {
+    backward(call, Gate::Sigmoid)
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("SwiGlu", swish).picks(&[A(0), A(1), No, B(true), A(2)]),
+    aclnn("SwiGluGrad", swish_backward).picks(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
+    aclnn("Glu", sigmoid).picks(&[A(0), A(1), No, B(false), A(2)]),
+    aclnn("GluBackward", sigmoid_backward).picks(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
+    aclnn("GeGlu", gelu).picks(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
+    aclnn("GeGluV3", gelu).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("GeGluBackward", gelu_backward).picks(&[A(0), A(1), A(2), A(3), A(4), B(false), A(5)]),
+    aclnn("GeGluV3Backward", gelu_backward),
+    aclnn("GeluMul", gelu).picks(&[A(0), I(-1), A(1), B(true), A(2)]),
+];
+
+fn one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let (_, dims) = halved(call, 0, &x, 1)?;
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
+fn two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let half = one_half(call)?[0];
+    Ok(vec![half, half])
+}
+
+const DIM: Pick = Attr("dim", Default::Int(-1));
+const HOW: Pick = Attr("approximate", Default::Int(1));
+const LEFT: Pick = Attr("activate_left", Default::Flag(false));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node("SwiGlu", &["x"], &["y"], Infer::By(one_half), swish, &[A(0), DIM, No, B(true), O(0)]),
+    node(
+        "SwiGluGrad",
+        &["y_grad", "x"],
+        &["y"],
+        Infer::Like(1),
+        swish_backward,
+        &[A(0), A(1), No, DIM, No, B(true), O(0)],
+    ),
+    node(
+        "GeGluV2",
+        &["x"],
+        &["y", "gelu"],
+        Infer::By(two_halves),
+        gelu,
+        &[A(0), DIM, HOW, LEFT, O(0), O(1)],
+    ),
+    node(
+        "GeGluGradV2",
+        &["dy", "x", "gelu"],
+        &["dx"],
+        Infer::Like(1),
+        gelu_backward,
+        &[A(0), A(1), A(2), DIM, HOW, LEFT, O(0)],
+    ),
+    node(
+        "GeluMul",
+        &["x"],
+        &["y"],
+        Infer::By(one_half),
+        gelu,
+        &[A(0), I(-1), Attr("approximate", Default::Text("none")), B(true), O(0)],
+    ),
+];

@@ -1,0 +1,232 @@
+//! Layer norm whose result is scaled and shifted once more, by tensors that are the same for all lines of a batch; and
+//! the gradients.
+//!
+//! Workspace: forward, as many numbers of the type computed in as `x` has elements; backward, twice as many, and what
+//! the gradients of weights take in [`super::norm`].
+
+use super::reading::Read;
+use super::reducing::{Axes, Reducing};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Operand, Plan};
+use crate::table::Pick::A;
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::constant::Constant;
+use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::map::{map1, map2, map3};
+use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_real};
+
+const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// The lines of `x`, which has batches, lines and elements.
+fn lines(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
+    call.expect_dtype(at, x, REAL)?;
+    match x.dims() {
+        [before @ .., length] if !before.is_empty() && *length > 0 => {
+            Ok([before.iter().product(), *length])
+        }
+        dims => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected two dimensions or more, the last not empty"
+            )))
+        }
+    }
+}
+
+/// The layout of a tensor with the sizes of `x`, of which the one before the last is 1 or left out.
+fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Layout> {
+    let (name, have) = (call.parameter(at), one.dims().to_vec());
+    let mut want = x.to_vec();
+    want[x.len() - 2] = 1;
+    let layout = if one.rank() + 1 == x.len() { one.with(x.len() - 2) } else { *one };
+    if layout.dims() == want {
+        return Ok(layout);
+    }
+    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")))
+}
+
+/// A factor or a term, repeated to the sizes of `x`.
+fn repeated(call: &Call<'_>, at: usize, one: Read, x: &[usize]) -> Result<Read> {
+    call.expect_dtype(at, &one, REAL)?;
+    let layout = by_batch(call, at, &one, x)?;
+    Ok(one.seen(layout.broadcast_to(x).expect("sizes were checked")))
+}
+
+/// The elements of a packed tensor, as lines.
+fn flat<'v>(view: ViewMut<'v>, lines: [usize; 2]) -> ViewMut<'v> {
+    view.seen(view.reshaped(&lines).expect("it is packed")).expect("the same elements")
+}
+
+/// Arguments: x, scale, shift, weight or absent, bias or absent, epsilon, out, mean or absent, scale of the lines or
+/// absent.
+fn forward(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(6)?;
+    let x = call.tensor(0)?;
+    let rows = lines(call, 0, &x)?;
+    call.expect_dims(6, &out, x.dims())?;
+    call.expect_dtype(6, &out, REAL)?;
+    let (scale, shift) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    let scale = repeated(call, 1, scale, x.dims())?;
+    let shift = repeated(call, 2, shift, x.dims())?;
+    let mut affine = [None; 2];
+    for (place, at) in affine.iter_mut().zip([3, 4]) {
+        if let Some(one) = call.optional(at)? {
+            call.expect_dtype(at, &one, REAL)?;
+            *place = Some(call.by_place(at, one, rows)?);
+        }
+    }
+    let mut saved = [None; 2];
+    for (place, at) in saved.iter_mut().zip([7, 8]) {
+        if let Some(one) = call.optional_output(at)? {
+            *place = Some(call.by_row(at, one, rows)?);
+        }
+    }
+    let epsilon = call.float(5)?;
+    let dims = x.dims().to_vec();
+    let x = call.flat(x, &rows, &[]);
+    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    call.plan(move |memory| {
+        let room = memory.scratch(&room);
+        let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
+        let [mean, factor] = saved.map(|one| one.map(|one| memory.out(&one)));
+        let (x, affine) = (x.view(memory), Affine { weight, bias });
+        let (scale, shift) = (scale.view(memory), shift.view(memory));
+        with_real!(room.dtype(), C => {
+            let to = flat(room, rows);
+            normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, factor, epsilon);
+            map3(memory.parallel, memory.out(&out), room.view(), scale, shift, |x: C, a: C, b: C| {
+                x.mul(C::ONE.add(a)).add(b)
+            });
+        });
+        Ok(())
+    })
+}
+
+/// A sum over the lines of each batch, and where it goes.
+fn over_lines(
+    call: &mut Call<'_>,
+    at: usize,
+    dims: &[usize],
+    from: &Layout,
+) -> Result<(Operand, Reducing)> {
+    let out = call.output(at)?;
+    call.expect_dtype(at, &out, REAL)?;
+    let layout = by_batch(call, at, &out, dims)?.without(dims.len() - 2);
+    let axes: Axes = (0..dims.len()).map(|dim| dim == dims.len() - 2).collect();
+    let dtype = with_real!(from.dtype, C => C::DTYPE);
+    let reducing = with_real!(dtype, C => call.reducing(from, &axes, &fold::sum::<C>()));
+    Ok((out.seen(layout), reducing))
+}
+
+/// Numbers with the sizes `lines`, repeated to `dims`.
+fn wide<'v>(memory: &Memory<'v>, one: &Operand, lines: &[usize], dims: &[usize]) -> View<'v> {
+    let view = memory.view(one);
+    let layout = view.reshaped(lines).and_then(|layout| layout.broadcast_to(dims));
+    view.seen(layout.expect("sizes were checked")).expect("the same elements")
+}
+
+/// Arguments: gradient, x, sizes that are normalised, scale of the lines, mean, scale, shift, weight or absent, bias or
+/// absent; gradients of x, scale, shift, weight, bias.
+fn backward(call: &mut Call<'_>) -> Result<Plan> {
+    let dx = call.output(9)?;
+    let (dy, x) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
+    let rows = lines(call, 1, &x)?;
+    let dims = x.dims().to_vec();
+    call.expect_dims(0, &dy, &dims)?;
+    call.expect_dtype(0, &dy, REAL)?;
+    call.expect_dims(9, &dx, &dims)?;
+    call.expect_dtype(9, &dx, REAL)?;
+    let sizes = call.ints(2)?;
+    if sizes != [rows[1] as i64] {
+        let (name, want) = (call.parameter(2), rows[1]);
+        return Err(Error::invalid(format!("{name} = {sizes:?}: expected [{want}]")));
+    }
+    let (factor, mean) = (call.tensor(3)?, call.tensor(4)?);
+    call.by_row(3, factor, rows)?;
+    call.by_row(4, mean, rows)?;
+    let scale = call.read(5, &[&dx])?;
+    let scale = repeated(call, 5, scale, &dims)?;
+    let mut affine = [None; 2];
+    for (place, at) in affine.iter_mut().zip([7, 8]) {
+        if let Some(one) = call.optional(at)? {
+            call.expect_dtype(at, &one, REAL)?;
+            *place = Some(call.by_place(at, one, rows)?);
+        }
+    }
+    let dtype = with_real!(x.dtype, C => C::DTYPE);
+    let (scaled, room) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
+    let to_scale = over_lines(call, 10, &dims, &room)?;
+    let to_shift = over_lines(call, 11, &dims, &room)?;
+    let mut grads = [None; 2];
+    for (place, at) in grads.iter_mut().zip([12, 13]) {
+        let out = call.output(at)?;
+        *place = Some(call.by_place(at, out, rows)?);
+    }
+    let count = parts(rows[0], rows[1]);
+    let sums = call.scratch(dtype, &[2, count, rows[1]]);
+    let half = Layout::contiguous(dtype, &[count, rows[1]]);
+    let summing =
+        with_real!(dtype, C => call.reducing(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
+    let mut by_line = dims.clone();
+    *by_line.last_mut().expect("two dimensions or more") = 1;
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (scaled, room, sums) =
+            (memory.scratch(&scaled), memory.scratch(&room), memory.scratch(&sums));
+        let (dy, x, scale) = (dy.view(memory), x.view(memory), scale.view(memory));
+        let (zero, one) = (Constant::new(Scalar::from(0.0)), Constant::new(Scalar::from(1.0)));
+        let [weight, bias] = affine;
+        let (means, factors) =
+            (wide(memory, &mean, &by_line, &dims), wide(memory, &factor, &by_line, &dims));
+        let line = [rows[1]];
+        let weights = weight.map_or(one.view(&dims), |one| wide(memory, &one, &line, &dims));
+        let biases = bias.map_or(zero.view(&dims), |one| wide(memory, &one, &line, &dims));
+        with_real!(dtype, C => {
+            let end = |sum: C| (sum, false);
+            let sum_lines = |(out, reducing): &(Operand, Reducing)| {
+                let into = (memory.out(out), None);
+                reducing.run(memory, room.view(), fold::sum::<C>(), into, end);
+            };
+            map3(parallel, room, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
+            map3(parallel, room, room.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
+            map2(parallel, room, room.view(), dy, |y: C, g: C| y.mul(g));
+            sum_lines(&to_scale);
+            map1(parallel, room, dy, |g: C| g);
+            sum_lines(&to_shift);
+            map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
+            map1(parallel, room, x, |x: C| x);
+            let by_rows = |one: &Operand| wide(memory, one, &[rows[0], 1], &rows);
+            let weight = weight.map(|one| memory.view(&one));
+            normalise_backward::<C>(
+                parallel,
+                Norm::Layer,
+                Some(flat(scaled, rows)),
+                flat(scaled, rows).view(),
+                flat(room, rows).view(),
+                Some(by_rows(&mean)),
+                by_rows(&factor),
+                weight,
+                sums,
+            );
+            map1(parallel, memory.out(&dx), scaled.view(), |d: C| d);
+            for (which, grad) in grads.iter().enumerate() {
+                if let Some(grad) = grad {
+                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    summing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("AdaLayerNorm", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("AdaLayerNormV2", forward),
+    aclnn("AdaLayerNormBackward", backward),
+];

@@ -1,0 +1,280 @@
+//! Rotary position embeddings and their gradients.
+//!
+//! Workspace: the gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
+//! and what the sums over them need.
+
+use super::reading::Read;
+use super::reducing::{Axes, Reducing, without};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::element::Element;
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::rotary::{LONGEST, Rotation, rotate, rotated_products};
+use cairn_tensor::{DType, Layout, with_real};
+
+const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// The rotation that a number or a word names.
+fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
+    let name = call.parameter(at);
+    if let crate::argument::Arg::Text(word) = call.arg(at) {
+        return match word.as_str() {
+            "half" => Ok(Rotation::Half),
+            "interleave" => Ok(Rotation::Interleave),
+            "quarter" => Ok(Rotation::Quarter),
+            other => Err(Error::invalid(format!(
+                "{name} = {other:?}: \"half\", \"interleave\" and \"quarter\" are known"
+            ))),
+        };
+    }
+    match call.int(at)? {
+        0 => Ok(Rotation::Half),
+        1 => Ok(Rotation::Interleave),
+        2 => Ok(Rotation::Quarter),
+        3 => Ok(Rotation::InterleaveHalf),
+        other => Err(Error::invalid(format!("{name} = {other}: 0 to 3 are known"))),
+    }
+}
+
+/// Fails unless lines of a tensor can be turned.
+fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> Result<()> {
+    call.expect_dtype(at, x, REAL)?;
+    let length = x.dims().last().copied().unwrap_or(0);
+    let whole = x.rank() > 0 && length.is_multiple_of(rotation.grain());
+    if whole && length <= LONGEST {
+        return Ok(());
+    }
+    let (name, dims, grain) = (call.parameter(at), x.dims(), rotation.grain());
+    Err(Error::invalid(format!(
+        "{name} has the sizes {dims:?}: the last must be a multiple of {grain}, and at most {LONGEST}"
+    )))
+}
+
+/// Cosines or sines, repeated to the sizes of `x`.
+fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read> {
+    call.expect_dtype(at, &factor, REAL)?;
+    let same_line = factor.dims().last() == dims.last();
+    match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
+        Some(layout) => Ok(factor.seen(layout)),
+        None => {
+            let (name, have) = (call.parameter(at), factor.dims());
+            Err(Error::invalid(format!(
+                "{name} has the sizes {have:?}, which do not repeat to {dims:?}"
+            )))
+        }
+    }
+}
+
+/// Arguments: x, cosines, sines, rotation, matrix of a rotation or absent, out.
+fn embed(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let x = call.tensor(0)?;
+    let rotation = rotation(call, 3)?;
+    if call.has(4) {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!("{name}: a matrix of a rotation is not known here")));
+    }
+    expect_lines(call, 0, &x, rotation)?;
+    call.expect_dims(5, &out, x.dims())?;
+    call.expect_dtype(5, &out, REAL)?;
+    let x = call.source(x, &[&out]);
+    let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    call.plan(move |memory| {
+        let views = [x.view(memory), cos.view(memory), sin.view(memory)];
+        let out = memory.out(&out);
+        if out.count() > 0 {
+            with_real!(out.dtype(), C => rotate::<C>(memory.parallel, rotation, false, out, views));
+        }
+        Ok(())
+    })
+}
+
+/// A gradient of cosines or sines: where it goes, and the sum that makes it.
+fn summed(
+    call: &mut Call<'_>,
+    at: usize,
+    like: (usize, &[usize]),
+    products: &Layout,
+) -> Result<(Operand, Reducing)> {
+    let out = call.output(at)?;
+    call.expect_dims(at, &out, call.layout(like.0)?.dims())?;
+    call.expect_dtype(at, &out, REAL)?;
+    let axes: Axes = out.dims().iter().zip(like.1).map(|(have, whole)| have != whole).collect();
+    let reducing =
+        with_real!(products.dtype, C => call.reducing(products, &axes, &fold::sum::<C>()));
+    Ok((without(out, &axes), reducing))
+}
+
+/// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
+/// two are wanted (where x is there, when it is absent).
+fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let rotation = rotation(call, 4)?;
+    let dx = call.output(5)?;
+    let dy = call.tensor(0)?;
+    expect_lines(call, 0, &dy, rotation)?;
+    call.expect_dims(5, &dx, dy.dims())?;
+    call.expect_dtype(5, &dx, REAL)?;
+    let dims = dy.dims().to_vec();
+    let wanted = call.has(3) && call.flag_or(8, true)?;
+    let products = with_real!(dy.dtype, C => C::DTYPE);
+    let mut sums = None;
+    let mut outs = vec![dx];
+    if wanted {
+        let products = call.scratch(products, &dims);
+        let by_cos = summed(call, 6, (1, &dims), &products)?;
+        let by_sin = summed(call, 7, (2, &dims), &products)?;
+        outs.extend([by_cos.0, by_sin.0]);
+        sums = Some((products, by_cos, by_sin));
+    }
+    let outs: Vec<&Operand> = outs.iter().collect();
+    let dy = call.kept_apart(dy, &outs);
+    let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
+    let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
+    let x = if wanted { Some(call.read(3, &outs)?) } else { None };
+    if let Some(x) = &x {
+        call.expect_dims(3, x, &dims)?;
+        call.expect_dtype(3, x, REAL)?;
+    }
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (dy, cos, sin) = (dy.view(memory), cos.view(memory), sin.view(memory));
+        let x = x.map(|x| x.view(memory));
+        if dy.count() == 0 {
+            return Ok(());
+        }
+        with_real!(dy.dtype(), C => {
+            rotate::<C>(parallel, rotation, true, memory.out(&dx), [dy, cos, sin]);
+            if let (Some((products, by_cos, by_sin)), Some(x)) = (&sums, x) {
+                let products = memory.scratch(products);
+                for (is_cos, (out, reducing)) in [(true, by_cos), (false, by_sin)] {
+                    rotated_products::<C>(parallel, rotation, is_cos, products, x, dy);
+                    let into = (memory.out(out), None);
+                    reducing.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
+                }
+            }
+        });
+        Ok(())
+    })
+}
+
+/// Queries and keys, in place. Arguments: queries, keys, cosines, sines, how they lie, rotation, and where to.
+fn apply(call: &mut Call<'_>) -> Result<Plan> {
+    let rotation = rotation(call, 5)?;
+    let lie = call.int(4)?;
+    if !(1..=4).contains(&lie) {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!("{name} = {lie}: 1 to 4 are known")));
+    }
+    let outs = [call.output(6)?, call.output(7)?];
+    let mut turned = Vec::new();
+    for (at, out) in outs.iter().enumerate() {
+        let x = call.tensor(at)?;
+        expect_lines(call, at, &x, rotation)?;
+        call.expect_dims(6 + at, out, x.dims())?;
+        call.expect_dtype(6 + at, out, REAL)?;
+        let (cos, sin) =
+            (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
+        let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
+        turned.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
+    }
+    call.plan(move |memory| {
+        for (out, x, cos, sin) in &turned {
+            let views = [x.view(memory), cos.view(memory), sin.view(memory)];
+            let out = memory.out(out);
+            if out.count() > 0 {
+                with_real!(out.dtype(), C => rotate::<C>(memory.parallel, rotation, false, out, views));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("RotaryPositionEmbedding", embed).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("RotaryPositionEmbeddingV2", embed),
+    aclnn("RotaryPositionEmbeddingGrad", embed_backward),
+    aclnn("ApplyRotaryPosEmb", apply).picks(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
+    aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
+];
+
+fn like_all(call: &Call<'_>, places: [usize; 3]) -> Result<Vec<Layout>> {
+    places.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
+}
+
+fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    like_all(call, [0, 1, 2])
+}
+
+fn queries_and_keys(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![call.layout(0)?.packed(), call.layout(1)?.packed()])
+}
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "RotaryPositionEmbedding",
+        &["x", "cos", "sin", "rotate?"],
+        &["y"],
+        Infer::Like(0),
+        embed,
+        &[A(0), A(1), A(2), Attr("mode", Default::Int(0)), A(3), O(0)],
+    ),
+    node(
+        "RotaryPositionEmbeddingGrad",
+        &["dy", "cos", "sin", "x?"],
+        &["dx", "dcos", "dsin"],
+        Infer::By(gradients),
+        embed_backward,
+        &[A(0), A(1), A(2), A(3), Attr("mode", Default::Int(0)), O(0), O(1), O(2), No],
+    ),
+    node(
+        "RotaryMul",
+        &["x", "r1", "r2"],
+        &["y"],
+        Infer::Like(0),
+        embed,
+        &[A(0), A(1), A(2), I(0), No, O(0)],
+    ),
+    node(
+        "RotaryMulGrad",
+        &["x", "r1", "r2", "dy"],
+        &["dx", "dr1", "dr2"],
+        Infer::By(gradients),
+        embed_backward,
+        &[
+            A(3),
+            A(1),
+            A(2),
+            A(0),
+            I(0),
+            O(0),
+            O(1),
+            O(2),
+            Attr("need_backward", Default::Flag(true)),
+        ],
+    ),
+    node(
+        "ApplyRotaryPosEmb",
+        &["query", "key", "cos", "sin"],
+        &["query", "key"],
+        Infer::By(queries_and_keys),
+        apply,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            Attr("layout", Default::Int(1)),
+            Attr("rotary_mode", Default::Text("half")),
+            O(0),
+            O(1),
+        ],
+    )
+    .writes_first(),
+];

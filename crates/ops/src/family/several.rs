@@ -1,0 +1,312 @@
+//! Functions of several tensors at once, diagonals, products of vectors, and waiting.
+
+use super::elementwise::Input;
+use super::formula::{Formula, promote_all, real, test};
+use super::reducing::Axes;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Operand, Plan};
+use crate::table::Pick::A;
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::element::{Compute, Element};
+use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::map::{fill_scalar, map2, map3};
+use cairn_tensor::kernels::math::{self, Real};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{DType, Layout, Scalar, View, broadcast, with_number};
+use std::time::{Duration, Instant};
+
+const LOG_GAMMA: Formula<1> = real!(|x| C::of(math::log_gamma(x.to_f64())));
+const DIGAMMA: Formula<1> = real!(|x| C::of(math::digamma(x.to_f64())));
+const SAME_NUMBER: Formula<2> = test!(|x, y; inverts = 0.0| (x == y) == (inverts == C::ZERO));
+
+/// What several tensors become together.
+#[derive(Clone, Copy)]
+enum Joint {
+    Sum,
+    Greatest,
+    Least,
+}
+
+/// Arguments: a list, out.
+fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
+    let (list, out) = (call.tensors(0)?, call.output(1)?);
+    let Some(dtype) = promote_all(list.iter().map(|one| one.dtype)) else {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} has no tensors, or some of no numbers")));
+    };
+    let mut dims = cairn_tensor::Dims::default();
+    for one in &list {
+        call.expect_arithmetic(0, one.dtype)?;
+        dims = broadcast(&dims, one.dims()).ok_or_else(|| {
+            let (name, have) = (call.parameter(0), one.dims());
+            Error::invalid(format!("{name} has a tensor of the sizes {have:?}, which does not broadcast with the others"))
+        })?;
+    }
+    call.expect_dims(1, &out, &dims)?;
+    call.expect_arithmetic(1, out.dtype)?;
+    call.expect_castable(1, dtype, &out)?;
+    let room = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
+    call.plan(move |memory| {
+        let room = memory.scratch(&room);
+        let wide = |one: &Operand| -> View<'_> {
+            memory.seen(one, one.broadcast_to(&dims).expect("sizes were checked"))
+        };
+        with_number!(dtype, C => {
+            for (at, one) in list.iter().enumerate() {
+                let view = wide(one);
+                if at == 0 {
+                    copy(memory.parallel, room, view);
+                    continue;
+                }
+                match how {
+                    Joint::Sum => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.add(b)),
+                    Joint::Greatest => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.greatest(b)),
+                    Joint::Least => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.least(b)),
+                }
+            }
+        });
+        copy(memory.parallel, memory.out(&out), room.view());
+        Ok(())
+    })
+}
+
+/// The diagonal of a matrix, `above` of the main one; empty where it has none.
+fn diagonal(layout: &Layout, above: i64) -> Layout {
+    let [rows, columns] = [layout.dims()[0] as i64, layout.dims()[1] as i64];
+    let (down, right) = ((-above).max(0), above.max(0));
+    let count = (rows - down).min(columns - right).max(0) as usize;
+    let [by_row, by_column] = [layout.strides()[0], layout.strides()[1]];
+    let offset = match count {
+        0 => layout.offset,
+        _ => layout.offset + down as isize * by_row + right as isize * by_column,
+    };
+    Layout::strided(layout.dtype, &[count], &[by_row + by_column], offset)
+}
+
+/// Arguments: matrix, out.
+fn trace(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, out) = (call.tensor(0)?, call.output(1)?);
+    call.expect_arithmetic(0, x.dtype)?;
+    call.expect_arithmetic(1, out.dtype)?;
+    call.expect_castable(1, x.dtype, &out)?;
+    if x.rank() != 2 || out.count() != 1 {
+        let (name, dims, to) = (call.parameter(0), x.dims(), out.dims());
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} is no matrix, or its sum does not fit {to:?}"
+        )));
+    }
+    let line = x.seen(diagonal(&x, 0));
+    let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+    with_number!(out.dtype, C => {
+        call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), |sum: C| (sum, false))
+    })
+}
+
+/// A vector as the diagonal of a matrix, or the diagonal of a matrix as a vector. Arguments: x, which diagonal, out,
+/// whether a matrix is a row of elements too.
+fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
+    let (above, out) = (call.int(1)?, call.output(2)?);
+    let x = call.read(0, &[&out])?;
+    call.expect_same(2, &out, 0, &x)?;
+    if !flattens && x.rank() == 2 {
+        let from = x.seen(diagonal(&x, above));
+        call.expect_dims(2, &out, from.dims())?;
+        return call.plan(move |memory| {
+            copy(memory.parallel, memory.out(&out), from.view(memory));
+            Ok(())
+        });
+    }
+    if !flattens && x.rank() != 1 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected 1 or 2 dimensions"
+        )));
+    }
+    let side =
+        usize::try_from(above.unsigned_abs()).ok().and_then(|more| more.checked_add(x.count()));
+    let side = side.unwrap_or(usize::MAX);
+    call.expect_dims(2, &out, &[side, side])?;
+    let to = out.seen(diagonal(&out, above));
+    let line = call.in_line(x);
+    call.plan(move |memory| {
+        fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
+        copy(memory.parallel, memory.out(&to), line.view(memory));
+        Ok(())
+    })
+}
+
+/// Arguments: x, y, dimension, out.
+fn cross(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let (x, y) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
+    for (at, one) in [(0, *x), (1, *y), (3, *out.layout())] {
+        call.expect_arithmetic(at, one.dtype)?;
+    }
+    let dims = broadcast(x.dims(), y.dims()).unwrap_or_default();
+    let dim = call.dim(2, dims.len())?;
+    if dims.get(dim) != Some(&3) || x.rank() != y.rank() {
+        let (a, b, x, y) = (call.parameter(0), call.parameter(1), x.dims(), y.dims());
+        return Err(Error::invalid(format!(
+            "{a} {x:?} and {b} {y:?} have no three elements along dimension {dim}"
+        )));
+    }
+    call.expect_dims(3, &out, &dims)?;
+    let dtype = promote_all([x.dtype, y.dtype]).unwrap_or(out.dtype);
+    call.expect_castable(3, dtype, &out)?;
+    let (x, y) = (
+        x.seen(x.broadcast_to(&dims).expect("as above")),
+        y.seen(y.broadcast_to(&dims).expect("as above")),
+    );
+    let slice = out.layout().at(dim, 0);
+    let room = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
+    call.plan(move |memory| {
+        let (x, y, out, room) = (x.view(memory), y.view(memory), memory.out(&out), memory.scratch(&room));
+        let part = |view: &View<'_>, at: usize| view.layout().at(dim, at % 3);
+        with_number!(dtype, C => {
+            for at in 0..3 {
+                let [x1, x2] = [1, 2].map(|more| x.seen(part(&x, at + more)).expect("a part of it"));
+                let [y1, y2] = [1, 2].map(|more| y.seen(part(&y, at + more)).expect("a part of it"));
+                map2(memory.parallel, room, x1, y2, |a: C, b: C| a.mul(b));
+                let to = out.seen(out.layout().at(dim, at)).expect("a part of it");
+                map3(memory.parallel, to, room.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
+            }
+        });
+        Ok(())
+    })
+}
+
+/// Whether a number is among the elements of a tensor. Arguments: number, tensor, -, whether the answer is inverted, out.
+fn is_among(call: &mut Call<'_>) -> Result<Plan> {
+    let (number, inverts) = (call.scalar(0)?, call.flag(3)?);
+    let (tests, out) = (call.tensor(1)?, call.output(4)?);
+    call.expect_arithmetic(1, tests.dtype)?;
+    call.expect_dtype(4, &out, &[DType::Bool])?;
+    if out.count() != 1 {
+        let (name, dims) = (call.parameter(4), out.dims());
+        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
+    }
+    let dtype = call.promoted(&Input::Tensor(tests), &Input::Scalar(number))?;
+    let hits = call.scratch(DType::Bool, tests.dims());
+    let axes = Axes::filled(tests.rank(), true);
+    let reducing = call.reducing(&hits, &axes, &fold::sum::<i64>());
+    let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+    call.plan(move |memory| {
+        let hits = memory.scratch(&hits);
+        with_number!(dtype, C => {
+            let number = C::from_scalar(number);
+            cairn_tensor::kernels::map::map1(memory.parallel, hits, memory.view(&tests), move |x: C| x == number);
+        });
+        let end = |count: i64| ((count > 0) != inverts, false);
+        reducing.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
+        Ok(())
+    })
+}
+
+/// Reshaped, then transposed; or the other way round. Arguments: x, order, sizes, whether it is transposed first, out.
+fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, x) = (call.output(4)?, call.tensor(0)?);
+    call.expect_same(4, &out, 0, &x)?;
+    let (order, sizes, first) = (call.ints(1)?, call.sizes(2)?, call.flag(3)?);
+    let rank = if first { x.rank() } else { sizes.len() };
+    let mut axes = Vec::new();
+    for dim in &order {
+        axes.push(call.wrap(1, *dim, rank)?);
+    }
+    let mut sorted = axes.clone();
+    sorted.sort_unstable();
+    if sorted != (0..rank).collect::<Vec<_>>() {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {order:?} is no order of {rank} dimensions")));
+    }
+    if sizes.iter().product::<usize>() != x.count() {
+        let (name, have, count) = (call.parameter(2), sizes, x.count());
+        return Err(Error::invalid(format!("{name} = {have:?} has other elements than {count}")));
+    }
+    if first {
+        let turned = x.seen(x.permuted(&axes));
+        call.expect_dims(4, &out, &sizes)?;
+        let dims = turned.dims().to_vec();
+        let x = call.kept_apart(turned, &[&out]);
+        let to = call.flat_output(out, &dims);
+        return call.plan(move |memory| {
+            copy(memory.parallel, to.out(memory), x.view(memory));
+            to.done(memory);
+            Ok(())
+        });
+    }
+    let turned: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
+    call.expect_dims(4, &out, &turned)?;
+    let x = call.flat(x, &sizes, &[&out]);
+    call.plan(move |memory| {
+        let view = x.view(memory);
+        let view = view.seen(view.layout().permuted(&axes)).expect("the same elements");
+        copy(memory.parallel, memory.out(&out), view);
+        Ok(())
+    })
+}
+
+/// All elements as a matrix. Arguments: x, the first dimension of its columns, out.
+fn flattened(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, x) = (call.output(2)?, call.read(0, &[])?);
+    call.expect_same(2, &out, 0, &x)?;
+    let axis = call.int(1)?;
+    let rank = x.rank() as i64;
+    if axis < -rank || axis > rank {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {axis} is outside {} to {rank}", -rank)));
+    }
+    let axis = if axis < 0 { axis + rank } else { axis } as usize;
+    let wanted = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
+    call.expect_dims(2, &out, &wanted)?;
+    let dims = x.dims().to_vec();
+    let x = call.tensor(0)?;
+    let x = call.kept_apart(x, &[&out]);
+    let to = call.flat_output(out, &dims);
+    call.plan(move |memory| {
+        copy(memory.parallel, to.out(memory), x.view(memory));
+        to.done(memory);
+        Ok(())
+    })
+}
+
+/// Waits. Arguments: a list of one number of cycles, of which a millisecond has a million.
+fn wait(call: &mut Call<'_>) -> Result<Plan> {
+    let cycles = call.ints(0)?;
+    let [count] = cycles[..] else {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} = {cycles:?}: expected one number")));
+    };
+    if count < 0 {
+        let name = call.parameter(0);
+        return Err(Error::invalid(format!("{name} = {count} is negative")));
+    }
+    call.plan(move |_| {
+        let start = Instant::now();
+        let whole = Duration::from_nanos(count as u64);
+        while start.elapsed() < whole {
+            std::thread::sleep((whole - start.elapsed()).min(Duration::from_millis(1)));
+        }
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("AddN", |c| together(c, Joint::Sum)),
+    aclnn("Sum", |c| together(c, Joint::Sum)),
+    aclnn("MaxN", |c| together(c, Joint::Greatest)),
+    aclnn("MinN", |c| together(c, Joint::Least)),
+    aclnn("Trace", trace),
+    aclnn("Diag", |c| diagonals(c, false)),
+    aclnn("DiagFlat", |c| diagonals(c, true)),
+    aclnn("LinalgCross", cross),
+    aclnn("IsInScalarTensor", is_among),
+    aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).picks(&[A(0), A(1), A(3), A(4)]),
+    aclnn("ConfusionTranspose", reshaped_and_turned),
+    aclnn("Flatten", flattened),
+    aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
+    aclnn("Digamma", |c| DIGAMMA.plan(c)),
+    aclnn("Sleep", wait),
+];

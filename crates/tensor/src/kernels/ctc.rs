@@ -1,0 +1,187 @@
+//! Connectionist temporal classification: the likelihood of a row of labels under a row of distributions, summed over
+//! all ways to stretch the labels with blanks; and its gradient.
+
+use super::positions::{Positions, PositionsMut};
+use crate::parallel::{Parallel, split};
+use crate::{View, ViewMut};
+
+/// The sequences of a batch. Probabilities have the sizes steps, batches, classes.
+#[derive(Clone, Copy)]
+pub struct Sequences<'v> {
+    /// Logarithms of probabilities.
+    pub logarithms: View<'v>,
+    /// Labels: a row for each batch, or all one after the other.
+    pub targets: View<'v>,
+    /// Steps of each batch.
+    pub steps: &'v [usize],
+    /// Labels of each batch.
+    pub labels: &'v [usize],
+    /// The class that is the blank.
+    pub blank: usize,
+}
+
+/// ln(e^a + e^b ..).
+fn sum_of(values: &[f64]) -> f64 {
+    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if most == f64::NEG_INFINITY {
+        return most;
+    }
+    most + values.iter().map(|value| (value - most).exp()).sum::<f64>().ln()
+}
+
+impl Sequences<'_> {
+    /// The label at a place of a batch.
+    fn label(&self, batch: usize, at: usize) -> i64 {
+        let targets = Positions::new(self.targets);
+        match self.targets.rank() {
+            2 => targets.get(&[batch, at]),
+            _ => targets.get(&[self.labels[..batch].iter().sum::<usize>() + at]),
+        }
+    }
+
+    /// The class at a place of the labels with blanks around each.
+    fn class(&self, batch: usize, at: usize) -> usize {
+        if at.is_multiple_of(2) { self.blank } else { self.label(batch, at / 2) as usize }
+    }
+
+    /// The first label that is no class: its batch, its place and itself.
+    pub fn check(&self) -> Result<(), (usize, usize, i64)> {
+        let classes = self.logarithms.dims()[2] as i64;
+        for batch in 0..self.steps.len() {
+            for at in 0..self.labels[batch] {
+                let label = self.label(batch, at);
+                if !(0..classes).contains(&label) {
+                    return Err((batch, at, label));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn logarithm(&self, step: usize, batch: usize, class: usize) -> f64 {
+        Positions::new(self.logarithms).get(&[step, batch, class])
+    }
+
+    /// Whether the place `at` is reached from two places before it.
+    fn skips(&self, batch: usize, at: usize) -> bool {
+        at >= 2 && at % 2 == 1 && self.class(batch, at) != self.class(batch, at - 2)
+    }
+}
+
+/// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings: batches,
+/// steps, places. Labels were checked.
+pub fn likelihoods(
+    parallel: &dyn Parallel,
+    sequences: Sequences<'_>,
+    losses: ViewMut<'_>,
+    beginnings: ViewMut<'_>,
+    zero_infinity: bool,
+) {
+    let (losses, alpha) = (PositionsMut::new(losses), PositionsMut::new(beginnings));
+    let [most_steps, width] = [beginnings.dims()[1], beginnings.dims()[2]];
+    split(parallel, sequences.steps.len(), 1, 1, |range| {
+        for batch in range {
+            let (steps, places) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
+            let read = |step: usize, at: usize| alpha.positions().get::<f64>(&[batch, step, at]);
+            for step in 0..most_steps {
+                for at in 0..width {
+                    let value = if step >= steps || at >= places {
+                        f64::NEG_INFINITY
+                    } else if step == 0 {
+                        match at < 2 {
+                            true => sequences.logarithm(0, batch, sequences.class(batch, at)),
+                            false => f64::NEG_INFINITY,
+                        }
+                    } else {
+                        let one = if at >= 1 { read(step - 1, at - 1) } else { f64::NEG_INFINITY };
+                        let two = match sequences.skips(batch, at) {
+                            true => read(step - 1, at - 2),
+                            false => f64::NEG_INFINITY,
+                        };
+                        let before = sum_of(&[read(step - 1, at), one, two]);
+                        before + sequences.logarithm(step, batch, sequences.class(batch, at))
+                    };
+                    alpha.set(&[batch, step, at], value);
+                }
+            }
+            let loss = match (steps, places) {
+                (0, 1) => 0.0,
+                (0, _) => f64::INFINITY,
+                (_, 1) => -read(steps - 1, 0),
+                _ => -sum_of(&[read(steps - 1, places - 1), read(steps - 1, places - 2)]),
+            };
+            losses.set(&[batch], if zero_infinity && loss.is_infinite() { 0.0 } else { loss });
+        }
+    });
+}
+
+/// What the gradient takes beside its operands, for a batch each: two rows of likelihoods of ends, and a row of classes.
+pub fn gradient_scratch(classes: usize, width: usize) -> usize {
+    2 * width + classes
+}
+
+/// The gradient for the logarithms of probabilities that a softmax made. `grads` is the gradient of each batch's loss;
+/// `scratch` has a row of [`gradient_scratch`] numbers of `f64` for each batch. Labels were checked.
+#[allow(clippy::too_many_arguments)]
+pub fn gradients(
+    parallel: &dyn Parallel,
+    sequences: Sequences<'_>,
+    out: ViewMut<'_>,
+    grads: View<'_>,
+    losses: View<'_>,
+    beginnings: View<'_>,
+    scratch: ViewMut<'_>,
+    zero_infinity: bool,
+) {
+    let [most_steps, _, classes] = [0, 1, 2].map(|at| out.dims()[at]);
+    let width = beginnings.dims()[2];
+    let (to, alpha, room) =
+        (PositionsMut::new(out), Positions::new(beginnings), PositionsMut::new(scratch));
+    split(parallel, sequences.steps.len(), 1, 1, |range| {
+        for batch in range {
+            let (steps, places) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
+            let grad = Positions::new(grads).get::<f64>(&[batch]);
+            let loss = Positions::new(losses).get::<f64>(&[batch]);
+            let reached = (0..places).any(|at| {
+                steps > 0 && alpha.get::<f64>(&[batch, steps - 1, at]) > f64::NEG_INFINITY
+            });
+            let silent = zero_infinity && (loss.is_infinite() || (loss == 0.0 && !reached));
+            for step in (0..most_steps).rev() {
+                if step >= steps || silent {
+                    (0..classes).for_each(|class| to.set(&[step, batch, class], 0.0f64));
+                    continue;
+                }
+                let (now, next) = (step % 2 * width, (step + 1) % 2 * width);
+                (0..classes)
+                    .for_each(|class| room.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
+                for at in 0..places {
+                    let later = |at: usize| match at < places {
+                        true => room.positions().get::<f64>(&[batch, next + at]),
+                        false => f64::NEG_INFINITY,
+                    };
+                    let class = sequences.class(batch, at);
+                    let after = if step + 1 == steps {
+                        if at + 2 >= places { 0.0 } else { f64::NEG_INFINITY }
+                    } else {
+                        let two = match at + 2 < places && sequences.skips(batch, at + 2) {
+                            true => later(at + 2),
+                            false => f64::NEG_INFINITY,
+                        };
+                        sum_of(&[later(at), later(at + 1), two])
+                    };
+                    let end = after + sequences.logarithm(step, batch, class);
+                    room.set(&[batch, now + at], end);
+                    let both = alpha.get::<f64>(&[batch, step, at]) + end;
+                    let so_far = room.positions().get::<f64>(&[batch, 2 * width + class]);
+                    room.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
+                }
+                for class in 0..classes {
+                    let logarithm = sequences.logarithm(step, batch, class);
+                    let through = room.positions().get::<f64>(&[batch, 2 * width + class]);
+                    let share = (through + loss - logarithm).exp();
+                    to.set(&[step, batch, class], (logarithm.exp() - share) * grad);
+                }
+            }
+        }
+    });
+}

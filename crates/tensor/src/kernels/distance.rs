@@ -1,0 +1,166 @@
+//! Distances between rows, and their gradient.
+
+use super::lines::HELD;
+use super::math::Real;
+use super::positions::{Positions, PositionsMut};
+use crate::parallel::{Parallel, split};
+use crate::{View, ViewMut};
+
+/// A distance: the p-th root of the sum of p-th powers of differences; with 0 the number of places that differ, with
+/// infinity the greatest difference.
+#[derive(Clone, Copy)]
+pub struct Distance(pub f64);
+
+impl Distance {
+    fn add<C: Real>(self, sum: f64, a: &[C], b: &[C]) -> f64 {
+        let differences = a.iter().zip(b).map(|(a, b)| a.sub(*b).abs().to_f64());
+        match self.0 {
+            0.0 => differences.fold(sum, |sum, d| sum + f64::from(u8::from(d != 0.0))),
+            1.0 => differences.fold(sum, |sum, d| sum + d),
+            2.0 => differences.fold(sum, |sum, d| sum + d * d),
+            f64::INFINITY => {
+                differences.fold(sum, |sum, d| if d > sum || d.is_nan() { d } else { sum })
+            }
+            p => differences.fold(sum, |sum, d| sum + d.powf(p)),
+        }
+    }
+
+    fn end(self, sum: f64) -> f64 {
+        match self.0 {
+            0.0 | 1.0 | f64::INFINITY => sum,
+            2.0 => sum.sqrt(),
+            p => sum.powf(1.0 / p),
+        }
+    }
+
+    /// The share of a difference in the gradient of its distance.
+    fn slope(self, difference: f64, distance: f64) -> f64 {
+        let (p, sign) = (self.0, if difference == 0.0 { 0.0 } else { difference.signum() });
+        match p {
+            0.0 => 0.0,
+            _ if distance == 0.0 => 0.0,
+            1.0 => sign,
+            2.0 => difference / distance,
+            f64::INFINITY => {
+                if difference.abs() == distance {
+                    sign
+                } else {
+                    0.0
+                }
+            }
+            p if p < 1.0 && difference == 0.0 => 0.0,
+            p => sign * (difference.abs() / distance).powf(p - 1.0),
+        }
+    }
+}
+
+/// The distance of two rows, which are at position `a` and `b` (with 0 at the last place).
+fn between<C: Real>(
+    distance: Distance,
+    x: (Positions<'_>, &mut [usize]),
+    y: (Positions<'_>, &mut [usize]),
+    length: usize,
+) -> f64 {
+    let (mut one, mut other) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+    let (last, mut sum) = (x.1.len() - 1, 0.0);
+    for from in (0..length).step_by(HELD) {
+        let here = HELD.min(length - from);
+        x.1[last] = from;
+        y.1[last] = from;
+        x.0.line(x.1, &mut one[..here]);
+        y.0.line(y.1, &mut other[..here]);
+        sum = distance.add(sum, &one[..here], &other[..here]);
+    }
+    distance.end(sum)
+}
+
+/// `out[b, i, j]` is the distance of rows `x[b, i]` and `y[b, j]`. All have three dimensions.
+pub fn pairwise<C: Real>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    x: View<'_>,
+    y: View<'_>,
+    distance: Distance,
+) {
+    let [batches, rows, columns] = [0, 1, 2].map(|at| out.dims()[at]);
+    let length = x.dims()[2];
+    let (one, other, to) = (Positions::new(x), Positions::new(y), PositionsMut::new(out));
+    let least = (4096 / (columns * length).max(1)).max(1);
+    split(parallel, batches * rows, 1, least, |range| {
+        for at in range {
+            let (batch, row) = (at / rows, at % rows);
+            for column in 0..columns {
+                let (mut a, mut b) = ([batch, row, 0], [batch, column, 0]);
+                let value = between::<C>(distance, (one, &mut a), (other, &mut b), length);
+                to.set(&[batch, row, column], C::of(value));
+            }
+        }
+    });
+}
+
+/// The distances of all pairs of rows of `x`, each pair once, in a row.
+pub fn condensed<C: Real>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    x: View<'_>,
+    distance: Distance,
+) {
+    let [rows, length] = [x.dims()[0], x.dims()[1]];
+    let (cells, to) = (Positions::new(x), PositionsMut::new(out));
+    split(parallel, rows, 1, 1, |range| {
+        for row in range {
+            let start = row * rows - row * (row + 1) / 2;
+            for other in row + 1..rows {
+                let (mut a, mut b) = ([row, 0], [other, 0]);
+                let value = between::<C>(distance, (cells, &mut a), (cells, &mut b), length);
+                to.set(&[start + other - row - 1], C::of(value));
+            }
+        }
+    });
+}
+
+/// The gradient of [`pairwise`] for `x`. `grad` and `distances` have its result's sizes.
+pub fn pairwise_backward<C: Real>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    grad: View<'_>,
+    [x, y, distances]: [View<'_>; 3],
+    distance: Distance,
+) {
+    let [batches, rows, length] = [0, 1, 2].map(|at| out.dims()[at]);
+    let columns = y.dims()[1];
+    let (grad, to) = (Positions::new(grad), PositionsMut::new(out));
+    let (one, other, far) = (Positions::new(x), Positions::new(y), Positions::new(distances));
+    let least = (4096 / (columns * length).max(1)).max(1);
+    split(parallel, batches * rows, 1, least, |range| {
+        for at in range {
+            let (batch, row) = (at / rows, at % rows);
+            for place in 0..length {
+                let value = one.get::<f64>(&[batch, row, place]);
+                let sum: f64 = (0..columns)
+                    .map(|column| {
+                        let difference = value - other.get::<f64>(&[batch, column, place]);
+                        let apart = far.get::<f64>(&[batch, row, column]);
+                        grad.get::<f64>(&[batch, row, column]) * distance.slope(difference, apart)
+                    })
+                    .sum();
+                to.set(&[batch, row, place], C::of(sum));
+            }
+        }
+    });
+}
+
+/// How many elements fall into each of `bins` ranges of the same width from `low` to `high`; the last has its end. The
+/// result is in `counts`, one number of `f64` for each bin.
+pub fn histogram(counts: ViewMut<'_>, line: View<'_>, low: f64, high: f64) {
+    let bins = counts.count();
+    let (cells, to) = (Positions::new(line), PositionsMut::new(counts));
+    (0..bins).for_each(|bin| to.set(&[bin], 0.0));
+    for at in 0..line.count() {
+        let value = cells.get::<f64>(&[at]);
+        if value >= low && value <= high {
+            let bin = (((value - low) / (high - low) * bins as f64) as usize).min(bins - 1);
+            to.set(&[bin], to.positions().get::<f64>(&[bin]) + 1.0);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Cross entropy of rows of logarithms of probabilities with classes, and its gradient.
+
+use super::lines::HELD;
+use super::math::Real;
+use super::positions::{Positions, PositionsMut};
+use crate::parallel::{Parallel, split};
+use crate::{View, ViewMut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Classes of rows, and what each counts.
+#[derive(Clone, Copy)]
+pub struct Classes<'v> {
+    /// The class of each row.
+    pub target: View<'v>,
+    /// The weight of each class; 1 when absent.
+    pub weight: Option<View<'v>>,
+    /// The class of rows that do not count.
+    pub ignored: i64,
+    /// The share of a row that all classes have together.
+    pub smoothing: f64,
+}
+
+impl Classes<'_> {
+    /// The class of a row: `None` for one that does not count.
+    fn class(&self, row: usize, classes: usize) -> Result<Option<usize>, i64> {
+        let class: i64 = Positions::new(self.target).get(&[row]);
+        if class == self.ignored {
+            return Ok(None);
+        }
+        match usize::try_from(class) {
+            Ok(at) if at < classes => Ok(Some(at)),
+            _ => Err(class),
+        }
+    }
+
+    fn weight<C: Real>(&self, class: usize) -> C {
+        self.weight.map_or(C::ONE, |weight| Positions::new(weight).get(&[class]))
+    }
+
+    fn weights<C: Real>(&self, from: usize, into: &mut [C]) {
+        match self.weight {
+            Some(weight) => Positions::new(weight).line(&[from], into),
+            None => into.fill(C::ONE),
+        }
+    }
+
+    /// The first row whose class is none there is, with that class.
+    pub fn check(&self, classes: usize) -> Result<(), (usize, i64)> {
+        (0..self.target.count())
+            .try_for_each(|row| self.class(row, classes).map(|_| ()).map_err(|class| (row, class)))
+    }
+
+    /// The sum of the weights of all rows.
+    pub fn total(&self, classes: usize) -> f64 {
+        (0..self.target.count())
+            .filter_map(|row| self.class(row, classes).ok().flatten())
+            .map(|class| self.weight::<f64>(class))
+            .sum()
+    }
+}
+
+/// Rows that one thread takes at least.
+fn rows_at_least(length: usize) -> usize {
+    (4096 / length.max(1)).max(1)
+}
+
+/// The loss of each row into `losses`, one number for each. Classes were checked.
+pub fn class_losses<C: Real>(
+    parallel: &dyn Parallel,
+    losses: ViewMut<'_>,
+    logarithms: View<'_>,
+    classes: Classes<'_>,
+) {
+    let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
+    let (from, to) = (Positions::new(logarithms), PositionsMut::new(losses));
+    let smoothing = C::of(classes.smoothing);
+    let left = C::ONE.sub(smoothing);
+    split(parallel, rows, 1, rows_at_least(length), |range| {
+        let (mut held, mut weights) = ([C::ZERO; HELD], [C::ONE; HELD]);
+        for row in range {
+            let Ok(Some(class)) = classes.class(row, length) else {
+                to.set(&[row], C::ZERO);
+                continue;
+            };
+            let own = from.get::<C>(&[row, class]).mul(classes.weight(class)).neg();
+            let mut loss = left.mul(own);
+            if classes.smoothing != 0.0 {
+                let mut sum = 0.0;
+                for start in (0..length).step_by(HELD) {
+                    let here = HELD.min(length - start);
+                    from.line(&[row, start], &mut held[..here]);
+                    classes.weights(start, &mut weights[..here]);
+                    let products = held[..here].iter().zip(&weights[..here]);
+                    sum += products.map(|(x, w)| x.mul(*w).to_f64()).sum::<f64>();
+                }
+                loss = loss.sub(smoothing.mul(C::of(sum / length as f64)));
+            }
+            to.set(&[row], loss);
+        }
+    });
+}
+
+/// The gradient for the rows' scores. `grads` is the gradient of each row's loss. Classes were checked.
+pub fn class_gradients<C: Real>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    logarithms: View<'_>,
+    classes: Classes<'_>,
+    grads: impl Fn(usize) -> f64 + Sync,
+) {
+    let [rows, length] = [logarithms.dims()[0], logarithms.dims()[1]];
+    let (from, to) = (Positions::new(logarithms), PositionsMut::new(out));
+    let share = classes.smoothing / length as f64;
+    let mut weights_sum = 0.0;
+    for class in 0..if share != 0.0 { length } else { 0 } {
+        weights_sum += classes.weight::<f64>(class);
+    }
+    split(parallel, rows, 1, rows_at_least(length), |range| {
+        let (mut held, mut weights) = ([C::ZERO; HELD], [C::ONE; HELD]);
+        for row in range {
+            let class = classes.class(row, length).ok().flatten();
+            let grad = if class.is_some() { grads(row) } else { 0.0 };
+            let own = class.map_or(0.0, |class| {
+                grad * (1.0 - classes.smoothing) * classes.weight::<f64>(class)
+            });
+            let factor = C::of(own + grad * share * weights_sum);
+            let each = C::of(grad * share);
+            for start in (0..length).step_by(HELD) {
+                let here = HELD.min(length - start);
+                from.line(&[row, start], &mut held[..here]);
+                classes.weights(start, &mut weights[..here]);
+                for (x, weight) in held[..here].iter_mut().zip(&weights[..here]) {
+                    *x = x.exp().mul(factor).sub(each.mul(*weight));
+                }
+                if let Some(class) = class.filter(|class| (start..start + here).contains(class)) {
+                    held[class - start] = held[class - start].sub(C::of(own));
+                }
+                to.put_line(&[row, start], &held[..here]);
+            }
+        }
+    });
+}
+
+/// The margin loss of rows with several classes: their numbers stand before the first -1. `is_target` says for each
+/// class whether it is one. A class that is none there is is returned with its row.
+pub fn margin_losses<C: Real>(
+    parallel: &dyn Parallel,
+    losses: ViewMut<'_>,
+    is_target: ViewMut<'_>,
+    x: View<'_>,
+    target: View<'_>,
+) -> Result<(), (usize, i64)> {
+    let [rows, length] = [x.dims()[0], x.dims()[1]];
+    let (values, classes) = (Positions::new(x), Positions::new(target));
+    let (losses, marks) = (PositionsMut::new(losses), PositionsMut::new(is_target));
+    let bad = AtomicUsize::new(usize::MAX);
+    let named = |row: usize| {
+        (0..length).map(move |at| classes.get::<i64>(&[row, at])).take_while(|class| *class != -1)
+    };
+    split(parallel, rows, 1, rows_at_least(length), |range| {
+        for row in range {
+            (0..length).for_each(|at| marks.set(&[row, at], C::ZERO));
+            if named(row).any(|class| !(0..length as i64).contains(&class)) {
+                bad.fetch_min(row, Relaxed);
+                continue;
+            }
+            named(row).for_each(|class| marks.set(&[row, class as usize], C::ONE));
+            let mut sum = 0.0;
+            for class in named(row) {
+                let own = values.get::<f64>(&[row, class as usize]);
+                for at in 0..length {
+                    if marks.positions().get::<f64>(&[row, at]) == 0.0 {
+                        let short = 1.0 - own + values.get::<f64>(&[row, at]);
+                        sum += if short > 0.0 || short.is_nan() { short } else { 0.0 };
+                    }
+                }
+            }
+            losses.set(&[row], C::of(sum / length as f64));
+        }
+    });
+    match bad.into_inner() {
+        usize::MAX => Ok(()),
+        row => {
+            let class = named(row).find(|class| !(0..length as i64).contains(class));
+            Err((row, class.unwrap_or(-1)))
+        }
+    }
+}

@@ -1,0 +1,127 @@
+"""What training needs besides the plain operators: the gradient scaler, fused optimisers, gated units, rotary embeddings, norms
+of sums, and casts that are refused."""
+
+import pytest
+import torch
+import torch_npu
+from torch import nn
+from torch.nn import functional as F
+
+import support
+from against import REALS, TOLERANCES, assert_near, numbers
+from references import gated, masked_softmax, rotary
+
+
+def near(have, want, dtype):
+    assert_near(have, want, 4 * TOLERANCES[dtype])
+
+
+def test_the_gradient_scaler_skips_a_step_that_overflows():
+    x = nn.Parameter(torch.ones(3, device="npu"))
+    optimiser = torch.optim.SGD([x], lr=0.1)
+    scaler = torch.amp.GradScaler("npu", init_scale=8.0, growth_interval=2)
+    for factor, expected, scale in ((1.0, 0.9, 8.0), (float("inf"), 0.9, 4.0), (1.0, 0.8, 4.0), (1.0, 0.7, 8.0)):
+        optimiser.zero_grad()
+        scaler.scale((x * factor).sum()).backward()
+        scaler.step(optimiser)
+        scaler.update()
+        torch.testing.assert_close(x.detach().cpu(), torch.full((3,), expected))
+        assert scaler.get_scale() == scale
+
+
+@pytest.mark.parametrize("settings", [{"momentum": 0.9}, {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1}, {"momentum": 0.5, "maximize": True}])
+def test_sgd_fused(settings):
+    results = []
+    for device, fused in (("cpu", False), ("npu", True)):
+        torch.manual_seed(0)
+        parameters = [nn.Parameter(torch.randn(3, 4).to(device)), nn.Parameter(torch.randn(5).to(device))]
+        optimiser = torch.optim.SGD(parameters, lr=0.1, fused=fused, **settings)
+        for _ in range(3):
+            optimiser.zero_grad()
+            sum((one * one * 0.5).sum() for one in parameters).backward()
+            optimiser.step()
+        results.append([one.detach().cpu() for one in parameters])
+    torch.testing.assert_close(results[1], results[0])
+
+
+@pytest.mark.parametrize("dtype", REALS)
+@pytest.mark.parametrize("dim", [-1, 0])
+def test_swiglu(dtype, dim):
+    x = numbers(-3, 3, dtype)
+    ours = x.npu().requires_grad_()
+    theirs = x.float().requires_grad_()
+    result, wanted = torch_npu.npu_swiglu(ours, dim=dim), gated(theirs, dim, True, F.silu)
+    near(result.detach(), wanted.detach().to(dtype), dtype)
+    result.sum().backward(), wanted.sum().backward()
+    near(ours.grad, theirs.grad.to(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_glu(dtype):
+    x = numbers(-3, 3, dtype)
+    ours, theirs = x.npu().t().requires_grad_(), x.t().clone().requires_grad_()
+    result, wanted = F.glu(ours, 1), F.glu(theirs, 1)
+    near(result.detach(), wanted.detach(), dtype)
+    result.sum().backward(), wanted.sum().backward()
+    near(ours.grad, theirs.grad, dtype)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+@pytest.mark.parametrize("mode", ["half", "interleave"])
+def test_rotary(dtype, mode):
+    x, cos, sin = (numbers(-2, 2, dtype, size, seed) for seed, size in enumerate([(2, 3, 2, 8), (1, 3, 1, 8), (1, 3, 1, 8)]))
+    ours = [one.npu().requires_grad_() for one in (x, cos, sin)]
+    theirs = [one.float().requires_grad_() for one in (x, cos, sin)]
+    result, wanted = torch_npu.npu_rotary_mul(*ours, mode), rotary(*theirs, mode)
+    near(result.detach(), wanted.detach().to(dtype), dtype)
+    if mode == "half":
+        result.sum().backward(), wanted.sum().backward()
+        for one, other in zip(ours, theirs):
+            near(one.grad, other.grad.to(dtype), dtype)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_rms_norm_of_a_sum(dtype):
+    x, y, weight = (numbers(-2, 2, dtype, size, seed) for seed, size in enumerate([(3, 8), (3, 8), (8,)]))
+    result, scale, total = torch_npu.npu_add_rms_norm(x.npu(), y.npu(), weight.npu(), 1e-6)
+    added = x + y
+    wanted = F.rms_norm(added.float(), (8,), weight.float(), 1e-6).to(dtype)
+    near(total, added, dtype), near(result, wanted, dtype)
+    near(scale, (added.float().square().mean(-1, True) + 1e-6).rsqrt(), dtype if dtype == torch.float32 else torch.float16)
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_scaled_masked_softmax(dtype):
+    x, mask = numbers(-2, 2, dtype, (2, 2, 3, 5)), numbers(0, 1, torch.bool, (2, 1, 3, 5))
+    ours, theirs = x.npu().requires_grad_(), x.float().requires_grad_()
+    result = torch_npu.npu_scaled_masked_softmax(ours, mask.npu(), 0.5, False)
+    wanted = masked_softmax(theirs, mask, 0.5)
+    near(result.detach(), wanted.detach().to(dtype), dtype)
+    ramp = numbers(0, 1, dtype, x.shape, 5)
+    result.backward(ramp.npu()), wanted.backward(ramp.float())
+    near(ours.grad, theirs.grad.to(dtype), dtype)
+
+
+REFUSED = """
+import torch, torch_npu
+import cases
+
+CASES = {
+    "int.add_(float)": lambda d: torch.ones(3, dtype=torch.int32, device=d).add_(1.5),
+    "int.mul_(float tensor)": lambda d: torch.ones(3, dtype=torch.int64, device=d).mul_(torch.ones(3, device=d)),
+    "exp into int": lambda d: torch.exp(torch.ones(3, device=d), out=torch.empty(3, dtype=torch.int32, device=d)),
+    "add into bool": lambda d: torch.add(torch.ones(3, dtype=torch.int32, device=d), 1, out=torch.empty(3, dtype=torch.bool, device=d)),
+    "int.div_": lambda d: torch.ones(3, dtype=torch.int32, device=d).div_(2),
+}
+
+def case(name):
+    cases.error_of(lambda: CASES[name]("cpu"))
+    text = cases.error_of(lambda: CASES[name]("npu"))
+    assert "can't be cast" in text or "cannot be cast" in text, text
+
+cases.run([(name, lambda name=name: case(name)) for name in CASES])
+"""
+
+
+def test_a_cast_that_loses_is_refused():
+    support.run_script(REFUSED)
