@@ -9,6 +9,9 @@ operators! {
     Abs(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Acos(a0 "input": *const aclTensor, a1 "out": *mut aclTensor);
     Acosh(a0 "self": *const aclTensor, a1 "out": *const aclTensor);
+    AdaLayerNorm(a0 "x": *const aclTensor, a1 "scale": *const aclTensor, a2 "shift": *const aclTensor, a3 "weightOptional": *const aclTensor, a4 "biasOptional": *const aclTensor, a5 "epsilon": f64, a6 "out": *mut aclTensor);
+    AdaLayerNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "normalizedShape": *const aclIntArray, a3 "rstd": *const aclTensor, a4 "mean": *const aclTensor, a5 "scale": *const aclTensor, a6 "shift": *const aclTensor, a7 "weightOptional": *const aclTensor, a8 "biasOptional": *const aclTensor, a9 "gradInputOut": *mut aclTensor, a10 "gradScaleOut": *mut aclTensor, a11 "gradShiftOut": *mut aclTensor, a12 "gradWeightOut": *mut aclTensor, a13 "gradBiasOut": *mut aclTensor);
+    AdaLayerNormV2(a0 "x": *const aclTensor, a1 "scale": *const aclTensor, a2 "shift": *const aclTensor, a3 "weightOptional": *const aclTensor, a4 "biasOptional": *const aclTensor, a5 "epsilon": f64, a6 "out": *mut aclTensor, a7 "meanOutOptional": *mut aclTensor, a8 "rstdOutOptional": *mut aclTensor);
     AdaptiveAvgPool2d(a0 "self": *const aclTensor, a1 "outputSize": *const aclIntArray, a2 "out": *mut aclTensor);
     AdaptiveAvgPool2dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "out": *mut aclTensor);
     AdaptiveAvgPool3d(a0 "self": *const aclTensor, a1 "outputSize": *const aclIntArray, a2 "out": *mut aclTensor);
@@ -17,9 +20,6 @@ operators! {
     AdaptiveMaxPool2dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "indices": *const aclTensor, a3 "gradInput": *mut aclTensor);
     AdaptiveMaxPool3d(a0 "self": *const aclTensor, a1 "outputSize": *const aclIntArray, a2 "outputOut": *mut aclTensor, a3 "indicesOut": *mut aclTensor);
     AdaptiveMaxPool3dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "indices": *const aclTensor, a3 "gradInput": *mut aclTensor);
-    AdaLayerNorm(a0 "x": *const aclTensor, a1 "scale": *const aclTensor, a2 "shift": *const aclTensor, a3 "weightOptional": *const aclTensor, a4 "biasOptional": *const aclTensor, a5 "epsilon": f64, a6 "out": *mut aclTensor);
-    AdaLayerNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "normalizedShape": *const aclIntArray, a3 "rstd": *const aclTensor, a4 "mean": *const aclTensor, a5 "scale": *const aclTensor, a6 "shift": *const aclTensor, a7 "weightOptional": *const aclTensor, a8 "biasOptional": *const aclTensor, a9 "gradInputOut": *mut aclTensor, a10 "gradScaleOut": *mut aclTensor, a11 "gradShiftOut": *mut aclTensor, a12 "gradWeightOut": *mut aclTensor, a13 "gradBiasOut": *mut aclTensor);
-    AdaLayerNormV2(a0 "x": *const aclTensor, a1 "scale": *const aclTensor, a2 "shift": *const aclTensor, a3 "weightOptional": *const aclTensor, a4 "biasOptional": *const aclTensor, a5 "epsilon": f64, a6 "out": *mut aclTensor, a7 "meanOutOptional": *mut aclTensor, a8 "rstdOutOptional": *mut aclTensor);
     Add(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "alpha": *const aclScalar, a3 "out": *mut aclTensor);
     AddLayerNorm(a0 "x1": *const aclTensor, a1 "x2": *const aclTensor, a2 "gamma": *const aclTensor, a3 "beta": *const aclTensor, a4 "biasOptional": *const aclTensor, a5 "epsilon": f64, a6 "additionalOutput": Truth, a7 "yOut": *const aclTensor, a8 "meanOut": *const aclTensor, a9 "rstdOut": *const aclTensor, a10 "xOut": *const aclTensor);
     AddLayerNormGrad(a0 "dy": *const aclTensor, a1 "x1": *const aclTensor, a2 "x2": *const aclTensor, a3 "rstd": *const aclTensor, a4 "mean": *const aclTensor, a5 "gamma": *const aclTensor, a6 "dsumOptional": *const aclTensor, a7 "dxOut": *const aclTensor, a8 "dgammaOut": *const aclTensor, a9 "dbetaOut": *const aclTensor);
@@ -90,8 +90,8 @@ operators! {
     BitwiseOrTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     BitwiseXorScalar(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "out": *mut aclTensor);
     BitwiseXorTensor(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
-    CIoU(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "trans": Truth, a3 "isCross": Truth, a4 "mode": *const c_char, a5 "overlap": *mut aclTensor, a6 "atanSub": *mut aclTensor);
     Bucketize(a0 "self": *const aclTensor, a1 "boundaries": *const aclTensor, a2 "outInt32": Truth, a3 "right": Truth, a4 "out": *mut aclTensor);
+    CIoU(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "trans": Truth, a3 "isCross": Truth, a4 "mode": *const c_char, a5 "overlap": *mut aclTensor, a6 "atanSub": *mut aclTensor);
     Cast(a0 "self": *const aclTensor, a1 "dtype": i32, a2 "out": *mut aclTensor);
     Cat(a0 "tensors": *const aclTensorList, a1 "dim": i64, a2 "out": *mut aclTensor);
     Cdist(a0 "x1": *const aclTensor, a1 "x2": *const aclTensor, a2 "p": f32, a3 "compute_mode": i64, a4 "out": *mut aclTensor);
@@ -288,12 +288,12 @@ operators! {
     Ger(a0 "self": *const aclTensor, a1 "vec2": *const aclTensor, a2 "out": *mut aclTensor);
     GlobalAveragePool(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     GlobalMaxPool(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    Glu(a0 "self": *const aclTensor, a1 "dim": i64, a2 "out": *const aclTensor);
+    GluBackward(a0 "gradOut": *const aclTensor, a1 "self": *const aclTensor, a2 "dim": i64, a3 "out": *const aclTensor);
     GridSampler2D(a0 "input": *const aclTensor, a1 "grid": *const aclTensor, a2 "interpolationMode": i64, a3 "paddingMode": i64, a4 "alignCorners": Truth, a5 "out": *mut aclTensor);
     GridSampler2DBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "grid": *const aclTensor, a3 "interpolationMode": i64, a4 "paddingMode": i64, a5 "alignCorners": Truth, a6 "outputMask": *const aclBoolArray, a7 "inputGrad": *mut aclTensor, a8 "gridGrad": *mut aclTensor);
     GridSampler3D(a0 "input": *const aclTensor, a1 "grid": *const aclTensor, a2 "interpolationMode": i64, a3 "paddingMode": i64, a4 "alignCorners": Truth, a5 "out": *mut aclTensor);
     GridSampler3DBackward(a0 "gradOutput": *const aclTensor, a1 "input": *const aclTensor, a2 "grid": *const aclTensor, a3 "interpolationMode": i64, a4 "paddingMode": i64, a5 "alignCorners": Truth, a6 "outputMask": *const aclBoolArray, a7 "inputGrad": *mut aclTensor, a8 "gridGrad": *mut aclTensor);
-    Glu(a0 "self": *const aclTensor, a1 "dim": i64, a2 "out": *const aclTensor);
-    GluBackward(a0 "gradOut": *const aclTensor, a1 "self": *const aclTensor, a2 "dim": i64, a3 "out": *const aclTensor);
     GroupNorm(a0 "self": *const aclTensor, a1 "gammaOptional": *const aclTensor, a2 "betaOptional": *const aclTensor, a3 "n": i64, a4 "c": i64, a5 "hxw": i64, a6 "group": i64, a7 "eps": f64, a8 "out": *mut aclTensor, a9 "meanOut": *mut aclTensor, a10 "rstdOut": *mut aclTensor);
     GroupNormBackward(a0 "gradOut": *const aclTensor, a1 "input": *const aclTensor, a2 "mean": *const aclTensor, a3 "rstd": *const aclTensor, a4 "gamma": *const aclTensor, a5 "N": i64, a6 "C": i64, a7 "HxW": i64, a8 "group": i64, a9 "outputMask": *const aclBoolArray, a10 "gradInput": *mut aclTensor, a11 "gradGammaOut": *mut aclTensor, a12 "gradBetaOut": *mut aclTensor);
     GroupNormSilu(a0 "self": *const aclTensor, a1 "gamma": *const aclTensor, a2 "beta": *const aclTensor, a3 "group": i64, a4 "eps": f64, a5 "out": *mut aclTensor, a6 "meanOut": *mut aclTensor, a7 "rstdOut": *mut aclTensor);
@@ -313,9 +313,9 @@ operators! {
     Hardtanh(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclScalar, a2 "clipValueMax": *const aclScalar, a3 "out": *mut aclTensor);
     HardtanhBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "min": *const aclScalar, a3 "max": *const aclScalar, a4 "out": *mut aclTensor);
     Heaviside(a0 "input": *const aclTensor, a1 "values": *const aclTensor, a2 "out": *mut aclTensor);
+    Histc(a0 "self": *const aclTensor, a1 "bins": i64, a2 "min": *const aclScalar, a3 "max": *const aclScalar, a4 "out": *mut aclTensor);
     Im2col(a0 "self": *const aclTensor, a1 "kernelSize": *const aclIntArray, a2 "dilation": *const aclIntArray, a3 "padding": *const aclIntArray, a4 "stride": *const aclIntArray, a5 "out": *const aclTensor);
     Im2colBackward(a0 "gradOutput": *const aclTensor, a1 "inputSize": *const aclIntArray, a2 "kernelSize": *const aclIntArray, a3 "dilation": *const aclIntArray, a4 "padding": *const aclIntArray, a5 "stride": *const aclIntArray, a6 "out": *mut aclTensor);
-    Histc(a0 "self": *const aclTensor, a1 "bins": i64, a2 "min": *const aclScalar, a3 "max": *const aclScalar, a4 "out": *mut aclTensor);
     Index(a0 "self": *const aclTensor, a1 "indices": *const aclTensorList, a2 "out": *mut aclTensor);
     IndexAdd(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "source": *const aclTensor, a4 "alpha": *const aclScalar, a5 "out": *mut aclTensor);
     IndexAddV2(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "source": *const aclTensor, a4 "alpha": *const aclScalar, a5 "mode": i64, a6 "out": *mut aclTensor);
@@ -512,6 +512,7 @@ operators! {
     Matmul(a0 "self": *const aclTensor, a1 "mat2": *const aclTensor, a2 "out": *mut aclTensor, a3 "cubeMathType": i8);
     Max(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     MaxDim(a0 "self": *const aclTensor, a1 "dim": i64, a2 "keepdim": Truth, a3 "out": *mut aclTensor, a4 "indices": *mut aclTensor);
+    MaxN(a0 "tensors": *const aclTensorList, a1 "out": *mut aclTensor);
     MaxPool(a0 "self": *const aclTensor, a1 "kernelShape": *const aclIntArray, a2 "strides": *const aclIntArray, a3 "autoPad": i64, a4 "pads": *const aclIntArray, a5 "dilations": *const aclIntArray, a6 "ceilMode": i64, a7 "out": *mut aclTensor);
     MaxPool2dWithIndices(a0 "self": *const aclTensor, a1 "kernelSize": *const aclIntArray, a2 "stride": *const aclIntArray, a3 "padding": *const aclIntArray, a4 "dilation": *const aclIntArray, a5 "ceilMode": Truth, a6 "out": *mut aclTensor, a7 "indices": *mut aclTensor);
     MaxPool2dWithIndicesBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "indices": *const aclTensor, a3 "kernelSize": *const aclIntArray, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "dilation": *const aclIntArray, a7 "ceilMode": Truth, a8 "gradInput": *mut aclTensor);
@@ -525,7 +526,6 @@ operators! {
     MaxUnpool2dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "indices": *const aclTensor, a3 "outputSize": *const aclIntArray, a4 "out": *mut aclTensor);
     MaxUnpool3d(a0 "self": *const aclTensor, a1 "indices": *const aclTensor, a2 "outputSize": *const aclIntArray, a3 "stride": *const aclIntArray, a4 "padding": *const aclIntArray, a5 "outRef": *mut aclTensor);
     MaxUnpool3dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "indices": *const aclTensor, a3 "outputSize": *const aclIntArray, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "out": *mut aclTensor);
-    MaxN(a0 "tensors": *const aclTensorList, a1 "out": *mut aclTensor);
     MaxV2(a0 "self": *const aclTensor, a1 "dims": *const aclIntArray, a2 "keepDims": Truth, a3 "noopWithEmptyDims": Truth, a4 "out": *mut aclTensor);
     Maximum(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     Mean(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": Truth, a3 "dtype": i32, a4 "out": *mut aclTensor);
