@@ -33,7 +33,7 @@ bool overlap(const void *dest, const void *source, size_t count)
     return a < b ? b - a < count : a - b < count;
 }
 
-// Puts up to `count` bytes of a text behind the `used` ones.
+// Puts up to `count` bytes of a text after the `used` ones.
 int append(char *dest, size_t room, size_t used, const char *source, size_t count)
 {
     const size_t length = strnlen(source, count);

@@ -6,7 +6,7 @@
 //!   pages of 2 MiB, and of 16 for large requests; released ones leave gaps
 //! ```
 //!
-//! The range is twice the device's memory. It grows behind its highest page, next to what is there, so
+//! The range is twice the device's memory. It grows past its highest page, next to what is there, so
 //! that holes join up; a gap is filled when there is no room behind.
 
 use crate::acl::{self, Acl, Handle, Physical, acl};

@@ -60,7 +60,7 @@ pub fn take() -> *const c_char {
     })
 }
 
-/// Bytes for people: at most one digit behind the point.
+/// Bytes for people: at most one digit after the point.
 pub fn bytes(count: u64) -> String {
     const UNITS: [(u64, &str); 4] =
         [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];

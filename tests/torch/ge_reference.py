@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 # Numbers of ge::DataType, which attributes use.
 TYPES = {0: torch.float32, 1: torch.float16, 3: torch.int32, 9: torch.int64, 12: torch.bool, 27: torch.bfloat16}
-PRODUCTS = ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2")
+PRODUCTS = ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "Conv2D")
 
 
 def turned(x, is_turned):
@@ -18,6 +18,24 @@ def product(node, a, b, bias=None, *_):
     first, second = ("transpose_x1", "transpose_x2") if node.type.startswith("MatMul") else ("adj_x1", "adj_x2")
     result = turned(a, node.attributes[first]) @ turned(b, node.attributes[second])
     return result if bias is None else result + bias
+
+
+def convolution(node, x, weight, bias=None, *_):
+    assert node.attributes["data_format"] == "NCHW"
+    top, bottom, left, right = node.attributes["pads"]
+    strides, dilations = node.attributes["strides"][2:], node.attributes["dilations"][2:]
+    padded = F.pad(x, (left, right, top, bottom))
+    return F.conv2d(padded, weight, bias, strides, 0, dilations, node.attributes["groups"])
+
+
+def batch_norm(node, x, scale, offset, mean, variance):
+    return F.batch_norm(x, mean, variance, scale, offset, False, 0, node.attributes["epsilon"])
+
+
+def largest(node, x):
+    """The first output; what the second holds is the operator's own affair."""
+    sizes, strides, pads, dilations = (node.attributes[name][1:3] for name in ("ksize", "strides", "pads", "dilation"))
+    return F.max_pool2d(x, sizes, strides, pads, dilations, node.attributes["ceil_mode"])
 
 
 def gather(node, x, indices, axis=None):
@@ -117,7 +135,9 @@ FUNCTIONS = {
     "Cumsum": running_sum,
     "SoftmaxV2": softmax,
     "LayerNormV4": layer_norm,
-} | dict.fromkeys(PRODUCTS, product)
+    "BNInfer": batch_norm,
+    "MaxPoolWithArgmaxV1": largest,
+} | dict.fromkeys(PRODUCTS, product) | {"Conv2D": convolution}
 
 
 class Value:

@@ -1,4 +1,4 @@
-//! The project's chores: `cargo xtask` lists them.
+//! The project's commands: `cargo xtask` lists them.
 
 mod bench;
 mod cache;
@@ -22,16 +22,16 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
-/// The chores of Cairn.
+/// The commands of Cairn's developers.
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
-    chore: Option<Chore>,
+    command: Option<Task>,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Task {
     /// Run the demo on the toolkit and draw its timeline
     Demo,
     /// Run every test; ends with one line `N passed, N failed, N skipped`
@@ -69,23 +69,23 @@ enum Chore {
 
 fn main() -> Result<()> {
     let root = root();
-    let Some(chore) = Arguments::parse().chore else {
+    let Some(command) = Arguments::parse().command else {
         return Ok(Arguments::command().print_help()?);
     };
-    match chore {
-        Chore::Demo => demo::run(&root),
-        Chore::Test { no_torch } => test::run(&root, !no_torch),
-        Chore::Toolkit { dir } => {
+    match command {
+        Task::Demo => demo::run(&root),
+        Task::Test { no_torch } => test::run(&root, !no_torch),
+        Task::Toolkit { dir } => {
             let dir = dir.unwrap_or_else(|| toolkit::default_dir(&root));
             println!("{}", toolkit::assemble(&root, &dir, toolkit::Build::Release)?.display());
             Ok(())
         }
-        Chore::Bench { name } => bench::run(&root, name.as_deref()),
-        Chore::Gen { check, operators: true } => r#gen::operators(&root, check),
-        Chore::Gen { check, operators: false } => r#gen::run(&root, check),
-        Chore::Lint => lint::run(&root),
-        Chore::Venv => venv::run(&root),
-        Chore::Deep => deep::run(&root),
+        Task::Bench { name } => bench::run(&root, name.as_deref()),
+        Task::Gen { check, operators: true } => r#gen::operators(&root, check),
+        Task::Gen { check, operators: false } => r#gen::run(&root, check),
+        Task::Lint => lint::run(&root),
+        Task::Venv => venv::run(&root),
+        Task::Deep => deep::run(&root),
     }
 }
 

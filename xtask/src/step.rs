@@ -1,4 +1,4 @@
-//! The steps of a chore: commands whose output is shown as it comes, and counted; and the report of a run of several
+//! The steps of a command of xtask: programs whose output is shown as it comes, and counted; and the report of a run of several
 //! steps, with the time that each took.
 
 use std::{

@@ -36,8 +36,8 @@ pub struct NamedOutput {
 pub enum Shapes {
     /// It knows them.
     Known,
-    /// It wants them; of an output whose sizes depend on values, after it ran.
-    Wanted,
+    /// It asks for them; of an output whose sizes depend on values, after it ran.
+    Inferred,
 }
 
 impl NamedCall<'_> {
@@ -63,7 +63,7 @@ impl NamedCall<'_> {
         shapes: Shapes,
     ) -> Result<Vec<Layout>> {
         let mut layouts = Vec::new();
-        if shapes == Shapes::Wanted || outputs.iter().any(|output| output.layout.is_none()) {
+        if shapes == Shapes::Inferred || outputs.iter().any(|output| output.layout.is_none()) {
             layouts = self.infer(inputs)?;
         }
         let bound: Result<Vec<Tensor>> =
@@ -72,7 +72,7 @@ impl NamedCall<'_> {
         let passed = Passed { inputs, outputs: &bound, attributes: self.attributes };
         let plan = self.node.plan(&passed).map_err(|error| self.refused(&error))?;
         let hosts = host_inputs(inputs);
-        let waits = shapes == Shapes::Wanted && self.node.marks.sized_by_values;
+        let waits = shapes == Shapes::Inferred && self.node.marks.sized_by_values;
         if !waits {
             Execution::new(self.node.name, plan, None).execute(target, &hosts)?;
             return Ok(layouts);

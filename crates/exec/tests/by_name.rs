@@ -83,7 +83,7 @@ impl Rig {
         let output = NamedOutput { layout: None, address, bytes: count * 4 };
         let call = NamedCall { node: node("MaskedSelect"), attributes: &[] };
         let inputs = [Some(x), Some(mask)];
-        let layouts = call.run(&self.target(domain), &inputs, &[output], Shapes::Wanted)?;
+        let layouts = call.run(&self.target(domain), &inputs, &[output], Shapes::Inferred)?;
         Ok((layouts, address))
     }
 }
@@ -181,7 +181,7 @@ fn shapes_are_inferred_and_short_memory_is_refused() {
         "{refused}"
     );
     let output = NamedOutput { bytes: 16, address: rig.room(16), ..short };
-    let shapes = call.run(&target, &[Some(x)], &[output], Shapes::Wanted).unwrap();
+    let shapes = call.run(&target, &[Some(x)], &[output], Shapes::Inferred).unwrap();
     assert_eq!(shapes, [floats(4)]);
     rig.sync().unwrap();
 }

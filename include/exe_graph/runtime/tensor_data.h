@@ -22,7 +22,7 @@ using ConstTensorAddressPtr = const void *;
 enum TensorPlacement : int32_t {
     kOnDeviceHbm,
     kOnHost,
-    /** On the host, right behind the tensor object. */
+    /** On the host, right after the tensor object. */
     kFollowing,
     kOnDeviceP2p,
     kTensorPlacementEnd

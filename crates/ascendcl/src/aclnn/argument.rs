@@ -63,7 +63,7 @@ impl Unplaced {
         Ok(taken)
     }
 
-    /// The tensor that stands at an address, how far behind its start that is, and where the tensor lies
+    /// The tensor that stands at an address, how far from its start that is, and where the tensor lies
     /// by now; 0 for nowhere.
     pub fn placed(&self, address: usize) -> Option<(usize, usize)> {
         let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;

@@ -171,7 +171,7 @@ impl Call {
         let outputs = self.outputs(outputs)?;
         let target = Target::registered(runtime, found, Domain::Acl, stream as usize);
         let layouts = self.named().run(&target, &inputs, &outputs, shapes)?;
-        if shapes == Shapes::Wanted {
+        if shapes == Shapes::Inferred {
             for (desc, layout) in into.iter().zip(&layouts) {
                 desc.lock().resize(layout.dims().iter().map(|dim| *dim as i64).collect());
             }

@@ -25,9 +25,9 @@ pub struct Flow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A node makes it.
-    Made,
+    Computed,
     /// A node makes it, in the memory of this output.
-    MadeFor(usize),
+    ComputedFor(usize),
     /// It comes in at this place.
     Input(usize),
     /// It lies in const memory, from this byte on.
@@ -49,15 +49,15 @@ pub fn flow(prepared: Prepared) -> Flow {
             last.insert(roots[*value], at);
         }
     }
-    let mut origins = vec![Origin::Made; prepared.values.len()];
+    let mut origins = vec![Origin::Computed; prepared.values.len()];
     for (at, input) in prepared.inputs.iter().enumerate() {
         origins[input.value] = Origin::Input(at);
     }
     for (at, output) in prepared.outputs.iter().enumerate() {
         let root = roots[output.value];
         last.remove(&root);
-        if prepared.values[root].bytes.is_none() && origins[root] == Origin::Made {
-            origins[root] = Origin::MadeFor(at);
+        if prepared.values[root].bytes.is_none() && origins[root] == Origin::Computed {
+            origins[root] = Origin::ComputedFor(at);
         }
     }
     let mut ends = vec![Vec::new(); prepared.works.len()];

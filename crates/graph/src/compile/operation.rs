@@ -45,7 +45,7 @@ impl Operation {
     }
 
     /// The place of each of the operator's inputs among those of a node, by name where the node names them;
-    /// a list takes all of its places. Behind the last that is fed nothing follows.
+    /// a list takes all of its places. Nothing follows the last that is fed.
     pub fn arrange(row: &cairn_ops::Node, descs: &[Desc]) -> Vec<Option<usize>> {
         let find = |name: &str| descs.iter().position(|desc| desc.name == name);
         let mut places = Vec::new();

@@ -137,7 +137,7 @@ impl Executable {
         let want = self.outputs.len();
         if outputs != 0 && outputs != want {
             return self.wrong(format_args!(
-                "{outputs} outputs are given: none, or all {want} are wanted"
+                "{outputs} outputs were passed: expected none, or all {want}"
             ));
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Models: graphs as bytes, in the format of the graph engine (`proto/ge_ir.proto`).
 //!
 //! What a graph has no place for is not kept: symbolic shapes, results of a compilation (streams, offsets,
-//! workspaces), sub graphs behind the root, and the lists of names that every node carries, which the
+//! workspaces), subgraphs after the root, and the lists of names that every node carries, which the
 //! descriptions say as well.
 
 mod attr;

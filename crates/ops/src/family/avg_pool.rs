@@ -92,7 +92,7 @@ fn expect_precision(call: &Call<'_>, at: usize) -> Result<()> {
         0..=2 => Ok(()),
         other => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {other}; 0, 1 or 2 are wanted")))
+            Err(Error::invalid(format!("{name} = {other}: expected 0, 1 or 2")))
         }
     }
 }

@@ -104,7 +104,7 @@ fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Res
     let name = call.parameter(at);
     if values.len() != 2 * spatial {
         let wanted = 2 * spatial;
-        return Err(Error::invalid(format!("{name} = {values:?}: {wanted} numbers are wanted")));
+        return Err(Error::invalid(format!("{name} = {values:?}: expected {wanted} numbers")));
     }
     let mut pairs: Pairs = SmallVec::from_elem((0, 0), dims.len());
     for (i, two) in values.chunks(2).enumerate() {
@@ -188,7 +188,7 @@ pub fn pairs(call: &Call<'_>, at: usize, rank: usize, contiguous: bool) -> Resul
     if values.len() != 2 * rank {
         let name = call.parameter(at);
         return Err(Error::invalid(format!(
-            "{name} = {values:?}: two numbers for each of {rank} dimensions are wanted"
+            "{name} = {values:?}: expected two numbers for each of {rank} dimensions"
         )));
     }
     Ok((0..rank)
@@ -206,7 +206,7 @@ fn mirrored(call: &mut Call<'_>) -> Result<Plan> {
     let Some(edge) = edge(call, 3)?.filter(|edge| matches!(edge, Edge::Reflect | Edge::Symmetric))
     else {
         let (name, mode) = (call.parameter(3), call.text(3)?);
-        return Err(Error::invalid(format!("{name} = {mode:?}; REFLECT or SYMMETRIC are wanted")));
+        return Err(Error::invalid(format!("{name} = {mode:?}: expected REFLECT or SYMMETRIC")));
     };
     let pairs = pairs(call, 1, a.rank(), true)?;
     bordered(call, (0, 1, 2), (a, out), &pairs, edge)

@@ -20,7 +20,7 @@ fn overlap(call: &Call<'_>, at: usize) -> Result<Overlap> {
         "iof" => Ok(Overlap::OverSecond),
         other => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {other:?}; iou or iof are wanted")))
+            Err(Error::invalid(format!("{name} = {other:?}: expected iou or iof")))
         }
     }
 }
@@ -38,7 +38,7 @@ fn expect_matrix(
     }
     let (name, dims) = (call.parameter(at), layout.dims());
     Err(Error::invalid(format!(
-        "{name} {dims:?}: two dimensions with {size} in dimension {dim} are wanted"
+        "{name} {dims:?}: expected two dimensions with {size} in dimension {dim}"
     )))
 }
 
@@ -104,7 +104,7 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
     let count = a.dims()[1];
     if count % 1024 != 0 {
         let (name, dims) = (call.parameter(0), a.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}: a multiple of 1024 boxes is wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected a multiple of 1024 boxes")));
     }
     for (at, one) in [(5, &out), (6, &angles)] {
         call.expect_dims(at, one, &[1, count])?;
@@ -167,13 +167,13 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
         1 => true,
         other => {
             let name = call.parameter(5);
-            return Err(Error::invalid(format!("{name} = {other}; 0 or 1 are wanted")));
+            return Err(Error::invalid(format!("{name} = {other}: expected 0 or 1")));
         }
     };
     let most = (most as usize).min(count);
     if out.rank() != 2 || out.dims()[1] != 3 {
         let (name, dims) = (call.parameter(6), out.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}: rows of three numbers are wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected rows of three numbers")));
     }
     let rows = out.dims()[0];
     let rule = Suppression { most, overlap: limits[0], score: limits[1] };
@@ -239,7 +239,7 @@ fn aligned(call: &mut Call<'_>) -> Result<Plan> {
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
         return Err(Error::invalid(format!(
-            "{name} {dims:?}: four dimensions with elements are wanted"
+            "{name} {dims:?}: expected four dimensions with elements"
         )));
     }
     call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], places[0], places[1]])?;
@@ -274,7 +274,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
     if !((0..=1024).contains(&samples) && scale > 0.0 && scale.is_finite()) {
         let (one, other) = (call.parameter(at + 2), call.parameter(at + 3));
         return Err(Error::invalid(format!(
-            "{one} = {samples}, {other} = {scale}: 0 to 1024 samples and a positive scale are wanted"
+            "{one} = {samples}, {other} = {scale}: expected 0 to 1024 samples and a positive scale"
         )));
     }
     let aligned = call.flag_or(at + 4, false)?;
@@ -294,7 +294,7 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (regions, places) = regions(call, 3)?;
     if sizes.len() != 4 || sizes[2..].contains(&0) {
         let name = call.parameter(2);
-        return Err(Error::invalid(format!("{name} = {sizes:?}: four sizes are wanted")));
+        return Err(Error::invalid(format!("{name} = {sizes:?}: expected four sizes")));
     }
     call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], places[0], places[1]])?;
     let name = call.parameter(1);

@@ -139,7 +139,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
 pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
     if x.rank() < 4 {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}: at least 4 dimensions are wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected at least 4 dimensions")));
     }
     Ok({ x.dims().iter().enumerate() }.map(|(at, size)| if at < 2 { *size } else { 1 }).collect())
 }

@@ -100,9 +100,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
     let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
-    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(false);
-    let dx = if is_wanted(0) { Some(call.output(7)?) } else { None };
-    let dgrid = if is_wanted(1) { Some(call.output(8)?) } else { None };
+    let [for_x, for_grid] = wanted[..] else {
+        let name = call.parameter(6);
+        return Err(Error::invalid(format!("{name} = {wanted:?}: expected two flags")));
+    };
+    let dx = if for_x { Some(call.output(7)?) } else { None };
+    let dgrid = if for_grid { Some(call.output(8)?) } else { None };
     let Some(first) = dx.or(dgrid) else {
         return call.nothing();
     };
@@ -159,7 +162,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = sizes.len().wrapping_sub(2);
     if !(2..=3).contains(&spatial) || sizes.contains(&0) {
         let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} = {sizes:?}: 4 or 5 sizes are wanted")));
+        return Err(Error::invalid(format!("{name} = {sizes:?}: expected 4 or 5 sizes")));
     }
     let (theta, out) = (call.tensor(0)?, call.output(3)?);
     call.expect_dtype(0, &theta, REALS)?;
@@ -186,7 +189,7 @@ fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(2, &out, 0, &x)?;
     if !(3..=7).contains(&x.rank()) {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}: 3 to 7 dimensions are wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected 3 to 7 dimensions")));
     }
     let channels = x.dims()[1];
     if groups <= 0 || channels % groups as usize != 0 {

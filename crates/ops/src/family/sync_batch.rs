@@ -245,7 +245,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     )?;
     let [devices, width] = *first.dims() else {
         let (name, dims) = (call.parameter(0), first.dims());
-        return Err(Error::invalid(format!("{name} {dims:?}: a row for each device is wanted")));
+        return Err(Error::invalid(format!("{name} {dims:?}: expected a row for each device")));
     };
     call.expect_dims(1, &second, first.dims())?;
     let counts = sized(call, 2, counts, &[devices])?;

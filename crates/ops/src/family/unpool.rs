@@ -36,7 +36,7 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
     let outputs = numbers(call, at + 2, spatial, 1)?;
     if call.ints(at + 2)?.len() != spatial {
         let (name, values) = (call.parameter(at + 2), call.ints(at + 2)?);
-        return Err(Error::invalid(format!("{name} = {values:?}: {spatial} numbers are wanted")));
+        return Err(Error::invalid(format!("{name} = {values:?}: expected {spatial} numbers")));
     }
     if spatial == 3 {
         numbers(call, at + 3, spatial, 1)?;

@@ -53,7 +53,7 @@ fn output_size(call: &Call<'_>, at: usize, spatial: usize) -> Result<Vec<usize>>
     let values = call.ints(at)?;
     if values.len() != spatial {
         let name = call.parameter(at);
-        return Err(Error::invalid(format!("{name} = {values:?}: {spatial} numbers are wanted")));
+        return Err(Error::invalid(format!("{name} = {values:?}: expected {spatial} numbers")));
     }
     Ok(outputs)
 }
@@ -63,7 +63,7 @@ fn expect_images(call: &Call<'_>, at: usize, x: &Layout, spatial: usize) -> Resu
     if x.rank() != spatial + 2 || x.dims()[1..].contains(&0) {
         let (name, dims, rank) = (call.parameter(at), x.dims(), spatial + 2);
         return Err(Error::invalid(format!(
-            "{name} has the sizes {dims:?}; {rank} dimensions with elements are wanted"
+            "{name} has the sizes {dims:?}: expected {rank} dimensions with elements"
         )));
     }
     Ok(())
@@ -160,7 +160,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
     let good = |factor: &f64| *factor > 0.0 && factor.is_finite();
     if factors.len() != 4 || !factors.iter().all(good) || factors[..2] != [1.0, 1.0] {
         return Err(Error::invalid(format!(
-            "{name} = {factors:?}: four factors are wanted, of which the first two are 1"
+            "{name} = {factors:?}: expected four factors, of which the first two are 1"
         )));
     }
     let mut outputs = [0; 2];
@@ -181,7 +181,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
         other => {
             let name = call.parameter(2);
             return Err(Error::invalid(format!(
-                "{name} = {other:?}; nearest or bilinear are wanted"
+                "{name} = {other:?}: expected nearest or bilinear"
             )));
         }
     };

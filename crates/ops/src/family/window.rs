@@ -39,7 +39,7 @@ pub fn frame(
         let (name, dims) = (call.parameter(at), layout.dims());
         let (least, most) = (spatial + 1, spatial + 2);
         Error::invalid(format!(
-            "{name} has the sizes {dims:?}; {least} or {most} dimensions are wanted"
+            "{name} has the sizes {dims:?}: expected {least} or {most} dimensions"
         ))
     })
 }
@@ -74,7 +74,7 @@ fn expect(
     let name = call.parameter(at);
     if values.len() != 1 && values.len() != spatial {
         return Err(Error::invalid(format!(
-            "{name} = {values:?} has {} numbers; 1 or {spatial} are wanted",
+            "{name} = {values:?} has {} numbers: expected 1 or {spatial}",
             values.len()
         )));
     }
@@ -134,7 +134,7 @@ pub fn channels_last(call: &Call<'_>, at: usize, spatial: usize) -> Result<bool>
         format if format == last => Ok(true),
         other => {
             let name = call.parameter(at);
-            Err(Error::invalid(format!("{name} = {other:?}; {first} or {last} are wanted")))
+            Err(Error::invalid(format!("{name} = {other:?}: expected {first} or {last}")))
         }
     }
 }
@@ -266,7 +266,7 @@ impl Sliding {
             other => {
                 let name = call.parameter(mode_at);
                 Err(Error::invalid(format!(
-                    "{name} = {other:?}; SAME, VALID or CALCULATED are wanted"
+                    "{name} = {other:?}: expected SAME, VALID or CALCULATED"
                 )))
             }
         }

@@ -61,7 +61,7 @@ pub enum Overlap {
 type Terms = SmallVec<[(u64, u64); 10]>;
 
 /// How many combinations are looked at before the answer is [`Overlap::Unknown`].
-const PATIENCE: u32 = 20_000;
+const MOST_STEPS: u32 = 20_000;
 
 impl Access {
     /// A range of bytes.
@@ -162,7 +162,7 @@ impl<'a> Search<'a> {
             let (step, most) = (i128::from(terms[at].0), i128::from(terms[at].1));
             rest[at] = (rest[at + 1].0 + step * most, divisor(rest[at + 1].1, step));
         }
-        Search { terms, rest, left: PATIENCE }
+        Search { terms, rest, left: MOST_STEPS }
     }
 
     fn reaches(&mut self, far: i128) -> Overlap {

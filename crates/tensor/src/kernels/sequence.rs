@@ -67,7 +67,7 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Resu
 }
 
 /// The diagonal of the last two dimensions that begins `offset` columns to the right of the first element,
-/// as a dimension of its own behind the others.
+/// as a dimension of its own after the others.
 pub fn diagonal(matrix: &Layout, offset: i64) -> Layout {
     let rank = matrix.rank();
     let (rows, columns) = (matrix.dims()[rank - 2] as i64, matrix.dims()[rank - 1] as i64);

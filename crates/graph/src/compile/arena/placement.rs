@@ -2,7 +2,7 @@
 
 use super::Block;
 
-/// More pairs of blocks that meet than this are not written down; the placement is then scanned instead.
+/// More pairs of blocks that are alive together than this are not written down; the placement is then scanned instead.
 const MOST_PAIRS: u64 = 2 << 20;
 
 /// Which gap a block goes into.
@@ -14,11 +14,11 @@ pub enum Fit {
     Tightest,
 }
 
-/// Blocks, who meets whom, and where each lies.
+/// Blocks, which blocks are alive at the same time, and where each lies.
 pub struct Placement<'a> {
     blocks: &'a [Block],
     degrees: Vec<u32>,
-    meets: Option<Meetings>,
+    interference: Option<Interference>,
     offsets: Vec<u64>,
     /// The place of each block in the order that is being placed.
     turn: Vec<u32>,
@@ -27,13 +27,13 @@ pub struct Placement<'a> {
     pub work: u64,
 }
 
-/// For each block those that meet it, one list after the other.
-struct Meetings {
+/// For each block those that are alive with it, one list after the other.
+struct Interference {
     begins: Vec<u32>,
     who: Vec<u32>,
 }
 
-impl Meetings {
+impl Interference {
     fn of(&self, block: usize) -> &[u32] {
         &self.who[self.begins[block] as usize..self.begins[block + 1] as usize]
     }
@@ -55,7 +55,7 @@ impl<'a> Placement<'a> {
         let pairs: u64 = degrees.iter().map(|degree| u64::from(*degree)).sum::<u64>() / 2;
         Placement {
             blocks,
-            meets: (pairs <= MOST_PAIRS).then(|| meetings(blocks, &degrees)),
+            interference: (pairs <= MOST_PAIRS).then(|| interference(blocks, &degrees)),
             degrees,
             offsets: vec![0; blocks.len()],
             turn: vec![0; blocks.len()],
@@ -64,7 +64,7 @@ impl<'a> Placement<'a> {
         }
     }
 
-    /// How many others each block meets.
+    /// How many others each block is alive with.
     pub fn degrees(&self) -> &[u32] {
         &self.degrees
     }
@@ -74,22 +74,23 @@ impl<'a> Placement<'a> {
         &self.offsets
     }
 
-    /// Whether it is known who meets whom, which [`Placement::place_from`] needs.
-    pub fn knows_meetings(&self) -> bool {
-        self.meets.is_some()
+    /// Whether it is known which blocks are alive at the same time, which [`Placement::place_from`] needs.
+    pub fn knows_interference(&self) -> bool {
+        self.interference.is_some()
     }
 
-    /// A turn before `turn` that is in the way of a block: `pick` chooses among those that meet it.
+    /// A turn before `turn` that is in the way of a block: `pick` chooses among those that are alive with it.
     pub fn in_the_way(&self, block: u32, turn: usize, pick: impl FnOnce(usize) -> usize) -> usize {
-        let Some(meets) = &self.meets else { return 0 };
-        let met = meets.of(block as usize).iter().map(|other| self.turn[*other as usize] as usize);
+        let Some(interference) = &self.interference else { return 0 };
+        let met =
+            interference.of(block as usize).iter().map(|other| self.turn[*other as usize] as usize);
         let before = || met.clone().filter(|its| *its < turn);
         before().nth(pick(before().count())).unwrap_or(0)
     }
 
     /// Places all blocks in an order, and says where the highest ends.
     pub fn place(&mut self, order: &[u32], fit: Fit) -> u64 {
-        if self.meets.is_some() {
+        if self.interference.is_some() {
             let _ = self.place_from(order, 0, fit, u64::MAX);
             return self.top();
         }
@@ -116,12 +117,12 @@ impl<'a> Placement<'a> {
         fit: Fit,
         limit: u64,
     ) -> Result<(), usize> {
-        let Some(meets) = &self.meets else { return Err(from) };
+        let Some(interference) = &self.interference else { return Err(from) };
         order.iter().enumerate().skip(from).for_each(|(turn, at)| {
             self.turn[*at as usize] = turn as u32;
         });
         for (turn, at) in order.iter().enumerate().skip(from) {
-            let who = meets.of(*at as usize);
+            let who = interference.of(*at as usize);
             self.ranges.clear();
             for other in who.iter().map(|other| *other as usize) {
                 if (self.turn[other] as usize) < turn {
@@ -170,7 +171,7 @@ fn gap(ranges: impl Iterator<Item = (u64, u64)>, bytes: u64, fit: Fit) -> u64 {
     tightest.map_or(end, |(_, begin)| begin)
 }
 
-/// How many others each block meets: all but those that end before it or begin behind it.
+/// How many others each block is alive with: all but those that end before it or begin after it.
 fn degrees(blocks: &[Block]) -> Vec<u32> {
     let mut begins: Vec<usize> = blocks.iter().map(|one| one.first).collect();
     let mut ends: Vec<usize> = blocks.iter().map(|one| one.last).collect();
@@ -184,8 +185,8 @@ fn degrees(blocks: &[Block]) -> Vec<u32> {
     blocks.iter().map(degree).collect()
 }
 
-/// Who meets whom, by a sweep over the steps that keeps those alive.
-fn meetings(blocks: &[Block], degrees: &[u32]) -> Meetings {
+/// Which blocks are alive at the same time, by a sweep over the steps that keeps those alive.
+fn interference(blocks: &[Block], degrees: &[u32]) -> Interference {
     let mut begins = Vec::with_capacity(blocks.len() + 1);
     begins.push(0u32);
     for degree in degrees {
@@ -206,5 +207,5 @@ fn meetings(blocks: &[Block], degrees: &[u32]) -> Meetings {
         }
         alive.push(at);
     }
-    Meetings { begins, who }
+    Interference { begins, who }
 }

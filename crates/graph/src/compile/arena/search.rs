@@ -21,7 +21,7 @@ pub fn improve(
     best: &mut [u64],
     bytes: &mut u64,
 ) {
-    if !placement.knows_meetings() || *bytes == u64::MAX {
+    if !placement.knows_interference() || *bytes == u64::MAX {
         return;
     }
     let stop = placement.work + WORK;

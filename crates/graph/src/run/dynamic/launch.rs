@@ -51,7 +51,7 @@ impl Run<'_> {
                 continue;
             }
             let output = match self.flow.origins[*root] {
-                Origin::MadeFor(at) => Some(at),
+                Origin::ComputedFor(at) => Some(at),
                 _ => None,
             };
             let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
@@ -112,7 +112,7 @@ impl Run<'_> {
                     (bytes.clone(), Purpose::HostCopy, format!("input {at} (node {name})"))
                 }
             },
-            Origin::Made | Origin::MadeFor(_) => match hosted.get(&root) {
+            Origin::Computed | Origin::ComputedFor(_) => match hosted.get(&root) {
                 Some(bytes) => (bytes.clone(), Purpose::Intermediate, format!("value {root}")),
                 None => {
                     return Err(Failure::failed(format!(

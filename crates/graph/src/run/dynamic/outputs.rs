@@ -28,7 +28,7 @@ impl Run<'_> {
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
             let root = self.flow.roots[output.value];
             let layout = plan.outputs[at];
-            let is_made_here = self.flow.origins[root] == Origin::MadeFor(at);
+            let is_made_here = self.flow.origins[root] == Origin::ComputedFor(at);
             let wanted = self.wanted.get(at).copied().flatten();
             let mut from = self.address(root, &plan.hosted, memory)?;
             if is_made_here && (wanted.is_none() || wanted.is_some_and(|to| to.address == from)) {
