@@ -280,9 +280,9 @@ fn what_does_not_fit_is_refused_with_an_argument_code() {
         assert_eq!((failed.code, failed.status), (Code::InvalidParam, Status::ParamInvalid));
         failed.text
     };
-    assert!(failed(&[], &[]).contains("0 inputs are given"));
+    assert!(failed(&[], &[]).contains("0 inputs were passed"));
     let one = std::slice::from_ref(&input);
-    assert!(failed(one, &[None]).contains("1 outputs are given"));
+    assert!(failed(one, &[None]).contains("1 outputs were passed"));
     let short = Some(OutputMemory { address: room, bytes: 8 });
     assert!(failed(one, &[short, None]).contains("its memory has 8"));
     let nowhere = Some(OutputMemory { address: 64, bytes: 16 });

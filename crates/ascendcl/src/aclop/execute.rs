@@ -77,7 +77,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Inferred) }
     }
 
     /// Submits an operator; there is nothing to compile.
@@ -119,7 +119,7 @@ entry! {
         let inputs = (inputs, input_descs.cast_const().cast(), input_buffers.cast_const().cast());
         let outputs = (outputs, output_descs.cast_const().cast(), output_buffers.cast_const().cast());
         // SAFETY: the caller passes a name and lists of these lengths, or null.
-        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Wanted) }
+        unsafe { OperatorArguments { name, inputs, outputs, attributes, stream }.run(Shapes::Inferred) }
     }
 
     /// Converts elements.

@@ -132,7 +132,7 @@ impl Executable {
     ) -> Result<()> {
         let want = self.inputs.len() + variables;
         if inputs != want {
-            return self.wrong(format_args!("{inputs} inputs are given, the graph has {want}"));
+            return self.wrong(format_args!("{inputs} inputs were passed, the graph has {want}"));
         }
         let want = self.outputs.len();
         if outputs != 0 && outputs != want {
