@@ -12,6 +12,8 @@ from device import Device, raw
 from ge_model import Model, showing
 
 SAMPLES = "add_static add_dynamic mlp_static mlp_dynamic attn attn_dynamic misc inplace conv".split()
+# Inputs of a sample that are variances: not negative.
+VARIANCES = {"conv": {"arg4_1"}}
 # Indices of a sample are below this.
 BOUNDS = {"attn": 50, "attn_dynamic": 50, "misc": 4}
 # Sizes for the unknown dimensions of a sample's inputs, in order; the first again at the end.
@@ -40,7 +42,8 @@ def drawn(model, name, sizes, seed):
         dtype, dims = one.output_descs[0]
         dims = [next(unknown) if dim < 0 else dim for dim in dims]
         if dtype.is_floating_point:
-            tensors.append(0.3 * torch.randn(dims, generator=generator, dtype=dtype))
+            tensor = 0.3 * torch.randn(dims, generator=generator, dtype=dtype)
+            tensors.append(tensor.abs() if one.name in VARIANCES.get(name, ()) else tensor)
         else:
             tensors.append(torch.randint(0, BOUNDS[name], dims, generator=generator, dtype=dtype))
     assert next(unknown, None) is None
