@@ -28,17 +28,17 @@ use std::sync::OnceLock;
 /// How many sinks a process may have.
 const SINKS: usize = 16;
 
-/// When, on which thread and in which call of the program something happened. Looked up when a sink asks: the clock
-/// costs more than what the cheapest sinks do.
+/// When, on which thread and in which call of the program something happened. Looked up when a sink asks: clock and
+/// site cost more than what the cheapest sinks do.
 #[derive(Debug)]
 pub struct Stamp {
-    site: Site,
+    is_outside: bool,
     time_ns: OnceCell<u64>,
 }
 
 impl Stamp {
-    fn new(site: Site) -> Stamp {
-        Stamp { site, time_ns: OnceCell::new() }
+    fn new(is_outside: bool) -> Stamp {
+        Stamp { is_outside, time_ns: OnceCell::new() }
     }
 
     /// Nanoseconds of the monotonic clock, the same for every sink of the event.
@@ -51,9 +51,9 @@ impl Stamp {
         HostThread::current().number()
     }
 
-    /// The call.
+    /// The call: what this thread is inside of, unless the event belongs to no call.
     pub fn site(&self) -> Site {
-        self.site.resolved()
+        if self.is_outside { Site::NONE } else { site::keep() }
     }
 }
 
@@ -146,14 +146,17 @@ impl Spine {
     #[inline]
     pub fn emit<'a>(&self, kind: Kind, event: impl FnOnce() -> Event<'a>) {
         if self.has_listener(kind) {
-            self.emit_at(site::current(), &event());
+            self.emit_to(Stamp::new(false), &event());
         }
     }
 
-    /// Emits an event of a call that is not the one this thread is inside of.
+    /// Emits an event that belongs to no call of the program, whatever call this thread is inside of.
     #[cold]
-    pub fn emit_at(&self, site: Site, event: &Event<'_>) {
-        let stamp = Stamp::new(site);
+    pub fn emit_outside(&self, event: &Event<'_>) {
+        self.emit_to(Stamp::new(true), event);
+    }
+
+    fn emit_to(&self, stamp: Stamp, event: &Event<'_>) {
         let mut mask = self.masks[event.kind() as usize].load(Ordering::Acquire);
         while mask != 0 {
             let number = mask.trailing_zeros();

@@ -3,7 +3,7 @@
 use super::Stream;
 use crate::clock::{Clock, Epoch};
 use crate::record::event::Outcome;
-use crate::record::{Awaited, Event, Kind, Site, Spine};
+use crate::record::{Awaited, Event, Kind, Spine};
 use crate::sync::atomic::Ordering;
 use crate::sync::now_ns;
 use crate::task::{Body, Task};
@@ -50,7 +50,7 @@ impl Stream {
             }
         }
         if spine.has_listener(Kind::Start) {
-            spine.emit_at(Site::NONE, &Event::Start { stream: self.index, seq });
+            spine.emit_outside(&Event::Start { stream: self.index, seq });
         }
         now
     }
@@ -68,10 +68,7 @@ impl Stream {
         if spine.has_listener(Kind::End) {
             let (stream, device) = (self.index, self.spec.device);
             let began_ns = if began_ns == 0 { now_ns() } else { began_ns };
-            spine.emit_at(
-                Site::NONE,
-                &Event::End { stream, device, seq, name, task, began_ns, outcome },
-            );
+            spine.emit_outside(&Event::End { stream, device, seq, name, task, began_ns, outcome });
         }
     }
 
