@@ -38,10 +38,10 @@ impl Sink for LiveFigures {
     fn event(&self, _stamp: &Stamp, event: &Event<'_>) {
         let at = |device: u32| self.physical[device as usize];
         match *event {
-            Event::Usage { device, used, waiting, capacity } => {
-                self.page.set_capacity(at(device), capacity);
-                self.page.set_used(at(device), used);
-                self.page.set_waiting(at(device), waiting);
+            Event::Usage { device, used, waiting, .. } => {
+                let at = at(device);
+                self.page.set_used(at, used);
+                self.page.set_waiting(at, waiting);
             }
             Event::Stream { device, count, .. } => {
                 self.page.set_streams(at(device), count as u64);
