@@ -416,11 +416,7 @@ impl Arena {
         let tails = self.progress.tails();
         let ticket = HostThread::current().ticket();
         let mut inner = self.inner.lock();
-        let found = match self.ranges.at(offset) {
-            Some(found) if found.state == State::Leaving => Some(found),
-            _ => self.ranges.claim(offset, POOL),
-        };
-        let Some(found) = found else { return false };
+        let Some(found) = self.ranges.retire(offset, POOL) else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
         self.settle(&mut inner, Proof::Synchronized, u64::MAX);
         self.emit_usage(&inner);
@@ -438,7 +434,6 @@ impl Arena {
         let front = u64::from(found.tag >> 1) * GRANULE;
         let offset = found.start - front;
         let bytes = inner.block(offset).expect("a live range is a live block").size;
-        self.ranges.set_state(found.start, State::Quarantined);
         inner.live -= bytes;
         inner.quarantine.push(Entry { offset, front, bytes, poison, tails, ticket });
         self.budget.wait(bytes);
@@ -526,7 +521,7 @@ impl Arena {
         let mut inner = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
         let live: Vec<_> =
-            live.iter().rev().filter_map(|f| self.ranges.claim(f.start, POOL)).collect();
+            live.iter().rev().filter_map(|f| self.ranges.retire(f.start, POOL)).collect();
         for found in &live {
             self.quarantine(&mut inner, found, None, tails.clone(), ticket);
         }

@@ -10,6 +10,7 @@ use super::locate::{Inside, wrong_free};
 use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Error, Result};
+use crate::record::Kind;
 use crate::record::event::MemoryKind;
 use crate::stream::Stream;
 use crate::sync::Arc;
@@ -28,6 +29,23 @@ impl ArenaMaker<'_> {
             _ => &self.memory.host,
         }
     }
+
+    /// The address of a new block.
+    #[inline]
+    fn take(&self, request: &Request<'_>) -> Result<usize> {
+        let arena = self.arena();
+        self.memory.persist(arena, request, |patient| arena.attempt(request, patient))
+    }
+
+    /// Sends a block to the quarantine, whether it was claimed or is live.
+    #[inline]
+    fn give(&self, address: usize, poison: Option<u8>) -> Result<()> {
+        let arena = self.arena();
+        match arena.offset(address).is_some_and(|offset| arena.retire(offset, poison)) {
+            true => Ok(()),
+            false => Err(self.memory.wrong_free(address, self.kind)),
+        }
+    }
 }
 
 impl Allocator for ArenaMaker<'_> {
@@ -40,20 +58,12 @@ impl Allocator for ArenaMaker<'_> {
 
     #[inline]
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
-        let arena = self.arena();
-        let attempt = |patient| arena.attempt(request, patient);
-        let address = self.memory.persist(arena, request, attempt)?;
-        Ok(RawBlock::new(address, request.bytes, 0))
+        Ok(RawBlock::new(self.take(request)?, request.bytes, 0))
     }
 
     #[inline]
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
-        let arena = self.arena();
-        let offset = arena.offset(block.address);
-        match offset.is_some_and(|offset| arena.retire(offset, block.poison)) {
-            true => Ok(()),
-            false => Err(self.memory.wrong_free(block.address, self.kind)),
-        }
+        self.give(block.address, block.poison)
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
@@ -82,8 +92,11 @@ impl Memory {
     #[inline]
     fn make(&self, kind: MemoryKind, request: &Request<'_>) -> Result<usize> {
         let maker = self.maker(kind);
-        let block = Funnel::new(self.stack(kind), &maker, &self.spine).allocate(request)?;
-        Ok(block.address)
+        let funnel = Funnel::new(self.stack(kind), &maker, &self.spine);
+        match funnel.is_direct(Kind::Alloc) {
+            true => maker.take(request),
+            false => Ok(funnel.allocate(request)?.address),
+        }
     }
 
     /// Memory of a device. Waits for freed memory only when there is no other way.
@@ -111,9 +124,12 @@ impl Memory {
     }
 
     fn end(&self, address: usize, kind: MemoryKind) -> Result<()> {
-        let arena = self.maker(kind);
-        let claimed = arena.arena().offset(address).and_then(|offset| arena.arena().claim(offset));
-        match claimed {
+        let maker = self.maker(kind);
+        if Funnel::new(self.stack(kind), &maker, &self.spine).is_direct(Kind::Free) {
+            return maker.give(address, None);
+        }
+        let arena = maker.arena();
+        match arena.offset(address).and_then(|offset| arena.claim(offset)) {
             Some(inside) => self.give(&inside, kind),
             None => Err(self.wrong_free(address, kind)),
         }

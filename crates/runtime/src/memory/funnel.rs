@@ -44,6 +44,13 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
         self.layers.is_empty()
     }
 
+    /// True if the maker alone acts: there is no layer, and nobody listens to this kind of event. Whoever has a shorter
+    /// way to what the maker does may go it then.
+    #[inline]
+    pub fn is_direct(&self, kind: Kind) -> bool {
+        self.is_bare() && !self.spine.has_listener(kind)
+    }
+
     #[inline]
     fn make(&self, request: &Request<'_>) -> Result<RawBlock> {
         let block = self.maker.allocate(request)?;

@@ -49,7 +49,7 @@ pub struct Found {
 /// take 1/32 of the range in address space; only pages in use are backed: at most one for each
 /// allocation, and one for each 16 MiB in use.
 ///
-/// **Threads.** `find` and `claim` take no lock and wait for nobody. `insert`, `set_state`, `resize` and `remove` must
+/// **Threads.** `find` and `claim` take no lock and wait for nobody. `insert`, `retire`, `resize` and `remove` must
 /// be serialised by the caller: two at once lose entries (but stay memory safe).
 ///
 /// **What a reader may see.** An allocation that is neither inserted nor removed during a `find` is
@@ -120,16 +120,6 @@ impl Ranges {
         }
     }
 
-    /// Changes the state of the allocation that starts at `offset`; false if none does.
-    pub fn set_state(&self, offset: u64, state: State) -> bool {
-        let Some(granule) = self.start(offset) else {
-            return false;
-        };
-        let meta = self.record(granule).1;
-        meta.store(meta.load(Relaxed) & !(3 << 32) | (state as u64) << 32, Release);
-        true
-    }
-
     /// Ends a live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
     /// it is [`State::Leaving`] then. `None` if there is none, or somebody else was first. Needs no serialising:
     /// whoever ends a live allocation claims it first.
@@ -145,6 +135,28 @@ impl Ranges {
         let leaving = before & !(3 << 32) | (State::Leaving as u64) << 32;
         let found = Found { start: offset, size, state: State::Leaving, tag };
         meta.compare_exchange(before, leaving, AcqRel, Relaxed).is_ok().then_some(found)
+    }
+
+    /// Puts the allocation that starts at `offset` into the quarantine: one that was claimed, or one that is live and has
+    /// none of the bits `except` in its tag. `None` if there is none, or somebody else was first.
+    pub fn retire(&self, offset: u64, except: u32) -> Option<Found> {
+        let granule = self.start(offset)?;
+        let (size_word, meta) = self.record(granule);
+        let before = meta.load(Acquire);
+        let (state, tag) = (before >> 32 & 3, before as u32);
+        let claimed = state == State::Leaving as u64;
+        if !claimed && (state != State::Live as u64 || tag & except != 0) {
+            return None;
+        }
+        let size = size_word.load(Relaxed);
+        let quarantined = before & !(3 << 32) | (State::Quarantined as u64) << 32;
+        let found = Found { start: offset, size, state: State::Quarantined, tag };
+        if claimed {
+            // Nobody else touches it: claims are for live ones, and retiring is serialised.
+            meta.store(quarantined, Release);
+            return Some(found);
+        }
+        meta.compare_exchange(before, quarantined, AcqRel, Relaxed).is_ok().then_some(found)
     }
 
     /// Changes the size of the allocation that starts at `offset`; false if none does. A reader sees the one or the
@@ -413,13 +425,20 @@ mod tests {
                         if let Some(start) = nth(&model, n) {
                             prop_assert_eq!(ranges.remove(start), model.remove(&start));
                             prop_assert_eq!(ranges.remove(start), None);
-                            prop_assert!(!ranges.set_state(start, State::Live));
+                            prop_assert_eq!(ranges.retire(start, 0), None);
                         }
                     }
                     Op::Wait(n) => {
                         if let Some(start) = nth(&model, n) {
-                            prop_assert!(ranges.set_state(start, State::Quarantined));
-                            model.get_mut(&start).unwrap().state = State::Quarantined;
+                            let known = model.get_mut(&start).unwrap();
+                            let live = known.state == State::Live;
+                            // Every other one is claimed first, as a free does.
+                            if n % 2 == 0 {
+                                prop_assert_eq!(ranges.claim(start, 0).is_some(), live);
+                            }
+                            known.state = State::Quarantined;
+                            prop_assert_eq!(ranges.retire(start, 0), live.then_some(*known));
+                            prop_assert_eq!(ranges.retire(start, 0), None);
                         }
                     }
                     Op::Find(offset) => {
@@ -496,7 +515,7 @@ mod tests {
                 );
                 match ranges.find(start) {
                     Some(found) if found.state == State::Live => {
-                        assert!(ranges.set_state(start, State::Quarantined))
+                        assert!(ranges.retire(start, 0).is_some())
                     }
                     Some(_) if i >> 62 != 0 => ranges.insert(start, size, tag_of(size)),
                     Some(_) => assert!(ranges.remove(start).is_some()),

@@ -55,12 +55,16 @@ pub fn enter<T>(entry: &'static str, body: impl FnOnce() -> T) -> T {
 /// Runs `body` as a part of the call at `site`; calls inside of it have sites of their own meanwhile.
 #[inline]
 pub fn within<T>(site: Site, body: impl FnOnce() -> T) -> T {
-    struct Restore(Site);
-    impl Drop for Restore {
+    struct Restore<'a>(&'a Cell<Site>, Site);
+    impl Drop for Restore<'_> {
+        #[inline]
         fn drop(&mut self) {
-            CURRENT.with(|cell| cell.set(self.0));
+            self.0.set(self.1);
         }
     }
-    let _restore = Restore(CURRENT.with(|cell| cell.replace(site)));
-    body()
+    // One look-up of the thread's cell for both ends of the call.
+    CURRENT.with(|cell| {
+        let _restore = Restore(cell, cell.replace(site));
+        body()
+    })
 }
