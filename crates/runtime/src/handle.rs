@@ -31,6 +31,7 @@ pub trait Handled: Any + Send + Sync {
 /// The table of all live handles. Lookups take the lock of one slot for a few nanoseconds.
 pub struct Table {
     base: usize,
+    /// A power of two: every call of the program decodes a handle, and a division would be felt.
     slots: usize,
     generations: usize,
     chunks: Box<[OnceLock<Chunk>]>,
@@ -152,9 +153,9 @@ impl Table {
     fn decode(&self, handle: usize) -> Option<(usize, usize)> {
         let offset = handle.checked_sub(self.base)?;
         let at = offset / STEP;
-        let known = offset % STEP == 0 && at < self.slots * self.generations;
-        (known && self.chunks[at % self.slots / CHUNK].get().is_some())
-            .then_some((at % self.slots, at / self.slots))
+        let (number, generation) = (at & (self.slots - 1), at >> self.slots.trailing_zeros());
+        let known = offset % STEP == 0 && generation < self.generations;
+        (known && self.chunks[number / CHUNK].get().is_some()).then_some((number, generation))
     }
 
     fn check<T: Handled>(&self, slot: &Slot, generation: usize, handle: usize) -> Result<Arc<T>> {

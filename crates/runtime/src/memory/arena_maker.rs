@@ -36,16 +36,6 @@ impl ArenaMaker<'_> {
         let arena = self.arena();
         self.memory.persist(arena, request, |patient| arena.attempt(request, patient))
     }
-
-    /// Sends a block to the quarantine, whether it was claimed or is live.
-    #[inline]
-    fn give(&self, address: usize, poison: Option<u8>) -> Result<()> {
-        let arena = self.arena();
-        match arena.offset(address).is_some_and(|offset| arena.retire(offset, poison)) {
-            true => Ok(()),
-            false => Err(self.memory.wrong_free(address, self.kind)),
-        }
-    }
 }
 
 impl Allocator for ArenaMaker<'_> {
@@ -63,7 +53,12 @@ impl Allocator for ArenaMaker<'_> {
 
     #[inline]
     fn free(&self, block: RawBlock, _: Option<&Arc<Stream>>) -> Result<()> {
-        self.give(block.address, block.poison)
+        let arena = self.arena();
+        let offset = arena.offset(block.address);
+        match offset.is_some_and(|offset| arena.retire(offset, block.poison)) {
+            true => Ok(()),
+            false => Err(self.memory.wrong_free(block.address, self.kind)),
+        }
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
@@ -112,26 +107,36 @@ impl Memory {
 
     /// Frees memory of a device that begins at `address`.
     pub fn free(&self, address: usize) -> Result<()> {
-        match self.devices.iter().find(|arena| arena.offset(address).is_some()) {
-            Some(arena) => self.end(address, arena.kind),
-            None => Err(self.wrong_free(address, MemoryKind::Device(0))),
+        for arena in &self.devices {
+            if let Some(offset) = arena.offset(address) {
+                return self.end(arena, offset);
+            }
         }
+        Err(self.wrong_free(address, MemoryKind::Device(0)))
     }
 
     /// Frees pinned host memory that begins at `address`.
     pub fn free_host(&self, address: usize) -> Result<()> {
-        self.end(address, MemoryKind::Pinned)
+        match self.host.offset(address) {
+            Some(offset) => self.end(&self.host, offset),
+            None => Err(self.wrong_free(address, MemoryKind::Pinned)),
+        }
     }
 
-    fn end(&self, address: usize, kind: MemoryKind) -> Result<()> {
-        let maker = self.maker(kind);
-        if Funnel::new(self.stack(kind), &maker, &self.spine).is_direct(Kind::Free) {
-            return maker.give(address, None);
-        }
-        let arena = maker.arena();
-        match arena.offset(address).and_then(|offset| arena.claim(offset)) {
-            Some(inside) => self.give(&inside, kind),
-            None => Err(self.wrong_free(address, kind)),
+    #[inline]
+    fn end(&self, arena: &Arena, offset: u64) -> Result<()> {
+        let maker = self.maker(arena.kind);
+        let ended =
+            match Funnel::new(self.stack(arena.kind), &maker, &self.spine).is_direct(Kind::Free) {
+                true => arena.retire(offset, None),
+                false => match arena.claim(offset) {
+                    Some(inside) => return self.give(&inside, arena.kind),
+                    None => false,
+                },
+            };
+        match ended {
+            true => Ok(()),
+            false => Err(self.wrong_free(arena.address(offset), arena.kind)),
         }
     }
 
@@ -143,6 +148,7 @@ impl Memory {
     }
 
     /// The error of whoever frees what is not the start of live memory of this kind.
+    #[cold]
     fn wrong_free(&self, address: usize, kind: MemoryKind) -> Error {
         if kind == MemoryKind::Pinned {
             return wrong_free(address, &self.locate(address), "pinned host memory");
