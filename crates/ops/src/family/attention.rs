@@ -121,10 +121,10 @@ impl Bound {
         for (at, operand) in [(QUERY, &query), (KEY, &key), (VALUE, &value)] {
             call.expect_dtype(at, operand, TYPES)?;
         }
-        let query = query.seen(by_heads(call, QUERY, &query, heads)?);
+        let query = query.with_layout(by_heads(call, QUERY, &query, heads)?);
         let groups = group_count(call, &query, &key)?;
-        let key = key.seen(by_heads(call, KEY, &key, groups)?);
-        let value = value.seen(by_heads(call, VALUE, &value, groups)?);
+        let key = key.with_layout(by_heads(call, KEY, &key, groups)?);
+        let value = value.with_layout(by_heads(call, VALUE, &value, groups)?);
         let (q, k, v) = (query.dims(), key.dims(), value.dims());
         if q[0] != k[0] || q[3] != k[3] || heads % groups != 0 || k[..3] != v[..3] {
             let names = [QUERY, KEY, VALUE].map(|at| call.parameter(at)).join(", ");
@@ -192,7 +192,7 @@ impl Bound {
 fn wide(call: &Call<'_>, at: usize, operand: Operand, sizes: &Sizes) -> Result<Operand> {
     let dims = [sizes.batches, sizes.heads, sizes.queries, sizes.keys];
     match operand.broadcast_to(&dims) {
-        Some(layout) => Ok(operand.seen(layout)),
+        Some(layout) => Ok(operand.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), operand.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))
@@ -281,7 +281,7 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call)?;
     let sizes = bound.sizes;
     let out = call.output(OUT)?;
-    let out = out.seen(by_heads(call, OUT, &out, sizes.heads)?);
+    let out = out.with_layout(by_heads(call, OUT, &out, sizes.heads)?);
     call.expect_dims(OUT, &out, &[sizes.batches, sizes.heads, sizes.queries, sizes.width])?;
     call.expect_number(OUT, &out)?;
     let (greatest, sums) = (call.optional_output(GREATEST)?, call.optional_output(SUMS)?);
@@ -309,13 +309,13 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = bound.sizes;
     let by_result = [sizes.batches, sizes.heads, sizes.queries, sizes.width];
     let given = call.tensor(GIVEN)?;
-    let given = given.seen(by_heads(call, GIVEN, &given, sizes.heads)?);
+    let given = given.with_layout(by_heads(call, GIVEN, &given, sizes.heads)?);
     call.expect_dims(GIVEN, &given, &by_result)?;
     call.expect_number(GIVEN, &given)?;
     let result = match call.optional(RESULT)?.filter(|one| one.count() > 0) {
         None => None,
         Some(result) => {
-            let result = result.seen(by_heads(call, RESULT, &result, sizes.heads)?);
+            let result = result.with_layout(by_heads(call, RESULT, &result, sizes.heads)?);
             call.expect_dims(RESULT, &result, &by_result)?;
             call.expect_number(RESULT, &result)?;
             Some(result)
@@ -331,7 +331,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         (TO_VALUE, bound.value, sizes.groups),
     ]) {
         let out = call.output(at)?;
-        *place = out.seen(by_heads(call, at, &out, heads)?);
+        *place = out.with_layout(by_heads(call, at, &out, heads)?);
         call.expect_dims(at, place, like.dims())?;
         call.expect_number(at, place)?;
         bound.expect_apart(call, &[(at, *place)])?;

@@ -45,7 +45,7 @@ fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>
 /// The tokens of one sequence as a batch: batches, heads, positions, features.
 fn part(operand: Operand, range: &Range<usize>) -> Operand {
     let layout = operand.layout().sliced(0, range.start, range.len(), 1);
-    operand.seen(layout.permuted(&[1, 0, 2]).with(0))
+    operand.with_layout(layout.permuted(&[1, 0, 2]).with(0))
 }
 
 /// One sequence.
@@ -191,12 +191,12 @@ fn masking(call: &Call<'_>, mask: Option<Operand>, sizes: &Sizes) -> Result<Mask
     (0..rank - 2).for_each(|_| layout = layout.without(0));
     let layout = layout.sliced(0, 0, sizes.queries, 1).sliced(1, 0, sizes.keys, 1);
     let wide = layout.broadcast_to(&[1, sizes.heads, sizes.queries, sizes.keys]);
-    Ok((wide.map(|layout| mask.seen(layout)), band))
+    Ok((wide.map(|layout| mask.with_layout(layout)), band))
 }
 
 /// A part of the scratch with the sizes that one sequence wants.
 fn of_sizes<'m>(whole: ViewMut<'m>, dims: &[usize]) -> ViewMut<'m> {
-    whole.seen(Layout::contiguous(DType::Float, dims)).expect("room for the longest")
+    whole.with_layout(Layout::contiguous(DType::Float, dims)).expect("room for the longest")
 }
 
 /// Greatest scores or sums: tokens, heads, any.

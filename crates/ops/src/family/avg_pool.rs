@@ -65,8 +65,8 @@ pub fn summed(
     let x = call.read(x_at, &[&out])?;
     call.expect_dtype(x_at, &x, REALS)?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.seen(frame(call, x_at, &x, spatial, last)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
     if out.count() == 0 {
         return call.nothing();
     }

@@ -252,7 +252,7 @@ fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
     call.expect_dims(2, &out, inner.dims())?;
     call.plan(move |memory| {
         dy.prepare(memory);
-        let from = dy.seen(inner).prepared(memory);
+        let from = dy.with_layout(inner).prepared(memory);
         cairn_tensor::kernels::copy::copy(memory.parallel, memory.out(&out), from);
         Ok(())
     })

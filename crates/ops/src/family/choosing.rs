@@ -22,13 +22,13 @@ fn together(
         let (x, y) = (a.dims(), b.dims());
         return Err(Error::invalid(format!("{name} {x:?} and {other} {y:?} do not broadcast")));
     };
-    let wide = |one: Read| one.seen(one.broadcast_to(&dims).expect("they broadcast"));
+    let wide = |one: Read| one.with_layout(one.broadcast_to(&dims).expect("they broadcast"));
     Ok((wide(a), wide(b)))
 }
 
 /// A dense tensor of these sizes in the memory of one with room for more.
 pub(super) fn dense(out: &Operand, dims: &[usize]) -> Operand {
-    out.seen(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
+    out.with_layout(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
 }
 
 pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usize) -> Result<()> {
@@ -84,7 +84,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, want) = (call.parameter(1), mask.dims(), out.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     };
-    let mask = mask.seen(wide);
+    let mask = mask.with_layout(wide);
     let (name, mask_name) = (call.parameter(2), call.parameter(1));
     call.plan(move |memory| {
         let (mask, source) = (mask.view(memory), source.view(memory));
@@ -115,7 +115,7 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
         expect_fits(name, &out, total * rank)?;
         let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
-        let lines = if turned { dense.seen(dense.transposed(0, 1)) } else { dense };
+        let lines = if turned { dense.with_layout(dense.transposed(0, 1)) } else { dense };
         chosen.positions(memory.parallel, memory.out(&lines));
         (memory.sized)(place, &dims);
         Ok(())

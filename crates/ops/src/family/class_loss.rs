@@ -124,12 +124,13 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(7, &logarithms, REAL)?;
     call.expect_dtype(6, &loss, REAL)?;
     let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line = loss.reshaped(&[wanted]).map(|layout| loss.seen(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(6), loss.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let line =
+        loss.reshaped(&[wanted]).map(|layout| loss.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(6), loss.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
+            ))
+        })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
     let x = call.source(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
@@ -166,12 +167,13 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &out, &sizes)?;
     call.expect_dtype(7, &out, REAL)?;
     let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line = grad.reshaped(&[wanted]).map(|layout| grad.seen(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(0), grad.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let line =
+        grad.reshaped(&[wanted]).map(|layout| grad.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(0), grad.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
+            ))
+        })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
     let logarithms = call.source(logarithms, &[&out]);
     call.plan(move |memory| {
@@ -242,11 +244,11 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     let lift = |layout: Layout| if lifted.is_some() { layout.with(0) } else { layout };
-    let (x, target) = (x.seen(lift(*x)), target.seen(lift(*target)));
-    let marks = marks.seen(lift(*marks.layout()));
+    let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
+    let marks = marks.with_layout(lift(*marks.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);
     let wanted = if kind == Reduction::None && !single { rows } else { 1 };
-    let line = out.reshaped(&[wanted]).map(|layout| out.seen(layout)).ok_or_else(|| {
+    let line = out.reshaped(&[wanted]).map(|layout| out.with_layout(layout)).ok_or_else(|| {
         let (name, dims) = (call.parameter(3), out.dims());
         Error::invalid(format!(
             "{name} has the sizes {dims:?}: expected {wanted} elements in a row"

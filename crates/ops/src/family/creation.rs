@@ -17,7 +17,7 @@ use cairn_tensor::{Layout, Scalar};
 /// The elements of a tensor as one line.
 fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
     match out.reshaped(&[out.count()]) {
-        Some(flat) => Ok(out.seen(flat)),
+        Some(flat) => Ok(out.with_layout(flat)),
         None => {
             let (name, dims) = (call.parameter(at), out.dims());
             Err(Error::invalid(format!("{name} {dims:?} must have one dimension")))
@@ -152,7 +152,7 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected [{rows}, {columns}]"
         )));
     }
-    let line = out.seen(diagonal(&out, 0));
+    let line = out.with_layout(diagonal(&out, 0));
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
         fill_scalar(memory.parallel, memory.out(&line), Scalar::Bool(true));
@@ -173,13 +173,14 @@ fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (down, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));
     let across: isize = out.strides().iter().sum();
-    let mut lines = vec![out.seen(Layout::strided(out.dtype, &[size], &[across], out.offset))];
+    let mut lines =
+        vec![out.with_layout(Layout::strided(out.dtype, &[size], &[across], out.offset))];
     if wrap && rank == 2 && dims[1] > 0 {
         let period = dims[1] + 1;
         for top in (period..dims[0]).step_by(period) {
             let (length, offset) = ((dims[0] - top).min(dims[1]), top as isize * down);
             let line = Layout::strided(out.dtype, &[length], &[across], out.offset + offset);
-            lines.push(out.seen(line));
+            lines.push(out.with_layout(line));
         }
     }
     match &lines[..] {
@@ -247,12 +248,12 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
         let wide = single(off).broadcast_to(out.dims()).expect("one element");
         let place = memory.out(&out);
-        copy(memory.parallel, place, off.seen(wide).expect("one element"));
+        copy(memory.parallel, place, off.with_layout(wide).expect("one element"));
         let typed = memory.scratch(&typed);
-        copy(memory.parallel, typed, on.seen(single(on)).expect("one element"));
-        let named = index.seen(index.layout().with(dim)).expect("the same elements");
+        copy(memory.parallel, typed, on.with_layout(single(on)).expect("one element"));
+        let named = index.with_layout(index.layout().with(dim)).expect("the same elements");
         let values = typed.broadcast_to(named.dims()).expect("one element");
-        let values = typed.view().seen(values).expect("one element");
+        let values = typed.view().with_layout(values).expect("one element");
         let places = Places::along(place.view(), dim, named, false);
         scatter(memory.parallel, place, &places, values, Meeting::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
@@ -285,7 +286,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} must have one element")));
     };
     call.plan(move |memory| {
-        copy(memory.parallel, memory.out(&out), value.seen(wide).view(memory));
+        copy(memory.parallel, memory.out(&out), value.with_layout(wide).view(memory));
         Ok(())
     })
 }

@@ -201,7 +201,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
             };
             for class in 0..classes {
                 let part = all.layout().at(0, batch).at(0, class);
-                copy(memory.parallel, line, all.seen(part).expect("a part of the scores"));
+                copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
                 let many = suppress(line.view(), rectangle, rule, order, kept);
                 let chosen = Cells::<i64>::new(kept.view());
                 for at in 0..many.min(rows - row) {

@@ -46,11 +46,11 @@ impl Input {
     ) -> R {
         let wide = |layout: &Layout| layout.broadcast_to(dims).expect("sizes were checked");
         match self {
-            Input::Tensor(operand) => run(memory.seen(operand, wide(operand))),
+            Input::Tensor(operand) => run(memory.view_with_layout(operand, wide(operand))),
             Input::Scalar(scalar) => run(Constant::new(*scalar).view(dims)),
             Input::Copied(_, scratch) => {
                 let copied = memory.scratch(scratch).view();
-                run(copied.seen(wide(scratch)).expect("sizes were checked"))
+                run(copied.with_layout(wide(scratch)).expect("sizes were checked"))
             }
         }
     }

@@ -53,19 +53,19 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             let often = memory.scratch(often);
             fill_scalar(memory.parallel, often, Scalar::Bool(false));
             let one = Constant::of(Scalar::Bool(true), dtype);
-            let line = often.seen(often.layout().without(1)).expect("the same elements");
+            let line = often.with_layout(often.layout().without(1)).expect("the same elements");
             let places = Places::chosen(line.view(), 0, index, false);
             scatter(memory.parallel, line, &places, one.view(index.dims()), Meeting::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
             let all = often.broadcast_to(target.dims()).expect("a column");
-            let all = often.view().seen(all).expect("a column");
+            let all = often.view().with_layout(all).expect("a column");
             with_number!(dtype, C => map2::<C, C, C>(
                 memory.parallel, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
             ));
         }
         if padding >= 0 && padding < count {
             let row = target.layout().at(0, padding as usize);
-            fill_scalar(memory.parallel, target.seen(row).expect("a row"), Scalar::Bool(false));
+            fill_scalar(memory.parallel, target.with_layout(row).expect("a row"), Scalar::Bool(false));
         }
         if wide.is_some() {
             copy(memory.parallel, memory.out(&out), target.view());

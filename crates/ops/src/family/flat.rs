@@ -23,7 +23,7 @@ impl Flat {
     pub fn view<'m>(&self, memory: &Memory<'m>) -> View<'m> {
         let view = self.source.view(memory);
         let layout = view.reshaped(&self.dims).expect("copied where it was not");
-        view.seen(layout).expect("the same elements")
+        view.with_layout(layout).expect("the same elements")
     }
 }
 
@@ -43,7 +43,7 @@ impl FlatOut {
             None => memory.out(&self.out),
         };
         let layout = out.reshaped(&self.dims).expect("held where it was not");
-        out.seen(layout).expect("the same elements")
+        out.with_layout(layout).expect("the same elements")
     }
 
     /// Brings what was held to the output.

@@ -114,7 +114,9 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
                 let (name, layout) = (call.parameter(at), *operand.layout());
                 Error::invalid(format!("{name} ({layout}) must be contiguous"))
             })?;
-            (0..row.count()).map(|one| Parameter::Later(operand.seen(row.at(0, one)))).collect()
+            (0..row.count())
+                .map(|one| Parameter::Later(operand.with_layout(row.at(0, one))))
+                .collect()
         }
         _ => vec![call.parameter_or(at, default)?; count],
     };

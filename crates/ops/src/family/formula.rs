@@ -105,10 +105,12 @@ impl<const N: usize> Bound<N> {
             _ => None,
         });
         let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
-            (Input::Tensor(operand), _) => memory.seen(operand, self.wide[at]),
-            (Input::Copied(_, scratch), _) => {
-                memory.scratch(scratch).view().seen(self.wide[at]).expect("sizes were checked")
-            }
+            (Input::Tensor(operand), _) => memory.view_with_layout(operand, self.wide[at]),
+            (Input::Copied(_, scratch), _) => memory
+                .scratch(scratch)
+                .view()
+                .with_layout(self.wide[at])
+                .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
         let over = Over::Tensors(memory.parallel, memory.out(&self.out), views);
@@ -207,7 +209,7 @@ impl<const N: usize> Formula<N> {
                     both = match (both, *input) {
                         (Input::Scalar(_), Input::Scalar(scalar)) => Input::Scalar(scalar),
                         (Input::Tensor(one), _) | (_, Input::Tensor(one)) => {
-                            Input::Tensor(one.seen(one.with_dtype(dtype)))
+                            Input::Tensor(one.with_layout(one.with_dtype(dtype)))
                         }
                         (other, _) => other,
                     };

@@ -85,7 +85,7 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
 
 /// A tensor seen with these sizes, of a number of elements that fits.
 pub fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
-    operand.reshaped(dims).map(|layout| operand.seen(layout)).ok_or_else(|| {
+    operand.reshaped(dims).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
         let (name, layout) = (call.parameter(at), *operand.layout());
         let (strides, count) = (layout.strides(), dims.iter().product::<usize>());
         Error::invalid(format!(
@@ -107,7 +107,8 @@ pub fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result
 
 /// Seen with more elements.
 pub fn wide<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
-    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+    view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
+        .expect("the same elements")
 }
 
 /// Without the dimensions of size 1 that were reduced.
@@ -116,5 +117,5 @@ pub fn narrow<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);
     }
-    view.seen(layout).expect("the same elements")
+    view.with_layout(layout).expect("the same elements")
 }

@@ -74,7 +74,7 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     call.expect_same(3, &out, 0, &a)?;
     let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
     let out = match (a.rank(), index.count()) {
-        (0, 1) if out.rank() == 0 => out.seen(out.reshaped(&dims).expect("one element")),
+        (0, 1) if out.rank() == 0 => out.with_layout(out.reshaped(&dims).expect("one element")),
         _ => out,
     };
     call.expect_dims(3, &out, &dims)?;
@@ -217,7 +217,7 @@ impl Indices {
             return Err(Error::invalid(format!("{name} {have:?} has no coordinates in {dims:?}")));
         }
         let last = index.rank() - 1;
-        let column = |dim: usize| (dim, a.dims()[dim], index.seen(index.at(last, dim)));
+        let column = |dim: usize| (dim, a.dims()[dim], index.with_layout(index.at(last, dim)));
         let shape = Dims::new(&index.dims()[..last]);
         Indices::of(call, a, (0..count).map(column).collect(), shape, name)
     }
@@ -254,7 +254,7 @@ impl Indices {
         let wide = |one: &Read| {
             let view = one.view(memory);
             let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
-            view.seen(wide).expect("the same elements")
+            view.with_layout(wide).expect("the same elements")
         };
         let Some(offsets) = &self.offsets else {
             let index = wide(&self.all[0].2);

@@ -123,7 +123,7 @@ impl Call<'_> {
                 "{name} has the sizes {have:?}: expected one element"
             )));
         }
-        let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+        let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
         let held = with_real!(out.dtype, C => {
             let held = self.scratch(C::DTYPE, &dims);
             let reducing = self.reducing(&held, &Axes::filled(dims.len(), true), &fold::sum::<C>());
@@ -152,7 +152,8 @@ impl Losses {
 
 /// A tensor seen with more elements.
 fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
-    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+    view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
+        .expect("the same elements")
 }
 
 fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout) -> Result<Dims> {

@@ -129,13 +129,14 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                     "{name} {have:?} does not broadcast to {dims:?}"
                 )));
             };
-            Some(start.seen(wide))
+            Some(start.with_layout(wide))
         }
     };
     let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
     let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
-    let (left, right) = (aside(call, left.seen(a), &out), aside(call, right.seen(b), &out));
-    let (a, b) = (seen(&left), seen(&right));
+    let (left, right) =
+        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (a, b) = (broadcast_layout(&left), broadcast_layout(&right));
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     let panels = match sum_batches {
         true => kernel::panels(&whole, &a.at(0, 0), &b.at(0, 0)),
@@ -153,7 +154,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             first.with(memory, out.dims(), |first| copy(memory.parallel, memory.out(&out), first));
         }
         let scratch = scratch.map(|one| memory.scratch(&one));
-        let out = memory.out(&out.seen(whole));
+        let out = memory.out(&out.with_layout(whole));
         left.with(memory, a.dims(), |left| {
             right.with(memory, b.dims(), |right| {
                 if !sum_batches {
@@ -161,7 +162,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                 }
                 for at in 0..left.dims()[0] {
                     let one = |view: &cairn_tensor::View<'_>| view.layout().at(0, at);
-                    let (a, b) = (left.seen(one(&left)), right.seen(one(&right)));
+                    let (a, b) = (left.with_layout(one(&left)), right.with_layout(one(&right)));
                     let (Some(a), Some(b)) = (a, b) else { unreachable!("a part of itself") };
                     kernel::matmul(memory.parallel, out, a, b, alpha, beta, scratch);
                     beta = Scalar::from(1);
@@ -173,7 +174,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
 }
 
 /// The layout a kernel will see.
-fn seen(input: &Input) -> Layout {
+fn broadcast_layout(input: &Input) -> Layout {
     match input {
         Input::Copied(_, scratch) => **scratch,
         Input::Tensor(operand) => operand.layout,
@@ -240,7 +241,7 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(OUT, &out, &dims)?;
     let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
     let wide = |call: &Call<'_>, at: usize, one: Operand, layout: Option<Layout>| match layout {
-        Some(layout) => Ok(one.seen(layout)),
+        Some(layout) => Ok(one.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), one.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))

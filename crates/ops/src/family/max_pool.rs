@@ -49,10 +49,10 @@ pub fn pooled(
             )));
         }
     }
-    let x = x.seen(frame(call, x_at, &x, spatial, last)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
     let index = match index {
-        Some((at, index)) => Some(index.seen(frame(call, at, &index, spatial, last)?)),
+        Some((at, index)) => Some(index.with_layout(frame(call, at, &index, spatial, last)?)),
         None => None,
     };
     call.plan(move |memory| {
@@ -127,14 +127,14 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &mask, &with_places(x.dims(), &mask_dims, false))?;
     call.expect_dtype(7, &mask, &[DType::Int8, DType::Uint8])?;
     let index = call.scratch(DType::Int32, &dims);
-    let x = x.seen(frame(call, 0, &x, 2, false)?);
-    let out = out.seen(frame(call, 6, &out, 2, false)?);
-    let mask = mask.seen(frame(call, 7, &mask, 2, false)?.without(2));
+    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
+    let out = out.with_layout(frame(call, 6, &out, 2, false)?);
+    let mask = mask.with_layout(frame(call, 7, &mask, 2, false)?.without(2));
     let index_layout = frame(call, 6, &index, 2, false)?;
     call.plan(move |memory| {
-        let places = memory.scratch(&index).seen(index_layout).expect("the same elements");
+        let places = memory.scratch(&index).with_layout(index_layout).expect("the same elements");
         max_pool(memory.parallel, memory.out(&out), Some(places), x.view(memory), windows);
-        let flat = places.view().seen(index_layout.without(2)).expect("the same elements");
+        let flat = places.view().with_layout(index_layout.without(2)).expect("the same elements");
         write_mask(memory.parallel, memory.out(&mask), flat, plane);
         Ok(())
     })
@@ -190,21 +190,21 @@ fn back(
     let planes = framed.dims()[0] * framed.dims()[1];
     let length = framed.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
-    let dy = dy.seen(frame(call, 0, &dy, spatial, last)?);
+    let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
     let dy = call.flat(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
             let (plane, _, sizes) = masked(call, 3, &x)?;
             call.expect_dims(2, &saved, &with_places(x.dims(), &sizes, false))?;
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
-            let mask = saved.seen(frame(call, 2, &saved, 2, false)?.without(2));
+            let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
             let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
             Saved::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
-            let index = saved.seen(frame(call, 2, &saved, spatial, last)?);
+            let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
             Saved::Index(call.flat(index, &[planes, count], &[&dx]), saved)
         }
     };
@@ -213,7 +213,7 @@ fn back(
     let dtype = if half { DType::Float } else { dx.dtype };
     let flat = framed.reshaped(&[planes, length]).filter(|_| !half);
     let held = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
-    let dx = dx.seen(framed);
+    let dx = dx.with_layout(framed);
     call.plan(move |memory| {
         let dy = dy.view(memory);
         let (index, known) = match &saved {
@@ -224,14 +224,14 @@ fn back(
                     return Err(Fault(format!("{name} has no mask of these windows")));
                 }
                 let layout = index.reshaped(&[planes, count]).expect("contiguous");
-                let index = index.view().seen(layout).expect("the same elements");
+                let index = index.view().with_layout(layout).expect("the same elements");
                 (index, index)
             }
         };
         let out = held.map_or_else(|| memory.out(&dx), |held| memory.scratch(&held));
         let layout =
             flat.map_or(Layout::contiguous(dtype, &[planes, length]), |flat| flat.from_offset(0));
-        let sums = out.seen(layout).expect("the same elements");
+        let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
         let places = Places::along(sums.view(), 1, index, false);
         let result = scatter(memory.parallel, sums, &places, dy, Meeting::Add, known);

@@ -38,7 +38,7 @@ impl Call<'_> {
     /// A tensor with one number for each row, seen with the sizes of the rows.
     pub fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         let layout = operand.reshaped(&[rows[0], 1]).and_then(|one| one.broadcast_to(&rows));
-        layout.map(|layout| operand.seen(layout)).ok_or_else(|| {
+        layout.map(|layout| operand.with_layout(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             let strides = layout.strides();
             Error::invalid(format!(
@@ -50,7 +50,7 @@ impl Call<'_> {
 
     /// A tensor with one number for each element of a row.
     pub fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
-        operand.reshaped(&[rows[1]]).map(|layout| operand.seen(layout)).ok_or_else(|| {
+        operand.reshaped(&[rows[1]]).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1]))
         })
@@ -158,7 +158,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
-                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
                     reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }

@@ -58,7 +58,7 @@ impl Sum {
                 None => map2(memory.parallel, to, x1, x2, move |a: C, b: C| alpha.mul(a).add(b)),
                 Some(bias) => {
                     let bias = bias.view(memory);
-                    let bias = bias.seen(bias.broadcast_to(&self.rows).expect("as was checked"));
+                    let bias = bias.with_layout(bias.broadcast_to(&self.rows).expect("as was checked"));
                     let bias = bias.expect("the same elements");
                     map3(memory.parallel, to, x1, x2, bias, move |a: C, b: C, c: C| {
                         alpha.mul(a).add(b).add(c)
@@ -207,7 +207,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             );
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
-                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
                     reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }

@@ -224,7 +224,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(6, &out, &dims)?;
     let draws = call.draws(3)?;
     let (weights, to) = match batch.is_empty() {
-        true => (weights.seen(weights.with(0)), out.seen(out.with(0))),
+        true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
         false => (weights, out),
     };
     let trees = call.scratch(DType::Double, &[rows, tree_size(categories)]);

@@ -110,7 +110,7 @@ impl Call<'_> {
         let out = self.output(at)?;
         let wanted = reduced_dims(dims, axes, keep);
         let out = match wanted.is_empty() && out.dims() == [1] {
-            true => out.seen(out.without(0)),
+            true => out.with_layout(out.without(0)),
             false => out,
         };
         self.expect_dims(at, &out, &wanted)?;
@@ -163,5 +163,5 @@ pub fn without(out: Operand, axes: &Axes) -> Operand {
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);
     }
-    out.seen(layout)
+    out.with_layout(layout)
 }

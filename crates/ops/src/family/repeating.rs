@@ -71,8 +71,8 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
             }
             let along = if cut.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
             let wide = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
-            let from = view.seen(wide).expect("the same elements");
-            copy(memory.parallel, memory.out(&out.seen(*part)), from);
+            let from = view.with_layout(wide).expect("the same elements");
+            copy(memory.parallel, memory.out(&out.with_layout(*part)), from);
         }
         Ok(())
     })

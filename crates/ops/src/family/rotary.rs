@@ -59,7 +59,7 @@ fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read
     call.expect_dtype(at, &factor, REAL)?;
     let same_line = factor.dims().last() == dims.last();
     match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
-        Some(layout) => Ok(factor.seen(layout)),
+        Some(layout) => Ok(factor.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), factor.dims());
             Err(Error::invalid(format!(

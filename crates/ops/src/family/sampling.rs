@@ -79,8 +79,9 @@ fn sample(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(1, &grid, 0, &x)?;
     call.expect_same(5, &out, 0, &x)?;
     call.expect_dims(5, &out, &sampled_dims(call, 0, &x, &grid, spatial)?)?;
-    let (x, grid) = (x.seen(deep(&x, spatial, 2)), grid.seen(deep(&grid, spatial, 1)));
-    let out = out.seen(deep(&out, spatial, 2));
+    let (x, grid) =
+        (x.with_layout(deep(&x, spatial, 2)), grid.with_layout(deep(&grid, spatial, 1)));
+    let out = out.with_layout(deep(&out, spatial, 2));
     call.plan(move |memory| {
         let (a, grid) = (x.view(memory), grid.view(memory));
         if out.count() > 0 {
@@ -125,11 +126,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(8, dgrid, 1, &x)?;
     }
     let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
-    let dx = dx.map(|dx| dx.seen(deep(&dx, spatial, 2)));
+    let dx = dx.map(|dx| dx.with_layout(deep(&dx, spatial, 2)));
     let held = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
-    let dgrid = dgrid.map(|dgrid| dgrid.seen(deep(&dgrid, spatial, 1)));
-    let (x, dy) = (x.seen(deep(&x, spatial, 2)), dy.seen(deep(&dy, spatial, 2)));
-    let grid = grid.seen(deep(&grid, spatial, 1));
+    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(deep(&dgrid, spatial, 1)));
+    let (x, dy) = (x.with_layout(deep(&x, spatial, 2)), dy.with_layout(deep(&dy, spatial, 2)));
+    let grid = grid.with_layout(deep(&grid, spatial, 1));
     call.plan(move |memory| {
         let (a, grid, dy) = (x.view(memory), grid.view(memory), dy.view(memory));
         let sampled = Sampled { a, grid, sampling };
@@ -174,7 +175,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, &dims)?;
     let aligned = call.flag(2)?;
     let theta = call.kept_apart(theta, &[&out]);
-    let out = out.seen(deep(&out, spatial, 1));
+    let out = out.with_layout(deep(&out, spatial, 1));
     call.plan(move |memory| {
         affine_grid(memory.parallel, memory.out(&out), theta.view(memory), aligned);
         Ok(())
@@ -208,7 +209,7 @@ fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
     };
     let from = split(&x, groups, each).transposed(1, 2);
     let to = split(&out, each, groups);
-    let (x, out) = (x.seen(from), out.seen(to));
+    let (x, out) = (x.with_layout(from), out.with_layout(to));
     call.plan(move |memory| {
         copy(memory.parallel, memory.out(&out), x.view(memory));
         Ok(())

@@ -36,8 +36,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
         if reverse {
-            a = a.seen(turned(&a, dim)).expect("the same elements");
-            out = out.seen(turned(&out, dim)).expect("the same elements");
+            a = a.with_layout(turned(&a, dim)).expect("the same elements");
+            out = out.with_layout(turned(&out, dim)).expect("the same elements");
         }
         let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
         with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {

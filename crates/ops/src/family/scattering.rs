@@ -103,12 +103,12 @@ impl Values {
         }
     }
 
-    /// Calls `run` with the values as elements of type `dtype`, seen as `seen` makes them.
+    /// Calls `run` with the values as elements of type `dtype`, with the layout that `layout_of` returns.
     fn with<R>(
         &self,
         memory: &Memory<'_>,
         dtype: DType,
-        seen: impl Fn(&Layout) -> Layout,
+        layout_of: impl Fn(&Layout) -> Layout,
         run: impl FnOnce(View<'_>) -> R,
     ) -> R {
         match self {
@@ -119,12 +119,12 @@ impl Values {
                     copy(memory.parallel, place, view);
                     view = place.view();
                 }
-                run(view.seen(seen(view.layout())).expect("a part of the values"))
+                run(view.with_layout(layout_of(view.layout())).expect("a part of the values"))
             }
             Values::Number(value) => {
                 let one = Constant::of(*value, dtype);
                 let view = one.view(&[]);
-                run(view.seen(seen(view.layout())).expect("one value"))
+                run(view.with_layout(layout_of(view.layout())).expect("one value"))
             }
         }
     }
@@ -218,12 +218,12 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             if index.count() == 0 {
                 return Ok(());
             }
-            let seen = |layout: &Layout| match layout.rank() {
+            let layout_of = |layout: &Layout| match layout.rank() {
                 0 => layout.broadcast_to(index.dims()).expect("one value"),
                 _ => (0..layout.rank())
-                    .fold(*layout, |seen, i| seen.sliced(i, 0, index.dims()[i], 1)),
+                    .fold(*layout, |part, i| part.sliced(i, 0, index.dims()[i], 1)),
             };
-            values.with(memory, dtype, seen, |values| {
+            values.with(memory, dtype, layout_of, |values| {
                 let target = lifted(tensor);
                 let places = Places::along(target.view(), dim, index, false);
                 scatter(memory.parallel, target, &places, values, meeting, index)
@@ -235,7 +235,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
 
 fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
     match view.rank() {
-        0 => view.seen(view.layout().with(0)).expect("the same element"),
+        0 => view.with_layout(view.layout().with(0)).expect("the same element"),
         _ => view,
     }
 }
@@ -276,11 +276,11 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
         values.prepare(memory);
         let index = index.view(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
-            let seen = |layout: &Layout| {
+            let layout_of = |layout: &Layout| {
                 let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
                 lifted.broadcast_to(&dims).expect("sizes were checked")
             };
-            values.with(memory, dtype, seen, |values| {
+            values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
                     Some(scratch) => {
                         let place = memory.scratch(scratch);
@@ -312,7 +312,7 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
         places.push(call.wrap(2, place, target.dims()[dim])?);
     }
     let slices: Vec<Operand> =
-        places.iter().map(|place| target.seen(target.at(dim, *place))).collect();
+        places.iter().map(|place| target.with_layout(target.at(dim, *place))).collect();
     if from.is_none() {
         touch_places(call, &target, dim, places);
     }
@@ -386,9 +386,9 @@ fn brought(
                 return Ok(());
             }
             let (places, index) = indices.places(memory, tensor.view())?;
-            let seen =
+            let layout_of =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
-            values.with(memory, dtype, seen, |values| {
+            values.with(memory, dtype, layout_of, |values| {
                 scatter(memory.parallel, tensor, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
@@ -420,10 +420,11 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
         values.prepare(memory);
         let index = index.view(memory);
         destination.with(memory, None, |tensor| {
-            let seen = |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
-            values.with(memory, dtype, seen, |values| {
+            let layout_of =
+                |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
+            values.with(memory, dtype, layout_of, |values| {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
-                let line = tensor.seen(line).expect("the same elements");
+                let line = tensor.with_layout(line).expect("the same elements");
                 let places = Places::chosen(line.view(), 0, index, true);
                 scatter(memory.parallel, line, &places, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
@@ -458,8 +459,9 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         weights.prepare(memory);
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
         destination.with(memory, None, |tensor| {
-            let seen = |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
-            weights.with(memory, dtype, seen, |weights| {
+            let layout_of =
+                |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
+            weights.with(memory, dtype, layout_of, |weights| {
                 let places = Places::chosen(tensor.view(), 0, index.view(), false);
                 scatter(memory.parallel, tensor, &places, weights, Meeting::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))

@@ -1,4 +1,4 @@
-//! Tensors seen otherwise, as copies: turned, mirrored, rolled, broadcast, reshaped; and their sizes.
+//! Tensors with another layout, as copies: turned, mirrored, rolled, broadcast, reshaped; and their sizes.
 
 use super::joining::copies;
 use super::reading::Read;
@@ -17,12 +17,12 @@ pub(super) fn viewed(
     call: &mut Call<'_>,
     at: usize,
     a: Read,
-    seen: Layout,
+    layout: Layout,
     out: (usize, Operand),
 ) -> Result<Plan> {
-    call.expect_dims(out.0, &out.1, seen.dims())?;
+    call.expect_dims(out.0, &out.1, layout.dims())?;
     call.expect_converts(at, &a, &out.1)?;
-    let part = a.narrowed(call, seen);
+    let part = a.narrowed(call, layout);
     copies(call, vec![(part, out.1)])
 }
 
@@ -35,22 +35,22 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
         let (from, to, have, want) = (call.parameter(0), call.parameter(2), a.dims(), out.dims());
         return Err(Error::invalid(format!("{from} {have:?} does not fill {to} {want:?}")));
     }
-    if let Some(seen) = a.reshaped(out.dims()) {
-        return viewed(call, 0, a, seen, (2, out));
+    if let Some(layout) = a.reshaped(out.dims()) {
+        return viewed(call, 0, a, layout, (2, out));
     }
-    if let Some(seen) = out.reshaped(a.dims()) {
-        let out = out.seen(seen);
+    if let Some(layout) = out.reshaped(a.dims()) {
+        let out = out.with_layout(layout);
         return copies(call, vec![(a, out)]);
     }
     let between = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
         let place = memory.scratch(&between);
         copy(memory.parallel, place, a.view(memory));
-        let seen = place.reshaped(out.dims()).expect("contiguous");
+        let layout = place.reshaped(out.dims()).expect("contiguous");
         copy(
             memory.parallel,
             memory.out(&out),
-            place.view().seen(seen).expect("the same elements"),
+            place.view().with_layout(layout).expect("the same elements"),
         );
         Ok(())
     })
@@ -125,11 +125,11 @@ fn expanded(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let dims = expanded_dims(call, &a)?;
-    let Some(seen) = a.broadcast_to(&dims) else {
+    let Some(layout) = a.broadcast_to(&dims) else {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     };
-    viewed(call, 0, a, seen, (2, out))
+    viewed(call, 0, a, layout, (2, out))
 }
 
 fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
@@ -154,8 +154,8 @@ fn expanded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn permuted(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let seen = a.permuted(&order(call, &a)?);
-    viewed(call, 0, a, seen, (2, out))
+    let layout = a.permuted(&order(call, &a)?);
+    viewed(call, 0, a, layout, (2, out))
 }
 
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
@@ -187,15 +187,15 @@ fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn flipped(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let mut seen = *a;
+    let mut layout = *a;
     for dim in call.ints(1)? {
         let dim = call.wrap(1, dim, a.rank())?;
         if a.rank() > 0 && a.dims()[dim] > 0 {
             let size = a.dims()[dim];
-            seen = seen.sliced(dim, size - 1, size, -1);
+            layout = layout.sliced(dim, size - 1, size, -1);
         }
     }
-    viewed(call, 0, a, seen, (2, out))
+    viewed(call, 0, a, layout, (2, out))
 }
 
 /// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
@@ -226,7 +226,8 @@ fn rolled(call: &mut Call<'_>) -> Result<Plan> {
     for (dim, shift) in far.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
         pieces = pieces.into_iter().flat_map(|(from, to)| cut(dim, shift, from, to)).collect();
     }
-    let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
+    let parts =
+        pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
     copies(call, parts)
 }
 
@@ -248,15 +249,20 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
     call.plan(move |memory| {
         let from = from.view(memory);
         let place = match (&line, &packed) {
-            (Some(line), _) => memory.out(&out.seen(*line)),
+            (Some(line), _) => memory.out(&out.with_layout(*line)),
             (None, packed) => {
                 let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
-                room.seen(room.reshaped(&[room.count()]).expect("contiguous")).expect("all of it")
+                room.with_layout(room.reshaped(&[room.count()]).expect("contiguous"))
+                    .expect("all of it")
             }
         };
         for (part, to) in cut(0, shift, *from.layout(), *place.layout()) {
             let inside = "a part of the line";
-            copy(memory.parallel, place.seen(to).expect(inside), from.seen(part).expect(inside));
+            copy(
+                memory.parallel,
+                place.with_layout(to).expect(inside),
+                from.with_layout(part).expect(inside),
+            );
         }
         if let Some(packed) = &packed {
             copy(memory.parallel, memory.out(&out), memory.scratch(packed).view());
@@ -281,10 +287,10 @@ fn measured(call: &mut Call<'_>) -> Result<Plan> {
     let Some(line) = out.reshaped(&[numbers.len()]) else {
         return Err(Error::invalid(format!("{} must be contiguous", call.parameter(1))));
     };
-    let line = out.seen(line);
+    let line = out.with_layout(line);
     call.plan(move |memory| {
         for (at, number) in numbers.iter().enumerate() {
-            let place = memory.out(&line.seen(line.at(0, at)));
+            let place = memory.out(&line.with_layout(line.at(0, at)));
             fill_scalar(memory.parallel, place, Scalar::from(*number));
         }
         Ok(())

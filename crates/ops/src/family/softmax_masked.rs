@@ -51,7 +51,7 @@ fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::reading:
     let mask = call.read(at, &[out])?;
     call.expect_dtype(at, &mask, &[DType::Bool])?;
     match mask.broadcast_to(out.dims()) {
-        Some(layout) => Ok(mask.seen(layout)),
+        Some(layout) => Ok(mask.with_layout(layout)),
         None => {
             let (name, have, want) = (call.parameter(at), mask.dims(), out.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")))
@@ -196,7 +196,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
             Some(one) => {
                 let view = one.view(memory);
                 let wide = view.broadcast_to(&dims).expect("sizes were checked");
-                view.seen(wide).expect("the same elements")
+                view.with_layout(wide).expect("the same elements")
             }
         });
         with_real!(dtype, C => {

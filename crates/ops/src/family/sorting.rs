@@ -116,7 +116,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_index_output(5, &indices)?;
     let spread = |out: crate::plan::Operand| match keep || a.rank() == 0 {
         true => out,
-        false => out.seen(out.with(dim)),
+        false => out.with_layout(out.with(dim)),
     };
     let (values, indices) = (spread(values), spread(indices));
     let room = keys(call, &a, line);
@@ -142,7 +142,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
     let wanted = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
     let line = call.in_line(a);
     let room = keys(call, &a, a.count());
-    let out = out.seen(out.reshaped(&[1]).expect("one element"));
+    let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
@@ -224,7 +224,7 @@ impl Growing {
             None => memory.out(&dense(&self.out, dims)),
             Some(room) => {
                 let room = memory.scratch(room);
-                room.seen(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
+                room.with_layout(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
             }
         }
     }

@@ -120,18 +120,18 @@ impl Columns {
             _ => vec![samples, rows, all],
         };
         call.expect_dims(columns_at, &columns, &wanted)?;
-        let mut seen = columns;
-        if seen.rank() == 4
-            && seen.dims()[1] == channels
-            && seen.dims()[2] == taps
-            && seen.dims()[3] == all
+        let mut grouping = columns;
+        if grouping.rank() == 4
+            && grouping.dims()[1] == channels
+            && grouping.dims()[2] == taps
+            && grouping.dims()[3] == all
         {
-            seen = grouped(seen, 3, high);
+            grouping = grouped(grouping, 3, high);
         } else {
-            seen = if seen.rank() == 3 { grouped(seen, 2, high) } else { seen };
-            seen = grouped(seen, 1, channels.max(1));
+            grouping = if grouping.rank() == 3 { grouped(grouping, 2, high) } else { grouping };
+            grouping = grouped(grouping, 1, channels.max(1));
         }
-        let columns = grouped(seen, 2, axes[0].taps as usize);
+        let columns = grouped(grouping, 2, axes[0].taps as usize);
         Ok(Columns { image, columns, axes })
     }
 
@@ -177,7 +177,7 @@ fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
             *out
         )));
     }
-    let (a, out) = (a.seen(batched(*a, 4)), out.seen(batched(*out, 3)));
+    let (a, out) = (a.with_layout(batched(*a, 4)), out.with_layout(batched(*out, 3)));
     into_columns(call, a, (5, out), axes)
 }
 
@@ -197,7 +197,7 @@ fn into_columns(
             fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
         }
         columns.each(|image, column| {
-            let (to, from) = (out.seen(column), a.seen(image));
+            let (to, from) = (out.with_layout(column), a.with_layout(image));
             copy(memory.parallel, memory.out(&to), from.prepared(memory));
         });
         Ok(())
@@ -294,8 +294,8 @@ impl Sums {
 
     fn view<'a>(&self, memory: &Memory<'a>, layout: Layout) -> ViewMut<'a> {
         match &self.wide {
-            Some(wide) => memory.scratch(wide).seen(layout).expect("a part of the sums"),
-            None => memory.out(&self.out.seen(layout)),
+            Some(wide) => memory.scratch(wide).with_layout(layout).expect("a part of the sums"),
+            None => memory.out(&self.out.with_layout(layout)),
         }
     }
 
@@ -338,13 +338,14 @@ fn folded(call: &mut Call<'_>) -> Result<Plan> {
             *out
         )));
     }
-    let a = if by_taps { a } else { a.seen(batched(*a, 3)) };
-    let sums = Sums::new(call, out.seen(batched(*out, 4)));
+    let a = if by_taps { a } else { a.with_layout(batched(*a, 3)) };
+    let sums = Sums::new(call, out.with_layout(batched(*out, 4)));
     let columns = Columns::new(call, (6, sums.layout()), (0, *a), axes)?;
     call.plan(move |memory| {
         a.prepare(memory);
         sums.clear(memory);
-        columns.each(|image, column| sums.add(memory, image, a.seen(column).prepared(memory)));
+        columns
+            .each(|image, column| sums.add(memory, image, a.with_layout(column).prepared(memory)));
         sums.finish(memory);
         Ok(())
     })
@@ -395,7 +396,7 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
         sums.clear(memory);
         for at in 0..if a.count() == 0 { 0 } else { size } {
             let to = sums.layout().sliced(dim, at, count, step);
-            sums.add(memory, to, a.seen(a.at(dims.len() - 1, at)).prepared(memory));
+            sums.add(memory, to, a.with_layout(a.at(dims.len() - 1, at)).prepared(memory));
         }
         sums.finish(memory);
         Ok(())

@@ -108,8 +108,8 @@ fn moved(
     let out = call.output(out_at)?;
     let x = call.read(x_at, &[&out])?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.seen(frame(call, x_at, &x, spatial, false)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, false)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, false)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, false)?);
     let remapping = call.remapping(steps);
     call.plan(move |memory| {
         remapping.run(memory, memory.out(&out), x.view(memory));
@@ -280,8 +280,8 @@ fn resized_to(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let x = x.seen(frame(call, 0, &x, 2, false)?);
-    let out = out.seen(frame(call, 5, &out, 2, false)?);
+    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
+    let out = out.with_layout(frame(call, 5, &out, 2, false)?);
     let resampling = call.resampling(&x, steps, false);
     call.plan(move |memory| {
         if out.count() > 0 {
@@ -304,8 +304,8 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dy = call.read(0, &[&out])?;
     call.expect_dtype(0, &dy, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let dy = dy.seen(frame(call, 0, &dy, 2, false)?);
-    let out = out.seen(framed(&out, 2, false).unwrap_or(*out));
+    let dy = dy.with_layout(frame(call, 0, &dy, 2, false)?);
+    let out = out.with_layout(framed(&out, 2, false).unwrap_or(*out));
     let resampling = call.resampling(&dy, &steps, true);
     call.plan(move |memory| {
         if out.count() > 0 {

@@ -28,7 +28,7 @@ pub(super) struct Lines<'v, const N: usize> {
 impl<'v, const N: usize> Lines<'v, N> {
     pub fn new(views: [View<'v>; N], dim: usize) -> Lines<'v, N> {
         let views = views.map(|view| match view.rank() {
-            0 => view.seen(view.layout().with(0)).expect("one element"),
+            0 => view.with_layout(view.layout().with(0)).expect("one element"),
             _ => view,
         });
         let others: [Layout; N] = views.map(|view| view.layout().without(dim));

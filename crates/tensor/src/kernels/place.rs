@@ -81,7 +81,7 @@ impl<'a> Places<'a> {
             wide[dim + at] = index.strides()[batch + at];
         }
         let wide = Layout::strided(index.dtype(), &dims, &wide, 0);
-        let index = index.seen(wide).expect("the same elements");
+        let index = index.with_layout(wide).expect("the same elements");
         Places::over(tensor, dim, &dims, &strides, index, wraps)
     }
 
@@ -113,7 +113,7 @@ impl<'a> Places<'a> {
             wide[at + i] = offsets.strides()[i];
         }
         let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
-        let index = offsets.seen(wide).expect("the same elements");
+        let index = offsets.with_layout(wide).expect("the same elements");
         let base = based(tensor, &dims, &strides);
         let high = if tensor.count() == 0 { low } else { high + 1 };
         Places { base, index, low, high, wrap: 0, step: 1 }
@@ -141,7 +141,8 @@ impl<'a> Places<'a> {
     /// The part of the space between two places of a dimension.
     pub(crate) fn sliced(&self, dim: usize, start: usize, count: usize) -> Places<'a> {
         let part = |view: &View<'a>| {
-            view.seen(view.layout().sliced(dim, start, count, 1)).expect("a part of the space")
+            view.with_layout(view.layout().sliced(dim, start, count, 1))
+                .expect("a part of the space")
         };
         Places { base: part(&self.base), index: part(&self.index), ..*self }
     }
@@ -166,7 +167,7 @@ fn based<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
     let dry = || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
     match tensor.count() {
         0 => tensor.dangling(dry()),
-        _ => tensor.seen(layout).expect("positions of the tensor itself"),
+        _ => tensor.with_layout(layout).expect("positions of the tensor itself"),
     }
 }
 

@@ -168,7 +168,7 @@ fn each<I: Index>(
     let grain = if places.base.strides()[dim] == 1 { 16 } else { 1 };
     split(parallel, dims[dim], grain, least, |range| {
         let part = places.sliced(dim, range.start, range.len());
-        let values = values.seen(values.layout().sliced(dim, range.start, range.len(), 1));
+        let values = values.with_layout(values.layout().sliced(dim, range.start, range.len(), 1));
         let values = values.expect("a part of the values");
         slice::<I>(&part, values, bad, put, item, value_item);
     });

@@ -128,7 +128,7 @@ pub fn unique_slices(
 ) -> usize {
     use super::order::Wide;
     let count = a.dims()[dim];
-    let slice = |at: usize| a.seen(a.layout().at(dim, at)).expect("a slice");
+    let slice = |at: usize| a.with_layout(a.layout().at(dim, at)).expect("a slice");
     let compare = |x: usize, y: usize| -> Ordering {
         let (x, y) = (slice(x), slice(y));
         let at = flat(x.layout());
@@ -162,6 +162,6 @@ pub fn unique_slices(
     tell(count, place, same, told, |found, first| {
         let Some(values) = &told.values else { return };
         let to: Layout = values.layout().at(dim, found);
-        copy(parallel, values.seen(to).expect("a slice"), slice(first));
+        copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
     })
 }

@@ -211,21 +211,21 @@ mod tests {
             let walk = Walk::new([&turned, &plain]);
             prop_assert_eq!(walk.count(), plain.count());
             let middle = if walk.count() == 0 { 0 } else { cut.index(walk.count()) };
-            let mut seen = vec![None; walk.count()];
+            let mut visited = vec![None; walk.count()];
             for range in [0..middle, middle..walk.count()] {
                 let mut steps = walk.steps(range.clone(), longest);
                 walk.runs(range, longest, |[a, b], n| {
                     let [da, db] = walk.inner_strides();
                     assert_eq!(steps.next(), Some(([a, b], n)));
                     for i in 0..n as isize {
-                        let place = &mut seen[(b + i * db) as usize];
+                        let place = &mut visited[(b + i * db) as usize];
                         assert!(place.is_none() && n <= longest);
                         *place = Some(a + i * da);
                     }
                 });
                 prop_assert_eq!(steps.next(), None);
             }
-            for (at, found) in seen.iter().enumerate() {
+            for (at, found) in visited.iter().enumerate() {
                 let mut rest = at;
                 let mut expected = 0isize;
                 for dim in (0..sizes.len()).rev() {

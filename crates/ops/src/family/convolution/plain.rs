@@ -52,7 +52,7 @@ fn bias(
     call.expect_dtype(at, &read, TYPES)?;
     let by_groups = read.reshaped(&[groups, channels / groups.max(1)]);
     match by_groups.filter(|_| read.count() == channels && read.rank() >= 1) {
-        Some(layout) => Ok(Some(read.seen(layout))),
+        Some(layout) => Ok(Some(read.with_layout(layout))),
         None => {
             let (name, dims) = (call.parameter(at), read.dims());
             Err(Error::invalid(format!("{name} {dims:?} is no row of {channels} numbers")))
@@ -86,8 +86,8 @@ fn planned(
 ) -> Result<Plan> {
     let out = call.output(out_at)?;
     let (x, w) = (call.read(input_at, &[&out])?, call.read(weight_at, &[&out])?);
-    let (x, w) = (x.seen(images.of(&x)), w.seen(of_weights.of(&w)));
-    let out = out.seen(images.of(&out));
+    let (x, w) = (x.with_layout(images.of(&x)), w.with_layout(of_weights.of(&w)));
+    let out = out.with_layout(images.of(&out));
     expect_promoted(call, &x, &w, (out_at, &out))?;
     let weights = (weight_at, *w);
     let sides = match transposed {
@@ -98,9 +98,9 @@ fn planned(
     let groups = windows.groups;
     let bias = bias(call, bias_at, (out.dims()[1], groups), &out)?;
     let grouped = (
-        x.seen(by_groups(*x, groups)),
-        w.seen(weights_by_groups(*w, groups)),
-        out.seen(by_groups(*out, groups)),
+        x.with_layout(by_groups(*x, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
+        out.with_layout(by_groups(*out, groups)),
     );
     let convolving = match transposed {
         true => Convolving::growing(call, windows, grouped, bias),
@@ -261,10 +261,11 @@ fn gradients(
     // What no gradient needs is not read.
     let x = grads.mask[1].then(|| call.read(input_at, &written)).transpose()?;
     let w = grads.mask[0].then(|| call.read(weight_at, &written)).transpose()?;
-    let dy = dy.seen(images.of(&dy));
+    let dy = dy.with_layout(images.of(&dy));
     let x_layout = images.of(&call.layout(input_at)?);
     let w_layout = of_weights.of(&call.layout(weight_at)?);
-    let (x, w) = (x.map(|x| x.seen(images.of(&x))), w.map(|w| w.seen(of_weights.of(&w))));
+    let (x, w) =
+        (x.map(|x| x.with_layout(images.of(&x))), w.map(|w| w.with_layout(of_weights.of(&w))));
     let weights = (weight_at, w_layout);
     let sides = match transposed {
         true => Sides { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
@@ -273,14 +274,14 @@ fn gradients(
     windows.check(call, &sides, transposed)?;
     let [dx, dw, db] = outs;
     let groups = windows.groups;
-    let seen_dy = dy.seen(by_groups(*dy, groups));
+    let dy_view = dy.with_layout(by_groups(*dy, groups));
     let of_input = match (dx, w) {
         (Some(dx), Some(w)) => {
-            let (at, dx) = (grads.places[0], dx.seen(images.of(&dx)));
+            let (at, dx) = (grads.places[0], dx.with_layout(images.of(&dx)));
             call.expect_dtype(at, &dx, TYPES)?;
             expect_like(call, at, &dx, &x_layout)?;
-            let w = w.seen(weights_by_groups(*w, groups));
-            let all = (seen_dy, w, dx.seen(by_groups(*dx, groups)));
+            let w = w.with_layout(weights_by_groups(*w, groups));
+            let all = (dy_view, w, dx.with_layout(by_groups(*dx, groups)));
             Some(match transposed {
                 true => Convolving::shrinking(call, windows, all, None),
                 false => Convolving::growing(call, windows, all, None),
@@ -290,12 +291,12 @@ fn gradients(
     };
     let of_weights = match (dw, x) {
         (Some(dw), Some(x)) => {
-            let (at, dw) = (grads.places[1], dw.seen(of_weights.of(&dw)));
+            let (at, dw) = (grads.places[1], dw.with_layout(of_weights.of(&dw)));
             call.expect_dtype(at, &dw, TYPES)?;
             expect_like(call, at, &dw, &w_layout)?;
-            let dw = dw.seen(weights_by_groups(*dw, groups));
-            let x = x.seen(by_groups(*x, groups));
-            let (large, small) = if transposed { (seen_dy, x) } else { (x, seen_dy) };
+            let dw = dw.with_layout(weights_by_groups(*dw, groups));
+            let x = x.with_layout(by_groups(*x, groups));
+            let (large, small) = if transposed { (dy_view, x) } else { (x, dy_view) };
             Some(Filtering::new(call, windows, (large, small, dw)))
         }
         _ => None,

@@ -118,16 +118,16 @@ impl Convolving {
         let source = self.source.prepared(memory);
         let bias = self.bias.map(|bias| bias.prepared(memory));
         for part in &self.parts {
-            let mut weights = self.weights.seen(part.weights).prepared(memory);
+            let mut weights = self.weights.with_layout(part.weights).prepared(memory);
             if let Some(packed) = &self.packed
                 && !kernel::takes_weights(&part.weights)
             {
                 let packed = memory.scratch(packed);
                 let place = Layout::contiguous(DType::Float, part.weights.dims());
-                let into = packed.seen(place).expect("room for the largest part");
+                let into = packed.with_layout(place).expect("room for the largest part");
                 weights = kernel::pack_weights(memory.parallel, into, weights);
             }
-            let out = memory.out(&self.out.seen(part.out));
+            let out = memory.out(&self.out.with_layout(part.out));
             kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, room);
         }
     }

@@ -137,7 +137,7 @@ pub fn product(
         .transposed(1, 2)
         .reshaped(&[groups, channels, inputs, z, y, x])
         .expect("rows lie at one distance");
-    copy(parallel, *out, scratch.view().seen(turned).expect("a part of the scratch"));
+    copy(parallel, *out, scratch.view().with_layout(turned).expect("a part of the scratch"));
 }
 
 /// The first of the sums.

@@ -119,11 +119,11 @@ pub fn convolve(
         return;
     }
     let inside = "the same elements";
-    let (seen_out, seen_source, axes) = folded(*out.layout(), *source.layout(), *axes);
-    let out = out.seen(seen_out).expect(inside);
-    let source = source.seen(seen_source).expect(inside);
+    let (out_layout, source_layout, axes) = folded(*out.layout(), *source.layout(), *axes);
+    let out = out.with_layout(out_layout).expect(inside);
+    let source = source.with_layout(source_layout).expect(inside);
     let task = Task { out, source, weights, bias, axes };
-    match direct::planes(&seen_out, &seen_source, &axes) {
+    match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::product(parallel, &task, &planes, scratch),
         None => blocked::product(parallel, &task, scratch),
     }
@@ -155,10 +155,10 @@ pub fn filter(
         return;
     }
     let inside = "the same elements";
-    let (seen_grad, seen_source, axes) = folded(*grad.layout(), *source.layout(), *axes);
-    let source = source.seen(seen_source).expect(inside);
-    let grad = grad.seen(seen_grad).expect(inside);
-    match direct_filter::planes(out.layout(), &seen_source, &seen_grad, &axes) {
+    let (grad_layout, source_layout, axes) = folded(*grad.layout(), *source.layout(), *axes);
+    let source = source.with_layout(source_layout).expect(inside);
+    let grad = grad.with_layout(grad_layout).expect(inside);
+    match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
         None => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
     }

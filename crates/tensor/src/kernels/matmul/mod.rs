@@ -41,8 +41,8 @@ pub fn matmul(
     }
     if let Some([fo, fa, fb]) = folded([out.layout(), a.layout(), b.layout()]) {
         let inside = "the same elements";
-        let (a, b) = (a.seen(fa).expect(inside), b.seen(fb).expect(inside));
-        return matmul(parallel, out.seen(fo).expect(inside), a, b, alpha, beta, scratch);
+        let (a, b) = (a.with_layout(fa).expect(inside), b.with_layout(fb).expect(inside));
+        return matmul(parallel, out.with_layout(fo).expect(inside), a, b, alpha, beta, scratch);
     }
     match product_type(a.dtype(), b.dtype()) {
         DType::Float => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
