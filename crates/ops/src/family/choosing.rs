@@ -108,14 +108,15 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;
     expect_room(call, 1, &out, 0)?;
-    let (turned, place, rank, name) = (call.flag(2)?, call.place(1), a.rank(), call.parameter(1));
+    let (transposed, place, rank, name) =
+        (call.flag(2)?, call.place(1), a.rank(), call.parameter(1));
     call.plan(move |memory| {
         let chosen = Chosen::count(memory.parallel, a.view(memory));
         let total = chosen.total();
         expect_fits(name, &out, total * rank)?;
-        let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
+        let dims = if transposed { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
-        let lines = if turned { dense.with_layout(dense.transposed(0, 1)) } else { dense };
+        let lines = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
         chosen.positions(memory.parallel, memory.out(&lines));
         (memory.sized)(place, &dims);
         Ok(())

@@ -111,10 +111,10 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(at, one, 0, &a)?;
     }
     let [first, second] = [0; 2].map(|_| call.scratch(DType::Double, &[4, count]));
-    let [made, turned] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
+    let [made, rotation] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
     call.plan(move |memory| {
-        let [first, second, made, turned] =
-            [first, second, made, turned].map(|one| memory.scratch(&one));
+        let [first, second, made, rotation] =
+            [first, second, made, rotation].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
         let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
@@ -123,14 +123,14 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
             if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
         };
-        let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(turned));
+        let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(rotation));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
             results.set(at as isize, pair.0);
             angle.set(at as isize, pair.1);
         }
         copy(memory.parallel, memory.out(&out), made.view());
-        copy(memory.parallel, memory.out(&angles), turned.view());
+        copy(memory.parallel, memory.out(&angles), rotation.view());
         Ok(())
     })
 }

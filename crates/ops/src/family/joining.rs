@@ -1,4 +1,4 @@
-//! Tensors put together, taken apart, repeated and turned: copies between parts of tensors.
+//! Tensors put together, taken apart, repeated and transposed: copies between parts of tensors.
 
 use super::reading::Read;
 use crate::argument::Arg;

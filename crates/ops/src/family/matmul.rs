@@ -16,15 +16,15 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast, with_number};
 
 // Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
-// out, whether the left and the right side are turned.
+// out, whether the left and the right side are transposed.
 const ADDED: usize = 0;
 const LEFT: usize = 1;
 const RIGHT: usize = 2;
 const BETA: usize = 3;
 const ALPHA: usize = 4;
 const OUT: usize = 5;
-const TURN_LEFT: usize = 6;
-const TURN_RIGHT: usize = 7;
+const TRANSPOSE_LEFT: usize = 6;
+const TRANSPOSE_RIGHT: usize = 7;
 
 /// Left and right side as matrices with the same batch sizes, and the sizes of their product.
 struct Sides {
@@ -44,13 +44,13 @@ fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
     if left.rank() == 0 || right.rank() == 0 {
         return Err(wrong());
     }
-    let turned = |at: usize, side: Layout| -> Result<Layout> {
+    let transposed = |at: usize, side: Layout| -> Result<Layout> {
         let turn = side.rank() > 1 && call.flag_or(at, false)?;
         Ok(if turn { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
     };
     let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
-    let a = if flat_left { left.with(0) } else { turned(TURN_LEFT, left)? };
-    let b = if flat_right { right.with(1) } else { turned(TURN_RIGHT, right)? };
+    let a = if flat_left { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };
+    let b = if flat_right { right.with(1) } else { transposed(TRANSPOSE_RIGHT, right)? };
     let ((m, k), (depth, n)) = (last_two(&a), last_two(&b));
     let batch = broadcast(&a.dims()[..a.rank() - 2], &b.dims()[..b.rank() - 2]);
     let Some(batch) = batch.filter(|_| k == depth) else {
@@ -324,7 +324,7 @@ const ADJOINED: &[Pick] = &[
     Attr("adj_x2", Default::Flag(false)),
 ];
 
-const TURNED: &[Pick] = &[
+const TRANSPOSED: &[Pick] = &[
     A(2),
     A(0),
     A(1),
@@ -339,8 +339,8 @@ const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TURNED),
-    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TURNED),
+    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
+    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
     node("BatchMatMul", &["x1", "x2"], &["y"], Infer::By(inferred), any_ranks, ADJOINED),
     node("BatchMatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), any_ranks, ADJOINED),
     node(

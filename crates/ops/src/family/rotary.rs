@@ -40,7 +40,7 @@ fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
     }
 }
 
-/// Fails unless lines of a tensor can be turned.
+/// Fails unless lines of a tensor can be rotated.
 fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> Result<()> {
     call.expect_dtype(at, x, REAL)?;
     let length = x.dims().last().copied().unwrap_or(0);
@@ -171,7 +171,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {lie}: 1 to 4 are known")));
     }
     let outs = [call.output(6)?, call.output(7)?];
-    let mut turned = Vec::new();
+    let mut rotated = Vec::new();
     for (at, out) in outs.iter().enumerate() {
         let x = call.tensor(at)?;
         expect_lines(call, at, &x, rotation)?;
@@ -180,10 +180,10 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
         let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
-        turned.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
+        rotated.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {
-        for (out, x, cos, sin) in &turned {
+        for (out, x, cos, sin) in &rotated {
             let views = [x.view(memory), cos.view(memory), sin.view(memory)];
             let out = memory.out(out);
             if out.count() > 0 {

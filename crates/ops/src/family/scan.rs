@@ -11,7 +11,7 @@ use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
 
 /// A dimension from its end on.
-fn turned(layout: &Layout, dim: usize) -> Layout {
+fn reversed(layout: &Layout, dim: usize) -> Layout {
     match layout.dims().get(dim) {
         Some(size) if *size > 0 => layout.sliced(dim, size - 1, *size, -1),
         _ => *layout,
@@ -36,8 +36,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
         if reverse {
-            a = a.with_layout(turned(&a, dim)).expect("the same elements");
-            out = out.with_layout(turned(&out, dim)).expect("the same elements");
+            a = a.with_layout(reversed(&a, dim)).expect("the same elements");
+            out = out.with_layout(reversed(&out, dim)).expect("the same elements");
         }
         let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
         with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {

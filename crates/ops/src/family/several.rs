@@ -205,7 +205,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Reshaped, then transposed; or the other way round. Arguments: x, order, sizes, whether it is transposed first, out.
-fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
+fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(4)?, call.tensor(0)?);
     call.expect_same(4, &out, 0, &x)?;
     let (order, sizes, first) = (call.ints(1)?, call.sizes(2)?, call.flag(3)?);
@@ -225,10 +225,10 @@ fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {have:?} has other elements than {count}")));
     }
     if first {
-        let turned = x.with_layout(x.permuted(&axes));
+        let permuted = x.with_layout(x.permuted(&axes));
         call.expect_dims(4, &out, &sizes)?;
-        let dims = turned.dims().to_vec();
-        let x = call.kept_apart(turned, &[&out]);
+        let dims = permuted.dims().to_vec();
+        let x = call.kept_apart(permuted, &[&out]);
         let to = call.flat_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
@@ -236,8 +236,8 @@ fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
             Ok(())
         });
     }
-    let turned: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
-    call.expect_dims(4, &out, &turned)?;
+    let permuted: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
+    call.expect_dims(4, &out, &permuted)?;
     let x = call.flat(x, &sizes, &[&out]);
     call.plan(move |memory| {
         let view = x.view(memory);
@@ -304,7 +304,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LinalgCross", cross),
     aclnn("IsInScalarTensor", is_among),
     aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).picks(&[A(0), A(1), A(3), A(4)]),
-    aclnn("ConfusionTranspose", reshaped_and_turned),
+    aclnn("ConfusionTranspose", reshaped_and_transposed),
     aclnn("Flatten", flattened),
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
     aclnn("Digamma", |c| DIGAMMA.plan(c)),

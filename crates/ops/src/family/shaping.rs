@@ -1,4 +1,4 @@
-//! Tensors with another layout, as copies: turned, mirrored, rolled, broadcast, reshaped; and their sizes.
+//! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
 use super::joining::copies;
 use super::reading::Read;

@@ -69,10 +69,10 @@ impl Rectangle {
             let [width, height] = one.sides(extra);
             (width / height).atan()
         };
-        let turned = angle(other) - angle(self);
-        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * turned * turned;
+        let rotation = angle(other) - angle(self);
+        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * rotation * rotation;
         let share = if form == 0.0 { 0.0 } else { form / (1.0 - overlap + form) };
-        (overlap - (dx + dy) / (cx + cy + extra) - share * form, turned)
+        (overlap - (dx + dy) / (cx + cy + extra) - share * form, rotation)
     }
 }
 

@@ -139,10 +139,10 @@ mod tests {
         ) {
             let mut order: Vec<usize> = (0..sizes.len()).collect();
             order.rotate_left(turn % sizes.len());
-            let turned: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let permuted: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
             let mut inverse = vec![0; order.len()];
             order.iter().enumerate().for_each(|(at, from)| inverse[*from] = at);
-            let mut from = Layout::contiguous(dtype, &turned).permuted(&inverse);
+            let mut from = Layout::contiguous(dtype, &permuted).permuted(&inverse);
             if flip && sizes[0] > 0 {
                 from = from.sliced(0, sizes[0] - 1, sizes[0], -1);
             }

@@ -124,7 +124,7 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
     unsafe { part_of_tile(out, pitch_out, a, pitch_a, TILE, TILE) };
 }
 
-/// Eight rows of eight four-byte elements, turned in registers.
+/// Eight rows of eight four-byte elements, transposed in registers.
 ///
 /// # Safety
 /// All 64 are readable and writable.
@@ -157,7 +157,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
     }
 }
 
-/// Eight rows of eight two-byte elements, turned in registers.
+/// Eight rows of eight two-byte elements, transposed in registers.
 ///
 /// # Safety
 /// All 64 are readable and writable.

@@ -205,10 +205,10 @@ mod tests {
                 order.rotate_left(turn.index(sizes.len()));
             }
             let inverse: Vec<usize> = (0..sizes.len()).map(|at| order.iter().position(|o| *o == at).unwrap()).collect();
-            let turned_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
-            let turned = Layout::contiguous(DType::Float, &turned_sizes).permuted(&inverse);
-            prop_assert_eq!(turned.dims(), plain.dims());
-            let walk = Walk::new([&turned, &plain]);
+            let permuted_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let permuted = Layout::contiguous(DType::Float, &permuted_sizes).permuted(&inverse);
+            prop_assert_eq!(permuted.dims(), plain.dims());
+            let walk = Walk::new([&permuted, &plain]);
             prop_assert_eq!(walk.count(), plain.count());
             let middle = if walk.count() == 0 { 0 } else { cut.index(walk.count()) };
             let mut visited = vec![None; walk.count()];
@@ -229,7 +229,7 @@ mod tests {
                 let mut rest = at;
                 let mut expected = 0isize;
                 for dim in (0..sizes.len()).rev() {
-                    expected += (rest % sizes[dim]) as isize * turned.strides()[dim];
+                    expected += (rest % sizes[dim]) as isize * permuted.strides()[dim];
                     rest /= sizes[dim];
                 }
                 prop_assert_eq!(*found, Some(expected));

@@ -75,21 +75,21 @@ impl Convolving {
         (small, weights, large): (Read, Read, Operand),
         bias: Option<Read>,
     ) -> Convolving {
-        let turned = weights.transposed(1, 2);
-        let classes =
-            [0, 1, 2].map(|at| windows.classes(at, large.dims()[3 + at], turned.dims()[3 + at]));
+        let transposed = weights.transposed(1, 2);
+        let classes = [0, 1, 2]
+            .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
         let mut parts = Vec::new();
         let reached: [usize; 3] =
             [0, 1, 2].map(|at| classes[at].iter().map(|one| one.places).sum());
         if reached != large.dims()[3..] {
-            let none = (3..6).fold(turned, |layout, dim| layout.sliced(dim, 0, 0, 1));
+            let none = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
             let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
             parts.push(Part { out: *large, weights: none, axes });
         }
         for z in &classes[0] {
             for y in &classes[1] {
                 for x in &classes[2] {
-                    let (mut out, mut weights) = (*large, turned);
+                    let (mut out, mut weights) = (*large, transposed);
                     for (at, class) in [z, y, x].into_iter().enumerate() {
                         let step = windows.stride[at] as isize;
                         out = out.sliced(3 + at, class.start, class.places, step);

@@ -106,9 +106,9 @@ fn group(
                 let result =
                     to.result.map(|view| Wide::of(&view, batch, head, rows.clone(), result));
                 let shape = (count, sizes.keys, sizes.features);
-                product(shape, weights, query, keys.turned(), false);
+                product(shape, weights, query, keys.transposed(), false);
                 let shape = (count, sizes.keys, sizes.width);
-                product(shape, slopes, given, values.turned(), false);
+                product(shape, slopes, given, values.transposed(), false);
                 for row in 0..count {
                     let at = [batch, head, first + row];
                     let weights = &mut weights[row * sizes.keys..][..sizes.keys];
@@ -128,12 +128,12 @@ fn group(
                 product(shape, to_query, factors, keys, false);
                 put(&to.query, [batch, head, first], to_query, count, sizes.features);
                 let shape = (sizes.keys, sizes.features, count);
-                product(shape, to_keys, factors.turned(), query, true);
+                product(shape, to_keys, factors.transposed(), query, true);
                 for row in 0..count {
                     let at = [batch, head, first + row];
                     task.dropped(at, &mut weights[row * sizes.keys..][..sizes.keys]);
                 }
-                let weights = Wide::packed(weights, sizes.keys).turned();
+                let weights = Wide::packed(weights, sizes.keys).transposed();
                 let shape = (sizes.keys, sizes.width, count);
                 product(shape, to_values, weights, given, true);
             }

@@ -70,7 +70,7 @@ pub fn forward(
                 unsafe {
                     let query = Wide::of(&task.query, batch, head, rows.clone(), query);
                     let shape = (rows.len(), sizes.keys, sizes.features);
-                    product(shape, scores, query, keys.turned(), false);
+                    product(shape, scores, query, keys.transposed(), false);
                     let mut totals = [0f32; super::QUERIES];
                     for (at, total) in rows.clone().zip(&mut totals) {
                         let row = &mut scores[(at - first) * sizes.keys..][..sizes.keys];

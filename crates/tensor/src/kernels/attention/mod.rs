@@ -199,7 +199,7 @@ impl Wide {
         Wide { first: room.as_ptr(), strides: (columns as isize, 1) }
     }
 
-    fn turned(self) -> Wide {
+    fn transposed(self) -> Wide {
         Wide { strides: (self.strides.1, self.strides.0), ..self }
     }
 }

@@ -79,14 +79,14 @@ impl Cut {
         self.groups * self.rows * self.stride()
     }
 
-    /// Between places of the turned gradients: lines of 64 bytes are an odd number.
-    fn turned_stride(&self) -> usize {
+    /// Between places of the transposed gradients: lines of 64 bytes are an odd number.
+    fn transposed_stride(&self) -> usize {
         let lines = self.chunk.div_ceil(WIDTH);
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
     fn lane(&self) -> (usize, usize) {
-        (self.high * TILE, TILE * self.turned_stride())
+        (self.high * TILE, TILE * self.transposed_stride())
     }
 
     fn lanes(&self) -> usize {
@@ -95,8 +95,8 @@ impl Cut {
 
     /// Elements of scratch.
     pub fn room(&self) -> usize {
-        let (columns, turned) = self.lane();
-        self.sums() * self.parts + self.lanes() * (columns + turned)
+        let (columns, transposed) = self.lane();
+        self.sums() * self.parts + self.lanes() * (columns + transposed)
     }
 }
 
@@ -124,20 +124,26 @@ pub fn product(
         let rows = row..(row + cut.high).min(cut.rows);
         let channels = channel..(channel + cut.chunk).min(cut.channels);
         let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
-        let (made, turned) = room.split_at_mut(first);
+        let (made, transposed) = room.split_at_mut(first);
         let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
         // Rows of other channels lie in between; each unit writes its own rows and channels.
-        one(&cut, (&columns, grad), (group, rows, channels, tiles), (made, turned), sums.at(at));
+        one(
+            &cut,
+            (&columns, grad),
+            (group, rows, channels, tiles),
+            (made, transposed),
+            sums.at(at),
+        );
     });
     add_parts(parallel, &cut, &scratch);
     let room = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
     let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let turned = room
+    let transposed = room
         .sliced(2, 0, channels, 1)
         .transposed(1, 2)
         .reshaped(&[groups, channels, inputs, z, y, x])
         .expect("rows lie at one distance");
-    copy(parallel, *out, scratch.view().with_layout(turned).expect("a part of the scratch"));
+    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
 }
 
 /// The first of the sums.
@@ -158,15 +164,15 @@ fn one(
     cut: &Cut,
     (columns, grad): (&Columns<'_>, &View<'_>),
     (group, rows, channels, tiles): (usize, Range<usize>, Range<usize>, Range<usize>),
-    (made, turned): (&mut [f32], &mut [f32]),
+    (made, transposed): (&mut [f32], &mut [f32]),
     sums: *mut f32,
 ) {
-    let (stride, wide) = (cut.turned_stride(), channels.len().next_multiple_of(WIDTH));
-    debug_assert!(rows.len() * TILE <= made.len() && stride * TILE <= turned.len());
+    let (stride, wide) = (cut.transposed_stride(), channels.len().next_multiple_of(WIDTH));
+    debug_assert!(rows.len() * TILE <= made.len() && stride * TILE <= transposed.len());
     let mut block = Block {
         a: made.as_ptr(),
         lda: TILE,
-        b: turned.as_ptr(),
+        b: transposed.as_ptr(),
         ldb: stride,
         c: sums,
         ldc: cut.stride(),
@@ -183,21 +189,21 @@ fn one(
         let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
         let runs = Runs::new(cut.places, places.clone());
         columns.fill(group, rows.clone(), &runs, made, TILE);
-        turn(grad, group, channels.clone(), &runs, turned, stride);
+        transpose(grad, group, channels.clone(), &runs, transposed, stride);
         block.depth = places.len();
-        // SAFETY: columns and turned gradients have these rows; the sums are those of this unit.
+        // SAFETY: columns and transposed gradients have these rows; the sums are those of this unit.
         unsafe { block.multiply() };
         block.adds = true;
     }
 }
 
 /// Writes gradients by places, the channels of each one after the other.
-fn turn(
+fn transpose(
     grad: &View<'_>,
     group: usize,
     channels: Range<usize>,
     runs: &Runs,
-    turned: &mut [f32],
+    transposed: &mut [f32],
     stride: usize,
 ) {
     let (strides, is_here) = (grad.strides(), is_here(grad));
@@ -220,7 +226,7 @@ fn turn(
         } else {
             line.fill(0.0);
         }
-        let column = &mut turned[channel - first..];
+        let column = &mut transposed[channel - first..];
         for (at, value) in line.iter().enumerate() {
             column[at * stride] = *value;
         }

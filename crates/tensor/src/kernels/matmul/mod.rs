@@ -123,7 +123,7 @@ impl Matrix {
         self.offset + row as isize * self.row + column as isize * self.column
     }
 
-    fn turned(self) -> Matrix {
+    fn transposed(self) -> Matrix {
         Matrix { row: self.column, column: self.row, ..self }
     }
 }

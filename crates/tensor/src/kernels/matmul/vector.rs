@@ -22,8 +22,8 @@ const PARTS: usize = 16;
 
 /// See [`super::matmul`], with one row or one column.
 pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
-    let turned = task.n != 1;
-    let rows = if turned { task.n } else { task.m };
+    let transposed = task.n != 1;
+    let rows = if transposed { task.n } else { task.m };
     let batches = task.batches();
     if rows == 1 {
         return (0..batches).for_each(|batch| {
@@ -37,8 +37,8 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     let by_batch = batches >= parts * 4;
     let one = |batch: usize, rows: Range<usize>| {
         let [out, a, b] = task.matrices(batch);
-        let (out, matrix, vector) = match turned {
-            true => (out.turned(), (&task.b, b.turned()), (&task.a, a.turned())),
+        let (out, matrix, vector) = match transposed {
+            true => (out.transposed(), (&task.b, b.transposed()), (&task.a, a.transposed())),
             false => (out, (&task.a, a), (&task.b, b)),
         };
         vectorised(|| {
