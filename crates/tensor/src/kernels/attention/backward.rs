@@ -1,6 +1,6 @@
 //! The gradients of attention.
 
-use super::{Attention, LANES, Sizes, Wide, cut, place, product};
+use super::{Attention, Sizes, WORKERS, Wide, cut, place, product};
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
 use crate::kernels::strip::{load_one, store, vectorised};
@@ -28,7 +28,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`backward`] wants.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
-    Dims::new(&[units.min(LANES), sizes.backward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.backward_room().iter().sum()])
 }
 
 /// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
@@ -56,21 +56,21 @@ pub fn backward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (lanes, room) = (scratch.dims()[0], scratch.dims()[1]);
+    let (workers, room) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
-    let lane = |lane: usize| {
-        // SAFETY: each lane has a row of the scratch of its own, which is aligned.
+    let worker = |worker: usize| {
+        // SAFETY: each worker has a row of the scratch of its own, which is aligned.
         let room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(lane * room);
+            let first = scratch.first_mut().cast::<f32>().add(worker * room);
             std::slice::from_raw_parts_mut(first, room)
         };
-        for unit in (lane..units).step_by(lanes) {
+        for unit in (worker..units).step_by(workers) {
             group(task, &sizes, to, room, unit / sizes.groups, unit % sizes.groups);
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 

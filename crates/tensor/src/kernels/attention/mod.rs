@@ -1,7 +1,7 @@
 //! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its way back.
 //!
-//! A lane is a part of the workspace that one thread works in at a time: keys and values of one head in `f32`,
-//! and the scores of a few queries with all keys. Lanes do not depend on how many threads there are.
+//! Each worker has a part of the workspace to itself: keys and values of one head in `f32`, and the scores of a few
+//! queries with all keys. How many workers there are does not depend on the number of threads.
 
 mod backward;
 mod forward;
@@ -15,8 +15,8 @@ use std::ops::Range;
 
 /// Queries whose scores are held at a time.
 const QUERIES: usize = 64;
-/// Lanes at work at the same time, at most.
-const LANES: usize = 8;
+/// Workers at the same time, at most.
+const WORKERS: usize = 8;
 
 /// What is attended to, and how. Sizes: batches, heads, positions, features.
 #[derive(Clone, Copy)]
@@ -233,7 +233,7 @@ unsafe fn product(
     }
 }
 
-/// Cuts `lengths` off a lane, one after the other.
+/// Cuts a worker's part of the workspace into `lengths`, one after the other.
 fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
     lengths.map(|length| {
         let (head, tail) = std::mem::take(&mut room).split_at_mut(length);

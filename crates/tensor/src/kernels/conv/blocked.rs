@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, Task, lanes, places, spread, taps};
+use super::{Axis, Task, places, spread, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
@@ -76,20 +76,20 @@ impl Cut {
         self.depth == self.rows
     }
 
-    /// Elements of one lane: columns, then sums.
-    fn lane(&self) -> (usize, usize) {
+    /// Elements of one worker's room: columns, then sums.
+    fn worker_room(&self) -> (usize, usize) {
         let sums = if self.is_whole() { self.chunk.min(CHANNELS) } else { self.chunk };
         (self.depth * TILE, sums * TILE)
     }
 
-    fn lanes(&self) -> usize {
-        lanes(self.units(), self.work())
+    fn workers(&self) -> usize {
+        workers(self.units(), self.work())
     }
 
     /// Elements of scratch.
     pub fn room(&self) -> usize {
-        let (columns, sums) = self.lane();
-        self.lanes() * (columns + sums)
+        let (columns, sums) = self.worker_room();
+        self.workers() * (columns + sums)
     }
 }
 
@@ -97,8 +97,8 @@ impl Cut {
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let cut = Cut::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
-    let (first, second) = cut.lane();
-    spread(parallel, cut.units(), (cut.lanes(), 0, first + second), &scratch, |unit, room| {
+    let (first, second) = cut.worker_room();
+    spread(parallel, cut.units(), (cut.workers(), 0, first + second), &scratch, |unit, room| {
         let (group, rest) =
             (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
         let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());

@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, LANES, elements, is_here, lanes, places, spread, take, taps};
+use super::{Axis, WORKERS, elements, is_here, places, spread, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -42,7 +42,7 @@ impl Cut {
             .min(channels);
         let mut cut = Cut { groups, channels, rows, places: places(grad), high, chunk, parts: 1 };
         if cut.work() >= super::LEAST {
-            let wanted = LANES.div_ceil(cut.blocks());
+            let wanted = WORKERS.div_ceil(cut.blocks());
             cut.parts = wanted.min(cut.tiles()).max(1);
         }
         cut
@@ -85,18 +85,18 @@ impl Cut {
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
-    fn lane(&self) -> (usize, usize) {
+    fn worker_room(&self) -> (usize, usize) {
         (self.high * TILE, TILE * self.transposed_stride())
     }
 
-    fn lanes(&self) -> usize {
-        lanes(self.units(), self.work())
+    fn workers(&self) -> usize {
+        workers(self.units(), self.work())
     }
 
     /// Elements of scratch.
     pub fn room(&self) -> usize {
-        let (columns, transposed) = self.lane();
-        self.sums() * self.parts + self.lanes() * (columns + transposed)
+        let (columns, transposed) = self.worker_room();
+        self.sums() * self.parts + self.workers() * (columns + transposed)
     }
 }
 
@@ -111,13 +111,13 @@ pub fn product(
 ) {
     let cut = Cut::new(out.layout(), source.layout(), grad.layout(), axes);
     let columns = Columns::new(*source, *axes);
-    let (start, (first, second)) = (cut.sums() * cut.parts, cut.lane());
+    let (start, (first, second)) = (cut.sums() * cut.parts, cut.worker_room());
     let (sums, count) = elements(&scratch);
     assert!(start <= count, "{count} elements of scratch are too few");
     let sums = Sums(sums);
     let (down, across) = (cut.rows.div_ceil(cut.high), cut.channels.div_ceil(cut.chunk));
-    let lanes = (cut.lanes(), start, first + second);
-    spread(parallel, cut.units(), lanes, &scratch, |unit, room| {
+    let workers = (cut.workers(), start, first + second);
+    spread(parallel, cut.units(), workers, &scratch, |unit, room| {
         let (block, part) = (unit / cut.parts, unit % cut.parts);
         let (group, rest) = (block / (down * across), block % (down * across));
         let (row, channel) = (rest / across * cut.high, rest % across * cut.chunk);

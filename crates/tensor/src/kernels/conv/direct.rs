@@ -1,7 +1,7 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, Task, is_here, lanes, spread, taps};
+use super::{Axis, Task, is_here, spread, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -22,23 +22,23 @@ fn units(planes: &Planes, out: &Layout) -> usize {
     dims[0] * dims[1] * dims[3] * planes.bands(dims[4])
 }
 
-/// Elements of one lane: planes, then a line of sums.
-fn lane(planes: &Planes) -> (usize, usize) {
+/// Elements of one worker's room: planes, then a line of sums.
+fn worker_room(planes: &Planes) -> (usize, usize) {
     (planes.count(), planes.band * planes.pitch)
 }
 
 /// Elements of scratch.
 pub fn room(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
-    let (first, second) = lane(planes);
-    lanes(units(planes, out), work(out, source, axes)) * (first + second)
+    let (first, second) = worker_room(planes);
+    workers(units(planes, out), work(out, source, axes)) * (first + second)
 }
 
 /// See [`super::convolve`].
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratch: ViewMut<'_>) {
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
-    let lanes = lanes(units, work(&out, &source, &task.axes));
-    let (first, second) = lane(planes);
+    let workers = workers(units, work(&out, &source, &task.axes));
+    let (first, second) = worker_room(planes);
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
@@ -46,7 +46,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    spread(parallel, units, (lanes, 0, first + second), &scratch, |unit, room| {
+    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, room| {
         let (band, rest) = (unit % bands, unit / bands);
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);

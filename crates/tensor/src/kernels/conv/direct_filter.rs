@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, is_here, lanes, spread, take};
+use super::{Axis, is_here, spread, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -24,15 +24,15 @@ fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
 
-/// Elements of one lane: planes, and a band of gradients, each with room to read beyond its end.
-fn lane(planes: &Planes, grad: &Layout) -> (usize, usize) {
+/// Elements of one worker's room: planes, and a band of gradients, each with room to read beyond its end.
+fn worker_room(planes: &Planes, grad: &Layout) -> (usize, usize) {
     (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH)
 }
 
 /// Elements of scratch.
 pub fn room(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
-    let (first, second) = lane(planes, grad);
-    lanes(grad.dims()[1], work(source, grad)) * (first + second)
+    let (first, second) = worker_room(planes, grad);
+    workers(grad.dims()[1], work(source, grad)) * (first + second)
 }
 
 /// See [`super::filter`].
@@ -47,12 +47,12 @@ pub fn product(
     let [samples, groups, outputs, depth, height, width] = *grad.dims() else {
         unreachable!("six dimensions")
     };
-    let lanes = lanes(groups, work(source.layout(), grad.layout()));
-    let (first, second) = lane(planes, grad.layout());
+    let workers = workers(groups, work(source.layout(), grad.layout()));
+    let (first, second) = worker_room(planes, grad.layout());
     let mut offsets = [0; TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    spread(parallel, groups, (lanes, 0, first + second), &scratch, |group, room| {
+    spread(parallel, groups, (workers, 0, first + second), &scratch, |group, room| {
         let (made, lines) = room.split_at_mut(first);
         made[first - WIDTH..].fill(0.0);
         lines[second - WIDTH..].fill(0.0);

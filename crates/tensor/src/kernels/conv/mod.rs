@@ -5,7 +5,7 @@
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
-//! for a tile of places and a block of rows at a time, into a lane of the workspace ([`columns`]), and multiplied from there
+//! for a tile of places and a block of rows at a time, into a worker's room in the workspace ([`columns`]), and multiplied from there
 //! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Multiply-adds that are worth another thread.
 const LEAST: usize = 1 << 18;
 /// Threads that have room of their own, at most.
-const LANES: usize = 8;
+const WORKERS: usize = 8;
 
 /// How windows lie along one axis: tap `t` of the window at place `p` covers `p * step + first + t * tap_step` of the
 /// source. What lies outside of the source counts as zero.
@@ -200,30 +200,30 @@ fn taps(axes: &[Axis; 3]) -> usize {
     axes.iter().map(|axis| axis.taps).product()
 }
 
-/// How many threads get room of their own.
-fn lanes(units: usize, work: usize) -> usize {
-    if work < LEAST { 1 } else { units.clamp(1, LANES) }
+/// How many workers get room of their own.
+fn workers(units: usize, work: usize) -> usize {
+    if work < LEAST { 1 } else { units.clamp(1, WORKERS) }
 }
 
-/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `lanes` threads,
+/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `workers` workers,
 /// from element `start` of the scratch on.
 fn spread(
     parallel: &dyn Parallel,
     units: usize,
-    (lanes, start, length): (usize, usize, usize),
+    (workers, start, length): (usize, usize, usize),
     scratch: &ViewMut<'_>,
     body: impl Fn(usize, &mut [f32]) + Sync,
 ) {
-    let lanes = lanes.min(parallel.width()).min(units).max(1);
+    let workers = workers.min(parallel.width()).min(units).max(1);
     let have = scratch.count();
-    assert!(start + lanes * length <= have, "{have} elements of scratch are too few");
+    assert!(start + workers * length <= have, "{have} elements of scratch are too few");
     let next = AtomicUsize::new(0);
-    let lane = |lane: usize| {
+    let worker = |worker: usize| {
         let room = match length {
             0 => &mut [],
-            // SAFETY: inside the scratch, as just checked; each lane is of one call alone.
+            // SAFETY: inside the scratch, as just checked; each worker is of one call alone.
             _ => unsafe {
-                let first = elements(scratch).0.add(start + lane * length);
+                let first = elements(scratch).0.add(start + worker * length);
                 std::slice::from_raw_parts_mut(first, length)
             },
         };
@@ -235,9 +235,9 @@ fn spread(
             body(unit, room);
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 
