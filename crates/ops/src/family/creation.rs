@@ -46,14 +46,14 @@ impl Sequence {
         Ok(Sequence { start, end, step, closed })
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_integer(&self) -> bool {
         let real = |one: &Scalar| matches!(one, Scalar::Float(..));
         ![self.start, self.end, self.step].iter().any(real)
     }
 
-    /// How many there are: exact for whole numbers of 64 bits.
+    /// How many there are: exact for 64-bit integers.
     fn count(&self) -> usize {
-        if self.is_whole() {
+        if self.is_integer() {
             let [start, end, step] =
                 [self.start, self.end, self.step].map(|one| i128::from(one.as_i64()));
             let way = (end - start) * step.signum();
@@ -85,7 +85,7 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
     let Sequence { start, step, .. } = wanted;
     call.plan(move |memory| {
         let place = memory.out(&out);
-        if out.dtype.is_floating() && !wanted.is_whole() {
+        if out.dtype.is_floating() && !wanted.is_integer() {
             let (from, by) = (start.as_f64(), step.as_f64());
             generate(memory.parallel, place, |at| from + by * at as f64);
         } else {

@@ -209,7 +209,7 @@ impl Call<'_> {
         }
     }
 
-    /// Sizes: whole numbers of which none is negative.
+    /// Sizes: integers of which none is negative.
     pub fn sizes(&self, at: usize) -> Result<Vec<usize>> {
         let values = self.ints(at)?;
         let name = self.parameter(at);

@@ -280,7 +280,7 @@ fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 const PLAIN: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
 const TYPED: &[Pick] = &[A(0), A(1), A(2), No, A(4)];
-const WHOLE: &[Pick] = &[A(0), No, B(false), No, A(1)];
+const ALL: &[Pick] = &[A(0), No, B(false), No, A(1)];
 const NOOP: &[Pick] = &[A(0), A(1), A(2), A(3), A(4)];
 
 /// The rows of this family.
@@ -292,9 +292,9 @@ pub const ROWS: &[Row] = &[
     aclnn("MeanV2", mean).picks(NOOP),
     aclnn("Prod", product).picks(&[A(0), No, B(false), No, A(2)]),
     aclnn("ProdDim", product).picks(TYPED),
-    aclnn("Max", greatest).picks(WHOLE),
+    aclnn("Max", greatest).picks(ALL),
     aclnn("MaxV2", greatest).picks(NOOP),
-    aclnn("Min", least).picks(WHOLE),
+    aclnn("Min", least).picks(ALL),
     aclnn("Amax", greatest).picks(PLAIN),
     aclnn("Amin", least).picks(PLAIN),
     aclnn("Aminmax", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),

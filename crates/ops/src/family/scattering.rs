@@ -441,7 +441,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     if out.rank() != 1 || a.rank() != 1 || !a.dtype.is_integer() {
         let (name, other, a) = (call.parameter(0), call.parameter(3), *a);
         return Err(Error::invalid(format!(
-            "{name} ({a}) must be whole numbers in one dimension, and {other} have one"
+            "{name} ({a}) must be integers in one dimension, and {other} have one"
         )));
     }
     let weights = if call.has(1) { Some(Values::read(call, 1, &out)?) } else { None };

@@ -156,7 +156,7 @@ fn ten_to<C: Real>(power: C) -> C {
     C::of(10.0).power(power)
 }
 
-/// A formula that leaves whole numbers as they are.
+/// A formula that leaves integers as they are.
 fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
     let whole = !call.layout(0)?.dtype.is_floating();
     match whole && formula.defaults.is_empty() {

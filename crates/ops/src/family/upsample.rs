@@ -165,7 +165,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mut outputs = [0; 2];
     for i in 0..2 {
-        // A factor is a number of 32 bits: a product a little below a whole number is that number.
+        // A factor is a number of 32 bits: a product a little below an integer is that number.
         let size = (x.dims()[2 + i] as f64 * factors[2 + i] + 1e-6).floor();
         outputs[i] = size.min(i32::MAX as f64) as usize;
     }

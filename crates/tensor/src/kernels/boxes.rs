@@ -88,7 +88,7 @@ pub struct Suppression {
 }
 
 /// Goes through scores from the greatest down, of equal ones the first first, and writes the numbers of the rectangles that
-/// are kept to `kept`; answers how many. `order` has as many whole numbers as there are scores; both are contiguous and of
+/// are kept to `kept`; answers how many. `order` has as many integers as there are scores; both are contiguous and of
 /// 64 bits.
 pub fn suppress(
     scores: View<'_>,

@@ -85,7 +85,7 @@ impl<'a> Chosen<'a> {
         }));
     }
 
-    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds whole numbers of
+    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds integers of
     /// 64 bits and has [`Chosen::total`] lines.
     pub fn positions(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
         assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);

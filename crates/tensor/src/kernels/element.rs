@@ -8,7 +8,7 @@ use half::{bf16, f16};
 #[repr(transparent)]
 pub struct Truth(pub u8);
 
-/// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every whole number; wraps
+/// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every integer; wraps
 /// as the narrow type does when it is stored) and `bool`.
 pub trait Compute: Element {
     /// A number as this type.

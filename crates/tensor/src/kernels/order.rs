@@ -1,4 +1,4 @@
-//! Keys: whole numbers that order as the elements do, with the place that each came from.
+//! Keys: integers that order as the elements do, with the place that each came from.
 
 use super::element::{Element, Truth};
 use crate::{DType, Layout, ViewMut};

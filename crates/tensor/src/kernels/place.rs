@@ -186,7 +186,7 @@ fn accuse(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
     bad
 }
 
-/// The value of a whole number at a position.
+/// The value of an integer at a position.
 pub fn at(view: &View<'_>, position: &[usize]) -> i64 {
     let offset: isize =
         position.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum();
@@ -248,7 +248,7 @@ pub struct Coordinate<'a> {
     pub stride: isize,
 }
 
-/// What several index tensors say together: `offsets` (whole numbers of 64 bits, contiguous, of their sizes)
+/// What several index tensors say together: `offsets` (64-bit integers, contiguous, of their sizes)
 /// becomes how far each position leads. Negative indices count from the end.
 pub fn combine(
     parallel: &dyn Parallel,

@@ -141,7 +141,7 @@ fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
     }
 }
 
-/// Whole numbers, evenly from `low` on, `count` of them; 0 counts as 2^64.
+/// Integers, evenly from `low` on, `count` of them; 0 counts as 2^64.
 pub fn whole(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
         return generate::<i64>(parallel, out, philox, 1, |words, values| {
@@ -211,7 +211,7 @@ pub fn bernoulli_each(
     });
 }
 
-/// The numbers below the count of `out` (whole numbers of 64 bits, one after the other) in random order.
+/// The numbers below the count of `out` (64-bit integers, one after the other) in random order.
 pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     debug_assert!(out.dtype() == DType::Int64 && out.is_contiguous());
     let count = out.count();

@@ -33,7 +33,7 @@ pub fn generate<C: Compute + Default>(
 }
 
 /// Each place as often as `repeats` says at it (at its only place, when there is one): `out` becomes `0, 0, 1, ..`.
-/// `out` holds whole numbers of 64 bits one after the other. `Err` with the sum, or with a negative number of times,
+/// `out` holds 64-bit integers one after the other. `Err` with the sum, or with a negative number of times,
 /// when they do not fill `out` exactly; then it holds zeros.
 pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Result<(), i64> {
     assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);

@@ -24,7 +24,7 @@ pub enum Selection {
 pub struct Ranked<'a> {
     /// The elements; the type of the tensor.
     pub values: Option<ViewMut<'a>>,
-    /// Their places in the line; whole numbers.
+    /// Their places in the line; integers.
     pub indices: Option<ViewMut<'a>>,
     /// [`super::order::entry_bytes`] bytes for each element of the tensor.
     pub room: ViewMut<'a>,

@@ -288,7 +288,7 @@ impl Taps {
             }
     }
 
-    /// The sources of all outputs, written to `places`, which has that many whole numbers of 64 bits in a line.
+    /// The sources of all outputs, written to `places`, which has that many 64-bit integers in a line.
     ///
     /// # Panics
     /// Under a rule that has more than one input for an output.
@@ -322,9 +322,9 @@ fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
 /// The memory that a [`Table`] is written to.
 #[derive(Clone, Copy)]
 pub struct TableRoom<'a> {
-    /// Two more whole numbers than there are results.
+    /// Two more integers than there are results.
     pub starts: ViewMut<'a>,
-    /// As many whole numbers as there are pairs.
+    /// As many integers as there are pairs.
     pub sources: ViewMut<'a>,
     /// As many numbers of the type computed in.
     pub weights: ViewMut<'a>,

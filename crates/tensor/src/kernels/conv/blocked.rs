@@ -72,13 +72,13 @@ impl Cut {
         places.saturating_mul(self.channels).saturating_mul(self.rows)
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_one_block(&self) -> bool {
         self.depth == self.rows
     }
 
     /// Elements of one worker's room: columns, then sums.
     fn worker_room(&self) -> (usize, usize) {
-        let sums = if self.is_whole() { self.chunk.min(CHANNELS) } else { self.chunk };
+        let sums = if self.is_one_block() { self.chunk.min(CHANNELS) } else { self.chunk };
         (self.depth * TILE, sums * TILE)
     }
 

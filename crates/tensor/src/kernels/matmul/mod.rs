@@ -2,7 +2,7 @@
 //!
 //! Matrices of `f32` or `f64` alone go to `gemm` as they lie. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
-//! whole numbers, and reals that are not aligned, take the plain road ([`plain`]).
+//! integers, and reals that are not aligned, take the plain road ([`plain`]).
 
 mod direct;
 mod panels;
