@@ -35,7 +35,7 @@ const LOGICAL_AND: Formula<2> = logic!(|x, y| x & y);
 const LOGICAL_OR: Formula<2> = logic!(|x, y| x | y);
 const LOGICAL_XOR: Formula<2> = logic!(|x, y| x ^ y);
 
-/// Of the bits of integers and truth values.
+/// Of the bits of integers and booleans.
 macro_rules! bits {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {

@@ -119,7 +119,7 @@ impl Call<'_> {
 
 impl Call<'_> {
     /// Fails where a result of a type would lose what it is in an output: a real number in a whole one, anything in a
-    /// truth value.
+    /// boolean.
     pub fn expect_castable(&self, at: usize, from: DType, out: &Layout) -> Result<()> {
         let to = out.dtype;
         let rank = |dtype: DType| match dtype {

@@ -22,7 +22,7 @@ pub enum Kind {
     Real,
     /// The type that the operands promote to, or a real output's if that is whole.
     Number,
-    /// The type that the operands promote to; the output has truth values.
+    /// The type that the operands promote to; the output has booleans.
     Test,
     /// The output's type.
     AsOutput,

@@ -186,7 +186,7 @@ impl Call<'_> {
         )))
     }
 
-    /// Fails unless the elements of a tensor are numbers or truth values.
+    /// Fails unless the elements of a tensor are numbers or booleans.
     pub fn expect_numbers(&self, at: usize, one: &Layout) -> Result<()> {
         if compute_type(one.dtype).is_some() {
             return Ok(());

@@ -3,7 +3,7 @@
 //! Workspace: a reduction of `n` elements to `k` results asks for one accumulator for each of its
 //! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
-//! numbers, 1 for truth values), 16 with places, 24 for variances, twice the type's for `LogSumExp`.
+//! numbers, 1 for booleans), 16 with places, 24 for variances, twice the type's for `LogSumExp`.
 
 use super::reducing::{Axes, reduced_dims};
 use crate::call::Call;

@@ -60,7 +60,7 @@ impl Call<'_> {
         }
     }
 
-    /// Fails unless the elements of an operand are numbers or truth values that kernels compute with.
+    /// Fails unless the elements of an operand are numbers or booleans that kernels compute with.
     pub fn expect_number(&self, at: usize, operand: &Operand) -> Result<()> {
         if compute_type(operand.dtype).is_some() {
             return Ok(());

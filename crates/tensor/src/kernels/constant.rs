@@ -11,7 +11,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// A number as it is: real, an integer or a truth value.
+    /// A number as it is: real, an integer or a boolean.
     pub fn new(value: Scalar) -> Constant {
         let (bytes, dtype) = match value {
             Scalar::Bool(value) => (i64::from(value).to_ne_bytes(), DType::Int64),

@@ -59,7 +59,7 @@ fn takes<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
 /// Room for a strip, not cleared.
 #[inline(always)]
 fn room<C: Compute, const L: usize>(place: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
-    // SAFETY: numbers and truth values are loaded before they are read; all bytes zero are valid for each.
+    // SAFETY: numbers and booleans are loaded before they are read; all bytes zero are valid for each.
     unsafe {
         if C::DTYPE == DType::Bool {
             place.write(std::mem::zeroed());

@@ -189,7 +189,7 @@ impl Number for i64 {
     }
 }
 
-/// Runs `$body` with `$C` standing for the number type to compute in for elements of `$dtype`: truth values
+/// Runs `$body` with `$C` standing for the number type to compute in for elements of `$dtype`: booleans
 /// compute as integers. The type has arithmetic (see [`super::element::compute_type`]).
 #[macro_export]
 macro_rules! with_number {

@@ -1,6 +1,6 @@
 //! Keys: integers that order as the elements do, with the place that each came from.
 
-use super::element::{Element, Truth};
+use super::element::{BoolByte, Element};
 use crate::{DType, Layout, ViewMut};
 use half::{bf16, f16};
 
@@ -34,7 +34,7 @@ whole! {
     i64, u64, 1 << 63;
 }
 
-impl Ordered for Truth {
+impl Ordered for BoolByte {
     #[inline(always)]
     fn key(self) -> u64 {
         u64::from(self.0 != 0)
@@ -163,7 +163,7 @@ macro_rules! with_ordered {
             $crate::DType::Int16 => of!(i16),
             $crate::DType::Int32 => of!(i32),
             $crate::DType::Int64 => of!(i64),
-            $crate::DType::Bool => of!($crate::kernels::element::Truth),
+            $crate::DType::Bool => of!($crate::kernels::element::BoolByte),
             other => unreachable!("elements of type {other} have no order"),
         }
     }};

@@ -1,6 +1,6 @@
 //! Elements to places that indices name.
 
-use super::element::{Compute, Element, Truth};
+use super::element::{BoolByte, Compute, Element};
 use super::map::SMALL;
 use super::number::Number;
 use super::place::{BadIndex, Index, Places, with_index};
@@ -116,7 +116,7 @@ fn meet(
         (DType::Int16, DType::Int16) => numbers!(i16, i16, i64, whole),
         (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
         (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
-        (DType::Bool, DType::Bool) => numbers!(Truth, Truth, i64, whole),
+        (DType::Bool, DType::Bool) => numbers!(BoolByte, BoolByte, i64, whole),
         _ => unreachable!("{from} meets {to}"),
     }
 }

@@ -342,7 +342,7 @@ pub fn convolution_backward(call: &mut Call<'_>) -> Result<Plan> {
     let mask = call.flags(10)?;
     let Ok(mask) = <[bool; 3]>::try_from(mask.clone()) else {
         let name = call.parameter(10);
-        return Err(Error::invalid(format!("{name} = {mask:?} has not three truth values")));
+        return Err(Error::invalid(format!("{name} = {mask:?} does not have three booleans")));
     };
     if mask[2] && call.has(3) {
         let (have, want) = (call.ints(3)?, call.layout(0)?.dims()[1]);

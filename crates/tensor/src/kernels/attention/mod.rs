@@ -103,7 +103,7 @@ impl Attention<'_> {
     fn score(&self, at: [usize; 3], row: &mut [f32]) {
         let counts = self.in_band(at[2], row.len());
         let mut room = [0f32; STRIP];
-        let mut truths = [false; STRIP];
+        let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, start: usize| -> isize {
             let places = [at[0], at[1], at[2], start];
             places.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
@@ -129,7 +129,14 @@ impl Attention<'_> {
             if let Some(mask) = &self.mask {
                 // SAFETY: as above.
                 let mask = unsafe {
-                    strip(mask, offset(mask, start), mask.strides()[3], length, false, &mut truths)
+                    strip(
+                        mask,
+                        offset(mask, start),
+                        mask.strides()[3],
+                        length,
+                        false,
+                        &mut booleans,
+                    )
                 };
                 for (score, masked) in part.iter_mut().zip(mask) {
                     *score = if *masked { f32::NEG_INFINITY } else { *score };
