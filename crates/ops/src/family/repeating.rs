@@ -107,7 +107,7 @@ fn beside(
 }
 
 /// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
-fn as_told(call: &mut Call<'_>) -> Result<Plan> {
+fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
@@ -165,7 +165,7 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
     aclnn("RepeatInterleaveIntWithDim", evenly).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleave", as_told).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveWithDim", as_told).picks(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", by_counts).picks(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", by_counts).picks(&[A(0), A(1), A(2), A(4)]),
     aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
 ];

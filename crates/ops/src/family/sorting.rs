@@ -15,7 +15,7 @@ use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
 use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
-use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
+use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
 /// Room for the keys of a tensor whose lines along a dimension are ordered.
@@ -283,23 +283,23 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let a = a.view(memory);
         let room = room.as_ref().map(|room| memory.scratch(room));
-        let mut told = Told {
+        let mut outputs = UniqueOutputs {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
             counts: counts.map(|out| out.place(memory, &[slices])),
         };
         let (total, dims) = match dim {
             None => {
-                told.values = Some(values.place(memory, &[slices]));
-                let total = unique(a, &told, room);
+                outputs.values = Some(values.place(memory, &[slices]));
+                let total = unique(a, &outputs, room);
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.parallel, a, dim, &told, room);
+                let total = unique_slices(memory.parallel, a, dim, &outputs, room);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
-                told.values = Some(values.place(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &told, room);
+                outputs.values = Some(values.place(memory, &dims));
+                unique_slices(memory.parallel, a, dim, &outputs, room);
                 (total, dims)
             }
         };

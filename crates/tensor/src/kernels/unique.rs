@@ -7,9 +7,9 @@ use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 use std::cmp::Ordering;
 
-/// What is reported of the distinct elements.
+/// Where the distinct elements, their indices and their counts go.
 #[derive(Clone, Copy)]
-pub struct Told<'a> {
+pub struct UniqueOutputs<'a> {
     /// Each once; the type of the tensor.
     pub values: Option<ViewMut<'a>>,
     /// For each element the number of its value. As many as there are elements, in their order.
@@ -18,7 +18,7 @@ pub struct Told<'a> {
     pub counts: Option<ViewMut<'a>>,
 }
 
-impl Told<'_> {
+impl UniqueOutputs<'_> {
     fn note(out: Option<&ViewMut<'_>>, flat: &dyn Fn(usize) -> isize, at: usize, value: i64) {
         if let Some(out) = out {
             assert!(at < out.count());
@@ -39,7 +39,7 @@ impl Told<'_> {
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
 )]
-pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize {
+pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>>) -> usize {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
         let at_a = flat(a.layout());
@@ -67,8 +67,8 @@ pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize 
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
-        let values = told.values.map(|out| (out, flat(out.layout())));
-        tell(count, place, same, told, |found, first| {
+        let values = outputs.values.map(|out| (out, flat(out.layout())));
+        emit(count, place, same, outputs, |found, first| {
             let Some((out, flat)) = &values else { return };
             assert!(found < out.count());
             // SAFETY: a position of the values.
@@ -79,16 +79,16 @@ pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize 
     })
 }
 
-/// Walks elements in an order and tells of each that differs from the one before; how many there are.
-fn tell(
+/// Walks elements in an order and emits each that differs from the one before; returns how many there are.
+fn emit(
     count: usize,
     place: impl Fn(usize) -> usize,
     same: impl Fn(usize, usize) -> bool,
-    told: &Told<'_>,
+    outputs: &UniqueOutputs<'_>,
     mut keep: impl FnMut(usize, usize),
 ) -> usize {
-    let at_inverse = told.inverse.as_ref().map(|out| flat(out.layout()));
-    let at_counts = told.counts.as_ref().map(|out| flat(out.layout()));
+    let at_inverse = outputs.inverse.as_ref().map(|out| flat(out.layout()));
+    let at_counts = outputs.counts.as_ref().map(|out| flat(out.layout()));
     let none = |_: usize| 0isize;
     let at_inverse = at_inverse.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
     let at_counts = at_counts.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
@@ -97,24 +97,24 @@ fn tell(
         let here = place(at);
         if at == 0 || !same(place(at - 1), here) {
             if at > 0 {
-                Told::note(told.counts.as_ref(), at_counts, found - 1, run);
+                UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
             }
             keep(found, here);
             found += 1;
             run = 0;
         }
         run += 1;
-        Told::note(told.inverse.as_ref(), at_inverse, here, found as i64 - 1);
+        UniqueOutputs::note(outputs.inverse.as_ref(), at_inverse, here, found as i64 - 1);
     }
     if count > 0 {
-        Told::note(told.counts.as_ref(), at_counts, found - 1, run);
+        UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
     }
     found
 }
 
 /// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `room` is for a sort: 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
-/// as many as there are (told by a call without `values`).
+/// as many as there are (known from a call without `values`).
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
@@ -123,7 +123,7 @@ pub fn unique_slices(
     parallel: &dyn Parallel,
     a: View<'_>,
     dim: usize,
-    told: &Told<'_>,
+    outputs: &UniqueOutputs<'_>,
     room: Option<ViewMut<'_>>,
 ) -> usize {
     use super::order::Wide;
@@ -159,8 +159,8 @@ pub fn unique_slices(
     }
     let place = |at: usize| order.as_ref().map_or(at, |all| all[at].place());
     let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    tell(count, place, same, told, |found, first| {
-        let Some(values) = &told.values else { return };
+    emit(count, place, same, outputs, |found, first| {
+        let Some(values) = &outputs.values else { return };
         let to: Layout = values.layout().at(dim, found);
         copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
     })
