@@ -33,7 +33,7 @@ pub(super) const GREATEST: usize = 14;
 pub(super) const SUMS: usize = 15;
 pub(super) const OUT: usize = 16;
 // Backward: then the gradient of the result, greatest scores, sums, result, and four gradients.
-pub(super) const GIVEN: usize = 14;
+pub(super) const GRAD: usize = 14;
 pub(super) const NOTED_GREATEST: usize = 15;
 pub(super) const NOTED_SUMS: usize = 16;
 pub(super) const RESULT: usize = 17;
@@ -308,10 +308,10 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call)?;
     let sizes = bound.sizes;
     let by_result = [sizes.batches, sizes.heads, sizes.queries, sizes.width];
-    let given = call.tensor(GIVEN)?;
-    let given = given.with_layout(by_heads(call, GIVEN, &given, sizes.heads)?);
-    call.expect_dims(GIVEN, &given, &by_result)?;
-    call.expect_number(GIVEN, &given)?;
+    let grad = call.tensor(GRAD)?;
+    let grad = grad.with_layout(by_heads(call, GRAD, &grad, sizes.heads)?);
+    call.expect_dims(GRAD, &grad, &by_result)?;
+    call.expect_number(GRAD, &grad)?;
     let result = match call.optional(RESULT)?.filter(|one| one.count() > 0) {
         None => None,
         Some(result) => {
@@ -343,7 +343,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         check_scratch(&scratch)?;
         let [query, key, value] = outputs.map(|one| memory.out(&one));
         let gradients = Gradients {
-            given: memory.view(&given),
+            grad: memory.view(&grad),
             result: result.map(|one| memory.view(&one)),
             noted: notes.map(|(most, sum)| (memory.view(&most), memory.view(&sum))),
             query,

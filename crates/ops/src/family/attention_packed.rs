@@ -3,7 +3,7 @@
 //! Workspace: that of the longest sequence, in [`super::attention`].
 
 use super::attention::{
-    DROP, FORM, GIVEN, GREATEST, KEEP, KEY, MASK, Masking, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY,
+    DROP, FORM, GRAD, GREATEST, KEEP, KEY, MASK, Masking, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY,
     RESULT, SCALE, SHIFT, SPARSE, SUMS, TO_KEY, TO_QUERY, TO_SHIFT, TO_VALUE, VALUE, band,
     check_scratch, head_count,
 };
@@ -254,9 +254,9 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call, BACKWARD_LENGTHS)?;
     let [tokens, heads] = [bound.query.dims()[0], bound.query.dims()[1]];
     let by_result = [tokens, heads, bound.value.dims()[2]];
-    let given = call.tensor(GIVEN)?;
-    call.expect_dims(GIVEN, &given, &by_result)?;
-    call.expect_number(GIVEN, &given)?;
+    let grad = call.tensor(GRAD)?;
+    call.expect_dims(GRAD, &grad, &by_result)?;
+    call.expect_number(GRAD, &grad)?;
     let result = call.optional(RESULT)?.filter(|one| one.count() > 0);
     if let Some(result) = &result {
         call.expect_dims(RESULT, result, &by_result)?;
@@ -291,7 +291,7 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             let (queries, keys) = (&sequence.queries, &sequence.keys);
             let of = |one: &Operand| memory.view(&part(*one, queries));
             let gradients = Gradients {
-                given: of(&given),
+                grad: of(&grad),
                 result: result.as_ref().map(of),
                 noted: notes.as_ref().map(|(most, sum)| (of(most), of(sum))),
                 query: memory.out(&part(outputs[0], queries)),

@@ -37,7 +37,7 @@ impl Input {
         }
     }
 
-    /// Calls `run` with the operand as a tensor of the sizes given.
+    /// Calls `run` with the operand as a tensor of these sizes.
     pub fn with<R>(
         &self,
         memory: &Memory<'_>,

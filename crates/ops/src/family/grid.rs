@@ -66,8 +66,8 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
         }
         numbers = [*samples, *channels, places, 0];
     }
-    let given = if call.has(at) { 0..4 } else { 3..4 };
-    for i in given {
+    let range = if call.has(at) { 0..4 } else { 3..4 };
+    for i in range {
         numbers[i] = usize::try_from(call.int(at + i)?).unwrap_or(usize::MAX);
     }
     let [samples, channels, places, groups] = numbers;
@@ -101,8 +101,8 @@ pub fn optional(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option
 
 /// An output of these sizes, if it is there and has elements.
 pub fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
-    let given = call.optional_output(at)?.filter(|out| out.count() > 0);
-    given.map(|one| sized(call, at, one, dims)).transpose()
+    let out = call.optional_output(at)?.filter(|one| one.count() > 0);
+    out.map(|one| sized(call, at, one, dims)).transpose()
 }
 
 /// Seen with more elements.

@@ -30,8 +30,8 @@ pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) 
 /// How many first dimensions a tensor and its index have in common: 0 when argument `at` is absent, counted from the
 /// end of the index when it is negative.
 fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -> Result<usize> {
-    let given = call.int_or(at, 0)?;
-    let count = if given < 0 { given + index.rank() as i64 } else { given };
+    let batches = call.int_or(at, 0)?;
+    let count = if batches < 0 { batches + index.rank() as i64 } else { batches };
     let most = dim.min(index.rank());
     let count = usize::try_from(count).ok().filter(|count| *count <= most);
     match count {
@@ -39,7 +39,7 @@ fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -
         _ => {
             let (name, have, with) = (call.parameter(at), a.dims(), index.dims());
             Err(Error::invalid(format!(
-                "{name} = {given}: {have:?} by {with:?} along dimension {dim} has no such batches"
+                "{name} = {batches}: {have:?} by {with:?} along dimension {dim} has no such batches"
             )))
         }
     }

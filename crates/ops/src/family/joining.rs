@@ -171,7 +171,7 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(first.dtype, &dims)])
 }
 
-/// In parts of the sizes given, or all of one size. Arguments: a, sizes, dimension, outs.
+/// In parts of these sizes, or all of one size. Arguments: a, sizes, dimension, outs.
 fn parted(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;

@@ -38,9 +38,9 @@ pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
         (1, _) | (_, "mean" | "") => Ok(Reduction::Mean),
         (2, _) | (_, "sum") => Ok(Reduction::Sum),
         _ => {
-            let (name, given) = (call.parameter(at), call.arg(at));
+            let (name, value) = (call.parameter(at), call.arg(at));
             Err(Error::invalid(format!(
-                "{name} is {given:?}: expected 0 (none), 1 (mean) or 2 (sum)"
+                "{name} is {value:?}: expected 0 (none), 1 (mean) or 2 (sum)"
             )))
         }
     }

@@ -105,10 +105,10 @@ pub fn normal(
     }
     let (mean, deviation) = (mean as f32, deviation as f32);
     generate::<f32>(parallel, out, philox, 1, |words, values| {
-        let (mut some, mut given) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
+        let (mut some, mut padded) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
         for (values, words) in values.chunks_mut(2 * PAIRS).zip(words.chunks(2 * PAIRS)) {
-            given[..words.len()].copy_from_slice(words);
-            pairs(&given, &mut some);
+            padded[..words.len()].copy_from_slice(words);
+            pairs(&padded, &mut some);
             for (value, drawn) in values.iter_mut().zip(&some) {
                 *value = drawn * deviation + mean;
             }

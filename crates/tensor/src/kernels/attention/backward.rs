@@ -34,7 +34,7 @@ pub fn backward_scratch(sizes: &Sizes) -> Dims {
 /// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
 pub struct Gradients<'a> {
     /// The gradient of the result.
-    pub given: View<'a>,
+    pub grad: View<'a>,
     /// The result; what it takes the place of is computed when it is absent.
     pub result: Option<View<'a>>,
     /// The greatest score and the sum of exponentials of each query, as [`super::forward`] noted them; computed
@@ -83,7 +83,7 @@ fn group(
     batch: usize,
     group: usize,
 ) {
-    let [keys, values, to_keys, to_values, query, given, result, to_query, weights, slopes] =
+    let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
         cut(room, sizes.backward_room());
     // SAFETY: batch and head lie inside the views, and the scratch has room for them.
     let (keys, values) = unsafe {
@@ -102,13 +102,13 @@ fn group(
             // SAFETY: as above; the rows of the gradients belong to this unit alone.
             unsafe {
                 let query = Wide::of(&task.query, batch, head, rows.clone(), query);
-                let given = Wide::of(&to.given, batch, head, rows.clone(), given);
+                let grad = Wide::of(&to.grad, batch, head, rows.clone(), grad);
                 let result =
                     to.result.map(|view| Wide::of(&view, batch, head, rows.clone(), result));
                 let shape = (count, sizes.keys, sizes.features);
                 product(shape, weights, query, keys.transposed(), false);
                 let shape = (count, sizes.keys, sizes.width);
-                product(shape, slopes, given, values.transposed(), false);
+                product(shape, slopes, grad, values.transposed(), false);
                 for row in 0..count {
                     let at = [batch, head, first + row];
                     let weights = &mut weights[row * sizes.keys..][..sizes.keys];
@@ -119,7 +119,7 @@ fn group(
                             let offset = row as isize * down + column as isize * across;
                             *wide.first.offset(offset)
                         };
-                        (0..sizes.width).map(|at| line(given, at) * line(result, at)).sum()
+                        (0..sizes.width).map(|at| line(grad, at) * line(result, at)).sum()
                     });
                     vectorised(|| slope(task, to, at, weights, slopes, share));
                 }
@@ -135,7 +135,7 @@ fn group(
                 }
                 let weights = Wide::packed(weights, sizes.keys).transposed();
                 let shape = (sizes.keys, sizes.width, count);
-                product(shape, to_values, weights, given, true);
+                product(shape, to_values, weights, grad, true);
             }
         }
     }
