@@ -45,7 +45,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
         return Err(Error::Null(format!(
-            "{mean} and {variance} are wanted when it does not train"
+            "{mean} and {variance} are required when it does not train"
         )));
     }
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
@@ -126,8 +126,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved scale, training,
-/// epsilon, which gradients are wanted, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias, the bias
-/// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are wanted.
+/// epsilon, which gradients are requested, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias, the bias
+/// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are requested.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
@@ -141,15 +141,15 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spread = sized(call, spread_at, spread, &statistics)?;
     let epsilon = call.scalar_or(8, 0.0)?.as_f64();
     let weight = optional(call, 2, &grid.channels())?;
-    let wanted = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
-    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
-    let dx = if is_wanted(0) { call.optional_output(14)? } else { None };
+    let requested = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
+    let is_requested = |at: usize| requested.get(at).copied().unwrap_or(true);
+    let dx = if is_requested(0) { call.optional_output(14)? } else { None };
     if let Some(dx) = &dx {
         call.expect_dims(14, dx, x.dims())?;
     }
     let mut grads = [None; 2];
     for (place, at) in grads.iter_mut().zip([15, 16]) {
-        if is_wanted(at - 14) && call.flag_or(at + 4, true)? {
+        if is_requested(at - 14) && call.flag_or(at + 4, true)? {
             *place = optional_output(call, at, &grid.channels())?;
         }
     }

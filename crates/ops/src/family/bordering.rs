@@ -103,8 +103,8 @@ fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Res
     let values = call.ints(at)?;
     let name = call.parameter(at);
     if values.len() != 2 * spatial {
-        let wanted = 2 * spatial;
-        return Err(Error::invalid(format!("{name} = {values:?}: expected {wanted} numbers")));
+        let expected = 2 * spatial;
+        return Err(Error::invalid(format!("{name} = {values:?}: expected {expected} numbers")));
     }
     let mut pairs: Pairs = SmallVec::from_elem((0, 0), dims.len());
     for (i, two) in values.chunks(2).enumerate() {

@@ -123,12 +123,12 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &logarithms, &sizes)?;
     call.expect_dtype(7, &logarithms, REAL)?;
     call.expect_dtype(6, &loss, REAL)?;
-    let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
+    let expected = if kind == Reduction::None { sizes[0] } else { 1 };
     let line =
-        loss.reshaped(&[wanted]).map(|layout| loss.with_layout(layout)).ok_or_else(|| {
+        loss.reshaped(&[expected]).map(|layout| loss.with_layout(layout)).ok_or_else(|| {
             let (name, dims) = (call.parameter(6), loss.dims());
             Error::invalid(format!(
-                "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
             ))
         })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
@@ -166,12 +166,12 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &grad, REAL)?;
     call.expect_dims(7, &out, &sizes)?;
     call.expect_dtype(7, &out, REAL)?;
-    let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
+    let expected = if kind == Reduction::None { sizes[0] } else { 1 };
     let line =
-        grad.reshaped(&[wanted]).map(|layout| grad.with_layout(layout)).ok_or_else(|| {
+        grad.reshaped(&[expected]).map(|layout| grad.with_layout(layout)).ok_or_else(|| {
             let (name, dims) = (call.parameter(0), grad.dims());
             Error::invalid(format!(
-                "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
             ))
         })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
@@ -247,13 +247,14 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
     let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
     let marks = marks.with_layout(lift(*marks.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);
-    let wanted = if kind == Reduction::None && !single { rows } else { 1 };
-    let line = out.reshaped(&[wanted]).map(|layout| out.with_layout(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(3), out.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let expected = if kind == Reduction::None && !single { rows } else { 1 };
+    let line =
+        out.reshaped(&[expected]).map(|layout| out.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(3), out.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
+            ))
+        })?;
     let name = call.parameter(1);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let each = call.scratch(dtype, &[rows]);
@@ -268,7 +269,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
             Fault(format!("{name}[{row}] has the class {class}, which is outside -1 to {last}"))
         })?;
         let (cells, out) = (Positions::new(each.view()), PositionsMut::new(memory.out(&line)));
-        if wanted == rows && kind == Reduction::None {
+        if expected == rows && kind == Reduction::None {
             (0..rows).for_each(|row| out.set(&[row], cells.get::<f64>(&[row])));
             return Ok(());
         }

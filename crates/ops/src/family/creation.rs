@@ -70,22 +70,23 @@ impl Sequence {
 
 /// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
 fn sequence(call: &mut Call<'_>) -> Result<Plan> {
-    let wanted = Sequence::read(call, call.flag(4)?)?;
+    let sequence = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
     let out = line(call, 3, out)?;
-    let (have, want) = (out.count(), wanted.count());
+    let (have, want) = (out.count(), sequence.count());
     if have.abs_diff(want) > 1 {
         let name = call.parameter(3);
-        let (from, to, by) = (wanted.start.as_f64(), wanted.end.as_f64(), wanted.step.as_f64());
+        let (from, to, by) =
+            (sequence.start.as_f64(), sequence.end.as_f64(), sequence.step.as_f64());
         return Err(Error::invalid(format!(
             "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
         )));
     }
-    let Sequence { start, step, .. } = wanted;
+    let Sequence { start, step, .. } = sequence;
     call.plan(move |memory| {
         let place = memory.out(&out);
-        if out.dtype.is_floating() && !wanted.is_integer() {
+        if out.dtype.is_floating() && !sequence.is_integer() {
             let (from, by) = (start.as_f64(), step.as_f64());
             generate(memory.parallel, place, |at| from + by * at as f64);
         } else {
@@ -97,8 +98,8 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let wanted = Sequence::read(call, false)?;
-    Ok(vec![Layout::contiguous(wanted.start.dtype(), &[wanted.count()])])
+    let sequence = Sequence::read(call, false)?;
+    Ok(vec![Layout::contiguous(sequence.start.dtype(), &[sequence.count()])])
 }
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.

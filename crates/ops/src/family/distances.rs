@@ -94,9 +94,9 @@ fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
     dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
     call.expect_dims(0, &grad, &dims)?;
     call.expect_dims(3, &far, &dims)?;
-    let mut wanted = shared.to_vec();
-    wanted.extend_from_slice(&x.dims()[x.rank() - 2..]);
-    call.expect_dims(5, &out, &wanted)?;
+    let mut expected = shared.to_vec();
+    expected.extend_from_slice(&x.dims()[x.rank() - 2..]);
+    call.expect_dims(5, &out, &expected)?;
     let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
     let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
     let out = call.flat_output(out, x.dims());

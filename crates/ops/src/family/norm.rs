@@ -109,14 +109,14 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     })
 }
 
-/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are wanted or
+/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are requested or
 /// absent, dx, dweight, dbias.
 fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
     let rows = rows(call, 1, &x, &shape(call, 2, 5)?)?;
-    let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 3] };
-    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
+    let requested = if call.has(6) { call.flags(6)? } else { vec![true; 3] };
+    let is_requested = |at: usize| requested.get(at).copied().unwrap_or(true);
     let mean = match norm {
         Norm::Layer => {
             let mean = call.tensor(3)?;
@@ -130,13 +130,13 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         Some(weight) => Some(call.by_place(5, weight, rows)?),
         None => None,
     };
-    let dx = if call.has(7) && is_wanted(0) { Some(call.output(7)?) } else { None };
+    let dx = if call.has(7) && is_requested(0) { Some(call.output(7)?) } else { None };
     if let Some(dx) = &dx {
         call.expect_dims(7, dx, x.dims())?;
     }
     let mut grads = [None; 2];
     for (place, at) in grads.iter_mut().zip([8, 9]) {
-        if call.has(at) && is_wanted(at - 7) {
+        if call.has(at) && is_requested(at - 7) {
             let out = call.output(at)?;
             *place = Some(call.by_place(at, out, rows)?);
         }

@@ -75,7 +75,7 @@ fn expect_like(call: &Call<'_>, at: usize, one: &Layout, x: &Layout) -> Result<(
 }
 
 /// Arguments: x1, x2, weight, bias of the norm or absent, bias of the sum or absent, alpha or absent, epsilon, y, mean
-/// or absent, scale or absent, sum or absent, whether the sum is wanted, y once more (of another type) or absent.
+/// or absent, scale or absent, sum or absent, whether the sum is requested, y once more (of another type) or absent.
 fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (x1, x2) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &x1, REAL)?;

@@ -108,12 +108,12 @@ impl Call<'_> {
         keep: bool,
     ) -> Result<Operand> {
         let out = self.output(at)?;
-        let wanted = reduced_dims(dims, axes, keep);
-        let out = match wanted.is_empty() && out.dims() == [1] {
+        let expected = reduced_dims(dims, axes, keep);
+        let out = match expected.is_empty() && out.dims() == [1] {
             true => out.with_layout(out.without(0)),
             false => out,
         };
-        self.expect_dims(at, &out, &wanted)?;
+        self.expect_dims(at, &out, &expected)?;
         Ok(match keep {
             true => without(out, axes),
             false => out,

@@ -111,7 +111,7 @@ fn summed(
 }
 
 /// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
-/// two are wanted (where x is there, when it is absent).
+/// two are requested (where x is there, when it is absent).
 fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 4)?;
     let dx = call.output(5)?;
@@ -120,11 +120,11 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &dx, dy.dims())?;
     call.expect_dtype(5, &dx, REAL)?;
     let dims = dy.dims().to_vec();
-    let wanted = call.has(3) && call.flag_or(8, true)?;
+    let requested = call.has(3) && call.flag_or(8, true)?;
     let products = with_real!(dy.dtype, C => C::DTYPE);
     let mut sums = None;
     let mut outs = vec![dx];
-    if wanted {
+    if requested {
         let products = call.scratch(products, &dims);
         let by_cos = summed(call, 6, (1, &dims), &products)?;
         let by_sin = summed(call, 7, (2, &dims), &products)?;
@@ -135,7 +135,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dy = call.kept_apart(dy, &outs);
     let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
     let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
-    let x = if wanted { Some(call.read(3, &outs)?) } else { None };
+    let x = if requested { Some(call.read(3, &outs)?) } else { None };
     if let Some(x) = &x {
         call.expect_dims(3, x, &dims)?;
         call.expect_dtype(3, x, REAL)?;

@@ -96,14 +96,14 @@ fn sample_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &sampled_dims(call, 0, &x, &grid, spatial)?)])
 }
 
-/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are wanted, dx, dgrid, spatial dimensions.
+/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are requested, dx, dgrid, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
-    let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
-    let [for_x, for_grid] = wanted[..] else {
+    let requested = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
+    let [for_x, for_grid] = requested[..] else {
         let name = call.parameter(6);
-        return Err(Error::invalid(format!("{name} = {wanted:?}: expected two flags")));
+        return Err(Error::invalid(format!("{name} = {requested:?}: expected two flags")));
     };
     let dx = if for_x { Some(call.output(7)?) } else { None };
     let dgrid = if for_grid { Some(call.output(8)?) } else { None };

@@ -258,8 +258,8 @@ fn flattened(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {axis} is outside {} to {rank}", -rank)));
     }
     let axis = if axis < 0 { axis + rank } else { axis } as usize;
-    let wanted = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
-    call.expect_dims(2, &out, &wanted)?;
+    let expected = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
+    call.expect_dims(2, &out, &expected)?;
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
     let x = call.kept_apart(x, &[&out]);

@@ -159,21 +159,19 @@ fn permuted(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
-    let wanted = call.ints(1)?;
+    let axes = call.ints(1)?;
     let mut places = Dims::default();
-    for one in &wanted {
+    for one in &axes {
         let place = call.wrap(1, *one, a.rank())?;
         if places.contains(&place) || places.len() == a.rank() {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {wanted:?} names a dimension twice")));
+            return Err(Error::invalid(format!("{name} = {axes:?} names a dimension twice")));
         }
         places.push(place);
     }
     if places.len() != a.rank() {
         let (name, rank) = (call.parameter(1), a.rank());
-        return Err(Error::invalid(format!(
-            "{name} = {wanted:?}, but there are {rank} dimensions"
-        )));
+        return Err(Error::invalid(format!("{name} = {axes:?}, but there are {rank} dimensions")));
     }
     Ok(places)
 }

@@ -52,12 +52,12 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let room = keys(call, &a, line);
     call.plan(move |memory| {
-        let wanted = Selection::First(count as usize);
+        let selection = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, dim, descending, wanted, &ranked);
+        ordered(memory.parallel, a, dim, descending, selection, &ranked);
         Ok(())
     })
 }
@@ -86,7 +86,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(0, &a)?;
     let (dim, keep) = (call.dim(2, a.rank())?, call.flag(3)?);
     let line = a.dims().get(dim).copied().unwrap_or(1);
-    let wanted = if call.has(1) {
+    let selection = if call.has(1) {
         let place = call.int(1)?;
         if place < 1 || place > line as i64 {
             let name = call.parameter(1);
@@ -124,7 +124,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, dim, false, wanted, &ranked);
+        ordered(memory.parallel, a, dim, false, selection, &ranked);
         Ok(())
     })
 }
@@ -139,7 +139,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, from) = (call.parameter(1), out.dims(), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
-    let wanted = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
+    let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
     let line = call.in_line(a);
     let room = keys(call, &a, a.count());
     let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
@@ -147,7 +147,7 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
         let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, 0, false, wanted, &ranked);
+        ordered(memory.parallel, a, 0, false, selection, &ranked);
         Ok(())
     })
 }
@@ -240,7 +240,7 @@ impl Growing {
     }
 }
 
-/// The different values. Arguments: a, sorted, whether the inverse is wanted, whether counts are, values, inverse,
+/// The different values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
 fn different(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.output(4)?;

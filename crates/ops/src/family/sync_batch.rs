@@ -183,7 +183,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
 /// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
-/// wanted: sums, gradient of the weight, gradient of the bias.
+/// requested: sums, gradient of the weight, gradient of the bias.
 fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     let grid = grid(call, 1, &x)?;
@@ -193,8 +193,8 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
     let mut outs = [None; 4];
     for (i, out) in outs.iter_mut().enumerate() {
-        let wanted = call.flag_or([10, 10, 11, 12][i], true)?;
-        if wanted {
+        let requested = call.flag_or([10, 10, 11, 12][i], true)?;
+        if requested {
             *out = optional_output(call, 4 + i, &sizes)?;
         }
     }

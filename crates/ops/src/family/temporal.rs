@@ -103,17 +103,17 @@ impl Batch {
     fn beginnings(&self, call: &Call<'_>, at: usize, layout: &Layout) -> Result<Layout> {
         call.expect_dtype(at, layout, REAL)?;
         let layout = if self.single && layout.rank() == 2 { layout.with(0) } else { *layout };
-        let wanted = [self.steps.len(), self.logarithms.dims()[0], self.width()];
+        let expected = [self.steps.len(), self.logarithms.dims()[0], self.width()];
         match *layout.dims() {
             [batches, steps, width]
-                if batches == wanted[0] && steps == wanted[1] && width >= wanted[2] =>
+                if batches == expected[0] && steps == expected[1] && width >= expected[2] =>
             {
                 Ok(layout)
             }
             ref dims => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}: expected {wanted:?}, or more places"
+                    "{name} has the sizes {dims:?}: expected {expected:?}, or more places"
                 )))
             }
         }

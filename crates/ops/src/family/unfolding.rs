@@ -112,14 +112,14 @@ impl Columns {
             return Err(Error::invalid(format!("windows of {axes:?} are more than memory holds")));
         };
         let [high, wide] = places.map(|one| one as usize);
-        let wanted = match columns.rank() {
+        let expected = match columns.rank() {
             4 if columns.dims()[3] == all && columns.dims()[2] == taps => {
                 vec![samples, channels, taps, all]
             }
             4 => vec![samples, rows, high, wide],
             _ => vec![samples, rows, all],
         };
-        call.expect_dims(columns_at, &columns, &wanted)?;
+        call.expect_dims(columns_at, &columns, &expected)?;
         let mut grouping = columns;
         if grouping.rank() == 4
             && grouping.dims()[1] == channels

@@ -50,8 +50,8 @@ pub struct Cut {
 impl Cut {
     /// The cut of a layout; `axes[i]` tells whether dimension i is reduced.
     pub fn new(whole: &Layout, axes: &[bool]) -> Cut {
-        let part = |wanted: bool| {
-            let of = |at: &usize| axes[*at] == wanted;
+        let part = |reduced: bool| {
+            let of = |at: &usize| axes[*at] == reduced;
             let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
             let strides: Strides =
                 (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
@@ -74,8 +74,8 @@ impl Cut {
     /// at most one for each element that is reduced.
     pub fn parts(&self) -> usize {
         let (kept, over) = (self.kept.count(), self.over.count());
-        let wanted = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
-        wanted.min(over).max(1)
+        let parts = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
+        parts.min(over).max(1)
     }
 
     /// Bytes for the parts: one accumulator for each part of each result; none when there is one part.

@@ -6,7 +6,7 @@ use super::strip::store_one;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Which elements of a line are wanted.
+/// Which elements of a line are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// The first so many, in order.
@@ -19,7 +19,7 @@ pub enum Selection {
     NumberMedian,
 }
 
-/// Where the wanted elements go, and room to find them.
+/// Where the selected elements go, and room to find them.
 #[derive(Clone, Copy)]
 pub struct Ranked<'a> {
     /// The elements; the type of the tensor.
@@ -30,7 +30,7 @@ pub struct Ranked<'a> {
     pub room: ViewMut<'a>,
 }
 
-/// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are wanted; they and
+/// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are selected; they and
 /// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
 #[allow(clippy::too_many_arguments)]
 pub fn ordered(
@@ -38,7 +38,7 @@ pub fn ordered(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Selection,
+    selection: Selection,
     ranked: &Ranked<'_>,
 ) {
     if a.count() == 0 {
@@ -46,7 +46,7 @@ pub fn ordered(
     }
     let length = a.dims().get(dim).map_or(1, |size| *size);
     with_ordered!(a.dtype(), length, T, E => {
-        lines::<T, E>(parallel, a, dim, descending, wanted, ranked)
+        lines::<T, E>(parallel, a, dim, descending, selection, ranked)
     });
 }
 
@@ -55,7 +55,7 @@ fn lines<T: Ordered, E: Entry>(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Selection,
+    selection: Selection,
     ranked: &Ranked<'_>,
 ) {
     let (length, stride) = match a.rank() {
@@ -79,7 +79,7 @@ fn lines<T: Ordered, E: Entry>(
                 // SAFETY: a place in the line.
                 unsafe { first.offset(place as isize * stride).read_unaligned() }
             };
-            let chosen = choose(entries, wanted, |entry| read(entry).is_nan());
+            let chosen = choose(entries, selection, |entry| read(entry).is_nan());
             if let Some((out, starts, step)) = &values {
                 let start = starts(line);
                 for (at, entry) in chosen.iter().enumerate() {
@@ -105,9 +105,9 @@ fn lines<T: Ordered, E: Entry>(
     });
 }
 
-/// Brings what is wanted to one place, in order.
-fn choose<E: Entry>(entries: &mut [E], wanted: Selection, nan: impl Fn(E) -> bool) -> &[E] {
-    let nth = match wanted {
+/// Partitions the entries and returns the selected ones, in order.
+fn choose<E: Entry>(entries: &mut [E], selection: Selection, nan: impl Fn(E) -> bool) -> &[E] {
+    let nth = match selection {
         Selection::First(count) => {
             if count == 0 {
                 return &[];

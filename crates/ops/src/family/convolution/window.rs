@@ -258,12 +258,12 @@ impl Windows {
         for (at, layout) in [large, weights, small] {
             call.expect_dtype(*at, layout, TYPES)?;
         }
-        let (known, wanted) = if exactly { (small, large) } else { (large, small) };
+        let (known, expected) = if exactly { (small, large) } else { (large, small) };
         let dims = self.other(call, (known.0, &known.1), (weights.0, &weights.1), exactly)?;
-        if wanted.1.dims() == &dims[..] {
+        if expected.1.dims() == &dims[..] {
             return Ok(());
         }
-        let (name, have) = (call.parameter(wanted.0), wanted.1.dims());
+        let (name, have) = (call.parameter(expected.0), expected.1.dims());
         Err(Error::invalid(format!(
             "{name} has the sizes {have:?} by samples, channels and axes: expected {dims:?}"
         )))

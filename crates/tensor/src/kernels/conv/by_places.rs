@@ -42,8 +42,8 @@ impl Cut {
             .min(channels);
         let mut cut = Cut { groups, channels, rows, places: places(grad), high, chunk, parts: 1 };
         if cut.work() >= super::LEAST {
-            let wanted = WORKERS.div_ceil(cut.blocks());
-            cut.parts = wanted.min(cut.tiles()).max(1);
+            let parts = WORKERS.div_ceil(cut.blocks());
+            cut.parts = parts.min(cut.tiles()).max(1);
         }
         cut
     }
