@@ -159,7 +159,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.flat(dy, &grid.dims, &[&first]), call.flat(x, &grid.dims, &[&first]));
     let dx = dx.map(|dx| call.flat_output(dx, &grid.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
-    let held = call.scratch(dtype, &grid.dims);
+    let buffer = call.scratch(dtype, &grid.dims);
     let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));
     let layout = through.map_or(dy.layout(), |(_, scratch)| *scratch);
     let [means, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
@@ -173,7 +173,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let sum = fold::sum::<C>();
         [
             call.reducing(&layout, &places, &sum),
-            call.reducing(&held, &places, &sum),
+            call.reducing(&buffer, &places, &sum),
             call.reducing(&sums, &samples, &sum),
             call.reducing(&sums, &grid.axes(), &sum),
         ]
@@ -182,7 +182,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
-        let (held, means, scale) = (scratch(held), scratch(means), scratch(scale));
+        let (buffer, means, scale) = (scratch(buffer), scratch(means), scratch(scale));
         let (sums, products, weighted) = (scratch(sums), scratch(products), scratch(weighted));
         let (total, product) = (scratch(total), scratch(product));
         let parallel = memory.parallel;
@@ -200,7 +200,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 }
             }
             let (middle, factor) = (wide(means.view(), &grid.dims), wide(scale.view(), &grid.dims));
-            map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+            map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
             let mut dy = dy;
             if let Some((swish, scratch)) = &through {
                 let (before, swish) = (memory.scratch(scratch), C::of(*swish));
@@ -209,7 +209,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
                 let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
                 let (weight, bias) = (wide(weight, &grid.dims), wide(bias, &grid.dims));
-                map3(parallel, before, held.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
+                map3(parallel, before, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
                 map2(parallel, before, before.view(), dy, move |y: C, g: C| {
                     let scaled = y.mul(swish);
                     let share = C::ONE.div(C::ONE.add(Real::exp(scaled.neg())));
@@ -217,9 +217,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 });
                 dy = before.view();
             }
-            map2(parallel, held, held.view(), dy, |x: C, g: C| x.mul(g));
+            map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
             plans[0].run(memory, dy, fold, (narrow(sums, &places), None), alone);
-            plans[1].run(memory, held.view(), fold, (narrow(products, &places), None), alone);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &places), None), alone);
             for (from, to) in [products, sums].iter().zip(&grads) {
                 if let Some(to) = to {
                     let to = narrow(memory.out(to), &samples);
@@ -239,19 +239,19 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                     let to = narrow(to, &grid.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), alone);
                 }
-                map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+                map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
                 let (total, product) = (wide(total.view(), &grid.dims), wide(product.view(), &grid.dims));
-                map3(parallel, held, held.view(), product, total, move |x: C, p: C, t: C| {
+                map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
             } else {
-                cairn_tensor::kernels::map::fill(parallel, held, C::ZERO);
+                cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
             }
             copy(parallel, weights, weight);
             let weights = wide(weights.view(), &grid.dims);
-            map3(parallel, held, held.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
-            map2(parallel, out, held.view(), factor, |g: C, s: C| g.mul(s));
+            map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
+            map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
             dx.done(memory);
         });
         Ok(())

@@ -63,9 +63,9 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
     let columns = if aligned { 1 } else { others };
     call.expect_dims(5, &out, &[rows, columns])?;
     let [first, second] = [rows, others].map(|count| call.scratch(DType::Double, &[count, 4]));
-    let made = call.scratch(DType::Double, &[rows, columns]);
+    let overlaps = call.scratch(DType::Double, &[rows, columns]);
     call.plan(move |memory| {
-        let [first, second, made] = [first, second, made].map(|one| memory.scratch(&one));
+        let [first, second, overlaps] = [first, second, overlaps].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
         let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
@@ -73,7 +73,7 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
             let value = |i: isize| cells.get(at as isize * 4 + i);
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
-        let results = CellsMut::<f64>::new(made);
+        let results = CellsMut::<f64>::new(overlaps);
         for row in 0..rows {
             let one = rectangle(&first, row);
             for column in 0..columns {
@@ -82,7 +82,7 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
                 results.set(place, one.overlap(&other, how, extra));
             }
         }
-        copy(memory.parallel, memory.out(&out), made.view());
+        copy(memory.parallel, memory.out(&out), overlaps.view());
         Ok(())
     })
 }
@@ -111,10 +111,10 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(at, one, 0, &a)?;
     }
     let [first, second] = [0; 2].map(|_| call.scratch(DType::Double, &[4, count]));
-    let [made, rotation] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
+    let [overlaps, rotation] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
     call.plan(move |memory| {
-        let [first, second, made, rotation] =
-            [first, second, made, rotation].map(|one| memory.scratch(&one));
+        let [first, second, overlaps, rotation] =
+            [first, second, overlaps, rotation].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
         let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
@@ -123,13 +123,13 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
             if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
         };
-        let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(rotation));
+        let (results, angle) = (CellsMut::<f64>::new(overlaps), CellsMut::<f64>::new(rotation));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
             results.set(at as isize, pair.0);
             angle.set(at as isize, pair.1);
         }
-        copy(memory.parallel, memory.out(&out), made.view());
+        copy(memory.parallel, memory.out(&out), overlaps.view());
         copy(memory.parallel, memory.out(&angles), rotation.view());
         Ok(())
     })

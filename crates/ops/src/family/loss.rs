@@ -102,7 +102,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub struct Losses {
     out: Operand,
-    held: Option<(Scratch, Reducing)>,
+    buffer: Option<(Scratch, Reducing)>,
     divisor: f64,
 }
 
@@ -115,7 +115,7 @@ impl Call<'_> {
             if reduction == Reduction::Mean { dims.iter().product::<usize>() as f64 } else { 1.0 };
         if reduction == Reduction::None {
             self.expect_dims(at, &out, &dims)?;
-            return Ok(Losses { out, held: None, divisor });
+            return Ok(Losses { out, buffer: None, divisor });
         }
         if out.count() != 1 {
             let (name, have) = (self.parameter(at), out.dims());
@@ -124,12 +124,12 @@ impl Call<'_> {
             )));
         }
         let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
-        let held = with_real!(out.dtype, C => {
-            let held = self.scratch(C::DTYPE, &dims);
-            let reducing = self.reducing(&held, &Axes::filled(dims.len(), true), &fold::sum::<C>());
-            (held, reducing)
+        let buffer = with_real!(out.dtype, C => {
+            let buffer = self.scratch(C::DTYPE, &dims);
+            let reducing = self.reducing(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
+            (buffer, reducing)
         });
-        Ok(Losses { out, held: Some(held), divisor })
+        Ok(Losses { out, buffer: Some(buffer), divisor })
     }
 }
 
@@ -137,10 +137,10 @@ impl Losses {
     /// Runs `compute` on the place for the losses of the elements, then makes the output of them.
     pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
         let out = memory.out(&self.out);
-        let Some((held, reducing)) = &self.held else {
+        let Some((buffer, reducing)) = &self.buffer else {
             return compute(out);
         };
-        let place = memory.scratch(held);
+        let place = memory.scratch(buffer);
         compute(place);
         with_real!(out.dtype(), C => {
             let divisor = C::of(self.divisor);
@@ -195,19 +195,19 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.reduced(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
     let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let (held, reducing) = with_real!(out.dtype, C => {
-        let held = call.scratch(C::DTYPE, &dims);
-        (held, call.reducing(&held, &axes, &fold::sum::<C>()))
+    let (buffer, reducing) = with_real!(out.dtype, C => {
+        let buffer = call.scratch(C::DTYPE, &dims);
+        (buffer, call.reducing(&buffer, &axes, &fold::sum::<C>()))
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
-        let (held, out) = (memory.scratch(&held), memory.out(&out));
+        let (buffer, out) = (memory.scratch(&buffer), memory.out(&out));
         with_real!(out.dtype(), C => {
-            map2(memory.parallel, held, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
+            map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
             let divisor = C::of(divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, held.view(), fold::sum::<C>(), (out, None), end);
+            reducing.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
         });
         Ok(())
     })

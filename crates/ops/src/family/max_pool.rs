@@ -212,7 +212,7 @@ fn back(
     let half = matches!(dx.dtype, DType::Float16 | DType::Bf16);
     let dtype = if half { DType::Float } else { dx.dtype };
     let flat = framed.reshaped(&[planes, length]).filter(|_| !half);
-    let held = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
+    let buffer = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
     let dx = dx.with_layout(framed);
     call.plan(move |memory| {
         let dy = dy.view(memory);
@@ -228,14 +228,14 @@ fn back(
                 (index, index)
             }
         };
-        let out = held.map_or_else(|| memory.out(&dx), |held| memory.scratch(&held));
+        let out = buffer.map_or_else(|| memory.out(&dx), |buffer| memory.scratch(&buffer));
         let layout =
             flat.map_or(Layout::contiguous(dtype, &[planes, length]), |flat| flat.from_offset(0));
         let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
         let places = Places::along(sums.view(), 1, index, false);
         let result = scatter(memory.parallel, sums, &places, dy, Meeting::Add, known);
-        if held.is_some() {
+        if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }
         result.map_err(|bad| out_of_range(name, bad))

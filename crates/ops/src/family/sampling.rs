@@ -127,7 +127,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
     let dx = dx.map(|dx| dx.with_layout(deep(&dx, spatial, 2)));
-    let held = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
+    let buffer = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
     let dgrid = dgrid.map(|dgrid| dgrid.with_layout(deep(&dgrid, spatial, 1)));
     let (x, dy) = (x.with_layout(deep(&x, spatial, 2)), dy.with_layout(deep(&dy, spatial, 2)));
     let grid = grid.with_layout(deep(&grid, spatial, 1));
@@ -137,12 +137,12 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let parallel = memory.parallel;
         if let Some(dx) = &dx {
             let out = memory.out(dx);
-            let sums = held.map_or(out, |held| memory.scratch(&held));
+            let sums = buffer.map_or(out, |buffer| memory.scratch(&buffer));
             fill_scalar(parallel, sums, Scalar::from(0));
             if dy.count() > 0 {
                 sampled.back_to_elements(parallel, sums, dy);
             }
-            if held.is_some() {
+            if buffer.is_some() {
                 copy(parallel, out, sums.view());
             }
         }

@@ -43,12 +43,12 @@ impl Call<'_> {
         if !matches!(self.arg(at), Arg::Tensor(_)) {
             return Ok(Value::Number(self.scalar_or(at, other)?));
         }
-        let held = self.tensor(at)?;
-        let number = Scalar::read(&[0; 8], held.dtype).is_some();
-        if held.count() > 0 && number {
-            return Ok(Value::Element(held));
+        let tensor = self.tensor(at)?;
+        let number = Scalar::read(&[0; 8], tensor.dtype).is_some();
+        if tensor.count() > 0 && number {
+            return Ok(Value::Element(tensor));
         }
-        let (name, layout) = (self.parameter(at), held.layout());
+        let (name, layout) = (self.parameter(at), tensor.layout());
         Err(Error::invalid(format!("{name} is {layout}: expected a tensor that holds a number")))
     }
 

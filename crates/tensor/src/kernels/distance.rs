@@ -1,6 +1,6 @@
 //! Distances between rows, and their gradient.
 
-use super::lines::HELD;
+use super::lines::BUFFER;
 use super::math::Real;
 use super::positions::{Positions, PositionsMut};
 use crate::parallel::{Parallel, split};
@@ -61,10 +61,10 @@ fn between<C: Real>(
     y: (Positions<'_>, &mut [usize]),
     length: usize,
 ) -> f64 {
-    let (mut one, mut other) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+    let (mut one, mut other) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
     let (last, mut sum) = (x.1.len() - 1, 0.0);
-    for from in (0..length).step_by(HELD) {
-        let here = HELD.min(length - from);
+    for from in (0..length).step_by(BUFFER) {
+        let here = BUFFER.min(length - from);
         x.1[last] = from;
         y.1[last] = from;
         x.0.line(x.1, &mut one[..here]);

@@ -10,7 +10,7 @@ use crate::{DType, Layout, View, ViewMut};
 use std::ops::Range;
 
 /// Elements that a kernel holds of one line, or of several short ones.
-pub(super) const HELD: usize = 2048;
+pub(super) const BUFFER: usize = 2048;
 
 /// The lines of `N` tensors of the same sizes along one dimension. A line is read before it is written, so an
 /// input may be the output itself.
@@ -87,28 +87,28 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
 
-    /// As many elements as `held` has from `from` on: as they lie in memory where they do so as they are needed and
-    /// no other tensor is there, else loaded into `held`.
+    /// As many elements as `buffer` has from `from` on: as they lie in memory where they do so as they are needed and
+    /// no other tensor is there, else loaded into `buffer`.
     #[inline(always)]
     pub fn line<'s, C: Compute>(
         &'s self,
         which: usize,
         offsets: [isize; N],
         from: usize,
-        held: &'s mut [C],
+        buffer: &'s mut [C],
     ) -> &'s [C] {
-        debug_assert!(from + held.len() <= self.length);
+        debug_assert!(from + buffer.len() <= self.length);
         let view = &self.views[which];
         if self.apart[which] && self.lies_flat::<C>(which) {
             // SAFETY: inside the line, which the walk took from the view.
             let first = unsafe { at(view, offsets[which] + from as isize) }.cast::<C>();
             if first.is_aligned() {
                 // SAFETY: elements of this type, which nobody writes: no other tensor has them.
-                return unsafe { std::slice::from_raw_parts(first, held.len()) };
+                return unsafe { std::slice::from_raw_parts(first, buffer.len()) };
             }
         }
-        self.load(which, offsets, from, held);
-        held
+        self.load(which, offsets, from, buffer);
+        buffer
     }
 
     fn lies_flat<C: Compute>(&self, which: usize) -> bool {

@@ -3,13 +3,13 @@
 //! `y = x1 * cos + x2 * sin` along each line, where `x1` is the line (for one rotation in another order), and `x2` has
 //! the partner of each element with a sign.
 
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::math::Real;
 use crate::parallel::Parallel;
 use crate::{View, ViewMut};
 
 /// The longest line that is rotated.
-pub const LONGEST: usize = HELD;
+pub const LONGEST: usize = BUFFER;
 
 /// Which elements of a line are pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,8 +104,8 @@ pub fn rotate<C: Real>(
     let length = lines.length();
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
-        let mut held = [[C::ZERO; LONGEST]; 4];
-        let [x, cos, sin, y] = held.each_mut().map(|room| &mut room[..length]);
+        let mut buffer = [[C::ZERO; LONGEST]; 4];
+        let [x, cos, sin, y] = buffer.each_mut().map(|room| &mut room[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, cos);
@@ -133,8 +133,8 @@ pub fn rotated_products<C: Real>(
     let length = lines.length();
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
-        let mut held = [[C::ZERO; LONGEST]; 3];
-        let [x, dy, to] = held.each_mut().map(|room| &mut room[..length]);
+        let mut buffer = [[C::ZERO; LONGEST]; 3];
+        let [x, dy, to] = buffer.each_mut().map(|room| &mut room[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, dy);

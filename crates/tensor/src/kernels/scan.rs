@@ -1,6 +1,6 @@
 //! Scans: what has been seen so far, at each place of a line.
 
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::number::Number;
 use crate::parallel::Parallel;
 use crate::{View, ViewMut};
@@ -38,18 +38,18 @@ pub fn scan<C: Number>(
             });
         }
         false => {
-            let mut held = [start; HELD];
+            let mut buffer = [start; BUFFER];
             lines.each(range, |offsets| {
                 let mut sum = start;
-                for from in (0..lines.length()).step_by(HELD) {
-                    let held = &mut held[..HELD.min(lines.length() - from)];
-                    lines.load(1, offsets, from, held);
-                    for x in held.iter_mut() {
+                for from in (0..lines.length()).step_by(BUFFER) {
+                    let buffer = &mut buffer[..BUFFER.min(lines.length() - from)];
+                    lines.load(1, offsets, from, buffer);
+                    for x in buffer.iter_mut() {
                         let next = merge(sum, *x);
                         *x = if exclusive { sum } else { next };
                         sum = next;
                     }
-                    lines.store(&out, 0, offsets, from, held);
+                    lines.store(&out, 0, offsets, from, buffer);
                 }
             });
         }
@@ -69,13 +69,13 @@ pub fn extremes<C: Number>(
     let lines = Lines::new([values.view(), places.view(), a], dim);
     let length = lines.length();
     lines.spread(parallel, |range: Range<usize>| {
-        let (mut held, mut found) = ([C::ZERO; HELD], [0i64; HELD]);
+        let (mut buffer, mut found) = ([C::ZERO; BUFFER], [0i64; BUFFER]);
         lines.each(range, |offsets| {
             let mut best: Option<(C, i64)> = None;
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
-                lines.load(2, offsets, from, &mut held[..here]);
-                for (i, (x, place)) in held.iter_mut().zip(&mut found).take(here).enumerate() {
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
+                lines.load(2, offsets, from, &mut buffer[..here]);
+                for (i, (x, place)) in buffer.iter_mut().zip(&mut found).take(here).enumerate() {
                     let new = match best {
                         None => true,
                         Some((old, _)) => {
@@ -87,7 +87,7 @@ pub fn extremes<C: Number>(
                     best = Some(now);
                     (*x, *place) = now;
                 }
-                lines.store(&values, 0, offsets, from, &held[..here]);
+                lines.store(&values, 0, offsets, from, &buffer[..here]);
                 lines.store(&places, 1, offsets, from, &found[..here]);
             }
         });

@@ -1,7 +1,7 @@
 //! Softmax, its logarithm, and their gradients.
 
 use super::fold::{folded, shift};
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::math::Real;
 use super::strip::widened;
 use crate::parallel::Parallel;
@@ -75,11 +75,11 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
-            if length <= HELD {
-                let x = lines.line(1, offsets, 0, &mut held[..length]);
+            if length <= BUFFER {
+                let x = lines.line(1, offsets, 0, &mut buffer[..length]);
                 let taken = off(folded(x, C::LEAST, |x| x, C::greatest));
                 return lines.written(out, 0, offsets, 0, &mut room[..length], |to| {
                     let sum = raised(x, taken, to);
@@ -93,20 +93,20 @@ widened! {
                 });
             }
             let mut all = (C::LEAST, C::ZERO);
-            for from in (0..length).step_by(HELD) {
-                let held = &mut held[..HELD.min(length - from)];
-                lines.load(1, offsets, from, held);
-                all = together(all, exponentials::<C>(held));
+            for from in (0..length).step_by(BUFFER) {
+                let buffer = &mut buffer[..BUFFER.min(length - from)];
+                lines.load(1, offsets, from, buffer);
+                all = together(all, exponentials::<C>(buffer));
             }
             let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
-            for from in (0..length).step_by(HELD) {
-                let held = &mut held[..HELD.min(length - from)];
-                lines.load(1, offsets, from, held);
-                for value in held.iter_mut() {
+            for from in (0..length).step_by(BUFFER) {
+                let buffer = &mut buffer[..BUFFER.min(length - from)];
+                lines.load(1, offsets, from, buffer);
+                for value in buffer.iter_mut() {
                     let x = value.sub(taken);
                     *value = if LOG { x.sub(rest) } else { x.exp().mul(part) };
                 }
-                lines.store(out, 0, offsets, from, held);
+                lines.store(out, 0, offsets, from, buffer);
             }
         });
     }
@@ -182,16 +182,16 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut grads, mut ys) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let (mut grads, mut ys) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
             let mut sum = C::ZERO;
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
                 lines.load(1, offsets, from, &mut grads[..here]);
                 if LOG {
                     sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
-                    if length <= HELD {
+                    if length <= BUFFER {
                         lines.load(2, offsets, from, &mut ys[..here]);
                     }
                 } else {
@@ -208,9 +208,9 @@ widened! {
                     sum = sum.add(folded(&products, C::ZERO, |x| x, C::add)).add(last);
                 }
             }
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
-                if length > HELD {
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
+                if length > BUFFER {
                     lines.load(1, offsets, from, &mut grads[..here]);
                     lines.load(2, offsets, from, &mut ys[..here]);
                 }

@@ -182,7 +182,7 @@ pub fn search(
                             let named: i64 =
                                 super::strip::load_one(view.dtype(), view.first().offset(offset));
                             if named < 0 || named >= length as i64 {
-                                *bad.lock().expect("no panic while it is held") = Some(named);
+                                *bad.lock().expect("no panic while it is locked") = Some(named);
                                 break;
                             }
                             place = named as usize;
@@ -202,7 +202,7 @@ pub fn search(
             }
         });
     });
-    match bad.into_inner().expect("no panic while it was held") {
+    match bad.into_inner().expect("no panic while it was locked") {
         Some(named) => Err(named),
         None => Ok(()),
     }

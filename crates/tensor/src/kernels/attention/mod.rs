@@ -13,7 +13,7 @@ use super::strip::{STRIP, load, strip};
 use crate::{DType, View};
 use std::ops::Range;
 
-/// Queries whose scores are held at a time.
+/// Queries whose scores are computed at a time.
 const QUERIES: usize = 64;
 /// Workers at the same time, at most.
 const WORKERS: usize = 8;

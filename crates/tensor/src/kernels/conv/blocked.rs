@@ -104,8 +104,8 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
         let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
         let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
         let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
-        let (made, sums) = room.split_at_mut(first);
-        one(task, &cut, &columns, (group, places, channels), made, sums);
+        let (buffer, sums) = room.split_at_mut(first);
+        one(task, &cut, &columns, (group, places, channels), buffer, sums);
     });
 }
 
@@ -115,7 +115,7 @@ fn one(
     cut: &Cut,
     columns: &Columns<'_>,
     (group, places, channels): (usize, Range<usize>, Range<usize>),
-    made: &mut [f32],
+    buffer: &mut [f32],
     sums: &mut [f32],
 ) {
     let wide = places.len().next_multiple_of(WIDTH);
@@ -125,17 +125,17 @@ fn one(
     let mut start = 0;
     loop {
         let rows = start..(start + cut.depth).min(cut.rows);
-        columns.fill(group, rows.clone(), &runs, made, TILE);
+        columns.fill(group, rows.clone(), &runs, buffer, TILE);
         if wide > places.len() {
-            made.chunks_mut(TILE).for_each(|line| line[places.len()..wide].fill(0.0));
+            buffer.chunks_mut(TILE).for_each(|line| line[places.len()..wide].fill(0.0));
         }
         for first in channels.clone().step_by(most) {
             let channels = first..(first + most).min(channels.end);
-            debug_assert!(rows.len() * TILE <= made.len() && channels.len() * TILE <= sums.len());
+            debug_assert!(rows.len() * TILE <= buffer.len() && channels.len() * TILE <= sums.len());
             let block = Block {
                 a: weights(task, cut, group, &channels, &rows),
                 lda: task.weights.strides()[1].unsigned_abs(),
-                b: made.as_ptr(),
+                b: buffer.as_ptr(),
                 ldb: TILE,
                 c: sums.as_mut_ptr(),
                 ldc: TILE,

@@ -124,14 +124,14 @@ pub fn product(
         let rows = row..(row + cut.high).min(cut.rows);
         let channels = channel..(channel + cut.chunk).min(cut.channels);
         let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
-        let (made, transposed) = room.split_at_mut(first);
+        let (buffer, transposed) = room.split_at_mut(first);
         let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
         // Rows of other channels lie in between; each unit writes its own rows and channels.
         one(
             &cut,
             (&columns, grad),
             (group, rows, channels, tiles),
-            (made, transposed),
+            (buffer, transposed),
             sums.at(at),
         );
     });
@@ -164,13 +164,13 @@ fn one(
     cut: &Cut,
     (columns, grad): (&Columns<'_>, &View<'_>),
     (group, rows, channels, tiles): (usize, Range<usize>, Range<usize>, Range<usize>),
-    (made, transposed): (&mut [f32], &mut [f32]),
+    (buffer, transposed): (&mut [f32], &mut [f32]),
     sums: *mut f32,
 ) {
     let (stride, wide) = (cut.transposed_stride(), channels.len().next_multiple_of(WIDTH));
-    debug_assert!(rows.len() * TILE <= made.len() && stride * TILE <= transposed.len());
+    debug_assert!(rows.len() * TILE <= buffer.len() && stride * TILE <= transposed.len());
     let mut block = Block {
-        a: made.as_ptr(),
+        a: buffer.as_ptr(),
         lda: TILE,
         b: transposed.as_ptr(),
         ldb: stride,
@@ -188,7 +188,7 @@ fn one(
     for tile in tiles {
         let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
         let runs = Runs::new(cut.places, places.clone());
-        columns.fill(group, rows.clone(), &runs, made, TILE);
+        columns.fill(group, rows.clone(), &runs, buffer, TILE);
         transpose(grad, group, channels.clone(), &runs, transposed, stride);
         block.depth = places.len();
         // SAFETY: columns and transposed gradients have these rows; the sums are those of this unit.

@@ -51,13 +51,13 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);
         let lines = planes.lines_of(band, height);
-        let (made, sums) = room.split_at_mut(first);
-        planes.fill(&task.source, (sample, group, d, lines.start), made);
+        let (buffer, sums) = room.split_at_mut(first);
+        planes.fill(&task.source, (sample, group, d, lines.start), buffer);
         let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
         for output in 0..outputs {
             let mut weights = [0f32; TAPS];
             let bias = coefficients(task, group, output, &mut weights[..count]);
-            slide(made, (offsets, &weights[..count]), bias, sums);
+            slide(buffer, (offsets, &weights[..count]), bias, sums);
             let places = [sample, group, output, d, lines.start];
             for (line, sums) in sums.chunks(planes.pitch).enumerate() {
                 put(task, &places, line, &sums[..width]);

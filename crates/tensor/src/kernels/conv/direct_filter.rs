@@ -53,19 +53,19 @@ pub fn product(
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     spread(parallel, groups, (workers, 0, first + second), &scratch, |group, room| {
-        let (made, lines) = room.split_at_mut(first);
-        made[first - WIDTH..].fill(0.0);
+        let (buffer, lines) = room.split_at_mut(first);
+        buffer[first - WIDTH..].fill(0.0);
         lines[second - WIDTH..].fill(0.0);
         let mut sums = [[[0f32; WIDTH]; TAPS]; OUTPUTS];
         for unit in 0..samples * depth * planes.bands(height) {
             let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
             let (d, sample) = (rest % depth, rest / depth);
             let band = planes.lines_of(band, height);
-            planes.fill(source, (sample, group, d, band.start), &mut made[..first - WIDTH]);
+            planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
             for (output, sums) in sums[..outputs].iter_mut().enumerate() {
                 let place = [sample, group, output, d, band.start];
                 load(grad, &place, band.len(), width, lines);
-                let bands = Band { lines, made, pitch: planes.pitch, count: band.len(), width };
+                let bands = Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
                 bands.add_up(offsets, sums);
             }
         }
@@ -108,7 +108,7 @@ fn put(out: &ViewMut<'_>, group: usize, output: usize, tap: usize, sum: f32) {
 /// Lines of gradients and the planes that their windows cover.
 struct Band<'a> {
     lines: &'a [f32],
-    made: &'a [f32],
+    buffer: &'a [f32],
     pitch: usize,
     count: usize,
     width: usize,
@@ -119,7 +119,7 @@ impl Band<'_> {
     fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]; TAPS]) {
         let most = offsets.iter().max().copied().unwrap_or(0);
         let reach = (self.count - 1) * self.pitch + self.width + WIDTH;
-        assert!(most + reach <= self.made.len() || offsets.is_empty());
+        assert!(most + reach <= self.buffer.len() || offsets.is_empty());
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
         for (offset, sum) in offsets.iter().zip(sums) {
@@ -138,13 +138,13 @@ impl Band<'_> {
         for line in 0..self.count {
             let (left, right) = (line * self.width, offset + line * self.pitch);
             for at in (0..whole).step_by(WIDTH) {
-                let (a, b) = (eight(self.lines, left + at), eight(self.made, right + at));
+                let (a, b) = (eight(self.lines, left + at), eight(self.buffer, right + at));
                 for lane in 0..WIDTH {
                     all[lane] = a[lane].mul_add(b[lane], all[lane]);
                 }
             }
             if rest > 0 {
-                let (a, b) = (eight(self.lines, left + whole), eight(self.made, right + whole));
+                let (a, b) = (eight(self.lines, left + whole), eight(self.buffer, right + whole));
                 for lane in 0..WIDTH {
                     let inside = lane < rest;
                     let (a, b) = if inside { (a[lane], b[lane]) } else { (0.0, 0.0) };
