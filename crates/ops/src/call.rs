@@ -74,8 +74,8 @@ impl<'a> Call<'a> {
         self.args.get(at).unwrap_or(&Arg::Absent)
     }
 
-    /// The caller's own place of an argument, by which sizes are reported that only values decide.
-    pub fn place(&self, at: usize) -> (usize, usize) {
+    /// The index that the caller has for an argument, by which sizes are reported that only values decide.
+    pub fn caller_index(&self, at: usize) -> (usize, usize) {
         (self.places.get(at).copied().unwrap_or(at), 0)
     }
 

@@ -22,7 +22,7 @@ const LENGTHS: usize = 17;
 /// As [`LENGTHS`], of backward calls.
 const BACKWARD_LENGTHS: usize = 22;
 
-/// The tokens of each sequence, from the places where sequences end.
+/// The tokens of each sequence, from the positions where sequences end.
 fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>> {
     let ends = call.ints(at)?;
     let mut start = 0;

@@ -448,7 +448,7 @@ fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![x, statistics, statistics, statistics, statistics])
 }
 
-/// Arguments: x, .., groups at place 11.
+/// Arguments: x, .., groups at index 11.
 fn group_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let grid = grid(call, 8, (0, &x))?;

@@ -61,14 +61,14 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let (a, mask) = together(call, (0, a), (1, mask))?;
     expect_room(call, 2, &out, 0)?;
-    let (place, name) = (call.place(2), call.parameter(2));
+    let (index, name) = (call.caller_index(2), call.parameter(2));
     call.plan(move |memory| {
         let (a, mask) = (a.view(memory), mask.view(memory));
         let chosen = Chosen::count(memory.parallel, mask);
         let total = chosen.total();
         expect_fits(name, &out, total)?;
         chosen.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
-        (memory.sized)(place, &[total]);
+        (memory.sized)(index, &[total]);
         Ok(())
     })
 }
@@ -108,8 +108,8 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;
     expect_room(call, 1, &out, 0)?;
-    let (transposed, place, rank, name) =
-        (call.flag(2)?, call.place(1), a.rank(), call.parameter(1));
+    let (transposed, index, rank, name) =
+        (call.flag(2)?, call.caller_index(1), a.rank(), call.parameter(1));
     call.plan(move |memory| {
         let chosen = Chosen::count(memory.parallel, a.view(memory));
         let total = chosen.total();
@@ -118,7 +118,7 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
         let dense = dense(&out, &dims);
         let lines = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
         chosen.positions(memory.parallel, memory.out(&lines));
-        (memory.sized)(place, &dims);
+        (memory.sized)(index, &dims);
         Ok(())
     })
 }

@@ -73,14 +73,14 @@ struct Targets {
 }
 
 impl Targets {
-    /// Places: target, weight, class that is ignored, smoothing.
+    /// Indices: target, weight, class that is ignored, smoothing.
     fn new(
         call: &mut Call<'_>,
-        places: [usize; 4],
+        indices: [usize; 4],
         [rows, classes]: [usize; 2],
         outs: &[&Operand],
     ) -> Result<Targets> {
-        let [target, weight, ignored, smoothing] = places;
+        let [target, weight, ignored, smoothing] = indices;
         let name = call.parameter(target);
         let of = call.read(target, outs)?;
         call.expect_dtype(target, &of, &[DType::Int64, DType::Int32])?;

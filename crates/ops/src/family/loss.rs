@@ -252,7 +252,7 @@ fn divergence_by_target(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The gradient for the target, of which `slope` says what each element has. Places: grad, x, target, reduction, out.
+/// The gradient for the target, of which `slope` says what each element has. Indices: grad, x, target, reduction, out.
 fn by_target(
     call: &mut Call<'_>,
     [grad, x, target, kind, out]: [usize; 5],

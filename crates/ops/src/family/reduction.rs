@@ -238,7 +238,7 @@ fn reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(2, false)?))])
 }
 
-/// As [`reduced`], of the type that place 5 names, if it names one.
+/// As [`reduced`], of the type that argument 5 names, if it names one.
 fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
     let outs = reduced(call)?;
     if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28

@@ -203,8 +203,8 @@ pub const ROWS: &[Row] = &[
     aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
 ];
 
-fn like_all(call: &Call<'_>, places: [usize; 3]) -> Result<Vec<Layout>> {
-    places.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
+fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
+    indices.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
 }
 
 fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {

@@ -279,7 +279,7 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         None => keys(call, &a, a.count()),
         Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
-    let (values_place, counts_place) = (call.place(4), call.place(6));
+    let (values_index, counts_index) = (call.caller_index(4), call.caller_index(6));
     call.plan(move |memory| {
         let a = a.view(memory);
         let room = room.as_ref().map(|room| memory.scratch(room));
@@ -304,10 +304,10 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
             }
         };
         values.finish(memory, names[0], &dims)?;
-        (memory.sized)(values_place, &dims);
+        (memory.sized)(values_index, &dims);
         if let Some(counts) = &counts {
             counts.finish(memory, names[1], &[total])?;
-            (memory.sized)(counts_place, &[total]);
+            (memory.sized)(counts_index, &[total]);
         }
         Ok(())
     })

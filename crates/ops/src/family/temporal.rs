@@ -25,9 +25,9 @@ struct Batch {
 }
 
 impl Batch {
-    /// Places: logarithms of probabilities, targets, lengths of both, blank.
-    fn new(call: &mut Call<'_>, places: [usize; 5], outs: &[&Operand]) -> Result<Batch> {
-        let [logarithms, targets, steps, labels, blank] = places;
+    /// Indices: logarithms of probabilities, targets, lengths of both, blank.
+    fn new(call: &mut Call<'_>, indices: [usize; 5], outs: &[&Operand]) -> Result<Batch> {
+        let [logarithms, targets, steps, labels, blank] = indices;
         let of = call.read(logarithms, outs)?;
         call.expect_dtype(logarithms, &of, REAL)?;
         let single = of.rank() == 2;

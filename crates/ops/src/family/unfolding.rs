@@ -66,7 +66,7 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
     })
 }
 
-/// Windows from the arguments kernel size, dilation, padding and stride, from place `at` on.
+/// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
     let (border, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);

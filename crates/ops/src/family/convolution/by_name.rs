@@ -101,7 +101,7 @@ fn bias(
     Ok(Some(bias.with_layout(layout)))
 }
 
-/// From the smaller side to the larger one: `x` and the filter at these places.
+/// From the smaller side to the larger one: `x` and the filter at these indices.
 fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
     let (windows, form) = windows(call)?;
     let out = call.output(OUT)?;

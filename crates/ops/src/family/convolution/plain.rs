@@ -76,7 +76,7 @@ impl Order {
     }
 }
 
-/// A convolution. Places of input, weight, bias and output; how the dimensions of images and weights are ordered.
+/// A convolution. Indices of input, weight, bias and output; how the dimensions of images and weights are ordered.
 fn planned(
     call: &mut Call<'_>,
     windows: &Windows,
@@ -141,7 +141,7 @@ fn beyond(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
     Ok(())
 }
 
-/// Windows from the arguments stride, padding, dilation, transposed, output padding and groups, at these places.
+/// Windows from the arguments stride, padding, dilation, transposed, output padding and groups, at these indices.
 fn windows(
     call: &Call<'_>,
     axes: usize,
@@ -208,8 +208,8 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
 /// Time, samples, channels become samples, channels, time; taps, inputs, outputs become outputs, inputs, taps.
 const TIME_FIRST: (Order, Order) = (Order(&[1, 2, 0]), Order(&[2, 1, 0]));
 
-fn time_windows(call: &Call<'_>, places: &[usize], pad: usize) -> Result<Windows> {
-    for at in places {
+fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Windows> {
+    for at in indices {
         let layout = call.layout(*at)?;
         if layout.rank() != 3 {
             let (name, dims) = (call.parameter(*at), layout.dims());
@@ -237,13 +237,13 @@ pub fn time_first(call: &mut Call<'_>) -> Result<Plan> {
     planned(call, &windows, false, [0, 1, 2, 4], TIME_FIRST)
 }
 
-/// The outputs of a backward: places of the gradients of input, weight and bias, and which are asked for.
+/// The outputs of a backward: indices of the gradients of input, weight and bias, and which are asked for.
 struct Grads {
-    places: [usize; 3],
+    indices: [usize; 3],
     mask: [bool; 3],
 }
 
-/// Gradients. Places of the output's gradient, input and weight.
+/// Gradients. Indices of the output's gradient, input and weight.
 fn gradients(
     call: &mut Call<'_>,
     windows: &Windows,
@@ -254,7 +254,7 @@ fn gradients(
 ) -> Result<Plan> {
     let mut outs = [None; 3];
     for (at, out) in outs.iter_mut().enumerate().filter(|(at, _)| grads.mask[*at]) {
-        *out = Some(call.output(grads.places[at])?);
+        *out = Some(call.output(grads.indices[at])?);
     }
     let written: Vec<&Operand> = outs.iter().flatten().collect();
     let dy = call.read(grad_at, &written)?;
@@ -277,7 +277,7 @@ fn gradients(
     let dy_view = dy.with_layout(by_groups(*dy, groups));
     let of_input = match (dx, w) {
         (Some(dx), Some(w)) => {
-            let (at, dx) = (grads.places[0], dx.with_layout(images.of(&dx)));
+            let (at, dx) = (grads.indices[0], dx.with_layout(images.of(&dx)));
             call.expect_dtype(at, &dx, TYPES)?;
             expect_like(call, at, &dx, &x_layout)?;
             let w = w.with_layout(weights_by_groups(*w, groups));
@@ -291,7 +291,7 @@ fn gradients(
     };
     let of_weights = match (dw, x) {
         (Some(dw), Some(x)) => {
-            let (at, dw) = (grads.places[1], dw.with_layout(of_weights.of(&dw)));
+            let (at, dw) = (grads.indices[1], dw.with_layout(of_weights.of(&dw)));
             call.expect_dtype(at, &dw, TYPES)?;
             expect_like(call, at, &dw, &w_layout)?;
             let dw = dw.with_layout(weights_by_groups(*dw, groups));
@@ -304,8 +304,8 @@ fn gradients(
     let of_bias = match db {
         None => None,
         Some(db) => {
-            call.expect_dtype(grads.places[2], &db, TYPES)?;
-            call.expect_dims(grads.places[2], &db, &[dy.dims()[1]])?;
+            call.expect_dtype(grads.indices[2], &db, TYPES)?;
+            call.expect_dims(grads.indices[2], &db, &[dy.dims()[1]])?;
             Some(Summing::new(call, dy, db))
         }
     };
@@ -351,7 +351,7 @@ pub fn convolution_backward(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} = {have:?}: expected [{want}]")));
         }
     }
-    let grads = Grads { places: [12, 13, 14], mask };
+    let grads = Grads { indices: [12, 13, 14], mask };
     let orders = (Order::SAME, Order::SAME);
     gradients(call, &windows, transposed, [0, 1, 2], &grads, orders)
 }
@@ -362,6 +362,6 @@ pub fn time_first_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_math(call, 5, &[&call.layout(0)?, &call.layout(1)?, &call.layout(2)?])?;
     let channels = call.layout(2)?.dims()[2];
     call.expect_dims(3, &call.layout(3)?, &[channels])?;
-    let grads = Grads { places: [6, 7, 8], mask: [true; 3] };
+    let grads = Grads { indices: [6, 7, 8], mask: [true; 3] };
     gradients(call, &windows, false, [0, 1, 2], &grads, TIME_FIRST)
 }

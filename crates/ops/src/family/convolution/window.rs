@@ -159,7 +159,7 @@ pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
 }
 
 /// The three tensors of a convolution: both sides by samples, channels and axes, and the weights by channels of the smaller
-/// side, channels of a group of the larger side, and taps. The place of each argument stands beside it.
+/// side, channels of a group of the larger side, and taps. The index of each argument stands beside it.
 pub struct Sides {
     /// The input; of a transposed convolution the output.
     pub large: (usize, Layout),
