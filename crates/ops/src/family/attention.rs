@@ -325,16 +325,16 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let greatest = noted(call, NOTED_GREATEST, greatest, &sizes)?;
     let notes = greatest.zip(noted(call, NOTED_SUMS, sums, &sizes)?);
     let mut outputs = [bound.query; 3];
-    for (place, (at, like, heads)) in outputs.iter_mut().zip([
+    for (slot, (at, like, heads)) in outputs.iter_mut().zip([
         (TO_QUERY, bound.query, sizes.heads),
         (TO_KEY, bound.key, sizes.groups),
         (TO_VALUE, bound.value, sizes.groups),
     ]) {
         let out = call.output(at)?;
-        *place = out.with_layout(by_heads(call, at, &out, heads)?);
-        call.expect_dims(at, place, like.dims())?;
-        call.expect_number(at, place)?;
-        bound.expect_apart(call, &[(at, *place)])?;
+        *slot = out.with_layout(by_heads(call, at, &out, heads)?);
+        call.expect_dims(at, slot, like.dims())?;
+        call.expect_number(at, slot)?;
+        bound.expect_apart(call, &[(at, *slot)])?;
     }
     let to_shift = call.optional_output(TO_SHIFT)?.filter(|one| one.count() > 0);
     let scratch = call.scratch(DType::Float, &backward_scratch(&sizes));

@@ -266,15 +266,15 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let greatest = noted(call, NOTED_GREATEST, greatest, &bound.query)?;
     let notes = greatest.zip(noted(call, NOTED_SUMS, sums, &bound.query)?);
     let mut outputs = [bound.query; 3];
-    for (place, (at, like)) in outputs.iter_mut().zip([
+    for (slot, (at, like)) in outputs.iter_mut().zip([
         (TO_QUERY, bound.query),
         (TO_KEY, bound.key),
         (TO_VALUE, bound.value),
     ]) {
-        *place = call.output(at)?;
-        call.expect_dims(at, place, like.dims())?;
-        call.expect_number(at, place)?;
-        bound.expect_apart(call, at, place)?;
+        *slot = call.output(at)?;
+        call.expect_dims(at, slot, like.dims())?;
+        call.expect_number(at, slot)?;
+        bound.expect_apart(call, at, slot)?;
     }
     let to_shift = call.optional_output(TO_SHIFT)?.filter(|one| one.count() > 0);
     let scratch = bound.scratch(call, |sizes| backward_scratch(sizes).to_vec());

@@ -31,16 +31,16 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let affine = [optional(call, 1, &grid.channels())?, optional(call, 2, &grid.channels())?];
     let training = call.flag_or(5, true)?;
     let mut running = [None; 2];
-    for (place, at) in running.iter_mut().zip([3, 4]) {
+    for (slot, at) in running.iter_mut().zip([3, 4]) {
         if call.has(at) {
             let written = training || call.has(at + 12);
             let one = if written { call.inout(at)? } else { call.tensor(at)? };
-            *place = Some(sized(call, at, one, &grid.statistics())?);
+            *slot = Some(sized(call, at, one, &grid.statistics())?);
         }
     }
     let mut earlier = [None; 2];
-    for (place, at) in earlier.iter_mut().zip([15, 16]) {
-        *place = optional(call, at, &grid.statistics())?;
+    for (slot, at) in earlier.iter_mut().zip([15, 16]) {
+        *slot = optional(call, at, &grid.statistics())?;
     }
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
@@ -148,9 +148,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(14, dx, x.dims())?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([15, 16]) {
+    for (slot, at) in grads.iter_mut().zip([15, 16]) {
         if is_requested(at - 14) && call.flag_or(at + 4, true)? {
-            *place = optional_output(call, at, &grid.channels())?;
+            *slot = optional_output(call, at, &grid.channels())?;
         }
     }
     let bias = optional(call, 17, &grid.channels())?;

@@ -262,13 +262,13 @@ fn missing(name: &str, region: usize, images: usize) -> Fault {
 /// Arguments from `at` on: rows, columns, samples, scale, aligned.
 fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
     let mut places = [0; 2];
-    for (i, place) in places.iter_mut().enumerate() {
+    for (i, slot) in places.iter_mut().enumerate() {
         let value = call.int(at + i)?;
         if !(1..=i64::from(i32::MAX)).contains(&value) {
             let name = call.parameter(at + i);
             return Err(Error::invalid(format!("{name} = {value} is no number of places")));
         }
-        *place = value as usize;
+        *slot = value as usize;
     }
     let (samples, scale) = (call.int(at + 2)?, call.float(at + 3)?);
     if !((0..=1024).contains(&samples) && scale > 0.0 && scale.is_finite()) {

@@ -79,15 +79,15 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     call.expect_dims(5, &y, x.dims())?;
     let epsilon = call.float(4)?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([2, 3]) {
-        *place = match call.optional(at)? {
+    for (slot, at) in affine.iter_mut().zip([2, 3]) {
+        *slot = match call.optional(at)? {
             Some(one) => Some(call.by_place(at, one, rows)?),
             None => None,
         };
     }
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([6, 7]) {
-        *place = match call.optional_output(at)? {
+    for (slot, at) in saved.iter_mut().zip([6, 7]) {
+        *slot = match call.optional_output(at)? {
             Some(one) => Some(call.by_row(at, one, rows)?),
             None => None,
         };
@@ -135,10 +135,10 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         call.expect_dims(7, dx, x.dims())?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([8, 9]) {
+    for (slot, at) in grads.iter_mut().zip([8, 9]) {
         if call.has(at) && is_requested(at - 7) {
             let out = call.output(at)?;
-            *place = Some(call.by_place(at, out, rows)?);
+            *slot = Some(call.by_place(at, out, rows)?);
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();

@@ -73,16 +73,16 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let scale = repeated(call, 1, scale, x.dims())?;
     let shift = repeated(call, 2, shift, x.dims())?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([3, 4]) {
+    for (slot, at) in affine.iter_mut().zip([3, 4]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *place = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_place(at, one, rows)?);
         }
     }
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([7, 8]) {
+    for (slot, at) in saved.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional_output(at)? {
-            *place = Some(call.by_row(at, one, rows)?);
+            *slot = Some(call.by_row(at, one, rows)?);
         }
     }
     let epsilon = call.float(5)?;
@@ -151,10 +151,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let scale = call.read(5, &[&dx])?;
     let scale = repeated(call, 5, scale, &dims)?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([7, 8]) {
+    for (slot, at) in affine.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *place = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_place(at, one, rows)?);
         }
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
@@ -162,9 +162,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let to_scale = over_lines(call, 10, &dims, &room)?;
     let to_shift = over_lines(call, 11, &dims, &room)?;
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([12, 13]) {
+    for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
-        *place = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_place(at, out, rows)?);
     }
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);

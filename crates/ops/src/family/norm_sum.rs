@@ -91,10 +91,10 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let y = call.output(7)?;
     expect_like(call, 7, &y, &x1)?;
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([8, 9]) {
+    for (slot, at) in saved.iter_mut().zip([8, 9]) {
         if call.has(at) {
             let one = call.output(at)?;
-            *place = Some(call.by_row(at, one, rows)?);
+            *slot = Some(call.by_row(at, one, rows)?);
         }
     }
     let sum = if call.has(10) && call.flag_or(11, true)? { Some(call.output(10)?) } else { None };
@@ -171,9 +171,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         expect_like(call, 9, dx2, &x1)?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([10, 11]) {
+    for (slot, at) in grads.iter_mut().zip([10, 11]) {
         let out = call.output(at)?;
-        *place = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_place(at, out, rows)?);
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
     let dy = call.flat(dy, &rows, &outs);

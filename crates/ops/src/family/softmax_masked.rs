@@ -172,7 +172,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let mut terms = [None; 2];
-    for (place, (at, one, shape)) in
+    for (slot, (at, one, shape)) in
         terms.iter_mut().zip([(1, mask, [1, w, 1, q, k]), (2, Some(bias), [1, 1, n, q, k])])
     {
         let Some(one) = one else { continue };
@@ -182,7 +182,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
                 "{name} has the sizes {have:?}: expected {shape:?}"
             )));
         }
-        *place = Some(call.flat(one, &shape, &[&out]));
+        *slot = Some(call.flat(one, &shape, &[&out]));
     }
     let x = call.flat(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);

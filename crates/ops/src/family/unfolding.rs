@@ -384,7 +384,7 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     let count = (most - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
     match dims.get_mut(dim) {
-        Some(place) => *place = count,
+        Some(slot) => *slot = count,
         None => return Err(Error::invalid(format!("{} is empty", call.parameter(1)))),
     }
     dims.push(size);

@@ -86,8 +86,8 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     call.expect_dims(6, &out, &with_places(x.dims(), &outputs, false))?;
     let alignment = aligned(call, 2)?;
     let mut factors = [None; 3];
-    for (i, place) in factors.iter_mut().enumerate() {
-        *place = factor(call, 3 + i)?;
+    for (i, slot) in factors.iter_mut().enumerate() {
+        *slot = factor(call, 3 + i)?;
     }
     let wide = x.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
@@ -126,8 +126,8 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     call.expect_dims(0, &dy, &with_places(&sizes, &outputs, false))?;
     let alignment = aligned(call, 3)?;
     let mut factors = [None; 3];
-    for (i, place) in factors.iter_mut().enumerate() {
-        *place = factor(call, 4 + i)?;
+    for (i, slot) in factors.iter_mut().enumerate() {
+        *slot = factor(call, 4 + i)?;
     }
     let wide = dy.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };

@@ -19,8 +19,8 @@ pub fn generate<C: Compute + Default>(
             let mut room = [C::default(); STRIP];
             for start in range.clone().step_by(STRIP) {
                 let length = STRIP.min(range.end - start);
-                for (at, place) in room[..length].iter_mut().enumerate() {
-                    *place = f(start + at);
+                for (at, slot) in room[..length].iter_mut().enumerate() {
+                    *slot = f(start + at);
                 }
                 // SAFETY: elements of the one dimension.
                 unsafe {

@@ -294,10 +294,10 @@ impl Taps {
     /// Under a rule that has more than one input for an output.
     pub fn sources<'a>(&self, places: ViewMut<'a>) -> &'a [i64] {
         let row = line::<i64>(places, self.output);
-        for (output, place) in row.iter_mut().enumerate() {
+        for (output, slot) in row.iter_mut().enumerate() {
             let source = self.source(output).expect("a rule with one source");
             assert!(source < self.input);
-            *place = source as i64;
+            *slot = source as i64;
         }
         row
     }

@@ -133,9 +133,9 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
 unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a: isize) {
     use std::arch::x86_64::*;
     let mut row = [_mm256_setzero_ps(); 8];
-    for (at, place) in row.iter_mut().enumerate() {
+    for (at, slot) in row.iter_mut().enumerate() {
         // SAFETY: as the caller vouches.
-        *place = unsafe { _mm256_loadu_ps(a.offset(at as isize * pitch_a)) };
+        *slot = unsafe { _mm256_loadu_ps(a.offset(at as isize * pitch_a)) };
     }
     let pairs: [__m256; 8] = std::array::from_fn(|at| match at % 2 {
         0 => _mm256_unpacklo_ps(row[at], row[at + 1]),

@@ -218,9 +218,9 @@ mod tests {
                     let [da, db] = walk.inner_strides();
                     assert_eq!(steps.next(), Some(([a, b], n)));
                     for i in 0..n as isize {
-                        let place = &mut visited[(b + i * db) as usize];
-                        assert!(place.is_none() && n <= longest);
-                        *place = Some(a + i * da);
+                        let slot = &mut visited[(b + i * db) as usize];
+                        assert!(slot.is_none() && n <= longest);
+                        *slot = Some(a + i * da);
                     }
                 });
                 prop_assert_eq!(steps.next(), None);

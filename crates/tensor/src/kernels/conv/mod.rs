@@ -297,8 +297,8 @@ unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, int
         match stride {
             1 => copy_line(from, into),
             _ => {
-                for (at, place) in into.iter_mut().enumerate() {
-                    *place = *from.offset(at as isize * stride);
+                for (at, slot) in into.iter_mut().enumerate() {
+                    *slot = *from.offset(at as isize * stride);
                 }
             }
         }
