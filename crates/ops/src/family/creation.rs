@@ -85,13 +85,15 @@ fn sequence(call: &mut Call<'_>) -> Result<Plan> {
     }
     let Sequence { start, step, .. } = sequence;
     call.plan(move |memory| {
-        let place = memory.out(&out);
+        let target = memory.out(&out);
         if out.dtype.is_floating() && !sequence.is_integer() {
             let (from, by) = (start.as_f64(), step.as_f64());
-            generate(memory.parallel, place, |at| from + by * at as f64);
+            generate(memory.parallel, target, |at| from + by * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
-            generate(memory.parallel, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
+            generate(memory.parallel, target, |at| {
+                start.wrapping_add(step.wrapping_mul(at as i64))
+            });
         }
         Ok(())
     })
@@ -218,7 +220,7 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One at the place that each class names, zero beside it. Arguments: classes, how many, on, off, dimension, out.
+/// One at the index that each class names, zero elsewhere. Arguments: classes, how many, on, off, dimension, out.
 fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let index = call.read_index(0, &[&out])?;
@@ -248,15 +250,15 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let (index, on, off) = (index.view(memory), on.view(memory), off.view(memory));
         let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
         let wide = single(off).broadcast_to(out.dims()).expect("one element");
-        let place = memory.out(&out);
-        copy(memory.parallel, place, off.with_layout(wide).expect("one element"));
+        let target = memory.out(&out);
+        copy(memory.parallel, target, off.with_layout(wide).expect("one element"));
         let typed = memory.scratch(&typed);
         copy(memory.parallel, typed, on.with_layout(single(on)).expect("one element"));
         let named = index.with_layout(index.layout().with(dim)).expect("the same elements");
         let values = typed.broadcast_to(named.dims()).expect("one element");
         let values = typed.view().with_layout(values).expect("one element");
-        let places = Places::along(place.view(), dim, named, false);
-        scatter(memory.parallel, place, &places, values, Meeting::Replace, index)
+        let places = Places::along(target.view(), dim, named, false);
+        scatter(memory.parallel, target, &places, values, Meeting::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }

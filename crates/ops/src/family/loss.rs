@@ -134,18 +134,18 @@ impl Call<'_> {
 }
 
 impl Losses {
-    /// Runs `compute` on the place for the losses of the elements, then makes the output of them.
+    /// Runs `compute` on the buffer for the losses of the elements, then reduces them to the output.
     pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
         let out = memory.out(&self.out);
         let Some((buffer, reducing)) = &self.buffer else {
             return compute(out);
         };
-        let place = memory.scratch(buffer);
-        compute(place);
+        let unreduced = memory.scratch(buffer);
+        compute(unreduced);
         with_real!(out.dtype(), C => {
             let divisor = C::of(self.divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, place.view(), fold::sum::<C>(), (out, None), end)
+            reducing.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
         });
     }
 }
@@ -173,10 +173,10 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) = (call.source(x, &[&losses.out]), call.source(target, &[&losses.out]));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
-        losses.run(memory, |place| {
-            with_real!(place.dtype(), C => {
+        losses.run(memory, |unreduced| {
+            with_real!(unreduced.dtype(), C => {
                 let beta = C::of(beta);
-                map2(memory.parallel, place, x, target, move |x: C, t: C| kind.loss(x, t, beta))
+                map2(memory.parallel, unreduced, x, target, move |x: C, t: C| kind.loss(x, t, beta))
             });
         });
         Ok(())
@@ -419,8 +419,8 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
                 (false, false) => map2(memory.parallel, room, x, target, entropy::<C>),
                 (false, true) => map2(memory.parallel, room, x, target, entropy_gradient::<C>),
             }
-            losses.run(memory, |place| {
-                map3(memory.parallel, place, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
+            losses.run(memory, |unreduced| {
+                map3(memory.parallel, unreduced, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });

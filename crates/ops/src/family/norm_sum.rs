@@ -26,16 +26,16 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_real};
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Where the sum goes.
-enum Place {
+enum SumTarget {
     Out(Box<FlatOut>),
     Room(Scratch),
 }
 
-impl Place {
+impl SumTarget {
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
         match self {
-            Place::Out(out) => out.out(memory),
-            Place::Room(room) => memory.scratch(room),
+            SumTarget::Out(out) => out.out(memory),
+            SumTarget::Room(room) => memory.scratch(room),
         }
     }
 }
@@ -110,8 +110,8 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         None => None,
         Some(shift) if shift.dims() == x1.dims() => Some(call.flat(shift, &rows, &outs)),
         Some(shift) => {
-            let place = call.by_place(4, shift, rows)?;
-            Some(call.flat(place, &[1, rows[1]], &outs))
+            let shift = call.by_place(4, shift, rows)?;
+            Some(call.flat(shift, &[1, rows[1]], &outs))
         }
     };
     let adding = Sum {
@@ -121,16 +121,16 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         alpha,
         rows,
     };
-    let place = match sum {
-        Some(sum) => Place::Out(Box::new(call.flat_output(sum, &rows))),
-        None => with_real!(x1.dtype, C => Place::Room(call.scratch(C::DTYPE, &rows))),
+    let sum_target = match sum {
+        Some(sum) => SumTarget::Out(Box::new(call.flat_output(sum, &rows))),
+        None => with_real!(x1.dtype, C => SumTarget::Room(call.scratch(C::DTYPE, &rows))),
     };
     let to = call.flat_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
         }
-        let sum = place.out(memory);
+        let sum = sum_target.out(memory);
         adding.run(memory, sum);
         let affine =
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
@@ -139,7 +139,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, scale, epsilon)
         });
         to.done(memory);
-        if let Place::Out(out) = &place {
+        if let SumTarget::Out(out) = &sum_target {
             out.done(memory);
         }
         if let Some(again) = &again {

@@ -105,10 +105,10 @@ impl InLine {
     /// The line.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
-        let place = memory.scratch(scratch);
-        copy(memory.parallel, place, self.read.view(memory));
-        let line = place.reshaped(&[place.count()]).expect("contiguous");
-        place.view().with_layout(line).expect("the same elements")
+        let target = memory.scratch(scratch);
+        copy(memory.parallel, target, self.read.view(memory));
+        let line = target.reshaped(&[target.count()]).expect("contiguous");
+        target.view().with_layout(line).expect("the same elements")
     }
 }
 

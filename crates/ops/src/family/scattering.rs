@@ -69,10 +69,10 @@ impl Destination {
             }
             return work(out);
         };
-        let place = memory.scratch(wide);
-        copy(memory.parallel, place, from.unwrap_or(out.view()));
-        let result = work(place);
-        copy(memory.parallel, out, place.view());
+        let target = memory.scratch(wide);
+        copy(memory.parallel, target, from.unwrap_or(out.view()));
+        let result = work(target);
+        copy(memory.parallel, out, target.view());
         result
     }
 }
@@ -115,9 +115,9 @@ impl Values {
             Values::Tensor(values, typed) => {
                 let mut view = values.prepared(memory);
                 if let Some(scratch) = typed {
-                    let place = memory.scratch(scratch);
-                    copy(memory.parallel, place, view);
-                    view = place.view();
+                    let target = memory.scratch(scratch);
+                    copy(memory.parallel, target, view);
+                    view = target.view();
                 }
                 run(view.with_layout(layout_of(view.layout())).expect("a part of the values"))
             }
@@ -283,12 +283,12 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
             values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
                     Some(scratch) => {
-                        let place = memory.scratch(scratch);
+                        let scaled = memory.scratch(scratch);
                         with_number!(dtype, C => {
                             let factor = C::from_scalar(factor);
-                            map1::<C, C>(memory.parallel, place, values, move |x| x.mul(factor));
+                            map1::<C, C>(memory.parallel, scaled, values, move |x| x.mul(factor));
                         });
-                        place.view()
+                        scaled.view()
                     }
                     None => values,
                 };
@@ -308,11 +308,11 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(4, &out)?;
     let target = out.lifted();
     let mut places = Vec::new();
-    for place in call.ints(2)? {
-        places.push(call.wrap(2, place, target.dims()[dim])?);
+    for index in call.ints(2)? {
+        places.push(call.wrap(2, index, target.dims()[dim])?);
     }
     let slices: Vec<Operand> =
-        places.iter().map(|place| target.with_layout(target.at(dim, *place))).collect();
+        places.iter().map(|index| target.with_layout(target.at(dim, *index))).collect();
     if from.is_none() {
         touch_places(call, &target, dim, places);
     }

@@ -44,13 +44,13 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
     }
     let between = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
-        let place = memory.scratch(&between);
-        copy(memory.parallel, place, a.view(memory));
-        let layout = place.reshaped(out.dims()).expect("contiguous");
+        let target = memory.scratch(&between);
+        copy(memory.parallel, target, a.view(memory));
+        let layout = target.reshaped(out.dims()).expect("contiguous");
         copy(
             memory.parallel,
             memory.out(&out),
-            place.view().with_layout(layout).expect("the same elements"),
+            target.view().with_layout(layout).expect("the same elements"),
         );
         Ok(())
     })
@@ -162,12 +162,12 @@ fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let axes = call.ints(1)?;
     let mut places = Dims::default();
     for one in &axes {
-        let place = call.wrap(1, *one, a.rank())?;
-        if places.contains(&place) || places.len() == a.rank() {
+        let axis = call.wrap(1, *one, a.rank())?;
+        if places.contains(&axis) || places.len() == a.rank() {
             let name = call.parameter(1);
             return Err(Error::invalid(format!("{name} = {axes:?} names a dimension twice")));
         }
-        places.push(place);
+        places.push(axis);
     }
     if places.len() != a.rank() {
         let (name, rank) = (call.parameter(1), a.rank());
@@ -246,7 +246,7 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
     let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
     call.plan(move |memory| {
         let from = from.view(memory);
-        let place = match (&line, &packed) {
+        let target = match (&line, &packed) {
             (Some(line), _) => memory.out(&out.with_layout(*line)),
             (None, packed) => {
                 let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
@@ -254,11 +254,11 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
                     .expect("all of it")
             }
         };
-        for (part, to) in cut(0, shift, *from.layout(), *place.layout()) {
+        for (part, to) in cut(0, shift, *from.layout(), *target.layout()) {
             let inside = "a part of the line";
             copy(
                 memory.parallel,
-                place.with_layout(to).expect(inside),
+                target.with_layout(to).expect(inside),
                 from.with_layout(part).expect(inside),
             );
         }
@@ -288,8 +288,8 @@ fn measured(call: &mut Call<'_>) -> Result<Plan> {
     let line = out.with_layout(line);
     call.plan(move |memory| {
         for (at, number) in numbers.iter().enumerate() {
-            let place = memory.out(&line.with_layout(line.at(0, at)));
-            fill_scalar(memory.parallel, place, Scalar::from(*number));
+            let target = memory.out(&line.with_layout(line.at(0, at)));
+            fill_scalar(memory.parallel, target, Scalar::from(*number));
         }
         Ok(())
     })

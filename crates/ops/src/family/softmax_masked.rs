@@ -89,13 +89,13 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.source(x, &[&out]);
     let between = Between::new(call, out);
     call.plan(move |memory| {
-        let (x, mask, place) = (x.view(memory), mask.view(memory), between.out(memory));
-        with_real!(place.dtype(), C => {
+        let (x, mask, target) = (x.view(memory), mask.view(memory), between.out(memory));
+        with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
-            map2(memory.parallel, place, x, mask, move |x: C, hidden: bool| {
+            map2(memory.parallel, target, x, mask, move |x: C, hidden: bool| {
                 if hidden { masked } else { x.mul(scale) }
             });
-            softmax::<C>(memory.parallel, memory.out(&out), place.view(), 3, false);
+            softmax::<C>(memory.parallel, memory.out(&out), target.view(), 3, false);
         });
         Ok(())
     })
@@ -114,12 +114,12 @@ fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
     let between = Between::new(call, out);
     call.plan(move |memory| {
-        let (grad, y, place) = (grad.view(memory), y.view(memory), between.out(memory));
+        let (grad, y, target) = (grad.view(memory), y.view(memory), between.out(memory));
         let mask = mask.view(memory);
-        with_real!(place.dtype(), C => {
+        with_real!(target.dtype(), C => {
             let scale = C::of(scale);
-            softmax_backward::<C>(memory.parallel, place, grad, y, 3, false);
-            map2(memory.parallel, memory.out(&out), place.view(), mask, move |d: C, hidden: bool| {
+            softmax_backward::<C>(memory.parallel, target, grad, y, 3, false);
+            map2(memory.parallel, memory.out(&out), target.view(), mask, move |d: C, hidden: bool| {
                 if hidden { C::ZERO } else { d.mul(scale) }
             });
         });

@@ -219,7 +219,7 @@ impl Growing {
         Ok(Growing { out, room })
     }
 
-    fn place<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
+    fn target<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
         match &self.room {
             None => memory.out(&dense(&self.out, dims)),
             Some(room) => {
@@ -234,7 +234,7 @@ impl Growing {
         expect_fits(name, &self.out, dims.iter().product())?;
         if self.room.is_some() {
             let out = memory.out(&dense(&self.out, dims));
-            copy(memory.parallel, out, self.place(memory, dims).view());
+            copy(memory.parallel, out, self.target(memory, dims).view());
         }
         Ok(())
     }
@@ -286,11 +286,11 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         let mut outputs = UniqueOutputs {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
-            counts: counts.map(|out| out.place(memory, &[slices])),
+            counts: counts.map(|out| out.target(memory, &[slices])),
         };
         let (total, dims) = match dim {
             None => {
-                outputs.values = Some(values.place(memory, &[slices]));
+                outputs.values = Some(values.target(memory, &[slices]));
                 let total = unique(a, &outputs, room);
                 (total, Dims::new(&[total]))
             }
@@ -298,7 +298,7 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
                 let total = unique_slices(memory.parallel, a, dim, &outputs, room);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
-                outputs.values = Some(values.place(memory, &dims));
+                outputs.values = Some(values.target(memory, &dims));
                 unique_slices(memory.parallel, a, dim, &outputs, room);
                 (total, dims)
             }

@@ -25,8 +25,8 @@ impl Constant {
     pub fn of(value: Scalar, dtype: DType) -> Constant {
         let bytes = [const { Cell::new(0) }; 8];
         let one = Layout::contiguous(dtype, &[]);
-        let place = ViewMut::over(&bytes, one).expect("eight bytes hold one number");
-        super::map::fill_scalar(&Alone, place, value);
+        let target = ViewMut::over(&bytes, one).expect("eight bytes hold one number");
+        super::map::fill_scalar(&Alone, target, value);
         Constant { bytes, dtype }
     }
 

@@ -123,8 +123,8 @@ impl Convolving {
                 && !kernel::takes_weights(&part.weights)
             {
                 let packed = memory.scratch(packed);
-                let place = Layout::contiguous(DType::Float, part.weights.dims());
-                let into = packed.with_layout(place).expect("room for the largest part");
+                let layout = Layout::contiguous(DType::Float, part.weights.dims());
+                let into = packed.with_layout(layout).expect("room for the largest part");
                 weights = kernel::pack_weights(memory.parallel, into, weights);
             }
             let out = memory.out(&self.out.with_layout(part.out));
