@@ -49,7 +49,7 @@ impl Call<'_> {
     }
 
     /// A tensor with one number for each element of a row.
-    pub fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+    pub fn by_column(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         operand.reshaped(&[rows[1]]).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1]))
@@ -81,7 +81,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let mut affine = [None; 2];
     for (slot, at) in affine.iter_mut().zip([2, 3]) {
         *slot = match call.optional(at)? {
-            Some(one) => Some(call.by_place(at, one, rows)?),
+            Some(one) => Some(call.by_column(at, one, rows)?),
             None => None,
         };
     }
@@ -127,7 +127,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let scale = call.tensor(4)?;
     let scale = call.by_row(4, scale, rows)?;
     let weight = match call.optional(5)? {
-        Some(weight) => Some(call.by_place(5, weight, rows)?),
+        Some(weight) => Some(call.by_column(5, weight, rows)?),
         None => None,
     };
     let dx = if call.has(7) && is_requested(0) { Some(call.output(7)?) } else { None };
@@ -138,7 +138,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     for (slot, at) in grads.iter_mut().zip([8, 9]) {
         if call.has(at) && is_requested(at - 7) {
             let out = call.output(at)?;
-            *slot = Some(call.by_place(at, out, rows)?);
+            *slot = Some(call.by_column(at, out, rows)?);
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();

@@ -76,7 +76,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     for (slot, at) in affine.iter_mut().zip([3, 4]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *slot = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_column(at, one, rows)?);
         }
     }
     let mut saved = [None; 2];
@@ -154,7 +154,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     for (slot, at) in affine.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *slot = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_column(at, one, rows)?);
         }
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
@@ -164,7 +164,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
-        *slot = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_column(at, out, rows)?);
     }
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);

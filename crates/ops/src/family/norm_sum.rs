@@ -82,9 +82,9 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     expect_like(call, 1, &x2, &x1)?;
     let weight = call.tensor(2)?;
     let rows = rows(call, 0, &x1, weight.dims())?;
-    let weight = call.by_place(2, weight, rows)?;
+    let weight = call.by_column(2, weight, rows)?;
     let bias = match call.optional(3)? {
-        Some(bias) => Some(call.by_place(3, bias, rows)?),
+        Some(bias) => Some(call.by_column(3, bias, rows)?),
         None => None,
     };
     let (alpha, epsilon) = (call.scalar_or(5, 1.0)?.as_f64(), call.float(6)?);
@@ -110,7 +110,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         None => None,
         Some(shift) if shift.dims() == x1.dims() => Some(call.flat(shift, &rows, &outs)),
         Some(shift) => {
-            let shift = call.by_place(4, shift, rows)?;
+            let shift = call.by_column(4, shift, rows)?;
             Some(call.flat(shift, &[1, rows[1]], &outs))
         }
     };
@@ -158,7 +158,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_like(call, 2, &x2, &x1)?;
     let (mean, scale, weight) = (call.tensor(3)?, call.tensor(4)?, call.tensor(5)?);
     let rows = rows(call, 1, &x1, weight.dims())?;
-    let weight = call.by_place(5, weight, rows)?;
+    let weight = call.by_column(5, weight, rows)?;
     let (mean, scale) = (call.by_row(3, mean, rows)?, call.by_row(4, scale, rows)?);
     let more = call.optional(6)?;
     if let Some(more) = &more {
@@ -173,7 +173,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([10, 11]) {
         let out = call.output(at)?;
-        *slot = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_column(at, out, rows)?);
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
     let dy = call.flat(dy, &rows, &outs);
@@ -233,7 +233,7 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &x, REAL)?;
     expect_like(call, 3, &y, &x)?;
     let rows = rows(call, 0, &x, weight.dims())?;
-    let (weight, scale) = (call.by_place(1, weight, rows)?, call.by_row(4, scale, rows)?);
+    let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
     let x = call.flat(x, &rows, &[&y]);
     let y = call.flat_output(y, &rows);
