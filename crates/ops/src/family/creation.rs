@@ -8,8 +8,8 @@ use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, I, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
 use cairn_tensor::{Layout, Scalar};
@@ -257,8 +257,8 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let named = index.with_layout(index.layout().with(dim)).expect("the same elements");
         let values = typed.broadcast_to(named.dims()).expect("one element");
         let values = typed.view().with_layout(values).expect("one element");
-        let places = Places::along(target.view(), dim, named, false);
-        scatter(memory.parallel, target, &places, values, Meeting::Replace, index)
+        let targets = IndexedView::along(target.view(), dim, named, false);
+        scatter(memory.parallel, target, &targets, values, Meeting::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }

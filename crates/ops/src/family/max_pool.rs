@@ -12,8 +12,8 @@ use crate::plan::{Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mask};
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Layout, Scalar};
@@ -233,8 +233,8 @@ fn back(
             flat.map_or(Layout::contiguous(dtype, &[planes, length]), |flat| flat.from_offset(0));
         let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
-        let places = Places::along(sums.view(), 1, index, false);
-        let result = scatter(memory.parallel, sums, &places, dy, Meeting::Add, known);
+        let targets = IndexedView::along(sums.view(), 1, index, false);
+        let result = scatter(memory.parallel, sums, &targets, dy, Meeting::Add, known);
         if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }

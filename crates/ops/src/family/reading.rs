@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::{converts, copy};
 use cairn_tensor::kernels::element::compute_type;
-use cairn_tensor::kernels::place::{BadIndex, INDEX_TYPES};
+use cairn_tensor::kernels::indexed::{BadIndex, INDEX_TYPES};
 use cairn_tensor::{DType, Layout, Scalar, View};
 use std::ops::Deref;
 

@@ -8,7 +8,7 @@ use crate::table::Pick::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
-use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::sequence::spread;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
@@ -122,8 +122,8 @@ fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
         let index = memory.scratch(&index);
         spread(index, repeats.view(memory), places)
             .map_err(|sum| unfit(name, sum, index.count()))?;
-        let places = Places::chosen(a.view(memory), dim, index.view(), false);
-        gather(memory.parallel, memory.out(&out), &places, index.view())
+        let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
+        gather(memory.parallel, memory.out(&out), &source, index.view())
             .map_err(|bad| super::reading::out_of_range(name, bad))
     })
 }

@@ -12,9 +12,9 @@ use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
@@ -225,8 +225,8 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             };
             values.with(memory, dtype, layout_of, |values| {
                 let target = lifted(tensor);
-                let places = Places::along(target.view(), dim, index, false);
-                scatter(memory.parallel, target, &places, values, meeting, index)
+                let targets = IndexedView::along(target.view(), dim, index, false);
+                scatter(memory.parallel, target, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -293,8 +293,8 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
                     None => values,
                 };
                 let target = lifted(tensor);
-                let places = Places::chosen(target.view(), dim, index, wraps);
-                scatter(memory.parallel, target, &places, values, meeting, index)
+                let targets = IndexedView::chosen(target.view(), dim, index, wraps);
+                scatter(memory.parallel, target, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -385,11 +385,11 @@ fn brought(
             if indices.dims.contains(&0) {
                 return Ok(());
             }
-            let (places, index) = indices.places(memory, tensor.view())?;
+            let (targets, index) = indices.view(memory, tensor.view())?;
             let layout_of =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
             values.with(memory, dtype, layout_of, |values| {
-                scatter(memory.parallel, tensor, &places, values, meeting, index)
+                scatter(memory.parallel, tensor, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
         })
@@ -425,8 +425,8 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
             values.with(memory, dtype, layout_of, |values| {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
                 let line = tensor.with_layout(line).expect("the same elements");
-                let places = Places::chosen(line.view(), 0, index, true);
-                scatter(memory.parallel, line, &places, values, meeting, index)
+                let targets = IndexedView::chosen(line.view(), 0, index, true);
+                scatter(memory.parallel, line, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -462,8 +462,8 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
             let layout_of =
                 |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
             weights.with(memory, dtype, layout_of, |weights| {
-                let places = Places::chosen(tensor.view(), 0, index.view(), false);
-                scatter(memory.parallel, tensor, &places, weights, Meeting::Add, index.view())
+                let targets = IndexedView::chosen(tensor.view(), 0, index.view(), false);
+                scatter(memory.parallel, tensor, &targets, weights, Meeting::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))
             })
         })

@@ -9,8 +9,8 @@ use crate::plan::Plan;
 use crate::table::Pick::{A, I, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::gather::gather;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Scalar};
 
@@ -73,8 +73,8 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
         let known = known.view(memory);
         let to = out.out(memory);
         fill_scalar(memory.parallel, to, Scalar::from(0));
-        let places = Places::along(to.view(), 1, index, false);
-        let result = scatter(memory.parallel, to, &places, x, Meeting::Replace, known);
+        let targets = IndexedView::along(to.view(), 1, index, false);
+        let result = scatter(memory.parallel, to, &targets, x, Meeting::Replace, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })
@@ -100,8 +100,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (dy, index) = (dy.view(memory), line.view(memory));
         let known = known.view(memory);
-        let places = Places::along(dy, 1, index, false);
-        let result = gather(memory.parallel, out.out(memory), &places, known);
+        let targets = IndexedView::along(dy, 1, index, false);
+        let result = gather(memory.parallel, out.out(memory), &targets, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })

@@ -1,6 +1,6 @@
 //! Vectors of a table, shortened to a norm.
 
-use super::place::{BadIndex, Places, at, positions};
+use super::indexed::{BadIndex, IndexedView, at, positions};
 use super::strip::{load_one, store_one};
 use crate::{View, ViewMut};
 
@@ -19,7 +19,7 @@ pub fn renorm(
         good
     });
     if !good {
-        return Err(Places::chosen(table.view(), 0, index, false).accuse(index));
+        return Err(IndexedView::chosen(table.view(), 0, index, false).accuse(index));
     }
     let item = table.item() as isize;
     let (down, right) = (table.strides()[0] * item, table.strides()[1] * item);

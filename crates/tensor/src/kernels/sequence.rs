@@ -39,7 +39,7 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Resu
     assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);
     let single = repeats.dims()[0] == 1;
     assert!(single || repeats.dims()[0] == places);
-    let times = |place: usize| super::place::at(&repeats, &[if single { 0 } else { place }]);
+    let times = |place: usize| super::indexed::at(&repeats, &[if single { 0 } else { place }]);
     let mut sum = 0i64;
     for place in 0..places {
         let count = times(place);
