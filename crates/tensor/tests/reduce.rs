@@ -134,8 +134,8 @@ proptest! {
         for group in [true, false] {
             let ends = |(value, at): (f32, i64)| (value, at);
             let (best, places) = match group {
-                true => run(&Backwards, a, &axes, fold::place_of_greatest::<f32>(), ends, (DType::Float16, DType::Int64)),
-                false => run(&Backwards, a, &axes, fold::place_of_least::<f32>(), ends, (DType::Float16, DType::Int64)),
+                true => run(&Backwards, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
+                false => run(&Backwards, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
             let places = numbers(&places, i64::from_ne_bytes);

@@ -20,13 +20,13 @@ pub trait Fold: Copy + Send + Sync + 'static {
     type In: Compute;
     /// What is known of the elements seen so far.
     type Acc: Copy + Send + Sync;
-    /// Whether the places of elements matter.
-    const PLACED: bool = false;
+    /// Whether the indices of elements matter.
+    const INDEXED: bool = false;
     /// Nothing seen.
     fn start(&self) -> Self::Acc;
-    /// One element more, at place `at` of the reduced dimensions.
+    /// One element more, at index `at` of the reduced dimensions.
     fn step(&self, acc: Self::Acc, value: Self::In, at: usize) -> Self::Acc;
-    /// A strip of elements, the first at place `at`.
+    /// A strip of elements, the first at index `at`.
     fn strip(&self, values: &[Self::In], at: usize) -> Self::Acc;
     /// Both together.
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
@@ -272,7 +272,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
         let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
         let behind = over.inner_strides() == [width as isize];
-        let narrow = columns && !F::PLACED && F::In::DTYPE == DType::Float;
+        let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
         let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && behind;
         Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }

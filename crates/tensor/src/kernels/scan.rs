@@ -1,4 +1,4 @@
-//! Scans: what has been seen so far, at each place of a line.
+//! Scans: the running result at each index of a line.
 
 use super::lines::{BUFFER, Lines};
 use super::number::Number;
@@ -26,14 +26,14 @@ pub fn scan<C: Number>(
             lines.groups(range, TILE, |offsets, width| {
                 let (row, sums) = (&mut row[..width], &mut sums[..width]);
                 sums.fill(start);
-                for place in 0..lines.length() {
-                    lines.load_row(1, offsets, place, row);
+                for index in 0..lines.length() {
+                    lines.load_row(1, offsets, index, row);
                     for (sum, x) in sums.iter_mut().zip(row.iter_mut()) {
                         let next = merge(*sum, *x);
                         *x = if exclusive { *sum } else { next };
                         *sum = next;
                     }
-                    lines.store_row(&out, 0, offsets, place, row);
+                    lines.store_row(&out, 0, offsets, index, row);
                 }
             });
         }
@@ -56,17 +56,17 @@ pub fn scan<C: Number>(
     });
 }
 
-/// The greatest (or least) so far and its last place, along a dimension. NaN stays once it is seen. Sizes are
+/// The greatest (or least) so far and its last index, along a dimension. Once there was a NaN, it stays. Sizes are
 /// equal; `a` may be `values` itself.
 pub fn extremes<C: Number>(
     parallel: &dyn Parallel,
     values: ViewMut<'_>,
-    places: ViewMut<'_>,
+    indices: ViewMut<'_>,
     a: View<'_>,
     dim: usize,
     greatest: bool,
 ) {
-    let lines = Lines::new([values.view(), places.view(), a], dim);
+    let lines = Lines::new([values.view(), indices.view(), a], dim);
     let length = lines.length();
     lines.spread(parallel, |range: Range<usize>| {
         let (mut buffer, mut found) = ([C::ZERO; BUFFER], [0i64; BUFFER]);
@@ -75,7 +75,7 @@ pub fn extremes<C: Number>(
             for from in (0..length).step_by(BUFFER) {
                 let here = BUFFER.min(length - from);
                 lines.load(2, offsets, from, &mut buffer[..here]);
-                for (i, (x, place)) in buffer.iter_mut().zip(&mut found).take(here).enumerate() {
+                for (i, (x, index)) in buffer.iter_mut().zip(&mut found).take(here).enumerate() {
                     let new = match best {
                         None => true,
                         Some((old, _)) => {
@@ -85,10 +85,10 @@ pub fn extremes<C: Number>(
                     };
                     let now = if new { (*x, (from + i) as i64) } else { best.unwrap_or((*x, 0)) };
                     best = Some(now);
-                    (*x, *place) = now;
+                    (*x, *index) = now;
                 }
                 lines.store(&values, 0, offsets, from, &buffer[..here]);
-                lines.store(&places, 1, offsets, from, &found[..here]);
+                lines.store(&indices, 1, offsets, from, &found[..here]);
             }
         });
     });
