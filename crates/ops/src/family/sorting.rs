@@ -1,6 +1,6 @@
 //! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
 //!
-//! Keys and places lie in the workspace: for each element of the input 8 bytes where elements have at most four
+//! Keys and indices lie in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
 use super::choosing::{dense, expect_fits, expect_room};
@@ -87,12 +87,12 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     let (dim, keep) = (call.dim(2, a.rank())?, call.flag(3)?);
     let line = a.dims().get(dim).copied().unwrap_or(1);
     let selection = if call.has(1) {
-        let place = call.int(1)?;
-        if place < 1 || place > line as i64 {
+        let rank = call.int(1)?;
+        if rank < 1 || rank > line as i64 {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {place} is outside 1 to {line}")));
+            return Err(Error::invalid(format!("{name} = {rank} is outside 1 to {line}")));
         }
-        Selection::Nth(place as usize - 1)
+        Selection::Nth(rank as usize - 1)
     } else if call.flag(6)? {
         Selection::NumberMedian
     } else {
@@ -178,7 +178,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
             let (lines, sorter) = (lines.view(memory), sorter.map(|one| one.view(memory)));
             let values = value.view(out.dims());
             search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-                .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+                .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
         });
     }
     let values = call.read(1, &[&out])?;
@@ -196,7 +196,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
         let (lines, values) = (lines.view(memory), values.view(memory));
         let sorter = sorter.map(|one| one.view(memory));
         search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-            .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+            .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
     })
 }
 

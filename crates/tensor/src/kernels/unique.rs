@@ -43,9 +43,9 @@ pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
         let at_a = flat(a.layout());
-        let read = |place: usize| {
+        let read = |index: usize| {
             // SAFETY: a position of the tensor.
-            unsafe { a.first().cast::<T>().offset(at_a(place)).read_unaligned() }
+            unsafe { a.first().cast::<T>().offset(at_a(index)).read_unaligned() }
         };
         let mut order: Option<&mut [E]> = None;
         if let Some(room) = &room {
@@ -55,20 +55,20 @@ pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>
                 // SAFETY: as many elements as entries.
                 unsafe { enter(all, a.first().cast::<T>(), 1, false) };
             } else {
-                for (place, entry) in all.iter_mut().enumerate() {
-                    *entry = E::new(read(place).key(), place);
+                for (index, entry) in all.iter_mut().enumerate() {
+                    *entry = E::new(read(index).key(), index);
                 }
             }
             all.sort_unstable();
             order = Some(all);
         }
-        let place = |at: usize| order.as_ref().map_or(at, |all| all[at].place());
+        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
         let same = |x: usize, y: usize| {
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
         let values = outputs.values.map(|out| (out, flat(out.layout())));
-        emit(count, place, same, outputs, |found, first| {
+        emit(count, index, same, outputs, |found, first| {
             let Some((out, flat)) = &values else { return };
             assert!(found < out.count());
             // SAFETY: a position of the values.
@@ -82,7 +82,7 @@ pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>
 /// Walks elements in an order and emits each that differs from the one before; returns how many there are.
 fn emit(
     count: usize,
-    place: impl Fn(usize) -> usize,
+    index: impl Fn(usize) -> usize,
     same: impl Fn(usize, usize) -> bool,
     outputs: &UniqueOutputs<'_>,
     mut keep: impl FnMut(usize, usize),
@@ -94,8 +94,8 @@ fn emit(
     let at_counts = at_counts.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
     let (mut found, mut run) = (0usize, 0i64);
     for at in 0..count {
-        let here = place(at);
-        if at == 0 || !same(place(at - 1), here) {
+        let here = index(at);
+        if at == 0 || !same(index(at - 1), here) {
             if at > 0 {
                 UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
             }
@@ -134,10 +134,10 @@ pub fn unique_slices(
         let at = flat(x.layout());
         with_ordered!(a.dtype(), 1, T, E => {
             let _ = size_of::<E>();
-            for place in 0..x.count() {
+            for index in 0..x.count() {
                 // SAFETY: a position that both slices have.
                 let (p, q) = unsafe {
-                    let offset = at(place);
+                    let offset = at(index);
                     (x.first().cast::<T>().offset(offset), y.first().cast::<T>().offset(offset))
                 };
                 // SAFETY: as before.
@@ -154,12 +154,12 @@ pub fn unique_slices(
         // SAFETY: the room is this kernel's.
         let all = unsafe { entries::<Wide>(room, 0, count) };
         all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
-        all.sort_unstable_by(|x, y| compare(x.place(), y.place()).then(x.cmp(y)));
+        all.sort_unstable_by(|x, y| compare(x.index(), y.index()).then(x.cmp(y)));
         order = Some(all);
     }
-    let place = |at: usize| order.as_ref().map_or(at, |all| all[at].place());
+    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
     let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    emit(count, place, same, outputs, |found, first| {
+    emit(count, index, same, outputs, |found, first| {
         let Some(values) = &outputs.values else { return };
         let to: Layout = values.layout().at(dim, found);
         copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
