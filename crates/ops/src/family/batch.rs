@@ -20,7 +20,7 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
-/// (-1: batch norm), channels, places, groups, y, saved mean, saved scale, where
+/// (-1: batch norm), channels, positions, groups, y, saved mean, saved scale, where
 /// the running mean and variance come from when they are not there yet, whether y is activated (`y * sigmoid(factor * y)`),
 /// the factor, whether the variance is saved in place of the scale.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
@@ -126,7 +126,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved scale, training,
-/// epsilon, which gradients are requested, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias, the bias
+/// epsilon, which gradients are requested, samples (-1: batch norm), channels, positions, groups, dx, dweight, dbias, the bias
 /// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are requested.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
@@ -167,13 +167,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
     let weighted = call.scratch(dtype, &by_channel);
     let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
-    let places = Axes::new(&[false, false, false, true]);
+    let positions = Axes::new(&[false, false, false, true]);
     let samples = Axes::new(&[true, false, false, true]);
     let plans: [Reducing; 4] = with_real!(dtype, C => {
         let sum = fold::sum::<C>();
         [
-            call.reducing(&layout, &places, &sum),
-            call.reducing(&buffer, &places, &sum),
+            call.reducing(&layout, &positions, &sum),
+            call.reducing(&buffer, &positions, &sum),
             call.reducing(&sums, &samples, &sum),
             call.reducing(&sums, &grid.axes(), &sum),
         ]
@@ -218,8 +218,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 dy = before.view();
             }
             map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &places), None), alone);
-            plans[1].run(memory, buffer.view(), fold, (narrow(products, &places), None), alone);
+            plans[0].run(memory, dy, fold, (narrow(sums, &positions), None), alone);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &positions), None), alone);
             for (from, to) in [products, sums].iter().zip(&grads) {
                 if let Some(to) = to {
                     let to = narrow(memory.out(to), &samples);

@@ -92,7 +92,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
         if chosen.total() > source.count() {
             let (have, want) = (source.count(), chosen.total());
             return Err(Fault(format!(
-                "{name} has {have} elements, but {mask_name} is true at {want} places"
+                "{name} has {have} elements, but {mask_name} is true at {want} positions"
             )));
         }
         chosen.fill(memory.parallel, memory.out(&out), source);

@@ -78,8 +78,8 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
             let one = rectangle(&first, row);
             for column in 0..columns {
                 let other = rectangle(&second, if aligned { row } else { column });
-                let place = (row * columns + column) as isize;
-                results.set(place, one.overlap(&other, how, extra));
+                let offset = (row * columns + column) as isize;
+                results.set(offset, one.overlap(&other, how, extra));
             }
         }
         copy(memory.parallel, memory.out(&out), overlaps.view());
@@ -235,14 +235,14 @@ fn aligned(call: &mut Call<'_>) -> Result<Plan> {
         let (name, mode) = (call.parameter(3), call.text(3)?);
         return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
     }
-    let (regions, places) = regions(call, 4)?;
+    let (regions, cells) = regions(call, 4)?;
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
         return Err(Error::invalid(format!(
             "{name} {dims:?}: expected four dimensions with elements"
         )));
     }
-    call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], places[0], places[1]])?;
+    call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], cells[0], cells[1]])?;
     let name = call.parameter(if numbers.is_some() { 2 } else { 1 });
     call.plan(move |memory| {
         let (images, boxes) = (images.view(memory), boxes.view(memory));
@@ -261,12 +261,12 @@ fn missing(name: &str, region: usize, images: usize) -> Fault {
 
 /// Arguments from `at` on: rows, columns, samples, scale, aligned.
 fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
-    let mut places = [0; 2];
-    for (i, slot) in places.iter_mut().enumerate() {
+    let mut cells = [0; 2];
+    for (i, slot) in cells.iter_mut().enumerate() {
         let value = call.int(at + i)?;
         if !(1..=i64::from(i32::MAX)).contains(&value) {
             let name = call.parameter(at + i);
-            return Err(Error::invalid(format!("{name} = {value} is no number of places")));
+            return Err(Error::invalid(format!("{name} = {value} is no number of cells")));
         }
         *slot = value as usize;
     }
@@ -278,7 +278,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
         )));
     }
     let aligned = call.flag_or(at + 4, false)?;
-    Ok((Regions { scale, samples: samples as usize, aligned }, places))
+    Ok((Regions { scale, samples: samples as usize, aligned }, cells))
 }
 
 /// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned, dx.
@@ -291,12 +291,12 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_matrix(call, 1, &boxes, 1, 5)?;
     let sizes = call.sizes(2)?;
     call.expect_dims(8, &dx, &sizes)?;
-    let (regions, places) = regions(call, 3)?;
+    let (regions, cells) = regions(call, 3)?;
     if sizes.len() != 4 || sizes[2..].contains(&0) {
         let name = call.parameter(2);
         return Err(Error::invalid(format!("{name} = {sizes:?}: expected four sizes")));
     }
-    call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], places[0], places[1]])?;
+    call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], cells[0], cells[1]])?;
     let name = call.parameter(1);
     let images = sizes[0];
     call.plan(move |memory| {

@@ -83,7 +83,7 @@ impl Call<'_> {
         }
     }
 
-    /// The sizes that operands broadcast to, which `out` must have. `places` are the indices of the operands.
+    /// The sizes that operands broadcast to, which `out` must have. `operands_at` are the indices of the operands.
     pub fn broadcast(&self, inputs: &[(usize, Input)], out: (usize, &Operand)) -> Result<Dims> {
         let mut dims = Dims::default();
         for (at, input) in inputs {

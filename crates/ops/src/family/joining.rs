@@ -240,7 +240,7 @@ fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims); count as usize])
 }
 
-/// The slices at each place of a dimension. Arguments: a, how many, dimension, outs.
+/// The slices at each position of a dimension. Arguments: a, how many, dimension, outs.
 fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.dim(2, a.rank())?;

@@ -114,14 +114,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let ignored = call.int_or(5, -100)?;
     let total = call.optional(6)?;
     let name = call.parameter(2);
-    let places = &out.dims()[..out.rank() - 1];
-    let single = grad.reshaped(&[]).and_then(|one| one.broadcast_to(places));
-    let grad = match grad.reshaped(places).or(single) {
+    let rows = &out.dims()[..out.rank() - 1];
+    let single = grad.reshaped(&[]).and_then(|one| one.broadcast_to(rows));
+    let grad = match grad.reshaped(rows).or(single) {
         Some(layout) => grad.with_layout(layout),
         None => {
             let (name, have) = (call.parameter(0), grad.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}: expected {places:?}"
+                "{name} has the sizes {have:?}: expected {rows:?}"
             )));
         }
     };

@@ -1,4 +1,4 @@
-//! Random numbers. A call brings a seed and an offset; both, and the place of an element, decide its value.
+//! Random numbers. A call brings a seed and an offset; both, and the position of an element, decide its value.
 
 use super::elementwise::Input;
 use super::value::Value;

@@ -72,8 +72,8 @@ impl Call<'_> {
         }
         let mut axes = Axes::filled(rank, false);
         for dim in dims {
-            let place = self.wrap(at, dim, rank)?;
-            match axes.get_mut(place) {
+            let axis_index = self.wrap(at, dim, rank)?;
+            match axes.get_mut(axis_index) {
                 Some(axis) if *axis => {
                     let name = self.parameter(at);
                     return Err(Error::invalid(format!("{name} names dimension {dim} twice")));

@@ -1,4 +1,4 @@
-//! Elements at places that a grid names, the grid of an affine map, and channels in another order.
+//! Elements at positions that a grid names, the grid of an affine map, and channels in another order.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
     Ok(Sampling { between, outside, aligned: call.flag_or(at + 2, false)? })
 }
 
-/// The sizes of the samples of `x` at the places of `grid`, both of which have `spatial` dimensions of places.
+/// The sizes of the samples of `x` at the positions of `grid`, both of which have `spatial` dimensions of positions.
 fn sampled_dims(
     call: &Call<'_>,
     at: usize,
@@ -56,7 +56,9 @@ fn sampled_dims(
     if !good {
         let (name, dims, of, sizes) =
             (call.parameter(at + 1), grid.dims(), call.parameter(at), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} names no places of {of} {sizes:?}")));
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} names no positions of {of} {sizes:?}"
+        )));
     }
     let mut dims = Dims::new(&x.dims()[..2]);
     grid.dims()[1..=spatial].iter().for_each(|size| dims.push(*size));

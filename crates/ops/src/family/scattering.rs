@@ -1,4 +1,4 @@
-//! Elements to places that indices name.
+//! Elements to positions that indices name.
 
 use super::indexing::{Indices, expect_within, replaced};
 use super::reading::{Read, out_of_range};
@@ -77,7 +77,7 @@ impl Destination {
     }
 }
 
-/// Values that come to their places: a tensor, or one number.
+/// Values that are scattered: a tensor, or one number.
 #[allow(clippy::large_enum_variant)]
 enum Values {
     Tensor(Read, Option<Scratch>),
@@ -186,7 +186,7 @@ fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>
     Ok((Some(read), out))
 }
 
-/// Values to the places that an index names along a dimension. Arguments: a, dimension, index, values, how they
+/// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
 /// meet, out.
 fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
@@ -240,9 +240,9 @@ fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
     }
 }
 
-/// Slices to the places of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
+/// Slices to the positions of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
 /// them (1 when absent), out, whether they are added, whether negative indices count from the end.
-fn placed(call: &mut Call<'_>) -> Result<Plan> {
+fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let meeting = if call.flag(6)? { Meeting::Add } else { Meeting::Replace };
     let wraps = call.flag(7)?;
@@ -301,20 +301,20 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One number at places of a dimension that are known now. Arguments: a, dimension, places, value, out.
+/// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
 fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
     let target = out.lifted();
-    let mut places = Vec::new();
+    let mut indices = Vec::new();
     for index in call.ints(2)? {
-        places.push(call.wrap(2, index, target.dims()[dim])?);
+        indices.push(call.wrap(2, index, target.dims()[dim])?);
     }
     let slices: Vec<Operand> =
-        places.iter().map(|index| target.with_layout(target.at(dim, *index))).collect();
+        indices.iter().map(|index| target.with_layout(target.at(dim, *index))).collect();
     if from.is_none() {
-        touch_places(call, &target, dim, places);
+        touch_indices(call, &target, dim, indices);
     }
     call.plan(move |memory| {
         if let Some(from) = &from {
@@ -325,18 +325,18 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Says that of a tensor only these places of a dimension are touched: exactly where they are evenly apart, else that
+/// Says that of a tensor only these indices of a dimension are touched: exactly where they are evenly apart, else that
 /// all between the first and the last may be.
-fn touch_places(call: &mut Call<'_>, target: &Operand, dim: usize, mut places: Vec<usize>) {
-    places.sort_unstable();
-    places.dedup();
-    let [first, .., last] = places[..] else {
-        let first = places.first().copied().unwrap_or(0);
-        return call.narrow(target, &target.sliced(dim, first, places.len(), 1));
+fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices: Vec<usize>) {
+    indices.sort_unstable();
+    indices.dedup();
+    let [first, .., last] = indices[..] else {
+        let first = indices.first().copied().unwrap_or(0);
+        return call.narrow(target, &target.sliced(dim, first, indices.len(), 1));
     };
-    let step = places[1] - first;
-    if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
-        return call.narrow(target, &target.sliced(dim, first, places.len(), step as isize));
+    let step = indices[1] - first;
+    if indices.windows(2).all(|pair| pair[1] - pair[0] == step) {
+        return call.narrow(target, &target.sliced(dim, first, indices.len(), step as isize));
     }
     call.narrow(target, &target.sliced(dim, first, last - first + 1, 1));
     call.touch_by_index(target);
@@ -396,7 +396,7 @@ fn brought(
     })
 }
 
-/// Values by the number of their place in the order of positions. Arguments: tensor, index, values, whether they
+/// Values by their flat index. Arguments: tensor, index, values, whether they
 /// are added.
 fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
@@ -488,10 +488,10 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
-    aclnn("InplaceIndexCopy", placed).picks(&[
+    aclnn("IndexAdd", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
+    aclnn("IndexAddV2", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
+    aclnn("IndexCopy", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("InplaceIndexCopy", slices).picks(&[
         A(0),
         A(1),
         A(2),
@@ -501,8 +501,8 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
-    aclnn("InplaceIndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
+    aclnn("IndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("InplaceIndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
     aclnn("IndexFillTensor", filled_at),
     aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("IndexPutImpl", put),
@@ -543,7 +543,7 @@ pub const NODES: &[Node] = &[
         &["var", "indices", "updates", "alpha?"],
         &["var"],
         Infer::Like(0),
-        placed,
+        slices,
         &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
     )
     .writes_first()

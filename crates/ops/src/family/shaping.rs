@@ -95,13 +95,13 @@ fn unsqueezed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
         let name = call.parameter(1);
         return Err(Error::invalid(format!("{name} = {axes:?} gives {rank} dimensions")));
     }
-    let mut places: Vec<usize> = Vec::new();
+    let mut axes_in_order: Vec<usize> = Vec::new();
     for axis in &axes {
-        places.push(call.wrap(1, *axis, rank)?);
+        axes_in_order.push(call.wrap(1, *axis, rank)?);
     }
-    places.sort_unstable();
+    axes_in_order.sort_unstable();
     let mut dims = Dims::new(a.dims());
-    places.into_iter().for_each(|at| dims.insert(at.min(dims.len()), 1));
+    axes_in_order.into_iter().for_each(|at| dims.insert(at.min(dims.len()), 1));
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
@@ -160,20 +160,20 @@ fn permuted(call: &mut Call<'_>) -> Result<Plan> {
 
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
     let axes = call.ints(1)?;
-    let mut places = Dims::default();
+    let mut axes_in_order = Dims::default();
     for one in &axes {
         let axis = call.wrap(1, *one, a.rank())?;
-        if places.contains(&axis) || places.len() == a.rank() {
+        if axes_in_order.contains(&axis) || axes_in_order.len() == a.rank() {
             let name = call.parameter(1);
             return Err(Error::invalid(format!("{name} = {axes:?} names a dimension twice")));
         }
-        places.push(axis);
+        axes_in_order.push(axis);
     }
-    if places.len() != a.rank() {
+    if axes_in_order.len() != a.rank() {
         let (name, rank) = (call.parameter(1), a.rank());
         return Err(Error::invalid(format!("{name} = {axes:?}, but there are {rank} dimensions")));
     }
-    Ok(places)
+    Ok(axes_in_order)
 }
 
 fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -229,7 +229,7 @@ fn rolled(call: &mut Call<'_>) -> Result<Plan> {
     copies(call, parts)
 }
 
-/// What lies `shift` places on after a roll, and what came round.
+/// What lies `shift` indices on after a roll, and what came round.
 fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
     let rest = from.dims()[dim] - shift;
     [

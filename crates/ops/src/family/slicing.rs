@@ -13,8 +13,8 @@ use cairn_tensor::Layout;
 fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
     let size = size as i64;
     let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
-    let (start, end) = (place(start), place(end));
+    let index = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
+    let (start, end) = (index(start), index(end));
     let span = if step > 0 { end - start } else { start - end };
     let step = step.unsigned_abs();
     let count = span.max(0).unsigned_abs().div_ceil(step);

@@ -20,14 +20,14 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// A tensor by samples, channels and places.
+/// A tensor by samples, channels and positions.
 fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
     call.expect_dtype(at, x, REALS)?;
-    let [samples, channels, places @ ..] = x.dims() else {
+    let [samples, channels, positions @ ..] = x.dims() else {
         let (name, dims) = (call.parameter(at), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no dimension of channels")));
     };
-    Ok(Grid { dims: [*samples, *channels, 1, places.iter().product()], batch: true })
+    Ok(Grid { dims: [*samples, *channels, 1, positions.iter().product()], batch: true })
 }
 
 /// The type to compute in.

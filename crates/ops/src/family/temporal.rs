@@ -1,6 +1,6 @@
 //! The loss of connectionist temporal classification, and its gradient.
 //!
-//! Workspace: the gradient takes, for each batch, two numbers of `f64` for each place of the labels with blanks, and
+//! Workspace: the gradient takes, for each batch, two numbers of `f64` for each position of the labels with blanks, and
 //! one for each class.
 
 use super::reading::Read;
@@ -99,7 +99,7 @@ impl Batch {
         Ok(sequences)
     }
 
-    /// The layout of a tensor of the likelihoods of beginnings: batches, steps, places.
+    /// The layout of a tensor of the likelihoods of beginnings: batches, steps, positions.
     fn beginnings(&self, call: &Call<'_>, at: usize, layout: &Layout) -> Result<Layout> {
         call.expect_dtype(at, layout, REAL)?;
         let layout = if self.single && layout.rank() == 2 { layout.with(0) } else { *layout };
@@ -113,7 +113,7 @@ impl Batch {
             ref dims => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}: expected {expected:?}, or more places"
+                    "{name} has the sizes {dims:?}: expected {expected:?}, or more positions"
                 )))
             }
         }

@@ -27,7 +27,7 @@ struct Axis {
 
 impl Axis {
     /// How many windows there are along `size` elements; less than 1 where there is no room for one.
-    fn places(&self, size: usize) -> i64 {
+    fn positions(&self, size: usize) -> i64 {
         let reach = (self.taps - 1).saturating_mul(self.dilation);
         let room = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
         if room < 1 { 0 } else { (room - 1) / self.stride + 1 }
@@ -38,7 +38,7 @@ impl Axis {
         let start = tap * self.dilation - self.before;
         let first = if start < 0 { (self.stride - 1 - start) / self.stride } else { 0 };
         let last = (size as i64 - 1 - start).div_euclid(self.stride);
-        let last = last.min(self.places(size) - 1);
+        let last = last.min(self.positions(size) - 1);
         match last < first {
             true => (0, 0, 0),
             false => {
@@ -79,7 +79,7 @@ fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     }))
 }
 
-/// An image by samples, channels, height and width, and its columns by samples, channels, both taps and both places.
+/// An image by samples, channels, height and width, and its columns by samples, channels, both taps and both positions.
 struct Columns {
     image: Layout,
     columns: Layout,
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by places (one dimension, or two).
+    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension, or two).
     fn new(
         call: &Call<'_>,
         (image_at, image): (usize, Layout),
@@ -98,8 +98,8 @@ impl Columns {
             let (name, dims) = (call.parameter(image_at), image.dims());
             return Err(Error::invalid(format!("{name} {dims:?} is no batch of images")));
         };
-        let places = [axes[0].places(height), axes[1].places(width)];
-        if places.contains(&0) {
+        let positions = [axes[0].positions(height), axes[1].positions(width)];
+        if positions.contains(&0) {
             let (name, dims) = (call.parameter(image_at), image.dims());
             return Err(Error::invalid(format!(
                 "{name} {dims:?} has no room for a window of {axes:?}"
@@ -107,11 +107,11 @@ impl Columns {
         }
         let taps = (axes[0].taps as usize).checked_mul(axes[1].taps as usize);
         let rows = taps.and_then(|taps| taps.checked_mul(channels));
-        let all = (places[0] as usize).checked_mul(places[1] as usize);
+        let all = (positions[0] as usize).checked_mul(positions[1] as usize);
         let (Some(taps), Some(rows), Some(all)) = (taps, rows, all) else {
             return Err(Error::invalid(format!("windows of {axes:?} are more than memory holds")));
         };
-        let [high, wide] = places.map(|one| one as usize);
+        let [high, wide] = positions.map(|one| one as usize);
         let expected = match columns.rank() {
             4 if columns.dims()[3] == all && columns.dims()[2] == taps => {
                 vec![samples, channels, taps, all]
@@ -230,9 +230,9 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         "VALID" => {}
         "SAME" => {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
-                let places = (size as i64 - 1).div_euclid(axis.stride) + 1;
+                let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
                 let reach = (axis.taps - 1).saturating_mul(axis.dilation);
-                let border = (places - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
+                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
                 let border = border.saturating_sub(size as i64).max(0);
                 (axis.before, axis.after) = (border / 2, border - border / 2);
             }
@@ -270,7 +270,7 @@ fn columns_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let dims = a.dims();
     let taps = (axes[0].taps as usize).saturating_mul(axes[1].taps as usize);
     let rows = dims[1].saturating_mul(taps);
-    let [high, wide] = [0, 1].map(|at| axes[at].places(dims[2 + at]) as usize);
+    let [high, wide] = [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
     Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, high, wide])])
 }
 

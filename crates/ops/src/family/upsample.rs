@@ -1,7 +1,7 @@
-//! Tensors with more or fewer places: by the nearest one, or between several; and the gradients.
+//! Tensors with more or fewer positions: by the nearest one, or between several; and the gradients.
 
 use super::avg_pool::{REALS, summed};
-use super::window::{frame, framed, numbers, places, with_places};
+use super::window::{frame, framed, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -58,7 +58,7 @@ fn output_size(call: &Call<'_>, at: usize, spatial: usize) -> Result<Vec<usize>>
     Ok(outputs)
 }
 
-/// Fails for a tensor of other than samples, channels and places, or without places.
+/// Fails for a tensor of other than samples, channels and positions, or without positions.
 fn expect_images(call: &Call<'_>, at: usize, x: &Layout, spatial: usize) -> Result<()> {
     if x.rank() != spatial + 2 || x.dims()[1..].contains(&0) {
         let (name, dims, rank) = (call.parameter(at), x.dims(), spatial + 2);
@@ -83,7 +83,7 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     expect_images(call, 0, &x, spatial)?;
     let outputs = output_size(call, 1, spatial)?;
     let out = call.layout(6)?;
-    call.expect_dims(6, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(6, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let alignment = aligned(call, 2)?;
     let mut factors = [None; 3];
     for (i, slot) in factors.iter_mut().enumerate() {
@@ -91,7 +91,7 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     }
     let wide = x.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
-    let steps = steps(kind, places(x.dims(), spatial, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(x.dims(), spatial, false), &outputs, scaling);
     match kind(scaling(0)) {
         Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
         _ => summed(call, (0, 6), spatial, false, &steps, false),
@@ -123,7 +123,7 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (outputs, sizes) = (output_size(call, 1, spatial)?, call.sizes(2)?);
     call.expect_dims(7, &dx, &sizes)?;
     expect_images(call, 7, &dx, spatial)?;
-    call.expect_dims(0, &dy, &with_places(&sizes, &outputs, false))?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
     let alignment = aligned(call, 3)?;
     let mut factors = [None; 3];
     for (i, slot) in factors.iter_mut().enumerate() {
@@ -131,7 +131,7 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     }
     let wide = dy.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
-    let steps = steps(kind, places(&sizes, spatial, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(&sizes, spatial, false), &outputs, scaling);
     summed(call, (0, 7), spatial, false, &steps, true)
 }
 
@@ -170,9 +170,9 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
         outputs[i] = size.min(i32::MAX as f64) as usize;
     }
     if outputs.contains(&0) {
-        return Err(Error::invalid(format!("{name} = {factors:?} leaves no places")));
+        return Err(Error::invalid(format!("{name} = {factors:?} leaves no positions")));
     }
-    call.expect_dims(3, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(3, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let wide = x.dtype == DType::Double;
     let mode = call.text(2)?;
     let (kind, alignment): (Kind, Alignment) = match mode {
@@ -187,7 +187,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
     };
     let is_nearest = mode == "nearest";
     let scaling = |_| Scaling { alignment, factor: None, wide };
-    let steps = steps(kind, places(x.dims(), 2, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(x.dims(), 2, false), &outputs, scaling);
     match is_nearest {
         true => moved(call, (0, 3), 2, &steps),
         false => summed(call, (0, 3), 2, false, &steps, false),
@@ -266,8 +266,8 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, linear) = (call.layout(0)?, call.layout(5)?, call.flag(6)?);
     expect_images(call, 0, &x, 2)?;
     let outputs = output_size(call, 1, 2)?;
-    call.expect_dims(5, &out, &with_places(x.dims(), &outputs, false))?;
-    let steps = node_steps(call, 2, linear, places(x.dims(), 2, false), &outputs, x.dtype)?;
+    call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
+    let steps = node_steps(call, 2, linear, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
     match linear {
         true => resized_to(call, &steps),
         false => moved(call, (0, 5), 2, &steps),
@@ -298,7 +298,7 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dims = image_dims(call)?;
     call.expect_dims(5, &dx, &dims)?;
     expect_images(call, 5, &dx, 2)?;
-    let (input, outputs) = (places(&dims, 2, false), places(dy.dims(), 2, false));
+    let (input, outputs) = (spatial_sizes(&dims, 2, false), spatial_sizes(dy.dims(), 2, false));
     let steps = node_steps(call, 2, linear, input, outputs, dy.dtype)?;
     let out = call.output(5)?;
     let dy = call.read(0, &[&out])?;
@@ -315,21 +315,24 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The sizes of the image that a gradient is of: as the image has them, or with the places that a list says.
+/// The sizes of the image that a gradient is of: as the image has them, or with the spatial sizes that a list says.
 fn image_dims(call: &Call<'_>) -> Result<Dims> {
     let dy = call.layout(0)?;
     if call.flag(6)? {
         return Ok(Dims::new(call.layout(1)?.dims()));
     }
     frame(call, 0, &dy, 2, false)?;
-    Ok(with_places(dy.dims(), &output_size(call, 1, 2)?, false))
+    Ok(with_spatial_sizes(dy.dims(), &output_size(call, 1, 2)?, false))
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     frame(call, 0, &x, 2, false)?;
     let dtype = if call.flag(6)? && call.has(7) { call.dtype(7)? } else { x.dtype };
-    Ok(vec![Layout::contiguous(dtype, &with_places(x.dims(), &output_size(call, 1, 2)?, false))])
+    Ok(vec![Layout::contiguous(
+        dtype,
+        &with_spatial_sizes(x.dims(), &output_size(call, 1, 2)?, false),
+    )])
 }
 
 fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {

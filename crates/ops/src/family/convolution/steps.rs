@@ -68,7 +68,7 @@ impl Convolving {
         Convolving::new(call, (large, weights, small), bias, vec![part])
     }
 
-    /// From the smaller side to the larger one. Places that leave the same rest by the strides are a convolution of their own.
+    /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
     pub fn growing(
         call: &mut Call<'_>,
         windows: &Windows,
@@ -80,7 +80,7 @@ impl Convolving {
             .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
         let mut parts = Vec::new();
         let reached: [usize; 3] =
-            [0, 1, 2].map(|at| classes[at].iter().map(|one| one.places).sum());
+            [0, 1, 2].map(|at| classes[at].iter().map(|one| one.positions).sum());
         if reached != large.dims()[3..] {
             let none = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
             let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
@@ -92,7 +92,7 @@ impl Convolving {
                     let (mut out, mut weights) = (*large, transposed);
                     for (at, class) in [z, y, x].into_iter().enumerate() {
                         let step = windows.stride[at] as isize;
-                        out = out.sliced(3 + at, class.start, class.places, step);
+                        out = out.sliced(3 + at, class.start, class.positions, step);
                         let (tap, taps) = (class.tap, class.axis.taps);
                         weights = weights.sliced(3 + at, tap, taps, class.apart as isize);
                     }
