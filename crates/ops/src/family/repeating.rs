@@ -78,7 +78,7 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The output with a dimension of its own for the repeats behind `dim`. Where there is no room for it, a layout for
+/// The output with a dimension of its own for the repeats after `dim`. Where there is no room for it, a layout for
 /// each index of the smallest other dimension, which it names.
 fn beside(
     out: Layout,

@@ -127,7 +127,7 @@ pub fn suppress(
     found
 }
 
-/// Sorts the first `count` numbers by a heap, in their place.
+/// Sorts the first `count` numbers by a heap, in place.
 fn sort(count: isize, numbers: &CellsMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
     let sift = |mut at: isize, end: isize| loop {
         let mut child = 2 * at + 1;

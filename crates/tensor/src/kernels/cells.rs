@@ -84,10 +84,10 @@ pub(crate) fn offsets<const N: usize>(
 ) -> [isize; N] {
     let (mut rest, mut offsets) = (number, [0; N]);
     for at in (0..dims.len()).rev() {
-        let place = (rest % dims[at]) as isize;
+        let index = (rest % dims[at]) as isize;
         rest /= dims[at];
         for (offset, strides) in offsets.iter_mut().zip(strides) {
-            *offset += place * strides[at];
+            *offset += index * strides[at];
         }
     }
     offsets

@@ -144,17 +144,17 @@ impl<'v, const N: usize> Lines<'v, N> {
         result
     }
 
-    /// Loads the elements at one place of neighbouring lines of one tensor.
+    /// Loads the elements at one index of neighbouring lines of one tensor.
     #[inline(always)]
     pub fn load_row<C: Compute>(
         &self,
         which: usize,
         offsets: [isize; N],
-        place: usize,
+        index: usize,
         into: &mut [C],
     ) {
         let (view, stride) = (&self.views[which], self.others.inner_strides()[which]);
-        let offset = offsets[which] + place as isize * self.strides[which];
+        let offset = offsets[which] + index as isize * self.strides[which];
         // SAFETY: as above; the lines are neighbours in one run of the walk.
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
@@ -176,18 +176,18 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
     }
 
-    /// Stores elements at one place of neighbouring lines.
+    /// Stores elements at one index of neighbouring lines.
     #[inline(always)]
     pub fn store_row<C: Compute>(
         &self,
         out: &ViewMut<'_>,
         which: usize,
         offsets: [isize; N],
-        place: usize,
+        index: usize,
         values: &[C],
     ) {
         let stride = self.others.inner_strides()[which];
-        let offset = offsets[which] + place as isize * self.strides[which];
+        let offset = offsets[which] + index as isize * self.strides[which];
         // SAFETY: as above.
         unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
     }

@@ -75,7 +75,7 @@ impl<'a, const N: usize> Over<'a, N> {
 }
 
 impl Over<'_, 1> {
-    /// `out = f(a)` at each position. What `f` needs it holds by value: a number behind a reference is read
+    /// `out = f(a)` at each position. What `f` needs it holds by value: a number through a reference is read
     /// anew for each element, and keeps the loop from becoming vectors.
     pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
         #[inline(always)]

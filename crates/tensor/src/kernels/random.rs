@@ -176,7 +176,7 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
     });
 }
 
-/// Yes with the probability that `chances`, of the same sizes, has at the place. `chances` is `out` itself or
+/// Yes with the probability that `chances`, of the same sizes, has at the position. `chances` is `out` itself or
 /// apart from it.
 pub fn bernoulli_each(
     parallel: &dyn Parallel,
@@ -217,7 +217,7 @@ pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     let count = out.count();
     let first = out.first_mut().cast::<i64>();
     let mut words = [0u32; 2 * STRIP];
-    // SAFETY: places lie below the count; reads and writes need no alignment.
+    // SAFETY: indices lie below the count; reads and writes need no alignment.
     unsafe {
         (0..count).for_each(|at| first.add(at).write_unaligned(at as i64));
         for at in 0..count {

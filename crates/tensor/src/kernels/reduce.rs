@@ -271,9 +271,9 @@ impl<'v, F: Fold> Machine<'v, F> {
         };
         let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
         let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
-        let behind = over.inner_strides() == [width as isize];
+        let adjacent = over.inner_strides() == [width as isize];
         let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
-        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && behind;
+        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && adjacent;
         Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 

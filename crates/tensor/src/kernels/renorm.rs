@@ -50,9 +50,9 @@ pub fn renorm(
             for column in 0..columns as isize {
                 // SAFETY: a column of the row.
                 unsafe {
-                    let place = first.offset(column * right);
-                    let value: f64 = load_one(table.dtype(), place);
-                    store_one(table.dtype(), place, value * scale);
+                    let element = first.offset(column * right);
+                    let value: f64 = load_one(table.dtype(), element);
+                    store_one(table.dtype(), element, value * scale);
                 }
             }
         }

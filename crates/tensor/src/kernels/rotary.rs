@@ -20,7 +20,7 @@ pub enum Rotation {
     Interleave,
     /// Those a quarter apart, in each half.
     Quarter,
-    /// Neighbours; those at even places go to the first half, the others to the second.
+    /// Neighbours; those at even indices go to the first half, the others to the second.
     InterleaveHalf,
 }
 
@@ -30,7 +30,7 @@ impl Rotation {
         if self == Rotation::Quarter { 4 } else { 2 }
     }
 
-    /// For place `i` of a result of `length`: the place of the element, that of its partner, and whether the partner
+    /// For index `i` of a result of `length`: the index of the element, that of its partner, and whether the partner
     /// changes its sign.
     #[inline(always)]
     fn pair(self, i: usize, length: usize) -> (usize, usize, bool) {

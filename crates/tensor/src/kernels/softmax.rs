@@ -124,27 +124,27 @@ widened! {
             let (row, taken, sums) = (&mut row[..width], &mut taken[..width], &mut sums[..width]);
             taken.fill(C::LEAST);
             sums.fill(C::ZERO);
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for (best, x) in taken.iter_mut().zip(row.iter()) {
                     *best = best.greatest(*x);
                 }
             }
             taken.iter_mut().for_each(|best| *best = off(*best));
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
                     *sum = sum.add(x.sub(*out).exp());
                 }
             }
             sums.iter_mut().for_each(|sum| *sum = if logarithm { sum.ln() } else { C::ONE.div(*sum) });
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for ((x, sum), out) in row.iter_mut().zip(sums.iter()).zip(taken.iter()) {
                     let rest = x.sub(*out);
                     *x = if logarithm { rest.sub(*sum) } else { rest.exp().mul(*sum) };
                 }
-                lines.store_row(out, 0, offsets, place, row);
+                lines.store_row(out, 0, offsets, index, row);
             }
         });
     }
@@ -234,22 +234,22 @@ widened! {
         lines.groups(range, TILE, |offsets, width| {
             let (grads, ys, sums) = (&mut grads[..width], &mut ys[..width], &mut sums[..width]);
             sums.fill(C::ZERO);
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, grads);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, grads);
                 if !logarithm {
-                    lines.load_row(2, offsets, place, ys);
+                    lines.load_row(2, offsets, index, ys);
                 }
                 for ((sum, g), y) in sums.iter_mut().zip(grads.iter()).zip(ys.iter()) {
                     *sum = sum.add(if logarithm { *g } else { g.mul(*y) });
                 }
             }
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, grads);
-                lines.load_row(2, offsets, place, ys);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, grads);
+                lines.load_row(2, offsets, index, ys);
                 for ((g, y), sum) in grads.iter_mut().zip(ys.iter()).zip(sums.iter()) {
                     *g = gradient(*g, *y, *sum, logarithm);
                 }
-                lines.store_row(out, 0, offsets, place, grads);
+                lines.store_row(out, 0, offsets, index, grads);
             }
         });
     }

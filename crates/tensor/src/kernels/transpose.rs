@@ -38,10 +38,10 @@ pub fn transposed<T: Copy>(
                 (tile / (tall * wide), tile / wide % tall * TILE, tile % wide * TILE);
             let (mut o, mut f) = (0isize, 0isize);
             for at in (0..along).rev().filter(|at| *at != across) {
-                let place = (rest % dims[at]) as isize;
+                let index = (rest % dims[at]) as isize;
                 rest /= dims[at];
-                o += place * to[at];
-                f += place * from[at];
+                o += index * to[at];
+                f += index * from[at];
             }
             o += row as isize * pitch_out + column as isize;
             f += column as isize * pitch_a + row as isize;

@@ -1,6 +1,6 @@
 //! The gradients of attention.
 
-use super::{Attention, Sizes, WORKERS, Wide, cut, place, product};
+use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
 use crate::kernels::strip::{load_one, store, vectorised};
@@ -35,7 +35,7 @@ pub fn backward_scratch(sizes: &Sizes) -> Dims {
 pub struct Gradients<'a> {
     /// The gradient of the result.
     pub grad: View<'a>,
-    /// The result; what it takes the place of is computed when it is absent.
+    /// The result; without it, what is needed of it is computed again.
     pub result: Option<View<'a>>,
     /// The greatest score and the sum of exponentials of each query, as [`super::forward`] noted them; computed
     /// when they are absent.
@@ -177,9 +177,9 @@ fn slope(
 
 /// The first number at a query.
 fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
-    // SAFETY: the place lies inside the view.
+    // SAFETY: the position lies inside the view.
     unsafe {
-        let from = view.first().offset(place(view, at) * view.item() as isize);
+        let from = view.first().offset(offset_of(view, at) * view.item() as isize);
         load_one(view.dtype(), from)
     }
 }
@@ -187,7 +187,7 @@ fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
 /// Stores rows one after the other.
 fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
     for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
-        let offset = place(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
+        let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
         // SAFETY: the rows lie inside the view, and belong to the calling unit alone.
         unsafe {
             store(view.dtype(), view.first_mut().offset(offset), view.strides()[3], line);

@@ -1,6 +1,6 @@
 //! Attention from queries, keys and values.
 
-use super::{Attention, Sizes, WORKERS, Wide, cut, place, product};
+use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
 use crate::kernels::math::exp;
 use crate::kernels::strip::{store, vectorised};
 use crate::parallel::Parallel;
@@ -86,7 +86,7 @@ pub fn forward(
                         let row = &mut results[(at - first) * sizes.width..][..sizes.width];
                         let factor = if total > 0.0 { 1.0 / total } else { 0.0 };
                         row.iter_mut().for_each(|value| *value *= factor);
-                        let offset = place(&out, [batch, head, at]) * out.item() as isize;
+                        let offset = offset_of(&out, [batch, head, at]) * out.item() as isize;
                         store(out.dtype(), out.first_mut().offset(offset), out.strides()[3], row);
                     }
                 }
@@ -147,8 +147,8 @@ fn note(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     };
     let line: View<'_> = *view;
     for last in 0..line.dims()[3] {
-        let offset = place(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the place lies inside the view, and belongs to this unit alone.
+        let offset = offset_of(&line, at) + last as isize * line.strides()[3];
+        // SAFETY: the position lies inside the view, and belongs to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
             store(view.dtype(), to, 0, &[value]);

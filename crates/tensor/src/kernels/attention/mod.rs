@@ -92,9 +92,9 @@ impl Attention<'_> {
         let Some((low, high)) = self.band else {
             return 0..keys;
         };
-        let place = query as isize;
-        let start = place.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = place.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
+        let position = query as isize;
+        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
+        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
         start..end.max(start)
     }
 
@@ -105,8 +105,8 @@ impl Attention<'_> {
         let mut room = [0f32; STRIP];
         let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, start: usize| -> isize {
-            let places = [at[0], at[1], at[2], start];
-            places.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+            let indices = [at[0], at[1], at[2], start];
+            indices.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum()
         };
         row[..counts.start].fill(f32::NEG_INFINITY);
         row[counts.end..].fill(f32::NEG_INFINITY);
@@ -154,8 +154,8 @@ impl Attention<'_> {
         let sizes = self.sizes();
         let first = ((at[0] * sizes.heads + at[1]) * sizes.queries + at[2]) * sizes.keys;
         let factor = 1.0 / self.keep;
-        for (place, value) in row.iter_mut().enumerate() {
-            let bit = first + place;
+        for (at, value) in row.iter_mut().enumerate() {
+            let bit = first + at;
             // SAFETY: the mask has a bit for each score.
             let byte = unsafe { kept.first().add(bit / 8).read() };
             *value = if byte >> (bit % 8) & 1 != 0 { *value * factor } else { 0.0 };
@@ -249,7 +249,7 @@ fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]
     })
 }
 
-/// The element of a matrix of one head.
-fn place(view: &View<'_>, at: [usize; 3]) -> isize {
-    at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+/// The offset of a position of one head.
+fn offset_of(view: &View<'_>, at: [usize; 3]) -> isize {
+    at.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum()
 }

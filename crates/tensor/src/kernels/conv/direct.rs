@@ -58,9 +58,9 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
             let mut weights = [0f32; TAPS];
             let bias = coefficients(task, group, output, &mut weights[..count]);
             slide(buffer, (offsets, &weights[..count]), bias, sums);
-            let places = [sample, group, output, d, lines.start];
+            let positions = [sample, group, output, d, lines.start];
             for (line, sums) in sums.chunks(planes.pitch).enumerate() {
-                put(task, &places, line, &sums[..width]);
+                put(task, &positions, line, &sums[..width]);
             }
         }
     });
@@ -82,11 +82,11 @@ fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32
     })
 }
 
-/// Writes a line of the output, counted from the one at these places.
-fn put(task: &Task<'_>, places: &[usize; 5], line: usize, sums: &[f32]) {
+/// Writes a line of the output, counted from the one at these positions.
+fn put(task: &Task<'_>, positions: &[usize; 5], line: usize, sums: &[f32]) {
     let (out, strides) = (&task.out, task.out.strides());
     let start: isize =
-        places.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum();
+        positions.iter().zip(strides).map(|(position, stride)| *position as isize * stride).sum();
     let offset = start + line as isize * strides[4];
     // SAFETY: the line belongs to the output, and to this unit alone.
     unsafe {
@@ -129,10 +129,10 @@ unsafe fn slide_wide(
     let wide = [32, 16, 8].into_iter().find(|wide| *wide <= length).unwrap_or(1);
     let mut at = 0;
     while at < length {
-        let place = at.min(length - wide);
-        // SAFETY: as the caller vouches; the sums from `place` on are as many as are made.
+        let position = at.min(length - wide);
+        // SAFETY: as the caller vouches; the sums from `position` on are as many as are made.
         unsafe {
-            let (from, to) = (from.add(place), to.add(place));
+            let (from, to) = (from.add(position), to.add(position));
             match wide {
                 32 => eights::<4>(from, offsets, weights, bias, to),
                 16 => eights::<2>(from, offsets, weights, bias, to),

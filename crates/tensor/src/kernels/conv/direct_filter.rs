@@ -63,8 +63,8 @@ pub fn product(
             let band = planes.lines_of(band, height);
             planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
             for (output, sums) in sums[..outputs].iter_mut().enumerate() {
-                let place = [sample, group, output, d, band.start];
-                load(grad, &place, band.len(), width, lines);
+                let position = [sample, group, output, d, band.start];
+                load(grad, &position, band.len(), width, lines);
                 let bands = Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
                 bands.add_up(offsets, sums);
             }
@@ -78,10 +78,10 @@ pub fn product(
 }
 
 /// Loads the lines of a band of gradients, one after the other.
-fn load(grad: &View<'_>, place: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
+fn load(grad: &View<'_>, position: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
     let (strides, here) = (grad.strides(), is_here(grad));
     let start: isize =
-        place.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum();
+        position.iter().zip(strides).map(|(position, stride)| *position as isize * stride).sum();
     for (line, into) in into.chunks_exact_mut(width.max(1)).take(count).enumerate() {
         let offset = start + line as isize * strides[4];
         // SAFETY: a line of the gradients, which nobody writes.

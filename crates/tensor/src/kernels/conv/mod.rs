@@ -5,14 +5,14 @@
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
-//! for a tile of places and a block of rows at a time, into a worker's room in the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! for a tile of positions and a block of rows at a time, into a worker's room in the workspace ([`columns`]), and multiplied from there
+//! ([`block`], [`blocked`], [`by_positions`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
 mod blocked;
-mod by_places;
+mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
@@ -29,16 +29,16 @@ const LEAST: usize = 1 << 18;
 /// Threads that have room of their own, at most.
 const WORKERS: usize = 8;
 
-/// How windows lie along one axis: tap `t` of the window at place `p` covers `p * step + first + t * tap_step` of the
+/// How windows lie along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
 /// source. What lies outside of the source counts as zero.
 ///
 /// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
-/// input, places are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
+/// input, positions are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Between neighbouring places; at least 1.
+    /// Between neighbouring positions; at least 1.
     pub step: isize,
-    /// What the first tap at the first place covers.
+    /// What the first tap at the first position covers.
     pub first: isize,
     /// Between neighbouring taps.
     pub tap_step: isize,
@@ -47,12 +47,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis along which nothing happens: places and source are the same.
+    /// An axis along which nothing happens: positions and source are the same.
     pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
 
-    /// Where the first tap at a place lies.
-    fn at(&self, place: usize) -> isize {
-        place as isize * self.step + self.first
+    /// Where the first tap at a position lies.
+    fn at(&self, position: usize) -> isize {
+        position as isize * self.step + self.first
     }
 
     /// Which of `length` positions, that begin at `start` and lie `step` apart, are inside `0..size`.
@@ -103,7 +103,7 @@ pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
 
 /// `out = source * weights + bias`, window by window.
 ///
-/// `out` is by samples, groups, channels, and places along three axes; `source` by samples, groups, channels and three axes;
+/// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
 /// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
 /// `out` is apart from the others. `scratch` has [`room`] elements.
 pub fn convolve(
@@ -137,7 +137,7 @@ pub fn filter_room(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::room(&planes, &source, &grad),
-        None => by_places::Cut::new(out, &source, &grad, &axes).room(),
+        None => by_positions::Cut::new(out, &source, &grad, &axes).room(),
     }
 }
 
@@ -160,7 +160,7 @@ pub fn filter(
     let grad = grad.with_layout(grad_layout).expect(inside);
     match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
-        None => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
+        None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
     }
 }
 
@@ -189,8 +189,8 @@ fn folded(out: Layout, source: Layout, axes: [Axis; 3]) -> (Layout, Layout, [Axi
     }
 }
 
-/// The places of a tensor: samples, and those along each axis.
-fn places(layout: &Layout) -> [usize; 4] {
+/// The positions of a tensor: samples, and those along each axis.
+fn positions(layout: &Layout) -> [usize; 4] {
     let dims = layout.dims();
     [dims[0], dims[3], dims[4], dims[5]]
 }
@@ -316,8 +316,8 @@ mod tests {
             for start in -7..7isize {
                 for size in 0..6usize {
                     let inside = |at: usize| {
-                        let place = start + at as isize * step;
-                        place >= 0 && place < size as isize
+                        let position = start + at as isize * step;
+                        position >= 0 && position < size as isize
                     };
                     let (low, high) = axis(step).inside(start, size, 5);
                     let have: Vec<usize> = (low..high).collect();

@@ -155,7 +155,7 @@ fn by_rows<C: Number>(
     task: &Task<'_, C>,
     out: Matrix,
     (view, matrix): (&View<'_>, Matrix),
-    (vector, place): (&View<'_>, Matrix),
+    (vector, strides): (&View<'_>, Matrix),
     rows: Range<usize>,
 ) {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
@@ -166,7 +166,7 @@ fn by_rows<C: Number>(
             let length = (task.k - start).min(STRIP);
             // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
             unsafe {
-                let y = strip(vector, place.at(start, 0), place.row, length, true, &mut right);
+                let y = strip(vector, strides.at(start, 0), strides.row, length, true, &mut right);
                 for (row, total) in some.clone().zip(&mut sums) {
                     let at = matrix.at(row, start);
                     let x = strip(view, at, matrix.column, length, true, &mut left);
@@ -184,7 +184,7 @@ fn by_columns<C: Number>(
     task: &Task<'_, C>,
     out: Matrix,
     (view, matrix): (&View<'_>, Matrix),
-    (vector, place): (&View<'_>, Matrix),
+    (vector, strides): (&View<'_>, Matrix),
     rows: Range<usize>,
 ) {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
@@ -195,7 +195,8 @@ fn by_columns<C: Number>(
             let count = (task.k - start).min(STRIP);
             // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
             unsafe {
-                let weights = strip(vector, place.at(start, 0), place.row, count, true, &mut right);
+                let weights =
+                    strip(vector, strides.at(start, 0), strides.row, count, true, &mut right);
                 for (at, weight) in weights.iter().enumerate() {
                     let from = matrix.at(first, start + at);
                     let x = strip(view, from, matrix.row, length, true, &mut left);

@@ -1,8 +1,8 @@
-//! Gradients of weights as products of columns and gradients, summed over places.
+//! Gradients of weights as products of columns and gradients, summed over positions.
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, WORKERS, elements, is_here, places, spread, take, taps, workers};
+use super::{Axis, WORKERS, elements, is_here, positions, spread, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -14,14 +14,14 @@ const ROWS: usize = 384;
 const CHANNELS: usize = 256;
 
 /// How the gradient of weights is cut. Sums are by groups, input channels, taps and output channels; there are as many of them as
-/// parts that the places are cut into.
+/// parts that the positions are cut into.
 pub struct Cut {
     groups: usize,
     /// Output channels of a group.
     channels: usize,
     /// Input channels of a group by taps.
     rows: usize,
-    places: [usize; 4],
+    positions: [usize; 4],
     /// Rows of one unit.
     high: usize,
     /// Output channels of one unit.
@@ -40,7 +40,8 @@ impl Cut {
             .div_ceil(channels.div_ceil(CHANNELS).max(1))
             .next_multiple_of(WIDTH)
             .min(channels);
-        let mut cut = Cut { groups, channels, rows, places: places(grad), high, chunk, parts: 1 };
+        let mut cut =
+            Cut { groups, channels, rows, positions: positions(grad), high, chunk, parts: 1 };
         if cut.work() >= super::LEAST {
             let parts = WORKERS.div_ceil(cut.blocks());
             cut.parts = parts.min(cut.tiles()).max(1);
@@ -49,7 +50,7 @@ impl Cut {
     }
 
     fn count(&self) -> usize {
-        self.places.iter().product()
+        self.positions.iter().product()
     }
 
     fn tiles(&self) -> usize {
@@ -57,8 +58,8 @@ impl Cut {
     }
 
     fn work(&self) -> usize {
-        let places = self.count().saturating_mul(self.groups);
-        places.saturating_mul(self.channels).saturating_mul(self.rows)
+        let positions = self.count().saturating_mul(self.groups);
+        positions.saturating_mul(self.channels).saturating_mul(self.rows)
     }
 
     fn blocks(&self) -> usize {
@@ -79,7 +80,7 @@ impl Cut {
         self.groups * self.rows * self.stride()
     }
 
-    /// Between places of the transposed gradients: lines of 64 bytes are an odd number.
+    /// Between positions of the transposed gradients: lines of 64 bytes are an odd number.
     fn transposed_stride(&self) -> usize {
         let lines = self.chunk.div_ceil(WIDTH);
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
@@ -159,7 +160,7 @@ impl Sums {
     }
 }
 
-/// A few rows and output channels of one group, summed over the places of some tiles.
+/// A few rows and output channels of one group, summed over the positions of some tiles.
 fn one(
     cut: &Cut,
     (columns, grad): (&Columns<'_>, &View<'_>),
@@ -186,18 +187,18 @@ fn one(
         return unsafe { block.multiply() };
     }
     for tile in tiles {
-        let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
-        let runs = Runs::new(cut.places, places.clone());
+        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
+        let runs = Runs::new(cut.positions, positions.clone());
         columns.fill(group, rows.clone(), &runs, buffer, TILE);
         transpose(grad, group, channels.clone(), &runs, transposed, stride);
-        block.depth = places.len();
+        block.depth = positions.len();
         // SAFETY: columns and transposed gradients have these rows; the sums are those of this unit.
         unsafe { block.multiply() };
         block.adds = true;
     }
 }
 
-/// Writes gradients by places, the channels of each one after the other.
+/// Writes gradients by positions, the channels of each one after the other.
 fn transpose(
     grad: &View<'_>,
     group: usize,
@@ -213,7 +214,7 @@ fn transpose(
         if channel < channels.end {
             let part = group as isize * strides[1] + channel as isize * strides[2];
             for run in runs.iter() {
-                let [z, y, x] = run.place;
+                let [z, y, x] = run.position;
                 let offset = run.sample as isize * strides[0]
                     + part
                     + z as isize * strides[3]
