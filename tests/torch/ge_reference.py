@@ -10,13 +10,13 @@ TYPES = {0: torch.float32, 1: torch.float16, 3: torch.int32, 9: torch.int64, 12:
 PRODUCTS = ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "Conv2D")
 
 
-def turned(x, is_turned):
-    return x.mT if is_turned else x
+def transposed(x, is_transposed):
+    return x.mT if is_transposed else x
 
 
 def product(node, a, b, bias=None, *_):
     first, second = ("transpose_x1", "transpose_x2") if node.type.startswith("MatMul") else ("adj_x1", "adj_x2")
-    result = turned(a, node.attributes[first]) @ turned(b, node.attributes[second])
+    result = transposed(a, node.attributes[first]) @ transposed(b, node.attributes[second])
     return result if bias is None else result + bias
 
 

@@ -91,20 +91,20 @@ fn whole(value: i64) -> Arg {
     Arg::Scalar(value.into())
 }
 
-/// A way to lay out sizes: turned, with gaps, backwards.
+/// A way to lay out sizes: permuted, with gaps, backwards.
 fn laid(dtype: DType, dims: &[usize], turn: usize, gap: usize) -> Layout {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     if !order.is_empty() {
         order.rotate_left(turn % dims.len());
     }
-    let turned: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
-    let mut wide = turned.clone();
+    let permuted: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
+    let mut wide = permuted.clone();
     if let Some(last) = wide.last_mut() {
         *last *= gap + 1;
     }
     let mut layout = Layout::contiguous(dtype, &wide);
-    if let Some(at) = turned.len().checked_sub(1) {
-        layout = layout.sliced(at, 0, turned[at], gap as isize + 1);
+    if let Some(at) = permuted.len().checked_sub(1) {
+        layout = layout.sliced(at, 0, permuted[at], gap as isize + 1);
     }
     let back: Vec<usize> =
         (0..dims.len()).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -261,9 +261,9 @@ fn in_place_and_over_shared_memory() {
     assert!(planned("Mul", &args).unwrap().workspace >= 20);
     bench.call("Mul", &args);
     assert_eq!(bench.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
-    let turned = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
+    let reshaped = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
     let other = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap().sliced(0, 1, 2, -1), x.address);
-    bench.call("InplaceSub", &[tensor(&turned), tensor(&other), whole(1)]);
+    bench.call("InplaceSub", &[tensor(&reshaped), tensor(&other), whole(1)]);
     assert_eq!(bench.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
 }
 

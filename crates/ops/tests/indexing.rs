@@ -174,7 +174,7 @@ fn model(
         .collect()
 }
 
-fn turned(tensor: &Tensor) -> Tensor {
+fn transposed(tensor: &Tensor) -> Tensor {
     seen(tensor, tensor.layout.transposed(0, 1))
 }
 
@@ -198,7 +198,7 @@ proptest! {
         let base = numbers(dims[0] * dims[1]);
         let mut a = desk.zeros(dtype, &if turn { [dims[1], dims[0]] } else { dims });
         if turn {
-            a = turned(&a);
+            a = transposed(&a);
         }
         desk.write(&a, &base);
         let wide: Vec<f64> = named.iter().map(|at| *at as f64).collect();
