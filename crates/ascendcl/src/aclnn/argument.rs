@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub type Written = ((usize, usize), Arc<Tensor>);
 
 /// The arguments of one call so far.
-pub struct Gathered {
+pub struct CallArguments {
     /// As the table takes them.
     pub args: Args,
     /// Where tensors and lists of them came from, in the order of the arguments.
@@ -87,10 +87,10 @@ pub struct Origin {
     pub is_output: bool,
 }
 
-impl Gathered {
+impl CallArguments {
     /// No arguments yet, and room for so many.
-    pub fn with_room(count: usize) -> Gathered {
-        Gathered {
+    pub fn with_room(count: usize) -> CallArguments {
+        CallArguments {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),
             written: SmallVec::new(),
@@ -160,14 +160,14 @@ pub trait Argument {
     ///
     /// # Safety
     /// A text is null or ends with NUL.
-    unsafe fn gather(self, name: &str, gathered: &mut Gathered) -> Result<Arg>;
+    unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<Arg>;
 }
 
 /// Implements [`Argument`] for types whose values say everything.
 macro_rules! arguments {
-    ($($type:ty: |$value:ident, $name:ident, $gathered:ident| $arg:expr;)*) => {$(
+    ($($type:ty: |$value:ident, $name:ident, $arguments:ident| $arg:expr;)*) => {$(
         impl Argument for $type {
-            unsafe fn gather(self, $name: &str, $gathered: &mut Gathered) -> Result<Arg> {
+            unsafe fn gather(self, $name: &str, $arguments: &mut CallArguments) -> Result<Arg> {
                 let $value = self;
                 $arg
             }
@@ -176,37 +176,37 @@ macro_rules! arguments {
 }
 
 arguments! {
-    *const aclTensor: |value, name, gathered| gathered.tensor(value, name, false);
-    *mut aclTensor: |value, name, gathered| gathered.tensor(value, name, true);
-    *const aclTensorList: |value, name, gathered| gathered.tensors(value, name, false);
-    *mut aclTensorList: |value, name, gathered| gathered.tensors(value, name, true);
-    *const aclScalar: |value, name, _gathered| match value.is_null() {
+    *const aclTensor: |value, name, arguments| arguments.tensor(value, name, false);
+    *mut aclTensor: |value, name, arguments| arguments.tensor(value, name, true);
+    *const aclTensorList: |value, name, arguments| arguments.tensors(value, name, false);
+    *mut aclTensorList: |value, name, arguments| arguments.tensors(value, name, true);
+    *const aclScalar: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Scalar(scalar::find(value, name)?.0)),
     };
-    *const aclScalarList: |value, name, _gathered| scalars(value, name);
-    *const aclIntArray: |value, name, _gathered| match value.is_null() {
+    *const aclScalarList: |value, name, _arguments| scalars(value, name);
+    *const aclIntArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Ints(array::find::<i64>(value as usize, name)?.0.to_vec())),
     };
-    *const aclFloatArray: |value, name, _gathered| match value.is_null() {
+    *const aclFloatArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => {
             let values = array::find::<f32>(value as usize, name)?;
             Ok(Arg::Floats(values.0.iter().map(|one| f64::from(*one)).collect()))
         }
     };
-    *const aclBoolArray: |value, name, _gathered| match value.is_null() {
+    *const aclBoolArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Flags(array::find::<bool>(value as usize, name)?.0.to_vec())),
     };
-    i64: |value, _name, _gathered| Ok(Arg::Int(value));
-    i32: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
-    i8: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
-    u64: |value, _name, _gathered| Ok(Arg::Int(value as i64));
-    f64: |value, _name, _gathered| Ok(Arg::Float(value));
-    f32: |value, _name, _gathered| Ok(Arg::Float(f64::from(value)));
-    Truth: |value, _name, _gathered| Ok(Arg::Flag(value.0 != 0));
+    i64: |value, _name, _arguments| Ok(Arg::Int(value));
+    i32: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
+    i8: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
+    u64: |value, _name, _arguments| Ok(Arg::Int(value as i64));
+    f64: |value, _name, _arguments| Ok(Arg::Float(value));
+    f32: |value, _name, _arguments| Ok(Arg::Float(f64::from(value)));
+    Truth: |value, _name, _arguments| Ok(Arg::Flag(value.0 != 0));
 }
 
 /// A `bool` of C, whatever byte it holds.
@@ -215,7 +215,7 @@ arguments! {
 pub struct Truth(u8);
 
 impl Argument for *const c_char {
-    unsafe fn gather(self, name: &str, _gathered: &mut Gathered) -> Result<Arg> {
+    unsafe fn gather(self, name: &str, _arguments: &mut CallArguments) -> Result<Arg> {
         if self.is_null() {
             return Ok(Arg::Absent);
         }
