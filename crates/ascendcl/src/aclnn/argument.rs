@@ -28,15 +28,15 @@ pub struct CallArguments {
     /// The tensors that the operator may write, by place of the argument and place in its list.
     pub written: SmallVec<[Written; 2]>,
     /// The tensors without an address.
-    pub unplaced: Unplaced,
+    pub deferred: DeferredAddresses,
 }
 
 /// Tensors that have elements and no address yet: only the run needs one. Each stands at addresses that no
 /// memory ever has, apart from all others, until it is placed.
 #[derive(Default)]
-pub struct Unplaced(Vec<(Arc<Tensor>, Range<usize>)>);
+pub struct DeferredAddresses(Vec<(Arc<Tensor>, Range<usize>)>);
 
-impl Unplaced {
+impl DeferredAddresses {
     /// Where the addresses begin: above all that a process can have.
     const START: usize = 1 << 62;
 
@@ -65,7 +65,7 @@ impl Unplaced {
 
     /// The tensor that stands at an address, how far from its start that is, and where the tensor lies
     /// by now; 0 for nowhere.
-    pub fn placed(&self, address: usize) -> Option<(usize, usize)> {
+    pub fn resolve(&self, address: usize) -> Option<(usize, usize)> {
         let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;
         Some((address - range.start, tensor.address()))
     }
@@ -94,7 +94,7 @@ impl CallArguments {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),
             written: SmallVec::new(),
-            unplaced: Unplaced::default(),
+            deferred: DeferredAddresses::default(),
         }
     }
 
@@ -120,7 +120,7 @@ impl CallArguments {
             return Ok(Arg::Absent);
         }
         let tensor = tensor::find(handle, name)?;
-        let arg = Arg::Tensor(self.unplaced.stand_in(&tensor)?);
+        let arg = Arg::Tensor(self.deferred.stand_in(&tensor)?);
         if is_output {
             self.written.push(((place, 0), tensor));
         }
@@ -145,9 +145,9 @@ impl CallArguments {
                 members.filter_map(|(at, one)| Some(((place, at), one.as_ref()?.1.clone())));
             self.written.extend(members);
         }
-        let unplaced = &mut self.unplaced;
+        let deferred = &mut self.deferred;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
-            Some((_, tensor)) => unplaced.stand_in(tensor),
+            Some((_, tensor)) => deferred.stand_in(tensor),
             None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
         Ok(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?))

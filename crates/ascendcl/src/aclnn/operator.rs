@@ -67,7 +67,7 @@ impl Operator {
     }
 
     fn plan(&'static self, arguments: CallArguments) -> Result<Executor> {
-        let CallArguments { args, origins, written, unplaced } = arguments;
+        let CallArguments { args, origins, written, deferred } = arguments;
         let plan = self.row()?.plan(self.parameters, args);
         let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
         let sized: Option<Sized> = (!written.is_empty()).then(|| -> Sized {
@@ -77,7 +77,7 @@ impl Operator {
                 }
             })
         });
-        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins, unplaced))
+        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins, deferred))
     }
 
     /// The first phase: plans the call that `gather` brings. Size and executor are 0 and null after a
