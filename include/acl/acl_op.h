@@ -144,7 +144,7 @@ aclError aclopExecWithHandle(
     aclopHandle *handle, int numInputs, const aclDataBuffer *const inputs[], int numOutputs,
     aclDataBuffer *const outputs[], aclrtStream stream);
 
-/** Converts elements from one type to another. `truncate` is without effect: whole numbers are cut. */
+/** Converts elements from one type to another. `truncate` is without effect: integers are cut. */
 aclError aclopCast(
     const aclTensorDesc *srcDesc, const aclDataBuffer *srcBuffer, const aclTensorDesc *dstDesc,
     aclDataBuffer *dstBuffer, uint8_t truncate, aclrtStream stream);

@@ -57,7 +57,7 @@ def text(fields, number):
 
 
 def numbers(fields, number):
-    """Whole numbers, packed or one by one."""
+    """Integers, packed or one by one."""
     found = []
     for value in fields.get(number, []):
         if isinstance(value, int):

@@ -365,7 +365,7 @@ def batch_norm(x, weight, bias, mean, variance):
 
 
 def indexed(pair):
-    """Values, and where they were in whole numbers of 32 bits."""
+    """Values, and where they were in 32-bit integers."""
     return pair[0], pair[1].int()
 
 

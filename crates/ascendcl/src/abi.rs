@@ -2078,7 +2078,7 @@ pub mod signature {
     pub type aclnnFinalize = unsafe extern "C" fn() -> aclnnStatus;
     /// Takes NULL or the path of a configuration file that exists. There is nothing to set up.
     pub type aclnnInit = unsafe extern "C" fn(configPath: *const core::ffi::c_char) -> aclnnStatus;
-    /// Converts elements from one type to another. `truncate` is without effect: whole numbers are cut.
+    /// Converts elements from one type to another. `truncate` is without effect: integers are cut.
     pub type aclopCast = unsafe extern "C" fn(
         srcDesc: *const aclTensorDesc,
         srcBuffer: *const aclDataBuffer,

@@ -259,16 +259,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn int(&self, at: usize) -> Result<i64> {
         match self.arg(at) {
             Arg::Int(value) => Ok(*value),
             Arg::Scalar(scalar @ Scalar::Int(..)) => Ok(scalar.as_i64()),
-            _ => self.wrong(at, "a whole number"),
+            _ => self.wrong(at, "an integer"),
         }
     }
 
-    /// A whole number, or another when it is absent.
+    /// An integer, or another when it is absent.
     pub fn int_or(&self, at: usize, other: i64) -> Result<i64> {
         if self.has(at) { self.int(at) } else { Ok(other) }
     }
@@ -305,13 +305,13 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whole numbers: a list, or a constant tensor of them.
+    /// Integers: a list, or a constant tensor of them.
     pub fn ints(&self, at: usize) -> Result<Vec<i64>> {
         match self.arg(at) {
             Arg::Ints(values) => Ok(values.clone()),
             Arg::Int(value) => Ok(vec![*value]),
             Arg::Tensor(_) => Ok(self.values(at)?.into_iter().map(Scalar::as_i64).collect()),
-            _ => self.wrong(at, "a list of whole numbers"),
+            _ => self.wrong(at, "a list of integers"),
         }
     }
 

@@ -23,7 +23,7 @@ fn whole_number(
         None => Ok(default),
         Some(text) => match text.trim().parse::<usize>() {
             Ok(number) if (low..=high).contains(&number) => Ok(number),
-            _ => Err(Error::setting(name, &text, format!("a whole number from {low} to {high}"))),
+            _ => Err(Error::setting(name, &text, format!("an integer from {low} to {high}"))),
         },
     }
 }

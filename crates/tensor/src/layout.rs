@@ -176,7 +176,7 @@ impl Layout {
         self.dims.iter().product()
     }
 
-    /// Bytes of one element; 0 for a type whose elements have no whole number of bytes.
+    /// Bytes of one element; 0 for a type whose elements have no integral number of bytes.
     pub fn item(&self) -> usize {
         self.dtype.size_in_bytes().unwrap_or(0)
     }

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 pub enum Scalar {
     /// True or false.
     Bool(bool),
-    /// A whole number, of the type given.
+    /// An integer, of the type given.
     Int(i64, DType),
     /// A real number, of the type given.
     Float(f64, DType),
@@ -58,7 +58,7 @@ impl Scalar {
         }
     }
 
-    /// As a whole number, its fraction cut off.
+    /// As an integer, its fraction cut off.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(value) => i64::from(value),

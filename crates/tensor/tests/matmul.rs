@@ -25,7 +25,7 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
-/// Small whole numbers, so that every type holds them and sums stay exact.
+/// Small integers, so that every type holds them and sums stay exact.
 fn value(seed: usize, at: usize) -> f64 {
     ((at * 7919 + seed * 104_729) % 13) as f64 - 6.0
 }

@@ -20,7 +20,7 @@ pub struct Attributes(Mutex<Vec<(String, Value)>>);
 pub enum Value {
     /// One that operators take.
     Plain(Arg),
-    /// Lists of whole numbers; no operator takes them yet.
+    /// Lists of integers; no operator takes them yet.
     Lists,
     /// Texts; likewise.
     Texts,
@@ -111,7 +111,7 @@ entry! {
         unsafe { set(attr, name, Value::Plain(Arg::Flag(value != 0))) }
     }
 
-    /// Sets a whole number.
+    /// Sets an integer.
     fn aclopSetAttrInt(attr: *mut aclopAttr, name: *const c_char, value: i64) {
         // SAFETY: the caller passes a NUL-terminated string or null.
         unsafe { set(attr, name, Value::Plain(Arg::Int(value))) }
@@ -144,7 +144,7 @@ entry! {
         }
     }
 
-    /// Sets whole numbers.
+    /// Sets integers.
     fn aclopSetAttrListInt(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const i64) {
         // SAFETY: the caller passes a string and so many values, or null.
         unsafe { set(attr, name, Value::Plain(Arg::Ints(listed(list, count)?.collect()))) }
@@ -189,7 +189,7 @@ entry! {
         }
     }
 
-    /// Sets lists of whole numbers.
+    /// Sets lists of integers.
     fn aclopSetAttrListListInt(
         attr: *mut aclopAttr,
         name: *const c_char,

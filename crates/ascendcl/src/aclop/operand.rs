@@ -53,7 +53,7 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses values outside of the range that the description gives them. Types that hold no whole numbers that
+/// Refuses values outside of the range that the description gives them. Types that hold no integers that
 /// shapes could follow from are not looked at.
 fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Result<()> {
     let ranges = &desc.value_range;

@@ -91,7 +91,7 @@ impl Desk {
         self.scalars(tensor).map(|one| one.as_f64()).collect()
     }
 
-    /// The whole numbers of a tensor, all bits of them.
+    /// The integers of a tensor, all bits of them.
     pub fn whole(&self, tensor: &Tensor) -> Vec<i64> {
         self.scalars(tensor).map(|one| one.as_i64()).collect()
     }
