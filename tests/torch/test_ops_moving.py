@@ -192,7 +192,7 @@ def put_inner(x, i):
 @pytest.mark.parametrize("name", INDEXING)
 def test_indexing(name, dtype):
     if dtype == torch.bool and name.startswith("index_add"):
-        pytest.skip("PyTorch adds no truth values there")
+        pytest.skip("PyTorch adds no booleans there")
     check(INDEXING[name], numbers(4, 5, dtype=dtype), torch.tensor([0, 3, 3]), backward=name not in NO_BACKWARD)
 
 

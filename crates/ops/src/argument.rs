@@ -60,7 +60,7 @@ pub enum Arg {
     Ints(Vec<i64>),
     /// Real numbers.
     Floats(Vec<f64>),
-    /// Truth values.
+    /// Booleans.
     Flags(Vec<bool>),
     /// Text.
     Text(String),
@@ -80,10 +80,10 @@ impl Arg {
             Arg::Scalars(_) => "a list of scalars",
             Arg::Int(_) => "an integer",
             Arg::Float(_) => "a real number",
-            Arg::Flag(_) => "a truth value",
+            Arg::Flag(_) => "a boolean",
             Arg::Ints(_) => "a list of integers",
             Arg::Floats(_) => "a list of real numbers",
-            Arg::Flags(_) => "a list of truth values",
+            Arg::Flags(_) => "a list of booleans",
             Arg::Text(_) => "a text",
         }
     }

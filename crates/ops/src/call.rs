@@ -288,7 +288,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Flag(value) => Ok(*value),
             Arg::Int(value) => Ok(*value != 0),
-            _ => self.wrong(at, "a truth value"),
+            _ => self.wrong(at, "a boolean"),
         }
     }
 
@@ -323,11 +323,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Truth values.
+    /// Booleans.
     pub fn flags(&self, at: usize) -> Result<Vec<bool>> {
         match self.arg(at) {
             Arg::Flags(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of truth values"),
+            _ => self.wrong(at, "a list of booleans"),
         }
     }
 

@@ -184,9 +184,9 @@ proptest! {
             ("LogicalAnd", |x, y| f64::from(x != 0.0 && y != 0.0)),
         ][which];
         let (left, right) = dtypes;
-        let truth = which >= 5;
+        let boolean = which >= 5;
         let real = left.is_floating() || right.is_floating();
-        let both = match (truth, name, real) {
+        let both = match (boolean, name, real) {
             (true, ..) => DType::Bool,
             (_, "Div", false) => F,
             (_, _, true) => if left == DType::Float16 { left } else { F },
@@ -284,12 +284,12 @@ fn whole_numbers_and_truth_values() {
     assert_eq!(bench.values(&out)[..3], [343.0, -343.0, 0.0]);
     bench.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
     assert_eq!(bench.values(&out)[..3], [-8.0, 6.0, -1.0]);
-    let truth = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
-    bench.call("BitwiseNot", &[tensor(&truth), tensor(&truth)]);
-    assert_eq!(bench.values(&truth), [0.0, 1.0]);
+    let boolean = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    bench.call("BitwiseNot", &[tensor(&boolean), tensor(&boolean)]);
+    assert_eq!(bench.values(&boolean), [0.0, 1.0]);
     let half = bench.tensor(DType::Float16, &[2], &[0.1, 0.2]);
-    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&truth)]);
-    assert_eq!(bench.values(&truth), [1.0, 0.0]);
+    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&boolean)]);
+    assert_eq!(bench.values(&boolean), [1.0, 0.0]);
 }
 
 #[test]

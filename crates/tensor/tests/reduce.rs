@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn truths((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
+    fn booleans((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
         let (layout, count) = strided(&sizes, &order, step, DType::Bool);
         let values: Vec<u8> = (0..count as u64).map(|i| u8::from(i.wrapping_mul(seed | 1) >> 62 == 0)).collect();
         let bytes = cells(values.clone());

@@ -206,13 +206,13 @@ arguments! {
     u64: |value, _name, _arguments| Ok(Arg::Int(value as i64));
     f64: |value, _name, _arguments| Ok(Arg::Float(value));
     f32: |value, _name, _arguments| Ok(Arg::Float(f64::from(value)));
-    Truth: |value, _name, _arguments| Ok(Arg::Flag(value.0 != 0));
+    CBool: |value, _name, _arguments| Ok(Arg::Flag(value.0 != 0));
 }
 
 /// A `bool` of C, whatever byte it holds.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Truth(u8);
+pub struct CBool(u8);
 
 impl Argument for *const c_char {
     unsafe fn gather(self, name: &str, _arguments: &mut CallArguments) -> Result<Arg> {

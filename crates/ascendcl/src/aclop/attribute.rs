@@ -105,7 +105,7 @@ value_entry! {
 }
 
 entry! {
-    /// Sets a truth value.
+    /// Sets a boolean.
     fn aclopSetAttrBool(attr: *mut aclopAttr, name: *const c_char, value: u8) {
         // SAFETY: the caller passes a NUL-terminated string or null.
         unsafe { set(attr, name, Value::Plain(Arg::Flag(value != 0))) }
@@ -135,7 +135,7 @@ entry! {
         unsafe { set(attr, name, Value::Plain(Arg::Int(known(value)?))) }
     }
 
-    /// Sets truth values.
+    /// Sets booleans.
     fn aclopSetAttrListBool(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const u8) {
         // SAFETY: the caller passes a string and so many values, or null.
         unsafe {

@@ -46,7 +46,7 @@ pub enum Attr {
     Ints(Vec<i64>),
     /// Real numbers.
     Floats(Vec<f32>),
-    /// Truth values.
+    /// Booleans.
     Flags(Vec<bool>),
     /// Several times bytes.
     ByteLists(Vec<Vec<u8>>),
