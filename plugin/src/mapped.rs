@@ -1,4 +1,4 @@
-//! Memory in one range of addresses: pages mapped where they are wanted, for an ACL that can.
+//! Memory in one range of addresses: pages mapped on demand, for an ACL that can.
 //!
 //! ```text
 //! base                                     mapped end                          base + reserved

@@ -154,8 +154,8 @@ fn apply(path: &str) -> Result<()> {
     let Value::Object(config) = config else {
         return Err(unparsable("it is not a JSON object".into()));
     };
-    let bad = |key: &str, value: &Value, wanted: &str| {
-        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {wanted}"))
+    let bad = |key: &str, value: &Value, expected: &str| {
+        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {expected}"))
     };
     if let Some(value) = config.get("max_opqueue_num")
         && number(value).is_none_or(|n| n == 0)

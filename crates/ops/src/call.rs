@@ -84,11 +84,11 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
-    fn wrong<T>(&self, at: usize, wanted: &str) -> Result<T> {
+    fn wrong<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
-            Arg::Absent => Error::Null(format!("{parameter} is null: expected {wanted}")),
-            arg => Error::Invalid(format!("{parameter} is {}: expected {wanted}", arg.kind())),
+            Arg::Absent => Error::Null(format!("{parameter} is null: expected {expected}")),
+            arg => Error::Invalid(format!("{parameter} is {}: expected {expected}", arg.kind())),
         })
     }
 

@@ -71,7 +71,7 @@ impl Bench {
         plan.run(&memory).map_err(|fault| fault.0)
     }
 
-    /// Runs a row; the bytes of workspace it wanted, or why it did not run.
+    /// Runs a row; the bytes of workspace it asked for, or why it did not run.
     fn call(&self, name: &str, args: &[Arg]) -> Result<usize, String> {
         let plan = planned(name, args).map_err(|error| error.text().to_owned())?;
         self.run(&plan).map(|()| plan.workspace)

@@ -63,7 +63,7 @@ impl Bench {
         Ok(plan.workspace)
     }
 
-    /// Runs a row; the bytes of workspace it wanted, or why it did not run.
+    /// Runs a row; the bytes of workspace it asked for, or why it did not run.
     fn call(&self, name: &str, args: &[Arg]) -> Result<usize, String> {
         let names =
             ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "a10", "a11", "a12"];

@@ -88,9 +88,9 @@ impl Config {
             get(name)?
                 .into_string()
                 .map_err(|raw| {
-                    let wanted = "text in UTF-8".into();
+                    let expected = "text in UTF-8".into();
                     *unreadable.borrow_mut() =
-                        Some(Error::setting(name, &raw.to_string_lossy(), wanted));
+                        Some(Error::setting(name, &raw.to_string_lossy(), expected));
                 })
                 .ok()
         };

@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let bytes = |wanted| {
-            let of = |d: &DType| d.size_in_bytes() == wanted;
+        let bytes = |expected| {
+            let of = |d: &DType| d.size_in_bytes() == expected;
             DType::ALL.iter().copied().filter(of).map(DType::number).collect::<Vec<_>>()
         };
         assert_eq!(bytes(None), [-1, 13, 29, 30, 38, 39, 40, 41]);

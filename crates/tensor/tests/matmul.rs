@@ -86,8 +86,8 @@ fn values(view: View<'_>) -> Vec<f64> {
 }
 
 fn product(parallel: &dyn Parallel, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
-    let wanted = panels(&out.layout, a.layout(), b.layout());
-    let room = wanted.map(|one| {
+    let expected = panels(&out.layout, a.layout(), b.layout());
+    let room = expected.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });

@@ -89,9 +89,9 @@ fn read(root: &Path) -> Result<Signatures> {
 }
 
 /// Adds what the table has and the signatures lack.
-fn extend(root: &Path, known: &mut Signatures, wanted: &BTreeSet<String>) -> Result<()> {
+fn extend(root: &Path, known: &mut Signatures, required: &BTreeSet<String>) -> Result<()> {
     let lacking: BTreeSet<&String> =
-        wanted.iter().filter(|name| !known.contains_key(*name)).collect();
+        required.iter().filter(|name| !known.contains_key(*name)).collect();
     if lacking.is_empty() {
         return Ok(());
     }
@@ -113,7 +113,7 @@ fn extend(root: &Path, known: &mut Signatures, wanted: &BTreeSet<String>) -> Res
         let arguments = arguments(own).with_context(|| format!("facts of {name}"))?;
         known.insert(name.into(), Signature { header: header.into(), arguments });
     }
-    let missing: Vec<&String> = wanted.iter().filter(|name| !known.contains_key(*name)).collect();
+    let missing: Vec<&String> = required.iter().filter(|name| !known.contains_key(*name)).collect();
     match missing[..] {
         [] => Ok(()),
         _ => bail!("no signature of {missing:?}: write them into {SIGNATURES}"),
@@ -223,11 +223,11 @@ fn alias(name: &str, file: &str) -> String {
 
 /// Every generated file with its text. Signatures of operators that the table no longer has are dropped.
 pub fn files(root: &Path) -> Result<Vec<(String, String)>> {
-    let wanted: BTreeSet<String> =
+    let required: BTreeSet<String> =
         cairn_ops::rows().keys().map(|name| format!("aclnn{name}")).collect();
     let mut signatures = read(root)?;
-    extend(root, &mut signatures, &wanted)?;
-    signatures.retain(|name, _| wanted.contains(name));
+    extend(root, &mut signatures, &required)?;
+    signatures.retain(|name, _| required.contains(name));
     let mut files =
         vec![(SIGNATURES.into(), listed(&signatures)), (EXPORTS.into(), exports(&signatures)?)];
     let mut headers: BTreeMap<&str, Vec<(&String, &Signature)>> = BTreeMap::new();

@@ -49,14 +49,14 @@ impl Executor {
 
     /// Queues the call with the user's workspace.
     pub fn submit(&self, stream: &Arc<Stream>, workspace: usize, size: u64) -> Result<()> {
-        let wanted = self.execution.workspace() as u64;
-        if size < wanted {
+        let expected = self.execution.workspace() as u64;
+        if size < expected {
             return Err(Error::new(
                 Code::OperatorInvalid,
-                format!("workspaceSize = {size}: the first phase asked for {wanted} bytes"),
+                format!("workspaceSize = {size}: the first phase asked for {expected} bytes"),
             ));
         }
-        if wanted > 0 {
+        if expected > 0 {
             present(workspace as *const u8, "workspace")?;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();

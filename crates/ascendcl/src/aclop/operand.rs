@@ -61,8 +61,10 @@ fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Re
         return Ok(());
     }
     if ranges.len() != layout.count() {
-        let (have, wanted) = (ranges.len(), layout.count());
-        return Err(Error::invalid(format!("{what} has {wanted} values, and a range for {have}")));
+        let (have, expected) = (ranges.len(), layout.count());
+        return Err(Error::invalid(format!(
+            "{what} has {expected} values, and a range for {have}"
+        )));
     }
     let values: Vec<i64> = match desc.dtype {
         DType::Int64 => bytes
@@ -166,9 +168,9 @@ fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Te
 /// The address stands for the bytes until they are on the device.
 fn constant(desc: &Description, layout: Layout, bytes: Arc<[u8]>, what: &str) -> Result<Tensor> {
     if bytes.len() < layout.bytes() {
-        let (have, wanted) = (bytes.len(), layout.bytes());
+        let (have, expected) = (bytes.len(), layout.bytes());
         return Err(Error::invalid(format!(
-            "{what} ({layout}) takes {wanted} bytes, {have} are given"
+            "{what} ({layout}) takes {expected} bytes, {have} are given"
         )));
     }
     in_range(desc, &layout, &bytes, what)?;

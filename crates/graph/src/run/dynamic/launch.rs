@@ -54,7 +54,7 @@ impl Run<'_> {
                 Origin::ComputedFor(at) => Some(at),
                 _ => None,
             };
-            let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
+            let given = output.and_then(|at| self.requested.get(at).copied().flatten());
             let given = given.filter(|OutputMemory { address, bytes: have }| {
                 have >= bytes
                     && !shares_input(self.inputs, *address, *bytes)

@@ -51,7 +51,7 @@ struct Watched {
 }
 
 impl Guard {
-    /// A guard that poisons and, if wanted, puts canaries.
+    /// A guard that poisons and, if requested, puts canaries.
     pub fn new(canaries: bool) -> Guard {
         Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
     }
@@ -219,8 +219,8 @@ impl Watched {
     }
 
     fn damage(&self, side: &str, extent: &Extent) -> Option<String> {
-        let (found, wanted) = (extent.read(), canary(extent.address()));
-        let bad = |at: &usize| found[*at] != wanted[*at];
+        let (found, expected) = (extent.read(), canary(extent.address()));
+        let bad = |at: &usize| found[*at] != expected[*at];
         let first = (0..CANARY).find(bad)?;
         let count = (0..CANARY).filter(bad).count();
         let shown: Vec<_> =
