@@ -8,9 +8,9 @@ use half::{bf16, f16};
 pub enum Scalar {
     /// True or false.
     Bool(bool),
-    /// An integer, of the type given.
+    /// An integer, of this type.
     Int(i64, DType),
-    /// A real number, of the type given.
+    /// A real number, of this type.
     Float(f64, DType),
 }
 

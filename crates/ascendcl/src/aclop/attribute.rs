@@ -46,7 +46,7 @@ impl Attributes {
 }
 
 /// The attributes behind a handle of the user; null is none.
-pub fn given(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
+pub fn attributes_of(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
     match handle.is_null() {
         true => Ok(Vec::new()),
         false => Ok(runtime()?.handles.get::<Attributes>(handle as usize)?.values()),

@@ -93,7 +93,7 @@ impl Call {
         attributes: *const aclopAttr,
     ) -> Result<Call> {
         let mut known = Vec::new();
-        for (name, value) in attribute::given(attributes)? {
+        for (name, value) in attribute::attributes_of(attributes)? {
             match value {
                 Value::Plain(value) => known.push((name, value)),
                 Value::Lists | Value::Texts if node.attributes().any(|one| one == name) => {

@@ -397,11 +397,11 @@ impl Making<'_> {
             };
             let mut desc = self.prepared.values[value].desc.clone();
             if !desc.is_known()
-                && let Some(Some(given)) = declared.get(at)
-                && given.has_rank()
-                && !given.dims.is_empty()
+                && let Some(Some(declaration)) = declared.get(at)
+                && declaration.has_rank()
+                && !declaration.dims.is_empty()
             {
-                desc.dims = given.dims.clone();
+                desc.dims = declaration.dims.clone();
             }
             let name =
                 self.graph.node(source.node).map_or_else(String::new, |one| one.name.clone());

@@ -371,9 +371,9 @@ impl Plan {
         let index = |graph: &Graph, id: &NodeId| {
             graph.node(*id).and_then(|node| node.attrs.get("index").and_then(Attr::int))
         };
-        let mut given: Vec<i64> = data.iter().filter_map(|one| index(graph, one)).collect();
-        given.sort_unstable();
-        if given.iter().copied().eq(0..data.len() as i64) {
+        let mut indices: Vec<i64> = data.iter().filter_map(|one| index(graph, one)).collect();
+        indices.sort_unstable();
+        if indices.iter().copied().eq(0..data.len() as i64) {
             return;
         }
         let mut order: Vec<NodeId> =

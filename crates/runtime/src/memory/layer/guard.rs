@@ -157,11 +157,11 @@ fn give(
     below: &dyn Allocator,
     found: Result<()>,
 ) -> Result<()> {
-    let given = below.free(block, stream);
-    if let (Err(_), Err(second)) = (&found, &given) {
+    let freed = below.free(block, stream);
+    if let (Err(_), Err(second)) = (&found, &freed) {
         log::error!("{}: {}", below.name(), second.text);
     }
-    found.and(given)
+    found.and(freed)
 }
 
 struct Arm(Arc<Watched>);

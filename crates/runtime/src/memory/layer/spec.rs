@@ -210,7 +210,7 @@ impl FaultSpec {
             }
         }
         match (&mut fault.trigger, seed) {
-            (Some(Trigger::Chance { seed, .. }), Some((_, given))) => *seed = given,
+            (Some(Trigger::Chance { seed, .. }), Some((_, value))) => *seed = value,
             (_, Some((piece, _))) => return Err(piece.wrong("a seed goes with p")),
             (_, None) => {}
         }
