@@ -279,7 +279,7 @@ CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun how, vo
 // called once, on a thread of the engine, with an owned result or null.
 CairnStatus CairnSessionRunAsync(uint64_t session, uint32_t id, bool is_v2, const CairnRunTensor *inputs, size_t input_count,
                                  void *context, void (*done)(void *context, CairnStatus status, CairnOutputs *result));
-// Told on the engine's thread by a `done` that will never return: another thread takes its place.
+// Called on the engine's thread by a `done` that will never return: another thread takes its place.
 void CairnSessionRunLeft(void);
 
 // What an output is after a run. `block` is owned by whoever takes it, once, and null where the memory was
@@ -396,7 +396,7 @@ typedef struct CairnCallable {
     void (*drop)(void *context);
 } CairnCallable;
 
-// What aclrtAllocatorGetByStream tells; 0 for functions that are not there or have a context.
+// What aclrtAllocatorGetByStream reports; 0 for functions that are not there or have a context.
 typedef struct CairnRegistered {
     void *desc;
     void *object;

@@ -63,8 +63,8 @@ def compare(found, wanted, links, how):
         relative = BEHIND_PRODUCTS if value.is_behind_product else TOLERANCE
         relative = relative if value.tensor.is_floating_point() else 0
         absolute = 0.1 * relative * greatest(value.tensor.double())
-        told = lambda text: f"{link} {how}: {text}"
-        torch.testing.assert_close(one, value.tensor, rtol=relative, atol=absolute, equal_nan=True, msg=told)
+        message = lambda text: f"{link} {how}: {text}"
+        torch.testing.assert_close(one, value.tensor, rtol=relative, atol=absolute, equal_nan=True, msg=message)
 
 
 @pytest.fixture(scope="module", autouse=True)

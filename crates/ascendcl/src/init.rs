@@ -72,7 +72,7 @@ entry! {
         Ok(())
     }
 
-    /// Ends ACL when the count comes to zero; tells the count.
+    /// Ends ACL when the count comes to zero; returns the count.
     fn aclFinalizeReference(ref_count: *mut u64) {
         let mut count = count();
         if *count == 0 {

@@ -303,7 +303,7 @@ fn chooses_and_tells_sizes() {
     let places = desk.zeros(I, &[2, 6]);
     desk.run("NonzeroV2", vec![t(&a), t(&places)]).unwrap();
     assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
-    assert_eq!(*desk.told.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
+    assert_eq!(*desk.reported.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn different_values_and_slices() {
     assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 3.0]);
     assert_eq!(desk.read(&inverse), [2.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
     assert_eq!(desk.read(&counts)[..3], [2.0, 1.0, 3.0]);
-    assert_eq!(*desk.told.borrow(), [(4, vec![3]), (6, vec![3])]);
+    assert_eq!(*desk.reported.borrow(), [(4, vec![3]), (6, vec![3])]);
     let table = desk.put(I, &[2, 4], &[1.0, 0.0, 1.0, 0.0, 5.0, 7.0, 5.0, 6.0]);
     let (rows, inverse, counts) =
         (desk.zeros(I, &[2, 4]), desk.zeros(I, &[4]), desk.zeros(I, &[4]));

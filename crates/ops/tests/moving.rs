@@ -205,13 +205,13 @@ fn slices_of_eight_dimensions_are_repeated_too() {
     for dim in 0..8 {
         let mut dims = a.layout.dims().to_vec();
         dims[dim] *= 3;
-        let (out, told) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
+        let (out, named_out) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
         let every = vec![3.0; a.layout.dims()[dim]];
         let times = desk.put(DType::Int64, &[every.len()], &every);
         let fixed = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
         desk.run("RepeatInterleaveIntWithDim", fixed).unwrap();
-        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&told)];
+        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&named_out)];
         desk.run("RepeatInterleaveWithDim", named).unwrap();
-        assert_eq!(desk.read(&out), desk.read(&told), "along {dim}");
+        assert_eq!(desk.read(&out), desk.read(&named_out), "along {dim}");
     }
 }

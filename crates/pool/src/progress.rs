@@ -1,4 +1,4 @@
-//! What a pool has to be told: how far streams have come, and where memory is made.
+//! What a pool needs to know: how far streams have come, and where memory comes from.
 
 use crate::clock::{Epoch, StreamIndex};
 use std::ops::Range;

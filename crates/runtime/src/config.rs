@@ -41,7 +41,7 @@ const SMALLEST_DEVICE: u64 = 2 << 20;
 /// A process plans with this much even where nothing is left.
 const SMALLEST_BUDGET: u64 = 64 << 20;
 
-/// What a process was told through its environment. Read once, when the runtime is first used.
+/// The settings of a process, from its environment. Read once, when the runtime is first used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Devices of the machine, before `ASCEND_RT_VISIBLE_DEVICES` (`CAIRN_DEVICES`).

@@ -182,7 +182,7 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     assert!(memory.report().contains("stats of pinned host memory: live 0 bytes"));
 }
 
-/// What was told, in short.
+/// What was emitted, in short.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -286,8 +286,8 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     );
     rig.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
     memory.free(user.0.0).unwrap();
-    let told = heard.take();
-    assert!(told.len() == 1 && told[0].starts_with("device 0: 0 used, "), "{told:?}");
+    let emitted = heard.take();
+    assert!(emitted.len() == 1 && emitted[0].starts_with("device 0: 0 used, "), "{emitted:?}");
     register(&rig, handle);
     assert!(heard.take().contains(&format!("{:?} 0x77", Change::Created)));
 }

@@ -58,7 +58,7 @@ pub unsafe fn node<'a>(handle: *const CairnNode) -> Result<&'a NodeObject> {
 
 /// # Safety
 /// `place` is null or a place for a number.
-unsafe fn tell(place: *mut usize, value: usize) {
+unsafe fn write_index(place: *mut usize, value: usize) {
     if !place.is_null() {
         // SAFETY: as the caller vouches.
         unsafe { place.write(value) };
@@ -143,7 +143,7 @@ plain! {
         let source = handle.with(|node| node.inputs.get(input).copied().flatten())?;
         let Some(Source { node, output: at }) = source else { return Ok(std::ptr::null_mut()) };
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { tell(output, at) };
+        unsafe { write_index(output, at) };
         Ok(handle.other(node))
     }
 
@@ -157,7 +157,7 @@ plain! {
             return Ok(std::ptr::null_mut());
         };
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { tell(input, place) };
+        unsafe { write_index(input, place) };
         Ok(handle.other(reader))
     }
 

@@ -14,8 +14,8 @@ const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "
 pub struct Desk {
     bytes: Vec<Cell<u8>>,
     gaps: Vec<usize>,
-    /// Sizes that a kernel told, by argument.
-    pub told: RefCell<Vec<(usize, Vec<usize>)>>,
+    /// Sizes that a kernel reported, by argument.
+    pub reported: RefCell<Vec<(usize, Vec<usize>)>>,
     /// The workspace that the last call asked for.
     pub workspace: Cell<usize>,
 }
@@ -28,7 +28,7 @@ impl Desk {
         Desk {
             bytes: vec![Cell::new(MARK); GAP],
             gaps: vec![0],
-            told: RefCell::default(),
+            reported: RefCell::default(),
             workspace: Cell::new(0),
         }
     }
@@ -142,7 +142,7 @@ impl Desk {
             uses: &uses,
             workspace: &workspace,
             parallel: &Alone,
-            sized: &|(at, _), dims| self.told.borrow_mut().push((at, dims.to_vec())),
+            sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
         };
         let outcome = plan.run(&memory).map_err(|fault| fault.0);
         for gap in &self.gaps {
