@@ -121,7 +121,7 @@ bool CairnOperatorFill(CairnOperator *op);
 bool CairnOperatorExists(CairnText type);
 void CairnOperatorTypes(void *context, CairnSeeText see);
 
-// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, behind those it has.
+// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, after those it has.
 CairnStatus CairnOperatorGrowInput(CairnOperator *op, CairnText name, size_t count);
 CairnStatus CairnOperatorGrowOutput(CairnOperator *op, CairnText name, size_t count);
 // The number of places; what was grown counts each.
@@ -215,8 +215,8 @@ CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output
 CairnNode *CairnNodeSource(const CairnNode *node, size_t input, size_t *output);
 // The `at`-th reader of an output (owned), or null.
 CairnNode *CairnNodeReader(const CairnNode *node, size_t output, size_t at, size_t *input);
-// The `at`-th node before or behind it by control, or null.
-CairnNode *CairnNodeControl(const CairnNode *node, bool is_behind, size_t at);
+// The `at`-th node before or after it by control, or null.
+CairnNode *CairnNodeControl(const CairnNode *node, bool is_after, size_t at);
 CairnStatus CairnNodeSetAttr(const CairnNode *node, CairnText name, const CairnValue *value);
 bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnSeeValue see);
 

@@ -78,7 +78,7 @@ int main(void)
             CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y) && holds(made[1].GetAddr(), Z));
             made.clear();
 
-            GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: behind unregister the built-in allocator serves"
+            GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: after unregister the built-in allocator serves"
                   : kind == 1 ? "ge_unreg_1 ge_run_6 memory that moves: likewise"
                               : "ge_unreg_1 ge_run_6 dynamic: likewise");
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);

@@ -143,17 +143,17 @@ FUNCTIONS = {
 class Value:
     """An output of a node, and whether sums of products are among what it was made from."""
 
-    def __init__(self, tensor, is_behind_product):
-        self.tensor, self.is_behind_product = tensor, is_behind_product
+    def __init__(self, tensor, is_after_product):
+        self.tensor, self.is_after_product = tensor, is_after_product
 
 
 def apply(node, values):
     """The outputs of one node, by its name and the place, from values of its inputs."""
     fed = [values[link] if link else None for link in node.inputs]
-    behind = node.type in PRODUCTS or any(value.is_behind_product for value in fed if value)
+    after = node.type in PRODUCTS or any(value.is_after_product for value in fed if value)
     results = FUNCTIONS[node.type](node, *(value and value.tensor for value in fed))
     results = results if isinstance(results, tuple) else (results,)
-    return {(node.name, place): Value(tensor, behind) for place, tensor in enumerate(results)}
+    return {(node.name, place): Value(tensor, after) for place, tensor in enumerate(results)}
 
 
 def computed(model):

@@ -2704,7 +2704,7 @@ pub mod signature {
     /// Whether the event is complete. Prefer aclrtQueryEventStatus.
     pub type aclrtQueryEvent =
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError;
-    /// Whether what the event was last recorded behind is complete.
+    /// Whether everything that the event was last recorded after is complete.
     pub type aclrtQueryEventStatus =
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventRecordedStatus) -> aclError;
     /// Whether every wait for the event has passed.

@@ -176,7 +176,7 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     let beside = memory.extent(small + 100, 1).unwrap();
     beside.write(&[!beside.read()[0]]);
     let found = memory.free_host(small).unwrap_err();
-    assert!(found.text.contains("1 byte behind it"), "{}", found.text);
+    assert!(found.text.contains("1 byte after it"), "{}", found.text);
     assert!(memory.free_host(small).unwrap_err().text.contains("already freed"));
     memory.free_host(large).unwrap();
     assert!(memory.report().contains("stats of pinned host memory: live 0 bytes"));

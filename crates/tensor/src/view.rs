@@ -92,7 +92,7 @@ impl<'a> View<'a> {
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
     }
 
-    /// Positions without elements behind them: for spaces over a tensor that has none. Nobody reads there.
+    /// Positions without elements: for spaces over a tensor that has none. Nobody reads there.
     pub(crate) fn dangling(&self, layout: Layout) -> View<'a> {
         View { first: self.first, layout: layout.from_offset(0), bytes: PhantomData }
     }

@@ -42,8 +42,8 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
                  name: it takes {has}"
             )));
         };
-        let behind = node.inputs.len() - 1 - first;
-        let end = inputs.len().saturating_sub(behind);
+        let after = node.inputs.len() - 1 - first;
+        let end = inputs.len().saturating_sub(after);
         if !(first..end).contains(&at) {
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, whose parts are the inputs from {first} to before {end}"

@@ -311,7 +311,7 @@ status! {
         }
     }
 
-    /// Runs one node behind another.
+    /// Runs one node after another.
     fn CairnGraphAddControl(handle: *mut CairnGraph, from: *const CairnNode, to: *const CairnNode) {
         // SAFETY: the caller's handles are live.
         let (graph, from, to) = unsafe { (graph(handle)?, node(from)?, node(to)?) };

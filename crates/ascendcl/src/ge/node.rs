@@ -161,16 +161,16 @@ plain! {
         Ok(handle.other(reader))
     }
 
-    /// Who comes before or behind by control.
-    fn CairnNodeControl(handle: *const CairnNode, is_behind: bool, at: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
+    /// Which nodes come before or after it by control.
+    fn CairnNodeControl(handle: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         let handle = unsafe { node(handle) }?;
-        let found = match is_behind {
+        let found = match is_after {
             false => handle.with(|node| node.controls.get(at).copied())?,
             true => {
                 let graph = handle.graph.lock();
-                let mut behind = graph.nodes().filter(|(_, node)| node.controls.contains(&handle.id));
-                behind.nth(at).map(|(id, _)| id)
+                let mut after = graph.nodes().filter(|(_, node)| node.controls.contains(&handle.id));
+                after.nth(at).map(|(id, _)| id)
             }
         };
         Ok(found.map_or(std::ptr::null_mut(), |id| handle.other(id)))

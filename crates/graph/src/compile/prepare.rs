@@ -53,7 +53,7 @@ pub struct Work {
 pub struct Prepared {
     /// The graph's name.
     pub name: String,
-    /// What comes in, by index; behind that the variables of the session.
+    /// What comes in, by index; then the variables of the session.
     pub inputs: Vec<Input>,
     /// How many of the inputs, the last ones, are variables.
     pub variables: usize,

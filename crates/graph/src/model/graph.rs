@@ -85,7 +85,7 @@ fn read_edges(op: &OpDef, ops: &[OpDef], places: &HashMap<&str, NodeId>) -> Resu
             Edge::Control(name) => {
                 let id = places
                     .get(name)
-                    .ok_or_else(|| format!("it runs behind '{name}', and there is no such node"))?;
+                    .ok_or_else(|| format!("it runs after '{name}', and there is no such node"))?;
                 controls.push(*id);
             }
         }

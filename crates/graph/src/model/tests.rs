@@ -271,7 +271,7 @@ fn edges_have_to_lead_somewhere() {
         &model(vec![op("a", "Data", &[], 1), op("b", "Add", &["", "a:1"], 1)]),
         &["'b'", "'a' has 1 outputs", "number 1", "input 1"],
     );
-    refuses(&model(vec![op("b", "Add", &["a:-1"], 1)]), &["'b'", "'a'", "runs behind"]);
+    refuses(&model(vec![op("b", "Add", &["a:-1"], 1)]), &["'b'", "'a'", "runs after"]);
     refuses(&model(vec![op("b", "Add", &["b:-2"], 1)]), &["'b'", "'b:-2' is no edge"]);
     refuses(&model(vec![op("b", "Add", &["a"], 1)]), &["'b'", "'a' is no edge"]);
     refuses(

@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 const BASE: usize = 0x10000;
 const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10"];
 
-/// Memory that tensors lie in, with a gap of known bytes behind each.
+/// Memory that tensors lie in, with a gap of known bytes after each.
 pub struct Desk {
     bytes: Vec<Cell<u8>>,
     gaps: Vec<usize>,

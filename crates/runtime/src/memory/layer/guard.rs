@@ -26,7 +26,7 @@ pub const POISON: u8 = 0xfd;
 /// How many of the bytes that were found an error shows.
 const SHOWN: usize = 8;
 
-/// Puts a canary in front of each block and one behind it, looks at them when the block comes back or
+/// Puts a canary before each block and one after it, looks at them when the block comes back or
 /// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
 /// ([`RawBlock::poison`]).
 ///
@@ -200,7 +200,7 @@ impl Watched {
         if !self.armed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let damages: Vec<_> = [("in front of", &self.front), ("behind", &self.back)]
+        let damages: Vec<_> = [("before", &self.front), ("after", &self.back)]
             .into_iter()
             .filter_map(|(side, extent)| self.damage(side, extent))
             .collect();
