@@ -74,7 +74,7 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The same memory, seen otherwise; the new layout's offset counts as the old one's does.
+    /// The same memory with another layout; the new layout's offset counts as the old one's does.
     pub fn with_layout(self, layout: Layout) -> Operand {
         Operand { layout, ..self }
     }

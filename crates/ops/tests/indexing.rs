@@ -4,7 +4,7 @@ mod common;
 
 use cairn_ops::{Arg, Tensor};
 use cairn_tensor::{DType, Scalar};
-use common::{Desk, seen, t};
+use common::{Desk, t, with_layout};
 use proptest::prelude::*;
 
 const F: DType = DType::Float;
@@ -122,7 +122,7 @@ fn puts_by_number_and_rows_by_coordinates() {
     let a = desk.put(F, &[2, 3], &numbers(6));
     let index = desk.put(I, &[3], &[0.0, -1.0, 0.0]);
     let values = desk.put(F, &[3], &[10.0, 20.0, 30.0]);
-    let columns = seen(&a, a.layout.transposed(0, 1));
+    let columns = with_layout(&a, a.layout.transposed(0, 1));
     desk.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
     assert_eq!(desk.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
     let places = desk.put(I, &[2, 1], &[1.0, 0.0]);
@@ -175,7 +175,7 @@ fn model(
 }
 
 fn transposed(tensor: &Tensor) -> Tensor {
-    seen(tensor, tensor.layout.transposed(0, 1))
+    with_layout(tensor, tensor.layout.transposed(0, 1))
 }
 
 proptest! {

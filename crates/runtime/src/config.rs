@@ -214,21 +214,21 @@ fn visible(list: Option<&str>, devices: usize) -> Vec<usize> {
     if end < list.len() {
         log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{}' ends the list", &list[end..]);
     }
-    let mut seen: Vec<usize> = Vec::new();
+    let mut visited: Vec<usize> = Vec::new();
     for part in list[..end].split(',') {
         let Some(id) = part.parse().ok().filter(|id| *id < devices) else {
             log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{part}' ends the list");
             break;
         };
-        if seen.last().is_some_and(|last| *last >= id) {
+        if visited.last().is_some_and(|last| *last >= id) {
             log::error!(
                 "ASCEND_RT_VISIBLE_DEVICES={list}: {id} is no larger than the number before it, which leaves no device"
             );
             return Vec::new();
         }
-        seen.push(id);
+        visited.push(id);
     }
-    seen
+    visited
 }
 
 #[cfg(test)]
@@ -289,17 +289,17 @@ mod tests {
 
     #[test]
     fn visible_devices_are_read_as_cann_and_torch_npu_read_them() {
-        let seen = |list: &str| visible(Some(list), 4);
+        let visited = |list: &str| visible(Some(list), 4);
         assert_eq!(visible(None, 4), [0, 1, 2, 3]);
         for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"]
         {
-            assert_eq!(seen(none), [0; 0], "'{none}'");
+            assert_eq!(visited(none), [0; 0], "'{none}'");
         }
-        assert_eq!(seen("1,3"), [1, 3]);
+        assert_eq!(visited("1,3"), [1, 3]);
         for one in ["0,9,1", "0,", "0,,1", "0, 1", "0 ,1", "0;1", "0,9,0"] {
-            assert_eq!(seen(one), [0], "'{one}'");
+            assert_eq!(visited(one), [0], "'{one}'");
         }
-        assert_eq!(seen("0,1 ,2"), [0, 1]);
+        assert_eq!(visited("0,1 ,2"), [0, 1]);
         assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "")]).unwrap().visible, [0; 0]);
     }
 

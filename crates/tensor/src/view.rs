@@ -78,7 +78,7 @@ impl<'a> View<'a> {
         Some(View { first: first.cast_mut().cast(), layout, bytes: PhantomData })
     }
 
-    /// The same elements, seen otherwise: sliced, permuted, broadcast. `None` when the new layout has an
+    /// The same elements with another layout: sliced, permuted, broadcast. `None` when the new layout has an
     /// element that this one's extent lacks. The new layout's offset counts from this view's first element.
     pub fn with_layout(&self, layout: Layout) -> Option<View<'a>> {
         let (whole, part) = (self.layout.extent()?, layout.extent()?);

@@ -141,7 +141,7 @@ impl Call {
 
     /// The layouts that follow from the inputs.
     pub fn infer(&self, buffers: &[Option<Span>]) -> Result<Vec<Layout>> {
-        let inputs = self.read(buffers, operand::seen)?;
+        let inputs = self.read(buffers, operand::known_tensor)?;
         self.named().infer(&inputs)
     }
 

@@ -133,7 +133,11 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
 }
 
 /// An input of which only host bytes may be looked at: for inference.
-pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Option<Tensor>> {
+pub fn known_tensor(
+    desc: &Description,
+    buffer: Option<Span>,
+    what: &str,
+) -> Result<Option<Tensor>> {
     if desc.dtype == DType::Undefined {
         return Ok(None);
     }

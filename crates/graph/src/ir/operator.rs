@@ -294,12 +294,12 @@ impl Plan {
         let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
         let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
         let mut next: Vec<Arc<Operator>> = roots.cloned().collect();
-        let mut seen = HashSet::new();
+        let mut visited = HashSet::new();
         while let Some(operator) = next.pop() {
             if operator.name == name {
                 return Some(operator);
             }
-            if seen.insert(Arc::as_ptr(&operator)) {
+            if visited.insert(Arc::as_ptr(&operator)) {
                 let parts = operator.parts();
                 next.extend(
                     parts.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone())),

@@ -203,11 +203,11 @@ proptest! {
 fn the_random_attributes_are_of_every_kind() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
     let mut runner = TestRunner::deterministic();
-    let mut seen = [false; VARIANTS];
+    let mut visited = [false; VARIANTS];
     for _ in 0..2000 {
-        seen[variant(&any_attr().new_tree(&mut runner).unwrap().current())] = true;
+        visited[variant(&any_attr().new_tree(&mut runner).unwrap().current())] = true;
     }
-    assert_eq!(seen, [true; VARIANTS]);
+    assert_eq!(visited, [true; VARIANTS]);
 }
 
 /// Samples that the real client wrote: how many nodes each has, and the way back.

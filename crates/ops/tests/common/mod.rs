@@ -156,7 +156,7 @@ pub fn t(tensor: &Tensor) -> Arg {
     Arg::Tensor(tensor.clone())
 }
 
-/// The same memory, seen otherwise.
-pub fn seen(tensor: &Tensor, layout: Layout) -> Tensor {
+/// The same memory with another layout.
+pub fn with_layout(tensor: &Tensor, layout: Layout) -> Tensor {
     Tensor { layout, ..tensor.clone() }
 }
