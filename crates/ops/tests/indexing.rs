@@ -295,7 +295,7 @@ fn chooses_and_tells_sizes() {
     assert_eq!(desk.read(&a), [9.0, 2.0, 8.0, 7.0, 5.0, 6.0]);
     let few = desk.put(F, &[3], &[9.0, 8.0, 7.0]);
     let fault = desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
-    assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 places");
+    assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 positions");
     desk.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
     let places = desk.zeros(I, &[6, 2]);
     desk.run("Nonzero", vec![t(&a), t(&places)]).unwrap();
