@@ -332,7 +332,7 @@ bool Attribute::Get(ge::AttrValue &value) const
     return true;
 }
 
-const char *Attribute::Word() const
+const char *Attribute::TypeName() const
 {
     switch (kind_) {
         case CAIRN_KIND_STRING:
@@ -364,7 +364,7 @@ const char *Attribute::Word() const
     }
 }
 
-std::string word_of_class(const char *type)
+std::string type_name_of_class(const char *type)
 {
     std::string word = "VT";
     for (const char *at = type; *at != '\0'; ++at) {

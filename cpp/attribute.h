@@ -61,7 +61,7 @@ public:
     bool Get(ge::AttrValue &value) const;
 
     // The IR's word: VT_INT, VT_LIST_INT ...
-    const char *Word() const;
+    const char *TypeName() const;
 
     // As the engine takes it; lends what it holds until it changes.
     const CairnValue &borrowed();
@@ -94,7 +94,7 @@ inline void see_attribute(void *context, const CairnValue *seen)
 }
 
 // The word of an op class (Int, ListInt, Type ...) as the IR's word.
-std::string word_of_class(const char *type);
+std::string type_name_of_class(const char *type);
 
 }  // namespace cairn
 

@@ -121,7 +121,7 @@ bool CairnOperatorFill(CairnOperator *op);
 bool CairnOperatorExists(CairnText type);
 void CairnOperatorTypes(void *context, CairnSeeText see);
 
-// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, behind those it has.
+// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, after those it has.
 CairnStatus CairnOperatorGrowInput(CairnOperator *op, CairnText name, size_t count);
 CairnStatus CairnOperatorGrowOutput(CairnOperator *op, CairnText name, size_t count);
 // The number of places; what was grown counts each.
@@ -215,8 +215,8 @@ CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output
 CairnNode *CairnNodeSource(const CairnNode *node, size_t input, size_t *output);
 // The `at`-th reader of an output (owned), or null.
 CairnNode *CairnNodeReader(const CairnNode *node, size_t output, size_t at, size_t *input);
-// The `at`-th node before or behind it by control, or null.
-CairnNode *CairnNodeControl(const CairnNode *node, bool is_behind, size_t at);
+// The `at`-th node before or after it by control, or null.
+CairnNode *CairnNodeControl(const CairnNode *node, bool is_after, size_t at);
 CairnStatus CairnNodeSetAttr(const CairnNode *node, CairnText name, const CairnValue *value);
 bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnSeeValue see);
 
@@ -279,7 +279,7 @@ CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun how, vo
 // called once, on a thread of the engine, with an owned result or null.
 CairnStatus CairnSessionRunAsync(uint64_t session, uint32_t id, bool is_v2, const CairnRunTensor *inputs, size_t input_count,
                                  void *context, void (*done)(void *context, CairnStatus status, CairnOutputs *result));
-// Told on the engine's thread by a `done` that will never return: another thread takes its place.
+// Called on the engine's thread by a `done` that will never return: another thread takes its place.
 void CairnSessionRunLeft(void);
 
 // What an output is after a run. `block` is owned by whoever takes it, once, and null where the memory was
@@ -396,7 +396,7 @@ typedef struct CairnCallable {
     void (*drop)(void *context);
 } CairnCallable;
 
-// What aclrtAllocatorGetByStream tells; 0 for functions that are not there or have a context.
+// What aclrtAllocatorGetByStream reports; 0 for functions that are not there or have a context.
 typedef struct CairnRegistered {
     void *desc;
     void *object;

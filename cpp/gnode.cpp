@@ -73,11 +73,11 @@ std::vector<std::pair<GNodePtr, int32_t>> GNode::GetOutDataNodesAndPortIndexs(co
     return readers;
 }
 
-static std::vector<GNodePtr> by_control(CairnNode *node, bool is_behind)
+static std::vector<GNodePtr> by_control(CairnNode *node, bool is_after)
 {
     std::vector<GNodePtr> nodes;
     for (size_t at = 0; node != nullptr; ++at) {
-        CairnNode *const other = CairnNodeControl(node, is_behind, at);
+        CairnNode *const other = CairnNodeControl(node, is_after, at);
         if (other == nullptr) {
             break;
         }

@@ -91,7 +91,7 @@ void Operator::DynamicOutputRegister(const char_t *name, const uint32_t num, con
 static void add_attribute(const Operator &op, const char_t *name, cairn::Attribute value)
 {
     if (!op.IsEmpty()) {
-        CairnOperatorAddAttr(OperatorBody::Of(op), text(name), text(value.Word()), &value.borrowed());
+        CairnOperatorAddAttr(OperatorBody::Of(op), text(name), text(value.TypeName()), &value.borrowed());
     }
 }
 
@@ -128,7 +128,7 @@ void Operator::RequiredAttrRegister(const char_t *name)
 void Operator::RequiredAttrWithTypeRegister(const char_t *name, const char_t *type)
 {
     if (!IsEmpty()) {
-        const std::string word = cairn::word_of_class(type == nullptr ? "" : type);
+        const std::string word = cairn::type_name_of_class(type == nullptr ? "" : type);
         CairnOperatorAddAttr(operator_impl_->handle, text(name), text(word), nullptr);
     }
 }

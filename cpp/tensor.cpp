@@ -192,10 +192,10 @@ graphStatus Tensor::IsValid()
     }
     const Shape shape = impl->desc.GetShape();
     const int64_t elements = shape.GetDims().empty() ? 1 : shape.GetShapeSize();
-    const int64_t wanted = GetSizeInBytes(elements, dtype);
-    if (wanted < 0 || static_cast<size_t>(wanted) != impl->size) {
+    const int64_t expected = GetSizeInBytes(elements, dtype);
+    if (expected < 0 || static_cast<size_t>(expected) != impl->size) {
         return cairn::fail("Tensor::IsValid: the tensor has " + std::to_string(impl->size) +
-                           " bytes; type and shape make " + std::to_string(wanted));
+                           " bytes; type and shape make " + std::to_string(expected));
     }
     return GRAPH_SUCCESS;
 }

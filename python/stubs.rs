@@ -31,8 +31,8 @@ pub fn files(functions: &[Function]) -> Vec<(String, String)> {
 }
 
 fn stub(function: &Function) -> String {
-    let given = function.parameters.iter().filter(|parameter| !parameter.place);
-    let parameters: Vec<_> = given
+    let inputs = function.parameters.iter().filter(|parameter| !parameter.place);
+    let parameters: Vec<_> = inputs
         .map(|parameter| match parameter.kind.ends_with('?') {
             true => format!("{}: {} = None", parameter.name, python(&parameter.kind)),
             false => format!("{}: {}", parameter.name, python(&parameter.kind)),

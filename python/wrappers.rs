@@ -103,16 +103,16 @@ enum Returned {
 
 fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let c_function = function.c_function.as_deref().expect("a wrapper calls something");
-    let given: Vec<_> = function.parameters.iter().filter(|parameter| !parameter.place).collect();
+    let inputs: Vec<_> = function.parameters.iter().filter(|parameter| !parameter.place).collect();
     let mut arguments = vec!["py: Python<'_>".to_owned()];
-    arguments.extend(given.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
-    let optional = given.iter().any(|parameter| parameter.kind.ends_with('?'));
+    arguments.extend(inputs.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
+    let optional = inputs.iter().any(|parameter| parameter.kind.ends_with('?'));
     let mut body = String::new();
     for place in function.parameters.iter().filter(|parameter| parameter.place) {
         writeln!(body, "    let mut {} = {}::default();", name(place), rust(&place.kind))
             .expect("text");
     }
-    for list in &given {
+    for list in &inputs {
         if let Some(other) = &list.shares {
             writeln!(body, "    {}.matches(\"{}\", &{other}, \"{other}\")?;", list.name, list.name)
                 .expect("text");
@@ -153,7 +153,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
         _ => (format!("({})", kinds.join(", ")), format!("({})", values.join(", "))),
     };
     let defaults = match optional {
-        true => format!("#[pyo3(signature = ({}=None))]\n", given[0].name),
+        true => format!("#[pyo3(signature = ({}=None))]\n", inputs[0].name),
         false => String::new(),
     };
     write!(

@@ -76,7 +76,7 @@ aclopAttr *aclopCreateAttr(void);
 /** Destroys a set of attributes. */
 void aclopDestroyAttr(const aclopAttr *attr);
 
-/** Sets a truth value; anything but 0 is true. */
+/** Sets a boolean; anything but 0 is true. */
 aclError aclopSetAttrBool(aclopAttr *attr, const char *attrName, uint8_t attrValue);
 
 /** Sets an integer. */
@@ -91,7 +91,7 @@ aclError aclopSetAttrString(aclopAttr *attr, const char *attrName, const char *a
 /** Sets a data type. */
 aclError aclopSetAttrDataType(aclopAttr *attr, const char *attrName, aclDataType attrValue);
 
-/** Sets a list of truth values, which is copied. */
+/** Sets a list of booleans, which is copied. */
 aclError aclopSetAttrListBool(
     aclopAttr *attr, const char *attrName, int numValues, const uint8_t *values);
 
@@ -144,7 +144,7 @@ aclError aclopExecWithHandle(
     aclopHandle *handle, int numInputs, const aclDataBuffer *const inputs[], int numOutputs,
     aclDataBuffer *const outputs[], aclrtStream stream);
 
-/** Converts elements from one type to another. `truncate` is without effect: whole numbers are cut. */
+/** Converts elements from one type to another. `truncate` is without effect: integers are cut. */
 aclError aclopCast(
     const aclTensorDesc *srcDesc, const aclDataBuffer *srcBuffer, const aclTensorDesc *dstDesc,
     aclDataBuffer *dstBuffer, uint8_t truncate, aclrtStream stream);

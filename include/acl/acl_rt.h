@@ -893,7 +893,7 @@ aclError aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event, i
 /** Whether the event is complete. Prefer aclrtQueryEventStatus. */
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus *status);
 
-/** Whether what the event was last recorded behind is complete. */
+/** Whether everything that the event was last recorded after is complete. */
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus *status);
 
 /** Whether every wait for the event has passed. */

@@ -71,7 +71,7 @@ aclIntArray *aclCreateIntArray(const int64_t *value, uint64_t size);
 /** A list with a copy of `size` numbers. */
 aclFloatArray *aclCreateFloatArray(const float *value, uint64_t size);
 
-/** A list with a copy of `size` truth values. */
+/** A list with a copy of `size` booleans. */
 aclBoolArray *aclCreateBoolArray(const bool *value, uint64_t size);
 
 /** Destroys a list of integers. */
@@ -80,7 +80,7 @@ aclnnStatus aclDestroyIntArray(const aclIntArray *array);
 /** Destroys a list of numbers. */
 aclnnStatus aclDestroyFloatArray(const aclFloatArray *array);
 
-/** Destroys a list of truth values. */
+/** Destroys a list of booleans. */
 aclnnStatus aclDestroyBoolArray(const aclBoolArray *array);
 
 /** The number of its integers. */
@@ -89,7 +89,7 @@ aclnnStatus aclGetIntArraySize(const aclIntArray *array, uint64_t *size);
 /** The number of its numbers. */
 aclnnStatus aclGetFloatArraySize(const aclFloatArray *array, uint64_t *size);
 
-/** The number of its truth values. */
+/** The number of its booleans. */
 aclnnStatus aclGetBoolArraySize(const aclBoolArray *array, uint64_t *size);
 
 /** A list of tensors. From now on they are the list's: they are destroyed with it. */

@@ -1,4 +1,4 @@
-//! Streams that live for certain: ACL told of their making, and not yet of their end.
+//! Streams that live for certain: ACL reported their creation, and not yet their end.
 
 use crate::acl::Handle;
 use cairn_sync::lock::{Mutex, Rank};

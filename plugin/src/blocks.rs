@@ -145,8 +145,8 @@ fn give_slowly(
     let known = device.known(handle);
     let known = known.or_else(|| device.late_owner(block as u64).filter(|s| s.handle() == handle));
     let known = known.or_else(|| device.newly_known(handle));
-    if let Some(told) = give_lost(caller, block, size, device, known) {
-        return told;
+    if let Some(answer) = give_lost(caller, block, size, device, known) {
+        return answer;
     }
     give_for(caller, block, size, device, known)
         && (known.is_some()

@@ -276,7 +276,7 @@ impl Device {
     }
 }
 
-/// Asks to be told when streams are destroyed and devices reset. True if that will be so.
+/// Asks to be notified when streams are destroyed and devices reset. True if that will be so.
 fn listen(acl: &Acl) -> bool {
     static ASKED: Once = Once::new();
     static LISTENING: AtomicBool = AtomicBool::new(false);

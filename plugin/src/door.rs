@@ -180,7 +180,7 @@ pub unsafe extern "C" fn cairn_pool_json(device: c_int, text: *mut c_char, room:
     let json = json.unwrap_or_default();
     if !text.is_null() && room > 0 {
         let length = json.len().min(room - 1);
-        // SAFETY: length and the NUL behind it fit into the room that the caller vouches for.
+        // SAFETY: length and the NUL after it fit into the room that the caller vouches for.
         unsafe {
             std::ptr::copy_nonoverlapping(json.as_ptr(), text.cast(), length);
             text.add(length).write(0);

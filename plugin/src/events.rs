@@ -3,7 +3,7 @@
 //! ```text
 //!  frees     f f   f       f f          each carries the tick that it happened in
 //!  tick    1 1 1 1 1 | 2 2 2 2 | 3
-//!  proofs            E1        E2       an event behind everything that was submitted
+//!  proofs            E1        E2       an event after everything that was submitted
 //!                                       before the tick went up: once it is complete, tick 1
 //!                                       is finished
 //! ```

@@ -1,4 +1,4 @@
-//! Memory in one range of addresses: pages mapped where they are wanted, for an ACL that can.
+//! Memory in one range of addresses: pages mapped on demand, for an ACL that can.
 //!
 //! ```text
 //! base                                     mapped end                          base + reserved
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The range is twice the device's memory. It grows past its highest page, next to what is there, so
-//! that holes join up; a gap is filled when there is no room behind.
+//! that holes join up; a gap is filled when there is no room after them.
 
 use crate::acl::{self, Acl, Handle, Physical, acl};
 use crate::visit::Visit;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn new_pages_go_behind_the_highest_and_into_gaps_after_that() {
+    fn new_pages_go_after_the_highest_and_into_gaps_after_that() {
         assert_eq!(mapped(&[]).place(100), Some(100));
         assert_eq!(mapped(&[]).place(110), None);
         assert_eq!(mapped(&[(100, 10), (120, 20)]).place(60), Some(140));

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static FORKED: AtomicBool = AtomicBool::new(false);
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Asks to be told of forks and of the end. Called when the first pool is made.
+/// Asks to be notified of forks and of the end. Called when the first pool is made.
 pub fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {

@@ -35,7 +35,7 @@ fn read(get: impl Fn(&str) -> Option<OsString>) -> (Settings, Vec<String>) {
     };
     let wait = setting(
         "CAIRN_POOL_WAIT_MS",
-        "a whole number of milliseconds, such as 500; 10000 holds",
+        "a number of milliseconds, such as 500; 10000 holds",
         10_000,
         |_| true,
     );

@@ -40,7 +40,7 @@ pub fn fail(function: &str, why: &str) {
     }
 }
 
-/// Tells something that no call fails by: on standard error, and in ACL's log.
+/// Reports something that no call fails by: on standard error, and in ACL's log.
 pub fn warn(what: &str) {
     let _ = writeln!(std::io::stderr(), "libcairn_pool: {what}");
     if let (Ok(acl), Ok(text)) = (acl(), CString::new(what)) {

@@ -146,18 +146,18 @@ pub(crate) fn rt_set_stream_attribute(
     attr: Number<i32>,
     value: Bound<'_, PyDict>,
 ) -> PyResult<i32> {
-    let mut given = [0u64; 2];
+    let mut words = [0u64; 2];
     if let Some((name, width)) = attribute(attr.0) {
         only(&value, "argument 'value': the dict", &[name])?;
         let (item, place) = (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
-        given[0] = match width {
+        words[0] = match width {
             8 => whole(&item, &place)?,
             _ => u64::from(whole::<u32>(&item, &place)?),
         };
     }
     let set = c_function!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
     // SAFETY: the place has the size and alignment of the header's union.
-    Ok(waiting(py, || unsafe { set(stream.0, attr.0, &given) }))
+    Ok(waiting(py, || unsafe { set(stream.0, attr.0, &words) }))
 }
 
 /// Calls aclrtGetStreamAttribute.

@@ -304,12 +304,12 @@ static void read_by_operators(void)
     operands_end(&out);
 
     GROUP("aclop_7 aclSetTensorValueRange: values that it decides are known, others must lie in it");
-    int64_t exact[2][2] = {{2, 2}, {3, 3}}, wide[2][2] = {{1, 2}, {3, 9}}, turned[1][2] = {{5, 4}};
+    int64_t exact[2][2] = {{2, 2}, {3, 3}}, wide[2][2] = {{1, 2}, {3, 9}}, reversed[1][2] = {{5, 4}};
     int64_t sizes[2] = {3, 2};
     operand(&in, ACL_FLOAT, 1, six, x, 6 * sizeof(float));
     desc = operand(&in, ACL_INT64, 1, pair, NULL, 0);
     operand(&out, ACL_FLOAT, 1, unknown, z, 6 * sizeof(float));
-    CHECK_FAIL(aclSetTensorValueRange(desc, 1, turned), ACL_ERROR_INVALID_PARAM, "valueRange[0] = [5, 4]");
+    CHECK_FAIL(aclSetTensorValueRange(desc, 1, reversed), ACL_ERROR_INVALID_PARAM, "valueRange[0] = [5, 4]");
     CHECK_OK(aclSetTensorValueRange(desc, 2, exact));
     CHECK_OK(aclopInferShape("Reshape", 2, in.descs, in.buffers, 1, out.descs, NULL));
     CHECK(aclGetTensorDescDim(out.descs[0], 0) == 2 && aclGetTensorDescDim(out.descs[0], 1) == 3);

@@ -119,7 +119,7 @@ static void table(void)
     operand(&out, ACL_INT32, 1, eight, second_out, 32);
     run_held("TopKV2", &in, &out, NULL, TOPK_BYTES, "AGF");
 
-    GROUP("acl_reg_5 MatMul of half numbers, the first turned");
+    GROUP("acl_reg_5 MatMul of half numbers, the first transposed");
     aclopAttr *attr = aclopCreateAttr();
     CHECK_OK(aclopSetAttrBool(attr, "transpose_x1", 1));
     operand(&in, ACL_FLOAT16, 2, matrix, h, sizeof halves);

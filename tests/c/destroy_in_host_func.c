@@ -170,7 +170,7 @@ int main(void)
     with("acl_3_2_31 synchronizing its own stream is refused", refused, synchronize);
     with("acl_3_2_31 also with a timeout of -1", refused, synchronize_for_ever);
     with("acl_3_2_31 synchronizing the device does not hang", refused_or_done, synchronize_device);
-    with("acl_3_2_46 synchronizing an event behind itself is refused", refused, synchronize_event);
+    with("acl_3_2_46 synchronizing an event after itself is refused", refused, synchronize_event);
     with("acl_3_2_15 the last reset of its device is refused", refused, reset);
     with("acl_3_2_15 a reset that is not the last is possible", done, set_and_reset);
     with("acl_3_2_16 a forced reset of its device is refused", refused, reset_force);

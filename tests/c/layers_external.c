@@ -47,7 +47,7 @@ static void guarded(size_t room)
         CHECK_OK(cairnProbeGiveBack(probe.kept));
         snprintf(
             text, sizeof text, "the block %p of 160 bytes: 1 byte %s it, the first at offset %d,",
-            block.address, front ? "in front of" : "behind", front ? -1 : 160);
+            block.address, front ? "before" : "after", front ? -1 : 160);
         if (room)
             CHECK_FAIL(aclrtSynchronizeStream(stream), ACL_ERROR_RT_MEMORY_FREE, text);
         CHECK_OK(aclrtSynchronizeStream(stream));

@@ -17,7 +17,7 @@ static unsigned char *take(size_t bytes)
     return (unsigned char *)block;
 }
 
-static void store_behind(void *block)
+static void store_after(void *block)
 {
     ((unsigned char *)block)[256] ^= 0xff;
 }
@@ -47,7 +47,7 @@ int main(void)
     GROUP("CAIRN_MEMORY guard: a store past the block");
     block = take(100);
     block[128] = 0x5a;
-    snprintf(text, sizeof text, "the block %p of 128 bytes: 1 byte behind it, the first at offset 128, where 5a ", (void *)block);
+    snprintf(text, sizeof text, "the block %p of 128 bytes: 1 byte after it, the first at offset 128, where 5a ", (void *)block);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, text);
     CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_PARAM_INVALID, "already freed");
 
@@ -56,19 +56,19 @@ int main(void)
     memset(block - 8, 0, 8);
     CHECK_FAIL(
         aclrtFreeWithDevSync(block), ACL_ERROR_RT_MEMORY_FREE,
-        "8 bytes in front of it, the first at offset -8, where 00 00 00 00 00 00 00 00 was found");
+        "8 bytes before it, the first at offset -8, where 00 00 00 00 00 00 00 00 was found");
 
     GROUP("CAIRN_MEMORY guard: a host function that goes one too far");
     block = take(256);
-    CHECK_OK(aclrtLaunchHostFunc(stream, store_behind, block));
+    CHECK_OK(aclrtLaunchHostFunc(stream, store_after, block));
     CHECK_OK(aclrtSynchronizeStream(stream));
-    CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, "1 byte behind it, the first at offset 256");
+    CHECK_FAIL(aclrtFree(block), ACL_ERROR_RT_MEMORY_FREE, "1 byte after it, the first at offset 256");
 
     GROUP("CAIRN_MEMORY guard: an exact allocation has no padding");
     void *exact = NULL;
     CHECK_OK(aclrtMallocWithCfg(&exact, 77, ACL_MEM_MALLOC_NORMAL_ONLY, NULL));
     ((unsigned char *)exact)[77] = 0;
-    CHECK_FAIL(aclrtFree(exact), ACL_ERROR_RT_MEMORY_FREE, "of 77 bytes: 1 byte behind it, the first at offset 77");
+    CHECK_FAIL(aclrtFree(exact), ACL_ERROR_RT_MEMORY_FREE, "of 77 bytes: 1 byte after it, the first at offset 77");
 
     GROUP("CAIRN_MEMORY guard: blocks are aligned as before, and hold what is put there");
     void *large = NULL;

@@ -90,7 +90,7 @@ int main(void)
     CHECK_EQ(read_child(leaky), 0);
     CHECK(strstr(report, "stats of device 0: live 12288 bytes, blocks 3") != NULL);
     CHECK(strstr(report, "cairn: guard: somebody wrote beside the block ") == report);
-    CHECK(strstr(report, "of 4096 bytes: 1 byte behind it, the first at offset 4096, where 01 ") != NULL);
+    CHECK(strstr(report, "of 4096 bytes: 1 byte after it, the first at offset 4096, where 01 ") != NULL);
     printf("%s", report);
 
     GROUP("CAIRN_MEMORY: nobody listens");

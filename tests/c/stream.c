@@ -173,7 +173,7 @@ static void query(void)
 {
     aclrtStream stream = NULL;
     aclrtStreamStatus status = ACL_STREAM_STATUS_RESERVED;
-    GROUP("acl_3_2_32 a query returns 0 and tells the state");
+    GROUP("acl_3_2_32 a query returns 0 and reports the state");
     CHECK_OK(aclrtCreateStream(&stream));
     CHECK_OK(aclrtStreamQuery(stream, &status));
     CHECK_EQ(status, ACL_STREAM_STATUS_COMPLETE);

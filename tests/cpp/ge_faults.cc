@@ -63,7 +63,7 @@ static void circles(void)
     CHECK(said().find("close the cycle a -> a") != std::string::npos);
 }
 
-static Gate told = GATE_CLOSED;
+static Gate notified = GATE_CLOSED;
 static int ends;
 
 static void callbacks(ge::Session &session)
@@ -79,10 +79,10 @@ static void callbacks(ge::Session &session)
     RUNS(session.RunGraphAsync(1, {x}, [](ge::Status status, std::vector<ge::Tensor> &outputs) {
         CHECK(status == ge::SUCCESS && outputs.size() == 2 && memcmp(outputs[0].GetData(), Y, 16) == 0);
         ends++;
-        gate_hold(&told);
+        gate_hold(&notified);
     }));
-    gate_wait_entered(&told, 1);
-    gate_open(&told);
+    gate_wait_entered(&notified, 1);
+    gate_open(&notified);
     CHECK_EQ(ends, 1);
 }
 
@@ -164,15 +164,15 @@ static void texts(ge::Session &session)
 
 static void child(ge::Session &session)
 {
-    GROUP("ge a forked child is told why nothing works");
+    GROUP("ge a forked child is notified why nothing works");
     fflush(nullptr);
     const pid_t pid = fork();
     if (pid == 0) {
         std::vector<ge::Tensor> outputs;
         const bool refused = session.RunGraph(1, {}, outputs) != ge::SUCCESS;
-        const bool told_why = said().find("fork") != std::string::npos &&
+        const bool reported_why = said().find("fork") != std::string::npos &&
                               std::string(ge::GEGetErrorMsgV3().GetString()).find("fork") != std::string::npos;
-        _exit(refused && told_why ? 0 : 1);
+        _exit(refused && reported_why ? 0 : 1);
     }
     int status = -1;
     CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);

@@ -355,7 +355,7 @@ static void failing(aclrtStream stream)
         CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
     }
 
-    GROUP("ge_reg_8 ge_unreg_3 outputs keep their allocator alive, behind unregister, the graph and the session");
+    GROUP("ge_reg_8 ge_unreg_3 outputs keep their allocator alive, after unregister, the graph and the session");
     {
         int ended = 0;
         auto pool = std::make_shared<Pool>();

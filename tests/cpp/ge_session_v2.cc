@@ -26,7 +26,7 @@ static std::vector<gert::Tensor> list(const Device &first, const Device &second)
 
 static ge::Status answer;
 static std::vector<float> answered;
-static Gate told = GATE_CLOSED;
+static Gate notified = GATE_CLOSED;
 
 static void hear(ge::Status status, std::vector<gert::Tensor> &outputs)
 {
@@ -35,7 +35,7 @@ static void hear(ge::Status status, std::vector<gert::Tensor> &outputs)
         const float *data = outputs[0].GetData<float>();
         answered.assign(data, data + 4);
     }
-    gate_open(&told);
+    gate_open(&notified);
 }
 
 int main(void)
@@ -78,7 +78,7 @@ int main(void)
             CHECK(made.size() == 2 && holds(made[0].GetAddr(), Y) && holds(made[1].GetAddr(), Z));
             made.clear();
 
-            GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: behind unregister the built-in allocator serves"
+            GROUP(kind == 0   ? "ge_unreg_1 ge_run_6 static: after unregister the built-in allocator serves"
                   : kind == 1 ? "ge_unreg_1 ge_run_6 memory that moves: likewise"
                               : "ge_unreg_1 ge_run_6 dynamic: likewise");
             CHECK_EQ(session.UnregisterExternalAllocator(stream), SUCCESS);
@@ -113,7 +113,7 @@ int main(void)
         CHECK(none.size() == 2 && none[0].GetPlacement() == gert::kOnHost && memcmp(none[0].GetAddr(), Y, 16) == 0);
         CHECK_EQ(session.AddGraph(22, two_outputs(-1)), SUCCESS);
         RUNS(session.RunGraphAsync(22, hosts, hear));
-        gate_hold(&told);
+        gate_hold(&notified);
         CHECK_EQ(answer, SUCCESS);
         CHECK(answered.size() == 4 && memcmp(answered.data(), Y, 16) == 0);
 

@@ -123,7 +123,7 @@ static void tensors()
     CHECK_EQ(whole.SetDataType(DT_INT8), GRAPH_SUCCESS);
     CHECK_EQ(whole.IsValid(), GRAPH_SUCCESS);
 
-    GROUP("ge values: texts lie behind their heads");
+    GROUP("ge values: texts lie after their heads");
     Tensor words;
     CHECK_EQ(words.SetData(std::vector<std::string>{"ab", "cde"}), GRAPH_SUCCESS);
     const StringHead *heads = reinterpret_cast<const StringHead *>(words.GetData());

@@ -110,7 +110,7 @@ static void count(aclrtStream stream, const Device &ones, const Device &out)
     RUNS(session.UnregisterExternalAllocator(stream));
 }
 
-static Gate told = GATE_CLOSED;
+static Gate notified = GATE_CLOSED;
 
 static void texts_and_ways(aclrtStream stream)
 {
@@ -137,9 +137,9 @@ static void texts_and_ways(aclrtStream stream)
     here = &session;
     RUNS(session.RunGraphAsync(2, {on_host(ONES)}, [](ge::Status, std::vector<ge::Tensor> &) {
         answer = here->GetVariables(std::vector<std::string>{"count"}, inside);
-        gate_open(&told);
+        gate_open(&notified);
     }));
-    gate_hold(&told);
+    gate_hold(&notified);
     CHECK(answer == SUCCESS && inside.size() == 1 && counted(inside[0], 6));
     inside.clear();
 

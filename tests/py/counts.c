@@ -44,7 +44,7 @@ static void *address(aclrtAllocatorBlock block) {
 }
 
 /* The text of the last error up to its first bracket: what follows are addresses. */
-static void tell(const char *text) {
+static void report(const char *text) {
     const char *end = strstr(text, "already (");
     printf("%.*s\n", end ? (int)(end - text) : 0, text);
 }
@@ -82,7 +82,7 @@ int main(int count, char **arguments) {
         in[0] = aclCreateTensorDesc(ACL_FLOAT, 1, sizes, ACL_FORMAT_ND);
         must(aclSetTensorPlaceMent(in[0], ACL_MEMTYPE_HOST));
         printf("%d ", aclopExecuteV2("Sort", 1, in, from, 2, out, to, attr, stream));
-        tell(aclGetRecentErrMsg());
+        report(aclGetRecentErrMsg());
     }
     for (int i = 0; i < TIMES && !one_for_all; ++i) must(aclopExecuteV2("Sort", 1, in, from, 2, out, to, attr, stream));
     must(aclrtSynchronizeStream(stream));

@@ -1,4 +1,4 @@
-"""The same allocator program in C and in Python is asked the same, and told the same."""
+"""The same allocator program in C and in Python is asked the same, and reported the same."""
 
 import os
 import pathlib
@@ -26,14 +26,14 @@ def in_c(tmp_path_factory):
 
 
 def test_c_and_python_are_asked_the_same(stream, in_c):
-    told = in_c()
+    reported = in_c()
     pool, sort = Pool(), Sort()
     register(stream, pool)
     for _ in range(25):
         assert sort.run(stream) == 0
     assert acl.rt.synchronize_stream(stream) == 0
     assert sort.right()
-    assert told == f"{pool.allocs} {pool.addresses} {pool.frees} {sum(pool.sizes)}\n"
+    assert reported == f"{pool.allocs} {pool.addresses} {pool.frees} {sum(pool.sizes)}\n"
     assert pool.allocs >= 25
     sort.close()
     assert acl.rt.allocator_unregister(stream) == 0
@@ -63,7 +63,7 @@ def test_a_block_given_twice_is_the_same_in_c_and_python(in_c):
         "print(ret, acl.get_recent_err_msg().partition('already (')[0])\n"
         "print(pool.allocs, pool.addresses, pool.frees, sum(pool.sizes))\n"
     )
-    told = in_c("one")
-    assert run.stdout == told, run.stderr
-    assert "of the allocator 0x1234" in told and "gave the block 0x1, which is out " in told
-    assert told.splitlines()[1].startswith("2 1 1 ")
+    reported = in_c("one")
+    assert run.stdout == reported, run.stderr
+    assert "of the allocator 0x1234" in reported and "gave the block 0x1, which is out " in reported
+    assert reported.splitlines()[1].startswith("2 1 1 ")

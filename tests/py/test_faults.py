@@ -548,8 +548,8 @@ def test_a_child_gets_codes():
 def test_a_child_has_no_threads_of_its_parent():
     run = support.program(
         "import os, threading\n"
-        "told = threading.Event()\n"
-        "thread, ret = acl.util.start_thread(lambda args: told.wait(), [])\n"
+        "released = threading.Event()\n"
+        "thread, ret = acl.util.start_thread(lambda args: released.wait(), [])\n"
         "assert ret == 0\n"
         "child = os.fork()\n"
         "if child == 0:\n"
@@ -558,7 +558,7 @@ def test_a_child_has_no_threads_of_its_parent():
         "    fine = fine and ret == 0 and acl.util.stop_thread(own) == 0\n"
         "    os._exit(7 if fine else 1)\n"
         "assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7\n"
-        "told.set()\n"
+        "released.set()\n"
         "print(acl.util.stop_thread(thread))\n"
     )
     assert run.stdout == "0\n", run.stderr

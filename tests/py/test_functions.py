@@ -397,17 +397,17 @@ def test_threads():
 
 
 def test_a_thread_does_not_wait_for_itself():
-    told, answers = threading.Event(), []
+    released, answers = threading.Event(), []
 
     def work(args):
-        told.wait()
+        released.wait()
         answers.append(util.stop_thread(args[0]))
 
     args = []
     thread, ret = util.start_thread(work, args)
     assert ret == 0
     args.append(thread)
-    told.set()
+    released.set()
     assert util.stop_thread(thread) == 0
     assert answers == [INVALID_PARAM]
 

@@ -30,10 +30,10 @@ def test_stubs_have_the_names_and_parameters_of_the_module(module):
         name for name in support.table() if name.rpartition(".")[0] == module)
     for name, function in functions.items():
         parameters = inspect.signature(function).parameters.values()
-        told = stubs[name].args
-        assert [argument.arg for argument in told.args] == [parameter.name for parameter in parameters], name
+        declared = stubs[name].args
+        assert [argument.arg for argument in declared.args] == [parameter.name for parameter in parameters], name
         optional = [parameter for parameter in parameters if parameter.default is not parameter.empty]
-        assert len(told.defaults) == len(optional), name
+        assert len(declared.defaults) == len(optional), name
 
 
 def test_stubs_say_that_functions_of_c_are_addresses():

@@ -124,7 +124,7 @@ pub fn doctor(toolkit: &Toolkit) -> Result<()> {
         "{text}"
     );
     for name in ["aclFoo", "HcclSend", "aclrtBar"] {
-        ensure!(text.contains(name), "{name} is not told\n{text}");
+        ensure!(text.contains(name), "{name} is not reported\n{text}");
     }
     ensure!(!text.contains("mine") && !text.contains("aclInit"), "{text}");
     let text = call(toolkit, "cairn", &["doctor", "/no/such.so"])?.expect(1)?;

@@ -8,7 +8,7 @@ REALS = [torch.float32, torch.float16, torch.bfloat16]
 # A way to see a tensor of sizes (4, 6): each gives the function its own strides or sizes.
 LAYOUTS = {
     "plain": lambda x: x,
-    "turned": lambda x: x.t(),
+    "transposed": lambda x: x.t(),
     "sliced": lambda x: x[1:, ::2],
     "expanded": lambda x: x[:, :1].expand(4, 5),
     "empty": lambda x: x[:0],

@@ -13,7 +13,7 @@ TYPES = {
 
 
 def varint(data, at):
-    """The number at a place, and the place behind it."""
+    """The number at an offset, and the offset after it."""
     value, shift = 0, 0
     while True:
         byte = data[at]
@@ -57,7 +57,7 @@ def text(fields, number):
 
 
 def numbers(fields, number):
-    """Whole numbers, packed or one by one."""
+    """Integers, packed or one by one."""
     found = []
     for value in fields.get(number, []):
         if isinstance(value, int):

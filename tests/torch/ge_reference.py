@@ -10,13 +10,13 @@ TYPES = {0: torch.float32, 1: torch.float16, 3: torch.int32, 9: torch.int64, 12:
 PRODUCTS = ("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", "Conv2D")
 
 
-def turned(x, is_turned):
-    return x.mT if is_turned else x
+def transposed(x, is_transposed):
+    return x.mT if is_transposed else x
 
 
 def product(node, a, b, bias=None, *_):
     first, second = ("transpose_x1", "transpose_x2") if node.type.startswith("MatMul") else ("adj_x1", "adj_x2")
-    result = turned(a, node.attributes[first]) @ turned(b, node.attributes[second])
+    result = transposed(a, node.attributes[first]) @ transposed(b, node.attributes[second])
     return result if bias is None else result + bias
 
 
@@ -143,17 +143,17 @@ FUNCTIONS = {
 class Value:
     """An output of a node, and whether sums of products are among what it was made from."""
 
-    def __init__(self, tensor, is_behind_product):
-        self.tensor, self.is_behind_product = tensor, is_behind_product
+    def __init__(self, tensor, is_after_product):
+        self.tensor, self.is_after_product = tensor, is_after_product
 
 
 def apply(node, values):
     """The outputs of one node, by its name and the place, from values of its inputs."""
     fed = [values[link] if link else None for link in node.inputs]
-    behind = node.type in PRODUCTS or any(value.is_behind_product for value in fed if value)
+    after = node.type in PRODUCTS or any(value.is_after_product for value in fed if value)
     results = FUNCTIONS[node.type](node, *(value and value.tensor for value in fed))
     results = results if isinstance(results, tuple) else (results,)
-    return {(node.name, place): Value(tensor, behind) for place, tensor in enumerate(results)}
+    return {(node.name, place): Value(tensor, after) for place, tensor in enumerate(results)}
 
 
 def computed(model):

@@ -22,7 +22,7 @@ def backward(function, grad, *inputs):
     return answer if len(answer) > 1 else answer[0]
 
 
-def turned(x, mode):
+def rotated(x, mode):
     """Each element's own value and its partner's, as a rotation of this kind orders them."""
     if mode == "half":
         first, second = x.chunk(2, -1)
@@ -37,7 +37,7 @@ def turned(x, mode):
 
 
 def rotary(x, cos, sin, mode="half"):
-    own, partner = turned(x, mode)
+    own, partner = rotated(x, mode)
     return own * cos + partner * sin
 
 

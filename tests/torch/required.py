@@ -35,7 +35,7 @@ __attribute__((constructor)) static void find(void)
     for (int i = 0; i < COUNT; ++i) targets[i] = library ? dlsym(library, names[i]) : 0;
 }
 
-__attribute__((destructor)) static void tell(void)
+__attribute__((destructor)) static void report(void)
 {
     FILE* out = fopen(getenv("REQUIRED_OUT"), "a");
     for (int i = 0; out && i < COUNT; ++i)

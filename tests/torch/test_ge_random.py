@@ -29,9 +29,9 @@ def check_each(model, values):
         tolerance = TOLERANCES.get(wanted.tensor.dtype, 0)
         finite = wanted.tensor[wanted.tensor.isfinite()].double().abs()
         absolute = 0.1 * tolerance * max(1.0, float(finite.max()) if finite.numel() else 0)
-        told = lambda text: f"{link}: {text}"
+        message = lambda text: f"{link}: {text}"
         torch.testing.assert_close(
-            values[link], wanted.tensor, rtol=tolerance, atol=absolute, equal_nan=True, msg=told
+            values[link], wanted.tensor, rtol=tolerance, atol=absolute, equal_nan=True, msg=message
         )  # fmt: skip
 
 

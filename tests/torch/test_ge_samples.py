@@ -22,8 +22,8 @@ SIZES = {
     "mlp_dynamic": [(4, 6, 6), (1, 1, 1), (17, 29, 29), (0, 6, 6), (128, 64, 64), (4, 6, 6)],
     "attn_dynamic": [(2, 7), (1, 1), (3, 12), (1, 33), (0, 7), (2, 7)],
 }
-# Relative, the second one behind products; for elements near 0 a tenth of it, in relation to the tensor's greatest.
-TOLERANCE, BEHIND_PRODUCTS = 1e-5, 1e-4
+# Relative, the second one after products; for elements near 0 a tenth of it, in relation to the tensor's greatest.
+TOLERANCE, AFTER_PRODUCTS = 1e-5, 1e-4
 # Fused and folded, and neither; feature memory that changes with each run.
 OPTIONS = ({}, {"ge.oo.level": "O1"}, {"ge.oo.constantFolding": "false"}, {"ge.featureBaseRefreshable": "1"})
 
@@ -60,11 +60,11 @@ def compare(found, wanted, links, how):
     assert len(found) == len(links), f"{len(found)} outputs {how}"
     for one, link in zip(found, links):
         value = wanted[link]
-        relative = BEHIND_PRODUCTS if value.is_behind_product else TOLERANCE
+        relative = AFTER_PRODUCTS if value.is_after_product else TOLERANCE
         relative = relative if value.tensor.is_floating_point() else 0
         absolute = 0.1 * relative * greatest(value.tensor.double())
-        told = lambda text: f"{link} {how}: {text}"
-        torch.testing.assert_close(one, value.tensor, rtol=relative, atol=absolute, equal_nan=True, msg=told)
+        message = lambda text: f"{link} {how}: {text}"
+        torch.testing.assert_close(one, value.tensor, rtol=relative, atol=absolute, equal_nan=True, msg=message)
 
 
 @pytest.fixture(scope="module", autouse=True)

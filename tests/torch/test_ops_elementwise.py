@@ -204,7 +204,7 @@ def test_of_bits_and_whole_numbers(dtype):
     agree(lambda x: x * 2, x)
     agree(torch.maximum, x, y)
     agree(lambda x, y: torch.where(x > y, x, y), x, y)
-    # Of other whole numbers torch_npu asks for whole results.
+    # Of other integers torch_npu asks for whole results.
     if dtype in (torch.int64, torch.bool):
         agree(torch.exp, x)
         agree(torch.sqrt, x)

@@ -15,7 +15,7 @@ def plain(x):
     return x
 
 
-def turned(x):
+def transposed(x):
     """The same values, with the last two dimensions swapped in memory."""
     return x.transpose(-1, -2).contiguous().transpose(-1, -2) if x.dim() > 1 else x
 
@@ -95,7 +95,7 @@ def test_products(name, dtype):
     both(function, shapes, dtype)
 
 
-@pytest.mark.parametrize("lay", [turned, apart])
+@pytest.mark.parametrize("lay", [transposed, apart])
 @pytest.mark.parametrize("name", ["mm", "matmul 4 3", "bmm", "addmm", "baddbmm", "mv", "dot", "linear 3d"])
 def test_products_of_strided_tensors(name, lay):
     function, shapes = PRODUCTS[name]

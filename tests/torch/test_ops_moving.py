@@ -84,7 +84,7 @@ def test_creation(name):
 MOVES = {
     "cat": lambda x: torch.cat([x, x[:1], x.flip(0)]),
     "cat inner": lambda x: torch.cat([x, x[:, ::2]], -1),
-    "cat turned": lambda x: torch.cat([x.t(), x.t()], 1),
+    "cat transposed": lambda x: torch.cat([x.t(), x.t()], 1),
     "cat empty": lambda x: torch.cat([x, x[:0], x.new_empty(0)]),
     "stack": lambda x: torch.stack([x, x * 1, x], 1),
     "split": lambda x: [part.clone() for part in x.split([1, 2, x.shape[1] - 3], 1)],
@@ -122,7 +122,7 @@ def test_moves(name, dtype):
     check(MOVES[name], numbers(4, 6, dtype=dtype), backward=backward)
 
 
-@pytest.mark.parametrize("name", ["cat", "stack", "transpose", "flip", "roll", "tril", "repeat", "slice", "cat turned"])
+@pytest.mark.parametrize("name", ["cat", "stack", "transpose", "flip", "roll", "tril", "repeat", "slice", "cat transposed"])
 def test_moves_of_nothing(name):
     check(MOVES[name], torch.empty(0, 6))
 
@@ -157,11 +157,11 @@ INDEXING = {
     "gather": lambda x, i: x.gather(1, i.expand(x.shape[0], -1)),
     "gather first": lambda x, i: x.gather(0, i[:, None].expand(-1, 3)),
     "take": lambda x, i: x.take(i),
-    "take turned": lambda x, i: x.t().take(-i),
+    "take transposed": lambda x, i: x.t().take(-i),
     "scatter": lambda x, i: x.scatter(1, torch.stack([i, i + 1]), x[:2, : len(i)]),
     "scatter value": lambda x, i: x.scatter(0, i[:1, None], 3),
     "scatter_add": lambda x, i: x.scatter_add(1, torch.stack([i, i]), x[:2, : len(i)]),
-    "scatter_add turned": lambda x, i: x.t().scatter_add(0, i[:, None].expand(-1, 3), x.t()[: len(i), :3]),
+    "scatter_add transposed": lambda x, i: x.t().scatter_add(0, i[:, None].expand(-1, 3), x.t()[: len(i), :3]),
     "index_add": lambda x, i: x.index_add(0, i, x[: len(i)]),
     "index_add twice": lambda x, i: x.index_add(1, i, x[:, : len(i)], alpha=2),
     "index_copy": lambda x, i: x.index_copy(0, i.unique(), x[: len(i.unique())]),
@@ -192,7 +192,7 @@ def put_inner(x, i):
 @pytest.mark.parametrize("name", INDEXING)
 def test_indexing(name, dtype):
     if dtype == torch.bool and name.startswith("index_add"):
-        pytest.skip("PyTorch adds no truth values there")
+        pytest.skip("PyTorch adds no booleans there")
     check(INDEXING[name], numbers(4, 5, dtype=dtype), torch.tensor([0, 3, 3]), backward=name not in NO_BACKWARD)
 
 

@@ -20,7 +20,7 @@ def made(*size, dtype=torch.float32, seed=0):
 
 LAYOUTS = {
     "plain": lambda dtype: made(5, 6, 7, dtype=dtype),
-    "turned": lambda dtype: made(7, 6, 5, dtype=dtype).permute(2, 1, 0),
+    "permuted": lambda dtype: made(7, 6, 5, dtype=dtype).permute(2, 1, 0),
     "sliced": lambda dtype: made(5, 12, 9, dtype=dtype)[:, ::2, 1:8],
     "expanded": lambda dtype: made(5, 1, 7, dtype=dtype).expand(5, 6, 7),
 }

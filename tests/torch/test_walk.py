@@ -111,7 +111,7 @@ class ByAclnn:
     def tensor(self, word):
         """The handle of `x0`, `x0.T`, `y0` or `y0<x0`."""
         word, _, start = word.partition("<")
-        word, _, turned = word.partition(".")
+        word, _, transposed = word.partition(".")
         address = self.address(word)
         at = int(word[1:])
         name, sizes = (self.case.inputs[at].type, self.case.inputs[at].sizes) if word[0] == "x" else self.case.outputs[at]
@@ -120,7 +120,7 @@ class ByAclnn:
             count = c_size_t(source.numel())
             call("aclrtMemcpy", address, count, c_void_p(source.data_ptr()), count, HOST_TO_DEVICE)
         view = torch.empty(sizes, device="meta")
-        view = view.mT if turned else view
+        view = view.mT if transposed else view
         dims, strides = array(c_int64, view.shape), array(c_int64, view.stride())
         handle = self.device.make(
             "aclCreateTensor", dims, c_uint64(view.dim()), TYPES[name][0], strides, c_int64(0), ND,
@@ -365,7 +365,7 @@ def batch_norm(x, weight, bias, mean, variance):
 
 
 def indexed(pair):
-    """Values, and where they were in whole numbers of 32 bits."""
+    """Values, and where they were in 32-bit integers."""
     return pair[0], pair[1].int()
 
 
@@ -383,10 +383,10 @@ def complete_overlap(a, b):
     common = (high - low).clamp(min=0).prod(0)
     overlap = common / (a[2:].prod(0) + b[2:].prod(0) - common)
     around = torch.maximum(a[:2] + a[2:] / 2, b[:2] + b[2:] / 2) - torch.minimum(a[:2] - a[2:] / 2, b[:2] - b[2:] / 2)
-    turned = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
-    form = 4 / torch.pi**2 * turned**2
+    rotation = torch.atan(b[2] / b[3]) - torch.atan(a[2] / a[3])
+    form = 4 / torch.pi**2 * rotation**2
     distance = ((a[:2] - b[:2]) ** 2).sum(0) / (around**2).sum(0)
-    return (overlap - distance - form**2 / (1 - overlap + form)).reshape(1, -1), turned.reshape(1, -1)
+    return (overlap - distance - form**2 / (1 - overlap + form)).reshape(1, -1), rotation.reshape(1, -1)
 
 
 def region(x, low, high, places):

@@ -19,10 +19,12 @@ pub fn folder(root: &Path) -> Result<Option<PathBuf>> {
     find(std::env::var_os(VARIABLE), root)
 }
 
-fn find(given: Option<OsString>, root: &Path) -> Result<Option<PathBuf>> {
+fn find(folder_variable: Option<OsString>, root: &Path) -> Result<Option<PathBuf>> {
     let holds = |folder: &Path| folder.join("facts").is_dir() && folder.join("data").is_dir();
-    if let Some(given) = given.filter(|given| !given.is_empty()) {
-        let folder = PathBuf::from(given);
+    if let Some(folder_variable) =
+        folder_variable.filter(|folder_variable| !folder_variable.is_empty())
+    {
+        let folder = PathBuf::from(folder_variable);
         ensure!(
             holds(&folder),
             "{VARIABLE}={}: there are no folders `facts` and `data` in it",
@@ -64,12 +66,15 @@ mod tests {
         }
         let dir = dir.canonicalize().unwrap();
         let root = dir.join("root");
-        let given = |name: &str| Some(dir.join(name).into_os_string());
+        let folder_variable = |name: &str| Some(dir.join(name).into_os_string());
         assert_eq!(find(None, &root).unwrap(), Some(dir.join("shared")));
         assert_eq!(find(Some(OsString::new()), &root).unwrap(), Some(dir.join("shared")));
-        assert_eq!(find(given("other"), &root).unwrap(), Some(dir.join("other")));
+        assert_eq!(find(folder_variable("other"), &root).unwrap(), Some(dir.join("other")));
         assert!(
-            find(given("wrong"), &root).unwrap_err().to_string().contains("wrong: there are no")
+            find(folder_variable("wrong"), &root)
+                .unwrap_err()
+                .to_string()
+                .contains("wrong: there are no")
         );
         fs::remove_dir_all(dir.join("shared")).unwrap();
         assert_eq!(find(None, &root).unwrap(), None);

@@ -28,7 +28,7 @@ pub enum Origin {
     /// The same elements in other sizes.
     Reshaped(Tensor),
     /// Dimensions in another order.
-    Turned(Tensor, Vec<usize>),
+    Transposed(Tensor, Vec<usize>),
 }
 
 /// A model of floats: tensors in an order in which they can be computed. The last one goes out.
@@ -84,7 +84,7 @@ impl Model {
             let [q, k, v] = [(); 3].map(|()| model.linear(x, rows, WIDTH, WIDTH));
             let mut split = |x: Tensor, order: [usize; 3], dims: [usize; 3]| {
                 let apart = model.push(Origin::Reshaped(x), &[rows, HEADS, size]);
-                model.push(Origin::Turned(apart, order.to_vec()), &dims)
+                model.push(Origin::Transposed(apart, order.to_vec()), &dims)
             };
             let q = split(q, [1, 0, 2], [HEADS, rows, size]);
             let k = split(k, [1, 2, 0], [HEADS, size, rows]);
@@ -94,7 +94,7 @@ impl Model {
                 .push(Origin::Scaled(scores, 1.0 / (size as f32).sqrt()), &[HEADS, rows, rows]);
             let shares = model.push(Origin::Softmax(scores), &[HEADS, rows, rows]);
             let mixed = model.push(Origin::Product(shares, v), &[HEADS, rows, size]);
-            let mixed = model.push(Origin::Turned(mixed, vec![1, 0, 2]), &[rows, HEADS, size]);
+            let mixed = model.push(Origin::Transposed(mixed, vec![1, 0, 2]), &[rows, HEADS, size]);
             let mixed = model.push(Origin::Reshaped(mixed), &[rows, WIDTH]);
             let mixed = model.linear(mixed, rows, WIDTH, WIDTH);
             x = model.push(Origin::Add(mixed, x), &[rows, WIDTH]);

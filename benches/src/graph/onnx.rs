@@ -200,7 +200,7 @@ fn place(graph: &mut GraphProto, model: &Model, at: Tensor, origin: &Origin, dim
                 raw_data: extents(dims).iter().flat_map(|size| size.to_le_bytes()).collect(),
             });
         }
-        Origin::Turned(x, order) => {
+        Origin::Transposed(x, order) => {
             let order = Attribute {
                 name: "perm".into(),
                 ints: extents(order),

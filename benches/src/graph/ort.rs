@@ -122,7 +122,7 @@ impl Drop for Loaded {
     }
 }
 
-/// A session with its tensors: the inputs, and behind them the output.
+/// A session with its tensors: the inputs, and after them the output.
 pub struct Runner {
     of: Loaded,
     names: Vec<CString>,

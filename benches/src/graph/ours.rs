@@ -169,7 +169,7 @@ impl Drawing {
                 let (x, sizes) = (self.places[x], self.ints(&sizes));
                 self.add("Reshape", &[x, sizes], Desc::default(), &[], 1)
             }
-            Origin::Turned(x, order) => {
+            Origin::Transposed(x, order) => {
                 let order: Vec<i64> = order.iter().map(|place| *place as i64).collect();
                 let (x, order) = (self.places[x], self.ints(&order));
                 self.add("Transpose", &[x, order], Desc::default(), &[], 1)

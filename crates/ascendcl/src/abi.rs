@@ -1717,7 +1717,7 @@ pub mod signature {
         fmt: *const core::ffi::c_char,
         ...
     );
-    /// A list with a copy of `size` truth values.
+    /// A list with a copy of `size` booleans.
     pub type aclCreateBoolArray =
         unsafe extern "C" fn(value: *const bool, size: u64) -> *mut aclBoolArray;
     /// A buffer over `size` bytes at `data`; NULL when it cannot be made.
@@ -1767,7 +1767,7 @@ pub mod signature {
     /// Destroys an executor.
     pub type aclDestroyAclOpExecutor =
         unsafe extern "C" fn(executor: *mut aclOpExecutor) -> aclnnStatus;
-    /// Destroys a list of truth values.
+    /// Destroys a list of booleans.
     pub type aclDestroyBoolArray = unsafe extern "C" fn(array: *const aclBoolArray) -> aclnnStatus;
     /// Destroys the buffer, not the memory that it points to.
     pub type aclDestroyDataBuffer =
@@ -1814,7 +1814,7 @@ pub mod signature {
         graphDumpPath: *const core::ffi::c_char,
         graphDumpOpt: *const aclGraphDumpOption,
     ) -> aclError;
-    /// The number of its truth values.
+    /// The number of its booleans.
     pub type aclGetBoolArraySize =
         unsafe extern "C" fn(array: *const aclBoolArray, size: *mut u64) -> aclnnStatus;
     /// Sets `*value` to 1 when the feature is present, else to 0.
@@ -2078,7 +2078,7 @@ pub mod signature {
     pub type aclnnFinalize = unsafe extern "C" fn() -> aclnnStatus;
     /// Takes NULL or the path of a configuration file that exists. There is nothing to set up.
     pub type aclnnInit = unsafe extern "C" fn(configPath: *const core::ffi::c_char) -> aclnnStatus;
-    /// Converts elements from one type to another. `truncate` is without effect: whole numbers are cut.
+    /// Converts elements from one type to another. `truncate` is without effect: integers are cut.
     pub type aclopCast = unsafe extern "C" fn(
         srcDesc: *const aclTensorDesc,
         srcBuffer: *const aclDataBuffer,
@@ -2212,7 +2212,7 @@ pub mod signature {
     /// Registers a function that chooses kernels. Not supported: there are no kernels to choose.
     pub type aclopRegisterCompileFunc =
         unsafe extern "C" fn(opType: *const core::ffi::c_char, func: aclopCompileFunc) -> aclError;
-    /// Sets a truth value; anything but 0 is true.
+    /// Sets a boolean; anything but 0 is true.
     pub type aclopSetAttrBool = unsafe extern "C" fn(
         attr: *mut aclopAttr,
         attrName: *const core::ffi::c_char,
@@ -2236,7 +2236,7 @@ pub mod signature {
         attrName: *const core::ffi::c_char,
         attrValue: i64,
     ) -> aclError;
-    /// Sets a list of truth values, which is copied.
+    /// Sets a list of booleans, which is copied.
     pub type aclopSetAttrListBool = unsafe extern "C" fn(
         attr: *mut aclopAttr,
         attrName: *const core::ffi::c_char,
@@ -2704,7 +2704,7 @@ pub mod signature {
     /// Whether the event is complete. Prefer aclrtQueryEventStatus.
     pub type aclrtQueryEvent =
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventStatus) -> aclError;
-    /// Whether what the event was last recorded behind is complete.
+    /// Whether everything that the event was last recorded after is complete.
     pub type aclrtQueryEventStatus =
         unsafe extern "C" fn(event: aclrtEvent, status: *mut aclrtEventRecordedStatus) -> aclError;
     /// Whether every wait for the event has passed.

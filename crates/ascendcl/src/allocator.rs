@@ -135,27 +135,27 @@ fn call_c(
     left: &dyn Fn(),
 ) -> std::result::Result<usize, Thrown> {
     let (function, object) = (address as *const c_void, object as Handle);
-    let mut given = null_mut();
+    let mut returned = null_mut();
     // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this
     // object and with blocks that it gave.
     guarded(left, |guard| unsafe {
         match request {
             UserCall::Alloc(bytes) => {
-                cairn_call_allocator_alloc(function, object, bytes, &mut given, guard)
+                cairn_call_allocator_alloc(function, object, bytes, &mut returned, guard)
             }
             UserCall::Advise(bytes, near) => {
                 let near = near as Handle;
-                cairn_call_allocator_advise(function, object, bytes, near, &mut given, guard)
+                cairn_call_allocator_advise(function, object, bytes, near, &mut returned, guard)
             }
             UserCall::Address(block) => {
-                cairn_call_allocator_address(function, block as Handle, &mut given, guard)
+                cairn_call_allocator_address(function, block as Handle, &mut returned, guard)
             }
             UserCall::Free(block) => {
                 cairn_call_allocator_free(function, object, block as Handle, guard)
             }
         }
     })?;
-    Ok(given as usize)
+    Ok(returned as usize)
 }
 
 /// Fails on parts that do not have allocators of the user.

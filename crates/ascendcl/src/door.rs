@@ -122,9 +122,9 @@ pub unsafe fn give(
     }
     status(entry, || {
         not_null(out, name)?;
-        let given = body()?;
+        let created = body()?;
         // SAFETY: not null, and the caller vouches for the rest.
-        unsafe { write(out, name, given as Handle) }
+        unsafe { write(out, name, created as Handle) }
     })
 }
 

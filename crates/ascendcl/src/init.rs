@@ -72,7 +72,7 @@ entry! {
         Ok(())
     }
 
-    /// Ends ACL when the count comes to zero; tells the count.
+    /// Ends ACL when the count comes to zero; returns the count.
     fn aclFinalizeReference(ref_count: *mut u64) {
         let mut count = count();
         if *count == 0 {
@@ -154,8 +154,8 @@ fn apply(path: &str) -> Result<()> {
     let Value::Object(config) = config else {
         return Err(unparsable("it is not a JSON object".into()));
     };
-    let bad = |key: &str, value: &Value, wanted: &str| {
-        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {wanted}"))
+    let bad = |key: &str, value: &Value, expected: &str| {
+        Error::new(Code::FileAttrInvalid, format!("{path}: {key} is {value}, it takes {expected}"))
     };
     if let Some(value) = config.get("max_opqueue_num")
         && number(value).is_none_or(|n| n == 0)

@@ -93,7 +93,7 @@ fn mute(runtime: &Runtime) {
 }
 
 /// Lets [`main_ends`] run before the first static object is destroyed, one of which may be the user's pool:
-/// what a thread has of its own goes before those, and handlers of `atexit` that came earlier go behind them.
+/// what a thread has of its own goes before those, and handlers of `atexit` that came earlier run after them.
 /// A thread other than that of `main` may call `exit`, too: then it is [`at_exit`] that ends calls.
 fn watch_main() {
     unsafe extern "C" {

@@ -64,14 +64,14 @@ entry! {
     ) {
         with_config(config, |config| {
             door::not_null(value, "attrValue")?;
-            let wanted = match attr {
+            let expected = match attr {
                 abi::ACL_RT_STREAM_PRIORITY | abi::ACL_RT_STREAM_FLAG => 4,
                 abi::ACL_RT_STREAM_WORK_ADDR_PTR | abi::ACL_RT_STREAM_WORK_SIZE => 8,
                 other => return Err(Error::invalid(format!("stream attribute {other}: it takes 0 to 3"))),
             };
-            if size != wanted && !(wanted == 4 && size == 8) {
+            if size != expected && !(expected == 4 && size == 8) {
                 return Err(Error::invalid(format!(
-                    "valueSize {size} for stream attribute {attr}: it takes {wanted}"
+                    "valueSize {size} for stream attribute {attr}: it takes {expected}"
                 )));
             }
             let mut bytes = [0u8; 8];

@@ -1,4 +1,4 @@
-//! What belongs to CANN, told by name: symbols and libraries.
+//! What belongs to CANN, by name: symbols and libraries.
 
 /// Functions of securec, which CANN's libraries bring along.
 const SECUREC: [&str; 15] = [

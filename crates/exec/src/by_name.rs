@@ -53,7 +53,7 @@ impl NamedCall<'_> {
 
     /// Submits the call. Inputs with bytes of their own are brought to the device; memory besides the caller's
     /// comes from the target's allocator, is taken and given back on this thread, inside the call. Gives the layouts of the
-    /// outputs if they are wanted: where they depend on values the call waits for its own task, and for nothing
+    /// outputs if they are requested: where they depend on values the call waits for its own task, and for nothing
     /// else of the stream.
     pub fn run(
         &self,
@@ -102,10 +102,10 @@ impl NamedCall<'_> {
 
 /// Fails for a buffer that is shorter than its tensor; a null one has no bytes to be short of. `what` is for texts.
 pub fn check_buffer(what: &str, layout: &Layout, address: usize, have: usize) -> Result<()> {
-    let wanted = layout.bytes();
-    match address != 0 && have < wanted {
+    let expected = layout.bytes();
+    match address != 0 && have < expected {
         true => Err(Error::invalid(format!(
-            "{what} ({layout}) takes {wanted} bytes, its buffer has {have}"
+            "{what} ({layout}) takes {expected} bytes, its buffer has {have}"
         ))),
         false => Ok(()),
     }

@@ -134,18 +134,18 @@ impl Execution {
         let wrong =
             |text: String| Err(Error::new(Code::OperatorInvalid, format!("{}: {text}", self.name)));
         let uses = &self.plan.uses;
-        let wanted = self.plan.workspace;
-        if wanted > 0 && !workspace.is_multiple_of(ALIGN) {
+        let expected = self.plan.workspace;
+        if expected > 0 && !workspace.is_multiple_of(ALIGN) {
             return wrong(format!(
                 "the workspace {workspace:#x} does not lie on a multiple of {ALIGN}"
             ));
         }
         let moved = uses.iter().zip(addresses).any(|(one, address)| one.address != *address);
         for (at, (one, address)) in uses.iter().zip(addresses).enumerate() {
-            if wanted > 0 && shared((*address, one.bytes), (workspace, wanted)).is_some() {
+            if expected > 0 && shared((*address, one.bytes), (workspace, expected)).is_some() {
                 let name = one.parameter;
                 return wrong(format!(
-                    "the workspace {workspace:#x} of {wanted} bytes shares memory with {name}"
+                    "the workspace {workspace:#x} of {expected} bytes shares memory with {name}"
                 ));
             }
             if !moved || !one.reach.writes {
@@ -178,11 +178,11 @@ impl Kernel for Execution {
     }
 
     fn argument(&self, purpose: Use, place: usize) -> &str {
-        let wanted = |one: &&cairn_ops::Use| match purpose {
+        let expected = |one: &&cairn_ops::Use| match purpose {
             Use::Read => one.reach.reads,
             Use::Overwrite => one.reach.writes,
         };
-        self.plan.uses.iter().filter(wanted).nth(place).map_or("workspace", |one| one.parameter)
+        self.plan.uses.iter().filter(expected).nth(place).map_or("workspace", |one| one.parameter)
     }
 
     fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {

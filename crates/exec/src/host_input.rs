@@ -85,7 +85,7 @@ impl Execution {
         let at = workspace.as_ref().map_or(0, Block::address);
         let submitted = submitted.and_then(|()| self.submit(stream, &addresses, at));
         let blocks = uploads.into_iter().map(|(block, _)| block).chain(workspace);
-        let given = blocks.map(Block::free).fold(Ok(()), Result::and);
-        submitted.and_then(|seq| given.map(|()| seq))
+        let freed = blocks.map(Block::free).fold(Ok(()), Result::and);
+        submitted.and_then(|seq| freed.map(|()| seq))
     }
 }

@@ -88,7 +88,7 @@ fn is_test(tokens: &[Token]) -> bool {
         || begins(&["#", "[", "cfg", "(", "all", "(", "test"])
 }
 
-/// Behind the item whose attribute begins at `at`: behind its block, or its semicolon where that comes first.
+/// After the item whose attribute begins at `at`: after its block, or its semicolon where that comes first.
 fn item_end(tokens: &[Token], mut at: usize) -> usize {
     let mut depth = 0;
     let mut is_attribute = false;

@@ -40,7 +40,7 @@ impl Heard {
 
 impl Sink for Heard {
     fn event(&self, _: &Stamp, event: &Event<'_>) {
-        let told = match *event {
+        let emitted = match *event {
             Event::Submit { stream, seq, task, .. } => {
                 let mut accesses = Vec::new();
                 task.each_access(&mut |access| accesses.push(access));
@@ -55,7 +55,7 @@ impl Sink for Heard {
             Event::Touch { accesses, .. } => Noted::Touch { accesses: accesses.to_vec() },
             _ => return,
         };
-        self.0.lock().unwrap().push(told);
+        self.0.lock().unwrap().push(emitted);
     }
 }
 
@@ -77,8 +77,8 @@ fn accesses(
     let on = world.runtime.stream(stream).unwrap();
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
     world.sync(stream).unwrap();
-    let told = heard.take();
-    let [Noted::Submit { accesses, .. }] = &told[..] else { panic!("{told:?}") };
+    let emitted = heard.take();
+    let [Noted::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
     accesses.clone()
 }
 
@@ -135,10 +135,10 @@ fn what_goes_by_index_may_touch() {
         tensor(DType::Int64, &[2], index),
         tensor(DType::Float, &[2, 8], out),
     ];
-    let told = accesses(&world, &heard, stream, "IndexSelect", args);
-    let at = |address: usize| told.iter().find(|one| one.address == address).unwrap();
+    let emitted = accesses(&world, &heard, stream, "IndexSelect", args);
+    let at = |address: usize| emitted.iter().find(|one| one.address == address).unwrap();
     let marked = [table, index, out].map(|address| at(address).indexed);
-    assert_eq!((told.len(), marked), (3, [true, false, false]));
+    assert_eq!((emitted.len(), marked), (3, [true, false, false]));
 }
 
 /// The softmax of x times weights: two steps.
@@ -166,14 +166,14 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     run();
     let heard = Heard::on(&world, &[Kind::Load, Kind::Run, Kind::Submit]);
     run();
-    let told = heard.take();
+    let emitted = heard.take();
     let [
         Noted::Load(plan),
         Noted::Run { plan: id, stream: on, seq, regions },
         Noted::Submit { name, stream: of, seq: number, .. },
-    ] = &told[..]
+    ] = &emitted[..]
     else {
-        panic!("{told:#?}")
+        panic!("{emitted:#?}")
     };
     assert_eq!((plan.id, *on, *seq, *name), (*id, *of, Some(*number), "graph"));
     let nodes: Vec<&str> = plan.steps.iter().map(|step| &*step.node).collect();
@@ -193,15 +193,15 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     assert!(at(1, Mode::Read).contains(&product), "what the first makes, the second reads");
 
     run();
-    let told = heard.take();
-    assert!(matches!(&told[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{told:#?}");
+    let emitted = heard.take();
+    assert!(matches!(&emitted[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{emitted:#?}");
 
     let late = Heard::on(&world, &[Kind::Load, Kind::Run]);
     run();
-    let told = late.take();
+    let emitted = late.take();
     assert!(
-        matches!(&told[..], [Noted::Load(again), Noted::Run { .. }] if again == plan),
-        "{told:#?}"
+        matches!(&emitted[..], [Noted::Load(again), Noted::Run { .. }] if again == plan),
+        "{emitted:#?}"
     );
 }
 
@@ -212,7 +212,7 @@ fn what_a_session_reads_on_the_host_is_reported() {
     let heard = Heard::on(&world, &[Kind::Touch]);
     let made = world.run(1, How::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
-    let told = heard.take();
+    let emitted = heard.take();
     let reads = |one: &Noted| match one {
         Noted::Touch { accesses } => {
             let [access] = &accesses[..] else { return false };
@@ -220,7 +220,7 @@ fn what_a_session_reads_on_the_host_is_reported() {
         }
         _ => false,
     };
-    assert!(told.iter().any(reads), "{told:#?}");
+    assert!(emitted.iter().any(reads), "{emitted:#?}");
 }
 
 const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];

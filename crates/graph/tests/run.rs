@@ -248,8 +248,12 @@ fn host_inputs_are_taken_where_they_are_named() {
     assert_eq!(world.read(out[1].address, 4), expected(&X).1);
     world.add(4, two_outputs(4), &[("ge.exec.hostInputIndexes", "7")]);
     let failed = world.run(4, How::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
-    let wanted = "ge.exec.hostInputIndexes=7: there is no input 7; the graph has";
-    assert!(failed.text.starts_with("graph 4") && failed.text.contains(wanted), "{}", failed.text);
+    let expected = "ge.exec.hostInputIndexes=7: there is no input 7; the graph has";
+    assert!(
+        failed.text.starts_with("graph 4") && failed.text.contains(expected),
+        "{}",
+        failed.text
+    );
 }
 
 #[test]

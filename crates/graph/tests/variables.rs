@@ -186,7 +186,7 @@ fn values_wait_for_runs_that_were_asked_for() {
     world.add(2, step("w", 4), &[]);
     world.run(1, How::Host, 0, &[], &[]).unwrap();
     let (both_asked, may_go_on) = std::sync::mpsc::channel::<()>();
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let session = world.session.clone();
     let ask = |done: Box<dyn FnOnce() + Send>| {
         let inputs = vec![host(&[1.0; 4], &[4])];
@@ -198,12 +198,12 @@ fn values_wait_for_runs_that_were_asked_for() {
     };
     ask(Box::new(move || {
         may_go_on.recv().unwrap();
-        tell.send(session.values(&[]).map(|(names, _)| names)).unwrap();
+        sender.send(session.values(&[]).map(|(names, _)| names)).unwrap();
     }));
     ask(Box::new(|| {}));
     both_asked.send(()).unwrap();
     assert_eq!(value(&world, "w"), X.map(|x| x + 2.0));
-    assert_eq!(told.recv().unwrap().unwrap(), ["w"]);
+    assert_eq!(receiver.recv().unwrap().unwrap(), ["w"]);
     world.engine.close(world.id).unwrap();
 }
 

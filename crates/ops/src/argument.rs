@@ -50,17 +50,17 @@ pub enum Arg {
     Scalar(Scalar),
     /// A list of them.
     Scalars(Vec<Scalar>),
-    /// A whole number; also an `aclDataType`.
+    /// An integer; also an `aclDataType`.
     Int(i64),
     /// A real number.
     Float(f64),
     /// Yes or no.
     Flag(bool),
-    /// Whole numbers.
+    /// Integers.
     Ints(Vec<i64>),
     /// Real numbers.
     Floats(Vec<f64>),
-    /// Truth values.
+    /// Booleans.
     Flags(Vec<bool>),
     /// Text.
     Text(String),
@@ -78,12 +78,12 @@ impl Arg {
             Arg::Tensors(_) => "a list of tensors",
             Arg::Scalar(_) => "a scalar",
             Arg::Scalars(_) => "a list of scalars",
-            Arg::Int(_) => "a whole number",
+            Arg::Int(_) => "an integer",
             Arg::Float(_) => "a real number",
-            Arg::Flag(_) => "a truth value",
-            Arg::Ints(_) => "a list of whole numbers",
+            Arg::Flag(_) => "a boolean",
+            Arg::Ints(_) => "a list of integers",
             Arg::Floats(_) => "a list of real numbers",
-            Arg::Flags(_) => "a list of truth values",
+            Arg::Flags(_) => "a list of booleans",
             Arg::Text(_) => "a text",
         }
     }

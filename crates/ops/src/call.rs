@@ -74,8 +74,8 @@ impl<'a> Call<'a> {
         self.args.get(at).unwrap_or(&Arg::Absent)
     }
 
-    /// The caller's own place of an argument, by which sizes are reported that only values decide.
-    pub fn place(&self, at: usize) -> (usize, usize) {
+    /// The index that the caller has for an argument, by which sizes are reported that only values decide.
+    pub fn caller_index(&self, at: usize) -> (usize, usize) {
         (self.places.get(at).copied().unwrap_or(at), 0)
     }
 
@@ -84,11 +84,11 @@ impl<'a> Call<'a> {
         !matches!(self.arg(at), Arg::Absent)
     }
 
-    fn wrong<T>(&self, at: usize, wanted: &str) -> Result<T> {
+    fn wrong<T>(&self, at: usize, expected: &str) -> Result<T> {
         let parameter = self.parameter(at);
         Err(match self.arg(at) {
-            Arg::Absent => Error::Null(format!("{parameter} is null: expected {wanted}")),
-            arg => Error::Invalid(format!("{parameter} is {}: expected {wanted}", arg.kind())),
+            Arg::Absent => Error::Null(format!("{parameter} is null: expected {expected}")),
+            arg => Error::Invalid(format!("{parameter} is {}: expected {expected}", arg.kind())),
         })
     }
 
@@ -259,16 +259,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A whole number.
+    /// An integer.
     pub fn int(&self, at: usize) -> Result<i64> {
         match self.arg(at) {
             Arg::Int(value) => Ok(*value),
             Arg::Scalar(scalar @ Scalar::Int(..)) => Ok(scalar.as_i64()),
-            _ => self.wrong(at, "a whole number"),
+            _ => self.wrong(at, "an integer"),
         }
     }
 
-    /// A whole number, or another when it is absent.
+    /// An integer, or another when it is absent.
     pub fn int_or(&self, at: usize, other: i64) -> Result<i64> {
         if self.has(at) { self.int(at) } else { Ok(other) }
     }
@@ -288,7 +288,7 @@ impl<'a> Call<'a> {
         match self.arg(at) {
             Arg::Flag(value) => Ok(*value),
             Arg::Int(value) => Ok(*value != 0),
-            _ => self.wrong(at, "a truth value"),
+            _ => self.wrong(at, "a boolean"),
         }
     }
 
@@ -305,13 +305,13 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Whole numbers: a list, or a constant tensor of them.
+    /// Integers: a list, or a constant tensor of them.
     pub fn ints(&self, at: usize) -> Result<Vec<i64>> {
         match self.arg(at) {
             Arg::Ints(values) => Ok(values.clone()),
             Arg::Int(value) => Ok(vec![*value]),
             Arg::Tensor(_) => Ok(self.values(at)?.into_iter().map(Scalar::as_i64).collect()),
-            _ => self.wrong(at, "a list of whole numbers"),
+            _ => self.wrong(at, "a list of integers"),
         }
     }
 
@@ -323,11 +323,11 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Truth values.
+    /// Booleans.
     pub fn flags(&self, at: usize) -> Result<Vec<bool>> {
         match self.arg(at) {
             Arg::Flags(values) => Ok(values.clone()),
-            _ => self.wrong(at, "a list of truth values"),
+            _ => self.wrong(at, "a list of booleans"),
         }
     }
 

@@ -11,7 +11,7 @@ pub enum Infer {
     Like(usize),
     /// One output of the sizes these two broadcast to and the type both promote to.
     Broadcast(usize, usize),
-    /// As before, of truth values.
+    /// As before, of booleans.
     Compare(usize, usize),
     /// Something of its own.
     By(fn(&Call<'_>) -> Result<Vec<Layout>>),

@@ -74,8 +74,8 @@ pub struct Operand {
 }
 
 impl Operand {
-    /// The same memory, seen otherwise; the new layout's offset counts as the old one's does.
-    pub fn seen(self, layout: Layout) -> Operand {
+    /// The same memory with another layout; the new layout's offset counts as the old one's does.
+    pub fn with_layout(self, layout: Layout) -> Operand {
         Operand { layout, ..self }
     }
 
@@ -126,12 +126,12 @@ pub struct Memory<'a> {
 impl<'a> Memory<'a> {
     /// A tensor to read.
     pub fn view(&self, operand: &Operand) -> View<'a> {
-        self.seen(operand, operand.layout)
+        self.view_with_layout(operand, operand.layout)
     }
 
     /// The memory of a tensor under another layout that stays inside it.
     #[inline]
-    pub fn seen(&self, operand: &Operand, layout: Layout) -> View<'a> {
+    pub fn view_with_layout(&self, operand: &Operand, layout: Layout) -> View<'a> {
         let bytes = self.uses[usize::from(operand.slot)];
         View::over(bytes, layout)
             .unwrap_or_else(|| panic!("{layout} leaves its {} bytes", bytes.len()))

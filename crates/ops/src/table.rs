@@ -50,13 +50,13 @@ pub enum Default {
     Required,
     /// It is absent.
     None,
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A real number.
     Float(f64),
     /// Yes or no.
     Flag(bool),
-    /// Whole numbers.
+    /// Integers.
     Ints(&'static [i64]),
     /// Text.
     Text(&'static str),

@@ -164,7 +164,7 @@ fn bad_gradients_are_refused() {
     let wrong: Vec<(usize, Arg, &str)> = vec![
         (0, t(0, F, &[2, 6, 8, 8]), "gradOutput has the sizes"),
         (3, ints(&[5]), "biasSizes = [5]: expected [6]"),
-        (10, Arg::Flags(vec![true]), "outputMask = [true] has not three"),
+        (10, Arg::Flags(vec![true]), "outputMask = [true] does not have three"),
         (12, Arg::Absent, "gradInput is null"),
         (12, t(3, F, &[2, 4, 9, 9]), "gradInput has the sizes"),
         (13, t(4, F, &[6, 4, 3, 2]), "gradWeight has the sizes"),

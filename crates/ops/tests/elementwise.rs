@@ -91,20 +91,20 @@ fn whole(value: i64) -> Arg {
     Arg::Scalar(value.into())
 }
 
-/// A way to lay out sizes: turned, with gaps, backwards.
+/// A way to lay out sizes: permuted, with gaps, backwards.
 fn laid(dtype: DType, dims: &[usize], turn: usize, gap: usize) -> Layout {
     let mut order: Vec<usize> = (0..dims.len()).collect();
     if !order.is_empty() {
         order.rotate_left(turn % dims.len());
     }
-    let turned: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
-    let mut wide = turned.clone();
+    let permuted: Vec<usize> = order.iter().map(|at| dims[*at]).collect();
+    let mut wide = permuted.clone();
     if let Some(last) = wide.last_mut() {
         *last *= gap + 1;
     }
     let mut layout = Layout::contiguous(dtype, &wide);
-    if let Some(at) = turned.len().checked_sub(1) {
-        layout = layout.sliced(at, 0, turned[at], gap as isize + 1);
+    if let Some(at) = permuted.len().checked_sub(1) {
+        layout = layout.sliced(at, 0, permuted[at], gap as isize + 1);
     }
     let back: Vec<usize> =
         (0..dims.len()).map(|at| order.iter().position(|one| *one == at).unwrap()).collect();
@@ -184,9 +184,9 @@ proptest! {
             ("LogicalAnd", |x, y| f64::from(x != 0.0 && y != 0.0)),
         ][which];
         let (left, right) = dtypes;
-        let truth = which >= 5;
+        let boolean = which >= 5;
         let real = left.is_floating() || right.is_floating();
-        let both = match (truth, name, real) {
+        let both = match (boolean, name, real) {
             (true, ..) => DType::Bool,
             (_, "Div", false) => F,
             (_, _, true) => if left == DType::Float16 { left } else { F },
@@ -261,9 +261,9 @@ fn in_place_and_over_shared_memory() {
     assert!(planned("Mul", &args).unwrap().workspace >= 20);
     bench.call("Mul", &args);
     assert_eq!(bench.values(&x), [2.0, 8.0, 32.0, 128.0, 512.0, 2048.0]);
-    let turned = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
+    let reshaped = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap(), x.address);
     let other = Tensor::new(x.layout.reshaped(&[2, 3]).unwrap().sliced(0, 1, 2, -1), x.address);
-    bench.call("InplaceSub", &[tensor(&turned), tensor(&other), whole(1)]);
+    bench.call("InplaceSub", &[tensor(&reshaped), tensor(&other), whole(1)]);
     assert_eq!(bench.values(&x), [-126.0, -504.0, -2016.0, 126.0, 504.0, 2016.0]);
 }
 
@@ -284,12 +284,12 @@ fn whole_numbers_and_truth_values() {
     assert_eq!(bench.values(&out)[..3], [343.0, -343.0, 0.0]);
     bench.call("BitwiseNot", &[tensor(&n), tensor(&out)]);
     assert_eq!(bench.values(&out)[..3], [-8.0, 6.0, -1.0]);
-    let truth = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
-    bench.call("BitwiseNot", &[tensor(&truth), tensor(&truth)]);
-    assert_eq!(bench.values(&truth), [0.0, 1.0]);
+    let boolean = bench.tensor(DType::Bool, &[2], &[1.0, 0.0]);
+    bench.call("BitwiseNot", &[tensor(&boolean), tensor(&boolean)]);
+    assert_eq!(bench.values(&boolean), [0.0, 1.0]);
     let half = bench.tensor(DType::Float16, &[2], &[0.1, 0.2]);
-    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&truth)]);
-    assert_eq!(bench.values(&truth), [1.0, 0.0]);
+    bench.call("EqScalar", &[tensor(&half), number(0.1), tensor(&boolean)]);
+    assert_eq!(bench.values(&boolean), [1.0, 0.0]);
 }
 
 #[test]

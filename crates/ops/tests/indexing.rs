@@ -4,7 +4,7 @@ mod common;
 
 use cairn_ops::{Arg, Tensor};
 use cairn_tensor::{DType, Scalar};
-use common::{Desk, seen, t};
+use common::{Desk, t, with_layout};
 use proptest::prelude::*;
 
 const F: DType = DType::Float;
@@ -122,7 +122,7 @@ fn puts_by_number_and_rows_by_coordinates() {
     let a = desk.put(F, &[2, 3], &numbers(6));
     let index = desk.put(I, &[3], &[0.0, -1.0, 0.0]);
     let values = desk.put(F, &[3], &[10.0, 20.0, 30.0]);
-    let columns = seen(&a, a.layout.transposed(0, 1));
+    let columns = with_layout(&a, a.layout.transposed(0, 1));
     desk.run("InplacePut", vec![t(&columns), t(&index), t(&values), Arg::Flag(true)]).unwrap();
     assert_eq!(desk.read(&a), [41.0, 2.0, 3.0, 4.0, 5.0, 26.0]);
     let places = desk.put(I, &[2, 1], &[1.0, 0.0]);
@@ -174,8 +174,8 @@ fn model(
         .collect()
 }
 
-fn turned(tensor: &Tensor) -> Tensor {
-    seen(tensor, tensor.layout.transposed(0, 1))
+fn transposed(tensor: &Tensor) -> Tensor {
+    with_layout(tensor, tensor.layout.transposed(0, 1))
 }
 
 proptest! {
@@ -198,7 +198,7 @@ proptest! {
         let base = numbers(dims[0] * dims[1]);
         let mut a = desk.zeros(dtype, &if turn { [dims[1], dims[0]] } else { dims });
         if turn {
-            a = turned(&a);
+            a = transposed(&a);
         }
         desk.write(&a, &base);
         let wide: Vec<f64> = named.iter().map(|at| *at as f64).collect();
@@ -295,7 +295,7 @@ fn chooses_and_tells_sizes() {
     assert_eq!(desk.read(&a), [9.0, 2.0, 8.0, 7.0, 5.0, 6.0]);
     let few = desk.put(F, &[3], &[9.0, 8.0, 7.0]);
     let fault = desk.run("InplaceMaskedScatter", vec![t(&a), t(&mask), t(&few)]).unwrap_err();
-    assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 places");
+    assert_eq!(fault, "p2 has 3 elements, but p1 is true at 4 positions");
     desk.write(&a, &[0.0, 2.0, 0.0, 7.0, 0.0, 6.0]);
     let places = desk.zeros(I, &[6, 2]);
     desk.run("Nonzero", vec![t(&a), t(&places)]).unwrap();
@@ -303,7 +303,7 @@ fn chooses_and_tells_sizes() {
     let places = desk.zeros(I, &[2, 6]);
     desk.run("NonzeroV2", vec![t(&a), t(&places)]).unwrap();
     assert_eq!(desk.read(&places)[..6], [0.0, 1.0, 1.0, 1.0, 0.0, 2.0]);
-    assert_eq!(*desk.told.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
+    assert_eq!(*desk.reported.borrow(), [(2, vec![4]), (1, vec![3, 2]), (1, vec![2, 3])]);
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn different_values_and_slices() {
     assert_eq!(desk.read(&values)[..3], [1.0, 2.0, 3.0]);
     assert_eq!(desk.read(&inverse), [2.0, 0.0, 2.0, 1.0, 0.0, 2.0]);
     assert_eq!(desk.read(&counts)[..3], [2.0, 1.0, 3.0]);
-    assert_eq!(*desk.told.borrow(), [(4, vec![3]), (6, vec![3])]);
+    assert_eq!(*desk.reported.borrow(), [(4, vec![3]), (6, vec![3])]);
     let table = desk.put(I, &[2, 4], &[1.0, 0.0, 1.0, 0.0, 5.0, 7.0, 5.0, 6.0]);
     let (rows, inverse, counts) =
         (desk.zeros(I, &[2, 4]), desk.zeros(I, &[4]), desk.zeros(I, &[4]));

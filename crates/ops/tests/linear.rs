@@ -71,7 +71,7 @@ impl Bench {
         plan.run(&memory).map_err(|fault| fault.0)
     }
 
-    /// Runs a row; the bytes of workspace it wanted, or why it did not run.
+    /// Runs a row; the bytes of workspace it asked for, or why it did not run.
     fn call(&self, name: &str, args: &[Arg]) -> Result<usize, String> {
         let plan = planned(name, args).map_err(|error| error.text().to_owned())?;
         self.run(&plan).map(|()| plan.workspace)
@@ -195,16 +195,16 @@ fn a_product_into_its_own_input() {
 fn half_types_take_panels_from_the_workspace() {
     let mut bench = Bench::default();
     let (a, b) = (bench.rising(DType::Bf16, &[9, 8]), bench.rising(DType::Bf16, &[8, 5]));
-    let turned = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
+    let transposed = Tensor { layout: a.layout.transposed(0, 1), ..a.clone() };
     let out = bench.empty(DType::Bf16, &[8, 8]);
-    let bytes = bench.call("Mm", &[t(&turned), t(&a), t(&out), Arg::Int(0)]).unwrap();
+    let bytes = bench.call("Mm", &[t(&transposed), t(&a), t(&out), Arg::Int(0)]).unwrap();
     assert_eq!(bytes, (8 * 9 + 9 * 8 + 8 * 8) * 4);
     let wrong = bench.call("Mm", &[t(&b), t(&a), t(&out), Arg::Int(0)]).unwrap_err();
     assert!(wrong.contains("p0") && wrong.contains("cannot be multiplied"), "{wrong}");
 }
 
 #[test]
-fn by_name_with_turned_sides() {
+fn by_name_with_transposed_sides() {
     let mut bench = Bench::default();
     let (a, b) = (bench.rising(F, &[3, 2]), bench.rising(F, &[4, 3]));
     let bias = bench.tensor(F, &[4], &[1.0, 2.0, 3.0, 4.0]);

@@ -58,7 +58,7 @@ fn pieces(whole: &Case) -> Vec<u8> {
 
 #[test]
 fn elementwise_rows_give_the_same_in_pieces() {
-    let mut seen = BTreeSet::new();
+    let mut visited = BTreeSet::new();
     for case in cases().iter().filter(|case| case.node.marks.elementwise) {
         assert_eq!(case.node.outputs.len(), 1, "{}", case.line);
         let whole = grown(case, None, &[ROWS, COLUMNS]);
@@ -70,10 +70,10 @@ fn elementwise_rows_give_the_same_in_pieces() {
                 assert_eq!(made[0], pieces(&whole), "{}, input {single} alone", case.line);
             }
         }
-        seen.insert(case.node.name);
+        visited.insert(case.node.name);
     }
     let marked = nodes().values().filter(|node| node.marks.elementwise);
-    assert_eq!(seen, marked.map(|node| node.name).collect());
+    assert_eq!(visited, marked.map(|node| node.name).collect());
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod common;
 
 use cairn_ops::Arg;
 use cairn_tensor::{DType, Scalar};
-use common::{Desk, seen, t};
+use common::{Desk, t, with_layout};
 
 const F: DType = DType::Float;
 
@@ -61,8 +61,8 @@ fn diagonals_and_triangles() {
     let to = desk.zeros(F, &[3, 3]);
     desk.run("Tril", vec![t(&a), Arg::Int(-1), t(&to)]).unwrap();
     assert_eq!(desk.read(&to), [0.0, 0.0, 0.0, 4.0, 0.0, 0.0, 7.0, 8.0, 0.0]);
-    let turned = seen(&a, a.layout.transposed(0, 1));
-    desk.run("Triu", vec![t(&turned), Arg::Int(1), t(&to)]).unwrap();
+    let transposed = with_layout(&a, a.layout.transposed(0, 1));
+    desk.run("Triu", vec![t(&transposed), Arg::Int(1), t(&to)]).unwrap();
     assert_eq!(desk.read(&to), [0.0, 4.0, 7.0, 0.0, 0.0, 8.0, 0.0, 0.0, 0.0]);
     desk.run("InplaceTriu", vec![t(&a), Arg::Int(0)]).unwrap();
     assert_eq!(desk.read(&a), [1.0, 2.0, 3.0, 0.0, 5.0, 6.0, 0.0, 0.0, 9.0]);
@@ -85,8 +85,8 @@ fn joins_and_parts() {
     let error = desk.run("Cat", vec![list, Arg::Int(0), t(&out)]).unwrap_err();
     assert_eq!(error, "p0[0] [2, 1] does not fit p2 [2, 3] at 0 of dimension 0");
     let stacked = desk.zeros(F, &[2, 2, 2]);
-    let turned = seen(&b, b.layout.transposed(0, 1));
-    let both = Arg::Tensors(vec![b.clone(), turned]);
+    let transposed = with_layout(&b, b.layout.transposed(0, 1));
+    let both = Arg::Tensors(vec![b.clone(), transposed]);
     desk.run("Stack", vec![both, Arg::Int(1), t(&stacked)]).unwrap();
     assert_eq!(desk.read(&stacked), [1.0, 2.0, 1.0, 3.0, 3.0, 4.0, 2.0, 4.0]);
     let (left, right) = (desk.zeros(F, &[2, 1]), desk.zeros(F, &[2, 2]));
@@ -99,8 +99,10 @@ fn joins_and_parts() {
 fn a_join_into_one_of_its_own_parts_reads_first() {
     let mut desk = Desk::new();
     let all = desk.put(F, &[6], &numbers(6));
-    let (first, last) =
-        (seen(&all, all.layout.sliced(0, 0, 3, 1)), seen(&all, all.layout.sliced(0, 3, 3, 1)));
+    let (first, last) = (
+        with_layout(&all, all.layout.sliced(0, 0, 3, 1)),
+        with_layout(&all, all.layout.sliced(0, 3, 3, 1)),
+    );
     desk.run("Cat", vec![Arg::Tensors(vec![last, first]), Arg::Int(0), t(&all)]).unwrap();
     assert_eq!(desk.read(&all), [4.0, 5.0, 6.0, 1.0, 2.0, 3.0]);
 }
@@ -164,18 +166,20 @@ fn one_hot_codes_and_a_class_that_is_none() {
 fn a_roll_of_all_elements_takes_any_strides() {
     let mut desk = Desk::new();
     let (a, out) = (desk.put(F, &[3, 2], &numbers(6)), desk.zeros(F, &[3, 2]));
-    let (turned, turned_out) =
-        (seen(&a, a.layout.transposed(0, 1)), seen(&out, out.layout.transposed(0, 1)));
+    let (transposed, transposed_out) = (
+        with_layout(&a, a.layout.transposed(0, 1)),
+        with_layout(&out, out.layout.transposed(0, 1)),
+    );
     let roll = |a, out, far: i64| vec![t(a), Arg::Ints(vec![far]), Arg::Ints(vec![]), t(out)];
-    desk.run("Roll", roll(&turned, &turned_out, 2)).unwrap();
-    assert_eq!(desk.read(&turned_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
+    desk.run("Roll", roll(&transposed, &transposed_out, 2)).unwrap();
+    assert_eq!(desk.read(&transposed_out), [4.0, 6.0, 1.0, 3.0, 5.0, 2.0]);
     assert!(desk.workspace.get() >= 2 * 24);
-    desk.run("Roll", roll(&turned, &turned_out, -13)).unwrap();
-    assert_eq!(desk.read(&turned_out), [3.0, 5.0, 2.0, 4.0, 6.0, 1.0]);
+    desk.run("Roll", roll(&transposed, &transposed_out, -13)).unwrap();
+    assert_eq!(desk.read(&transposed_out), [3.0, 5.0, 2.0, 4.0, 6.0, 1.0]);
     desk.run("Roll", roll(&a, &out, 0)).unwrap();
     assert_eq!(desk.read(&out), numbers(6));
-    desk.run("Roll", roll(&turned, &turned, 1)).unwrap();
-    assert_eq!(desk.read(&turned), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
+    desk.run("Roll", roll(&transposed, &transposed, 1)).unwrap();
+    assert_eq!(desk.read(&transposed), [6.0, 1.0, 3.0, 5.0, 2.0, 4.0]);
 }
 
 #[test]
@@ -186,9 +190,9 @@ fn each_slice_several_times() {
     desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 1, &out)).unwrap();
     assert_eq!(desk.read(&out), [1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0, 5.0, 6.0, 6.0]);
     let tall = desk.zeros(F, &[4, 3]);
-    let turned = seen(&tall, tall.layout.transposed(0, 1));
-    let from = seen(&a, a.layout.transposed(0, 1));
-    desk.run("RepeatInterleaveIntWithDim", args(&from, 2, 1, &turned)).unwrap();
+    let transposed = with_layout(&tall, tall.layout.transposed(0, 1));
+    let from = with_layout(&a, a.layout.transposed(0, 1));
+    desk.run("RepeatInterleaveIntWithDim", args(&from, 2, 1, &transposed)).unwrap();
     assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
     desk.run("RepeatInterleaveIntWithDim", args(&a, 2, 0, &tall)).unwrap();
     assert_eq!(desk.read(&tall), [1.0, 2.0, 3.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 4.0, 5.0, 6.0]);
@@ -205,13 +209,13 @@ fn slices_of_eight_dimensions_are_repeated_too() {
     for dim in 0..8 {
         let mut dims = a.layout.dims().to_vec();
         dims[dim] *= 3;
-        let (out, told) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
+        let (out, named_out) = (desk.zeros(F, &dims), desk.zeros(F, &dims));
         let every = vec![3.0; a.layout.dims()[dim]];
         let times = desk.put(DType::Int64, &[every.len()], &every);
         let fixed = vec![t(&a), Arg::Int(3), Arg::Int(dim as i64), Arg::Int(0), t(&out)];
         desk.run("RepeatInterleaveIntWithDim", fixed).unwrap();
-        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&told)];
+        let named = vec![t(&a), t(&times), Arg::Int(dim as i64), Arg::Int(0), t(&named_out)];
         desk.run("RepeatInterleaveWithDim", named).unwrap();
-        assert_eq!(desk.read(&out), desk.read(&told), "along {dim}");
+        assert_eq!(desk.read(&out), desk.read(&named_out), "along {dim}");
     }
 }

@@ -63,7 +63,7 @@ impl Bench {
         Ok(plan.workspace)
     }
 
-    /// Runs a row; the bytes of workspace it wanted, or why it did not run.
+    /// Runs a row; the bytes of workspace it asked for, or why it did not run.
     fn call(&self, name: &str, args: &[Arg]) -> Result<usize, String> {
         let names =
             ["a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9", "a10", "a11", "a12"];
@@ -125,7 +125,7 @@ fn sums_and_their_kin() {
 }
 
 #[test]
-fn sums_of_nothing_and_of_truths() {
+fn sums_of_nothing_and_of_booleans() {
     let mut bench = Bench::default();
     let none = bench.float(&[0, 2], &[]);
     let out = bench.room(DType::Float, &[2]);
@@ -135,15 +135,15 @@ fn sums_of_nothing_and_of_truths() {
     assert!(bench.values(&out).iter().all(|x| x.is_nan()));
     let text = bench.call("Amax", &[none, ints(&[0]), DROP, out.clone()]).unwrap_err();
     assert_eq!(text, "a0 [0, 2] has no elements to choose from");
-    let truths = bench.tensor(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
+    let booleans = bench.tensor(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
     let count = bench.room(DType::Int64, &[]);
     bench
-        .call("ReduceSum", &[truths.clone(), ints(&[]), DROP, Arg::Int(9), count.clone()])
+        .call("ReduceSum", &[booleans.clone(), ints(&[]), DROP, Arg::Int(9), count.clone()])
         .unwrap();
     assert_eq!(bench.values(&count), [2.0]);
-    let truth = bench.room(DType::Bool, &[]);
-    bench.call("All", &[truths, ints(&[]), DROP, truth.clone()]).unwrap();
-    assert_eq!(bench.values(&truth), [0.0]);
+    let boolean = bench.room(DType::Bool, &[]);
+    bench.call("All", &[booleans, ints(&[]), DROP, boolean.clone()]).unwrap();
+    assert_eq!(bench.values(&boolean), [0.0]);
 }
 
 #[test]

@@ -105,12 +105,18 @@ fn products(table: &mut Table) {
     let matmul = |dtype, left: &[usize], right: &[usize]| {
         vec![tensor(0, dtype, left), tensor(1, dtype, right)]
     };
-    let turned = [("transpose_x1", Arg::Flag(true)), ("transpose_x2", Arg::Flag(true))];
+    let transposed = [("transpose_x1", Arg::Flag(true)), ("transpose_x2", Arg::Flag(true))];
     let sides = matmul(F16, &[256, 128], &[64, 256]);
-    table.by_name("MatMulV2", "f16[256, 128] by f16[64, 256], both turned", sides, &turned, PANELS);
+    table.by_name(
+        "MatMulV2",
+        "f16[256, 128] by f16[64, 256], both transposed",
+        sides,
+        &transposed,
+        PANELS,
+    );
     let sides = matmul(F16, &[64, 64], &[64, 64]);
-    let call = "f16[64, 64] by f16[64, 64], the first turned";
-    table.by_name("MatMul", call, sides, &turned[..1], PANELS);
+    let call = "f16[64, 64] by f16[64, 64], the first transposed";
+    table.by_name("MatMul", call, sides, &transposed[..1], PANELS);
     let sides = matmul(F16, &[512, 512], &[512, 512]);
     table.by_name("MatMulV2", "f16[512, 512] by f16[512, 512]", sides, &[], PANELS);
     let sides = matmul(F32, &[512, 512], &[512, 512]);

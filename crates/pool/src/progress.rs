@@ -1,4 +1,4 @@
-//! What a pool has to be told: how far streams have come, and where memory is made.
+//! What a pool needs to know: how far streams have come, and where memory comes from.
 
 use crate::clock::{Epoch, StreamIndex};
 use std::ops::Range;
@@ -32,7 +32,7 @@ pub trait SegmentSource: Send + Sync {
     /// Takes back bytes that are nobody's; the ranges returned lie inside and are gone for the pool.
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>>;
 
-    /// True if what is made next usually lies behind what was made last, so that a hole there need only
+    /// True if what is made next usually lies after what was made last, so that a hole there need only
     /// be made larger.
     fn is_contiguous(&self) -> bool {
         true

@@ -50,7 +50,7 @@ pub struct Grant {
 /// the holes whose classes lie between the request's and that of request plus alignment.
 ///
 /// **Holes** are merged at once: two holes never touch, also where two ranges meet. Padding in front
-/// of an aligned block and the rest behind it remain holes. A hole carries a stamp of its user's, the
+/// of an aligned block and the rest after it remain holes. A hole carries a stamp of its user's, the
 /// largest of what was merged into it; a live block carries a number of its user's.
 ///
 /// **Cost.** 40 bytes for each block or hole, 80 more for each range.
@@ -547,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_of_exactly_the_right_size_is_found_behind_smaller_ones() {
+    fn a_hole_of_exactly_the_right_size_is_found_after_smaller_ones() {
         let mut tlsf = Tlsf::new();
         let sizes: Vec<u64> = (0..16).map(|i| MIB + (15 - i) * GRANULE).collect();
         tlsf.grow(sizes.iter().map(|s| s + GRANULE).sum());

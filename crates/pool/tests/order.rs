@@ -192,7 +192,7 @@ fn a_free_between_search_and_growth_is_survived() {
 }
 
 #[test]
-fn ordered_memory_is_found_behind_younger_that_is_not() {
+fn ordered_memory_is_found_after_younger_that_is_not() {
     let (streams, pool) = pool(GRANULE);
     let blocks: Vec<u64> = (0..400).map(|_| ready(pool.allocate(MIB, GRANULE, 0))).collect();
     ready(pool.allocate(GRANULE, GRANULE, 1));

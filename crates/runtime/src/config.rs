@@ -23,7 +23,7 @@ fn whole_number(
         None => Ok(default),
         Some(text) => match text.trim().parse::<usize>() {
             Ok(number) if (low..=high).contains(&number) => Ok(number),
-            _ => Err(Error::setting(name, &text, format!("a whole number from {low} to {high}"))),
+            _ => Err(Error::setting(name, &text, format!("an integer from {low} to {high}"))),
         },
     }
 }
@@ -41,7 +41,7 @@ const SMALLEST_DEVICE: u64 = 2 << 20;
 /// A process plans with this much even where nothing is left.
 const SMALLEST_BUDGET: u64 = 64 << 20;
 
-/// What a process was told through its environment. Read once, when the runtime is first used.
+/// The settings of a process, from its environment. Read once, when the runtime is first used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Devices of the machine, before `ASCEND_RT_VISIBLE_DEVICES` (`CAIRN_DEVICES`).
@@ -88,9 +88,9 @@ impl Config {
             get(name)?
                 .into_string()
                 .map_err(|raw| {
-                    let wanted = "text in UTF-8".into();
+                    let expected = "text in UTF-8".into();
                     *unreadable.borrow_mut() =
-                        Some(Error::setting(name, &raw.to_string_lossy(), wanted));
+                        Some(Error::setting(name, &raw.to_string_lossy(), expected));
                 })
                 .ok()
         };
@@ -214,21 +214,21 @@ fn visible(list: Option<&str>, devices: usize) -> Vec<usize> {
     if end < list.len() {
         log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{}' ends the list", &list[end..]);
     }
-    let mut seen: Vec<usize> = Vec::new();
+    let mut visited: Vec<usize> = Vec::new();
     for part in list[..end].split(',') {
         let Some(id) = part.parse().ok().filter(|id| *id < devices) else {
             log::warn!("ASCEND_RT_VISIBLE_DEVICES={list}: '{part}' ends the list");
             break;
         };
-        if seen.last().is_some_and(|last| *last >= id) {
+        if visited.last().is_some_and(|last| *last >= id) {
             log::error!(
                 "ASCEND_RT_VISIBLE_DEVICES={list}: {id} is no larger than the number before it, which leaves no device"
             );
             return Vec::new();
         }
-        seen.push(id);
+        visited.push(id);
     }
-    seen
+    visited
 }
 
 #[cfg(test)]
@@ -289,17 +289,17 @@ mod tests {
 
     #[test]
     fn visible_devices_are_read_as_cann_and_torch_npu_read_them() {
-        let seen = |list: &str| visible(Some(list), 4);
+        let visited = |list: &str| visible(Some(list), 4);
         assert_eq!(visible(None, 4), [0, 1, 2, 3]);
         for none in ["", "1,0", "1,1", "0,2,1", "7", "x", " 0", ",0", "-1", "99999999999999999999"]
         {
-            assert_eq!(seen(none), [0; 0], "'{none}'");
+            assert_eq!(visited(none), [0; 0], "'{none}'");
         }
-        assert_eq!(seen("1,3"), [1, 3]);
+        assert_eq!(visited("1,3"), [1, 3]);
         for one in ["0,9,1", "0,", "0,,1", "0, 1", "0 ,1", "0;1", "0,9,0"] {
-            assert_eq!(seen(one), [0], "'{one}'");
+            assert_eq!(visited(one), [0], "'{one}'");
         }
-        assert_eq!(seen("0,1 ,2"), [0, 1]);
+        assert_eq!(visited("0,1 ,2"), [0, 1]);
         assert_eq!(with(&[("ASCEND_RT_VISIBLE_DEVICES", "")]).unwrap().visible, [0; 0]);
     }
 

@@ -94,7 +94,7 @@ impl Runtime {
         Ok(context)
     }
 
-    /// Tells that a context is there with its default stream, on a device that has `count` streams of the user.
+    /// Emits that a context is there with its default stream, on a device that has `count` streams of the user.
     pub(crate) fn emit_context(&self, context: &Context, count: usize) {
         let (handle, device) = (context.handle as u64, context.device);
         let change = Change::Created;

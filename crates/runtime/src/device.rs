@@ -88,9 +88,9 @@ impl Runtime {
         self.shared.spine.emit(Kind::Device, event);
     }
 
-    /// Tells a new context of a device, and that the device is open if it was not. Under the device's lock: nobody can
+    /// Emits the event of a new context, and that the device is open if it was not. Under the device's lock: nobody can
     /// use the context before.
-    fn tell_opened(&self, device: &Device, state: &State, context: &Context) {
+    fn emit_opened(&self, device: &Device, state: &State, context: &Context) {
         if state.is_closed() {
             self.emit_device(device, Change::Created);
         }
@@ -101,7 +101,7 @@ impl Runtime {
     pub(crate) fn open_context(&self, device: &Device) -> Result<Arc<Context>> {
         let mut state = device.state.lock();
         let context = self.make_context(device.id, false)?;
-        self.tell_opened(device, &state, &context);
+        self.emit_opened(device, &state, &context);
         state.explicit.push(context.clone());
         Ok(context)
     }
@@ -127,7 +127,7 @@ impl Runtime {
                 Some(context) => context.clone(),
                 None => {
                     let context = self.make_context(device.id, true)?;
-                    self.tell_opened(device, &state, &context);
+                    self.emit_opened(device, &state, &context);
                     context
                 }
             };

@@ -151,8 +151,11 @@ impl Error {
     }
 
     /// An environment variable with a value that cannot be used.
-    pub fn setting(name: &str, value: &str, wanted: String) -> Error {
-        Error::new(Code::InvalidParam, format!("{name}={value} cannot be used: it takes {wanted}"))
+    pub fn setting(name: &str, value: &str, expected: String) -> Error {
+        Error::new(
+            Code::InvalidParam,
+            format!("{name}={value} cannot be used: it takes {expected}"),
+        )
     }
 }
 

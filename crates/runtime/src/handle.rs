@@ -87,12 +87,12 @@ impl Table {
 
     /// A new handle for the object.
     pub fn insert<T: Handled>(&self, object: Arc<T>) -> Result<usize> {
-        let mut given = 0;
+        let mut created = 0;
         self.insert_with(|handle| {
-            given = handle;
+            created = handle;
             Ok(object)
         })?;
-        Ok(given)
+        Ok(created)
     }
 
     /// A new handle for an object that wants to know it.

@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn the_start_time_is_found_behind_any_name() {
+    fn the_start_time_is_found_after_any_name() {
         assert_eq!(start_time("self"), start_time(&std::process::id().to_string()));
         assert!(start_time("self").unwrap() > 0);
         assert_eq!(start_time("0"), None);

@@ -68,7 +68,7 @@ struct Submit {
     pending: VecDeque<Task>,
     ordered: Clock,
     order: u64,
-    seen: (usize, u64),
+    observed: (usize, u64),
     closed: bool,
 }
 
@@ -98,7 +98,7 @@ impl Stream {
                     pending: VecDeque::new(),
                     ordered: Clock::new(),
                     order: shared.progress.order(),
-                    seen: (0, 0),
+                    observed: (0, 0),
                     closed: false,
                 },
             ),
@@ -185,13 +185,13 @@ impl Stream {
         let order = progress.order();
         if submit.order != order {
             submit.ordered = Clock::new();
-            (submit.order, submit.seen) = (order, (0, 0));
+            (submit.order, submit.observed) = (order, (0, 0));
         }
         let stamp = host.stamp();
-        let mut changed = submit.seen != stamp;
+        let mut changed = submit.observed != stamp;
         if changed {
             host.join_into(&mut submit.ordered);
-            submit.seen = stamp;
+            submit.observed = stamp;
         }
         let seq = progress.submitted(self.index) + 1;
         let task = task(seq, &mut submit.ordered, order);

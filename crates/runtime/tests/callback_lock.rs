@@ -103,10 +103,10 @@ fn a_long_wait_names_both_threads_and_what_the_owner_does() {
     listen();
     let lock = CallbackLock::new(limits(Duration::from_millis(1)));
     let gate = Gate::default();
-    let (tell, told) = mpsc::channel();
+    let (entered_tx, entered_rx) = mpsc::channel();
     thread::scope(|scope| {
         let (lock, gate) = (&lock, &gate);
-        let entered = tell.clone();
+        let entered = entered_tx.clone();
         scope.spawn(move || {
             let doing = Visit { request: UserCall::Free(0xb10c), ..visit(0xa110c) };
             lock.pass(doing, || {
@@ -114,12 +114,12 @@ fn a_long_wait_names_both_threads_and_what_the_owner_does() {
                 gate.wait();
             });
         });
-        let owner = told.recv().unwrap();
+        let owner = entered_rx.recv().unwrap();
         scope.spawn(move || {
-            tell.send(HostThread::current().number()).unwrap();
+            entered_tx.send(HostThread::current().number()).unwrap();
             lock.pass(visit(0xa110c), || ());
         });
-        let waiter = told.recv().unwrap();
+        let waiter = entered_rx.recv().unwrap();
         line_with(&[
             &format!("thread {waiter} has waited"),
             &format!("thread {owner} is inside"),
@@ -135,7 +135,7 @@ struct Odd {
     object: usize,
     gate: Gate,
     leaves: bool,
-    tell: mpsc::Sender<u64>,
+    entered_tx: mpsc::Sender<u64>,
     address: usize,
 }
 
@@ -151,7 +151,7 @@ impl UserAllocator for Odd {
             if self.leaves {
                 left();
             }
-            self.tell.send(HostThread::current().number()).unwrap();
+            self.entered_tx.send(HostThread::current().number()).unwrap();
             if self.leaves {
                 loop {
                     thread::park();
@@ -175,12 +175,12 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
     rig.set_device(0).unwrap();
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
-    let (tell, told) = mpsc::channel();
+    let (entered_tx, entered_rx) = mpsc::channel();
     let gate = Gate::default();
     let address = rig.alloc(0, 8192).address;
-    let odd = Odd { object, gate: gate.clone(), leaves, tell, address };
+    let odd = Odd { object, gate: gate.clone(), leaves, entered_tx, address };
     rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(odd)).unwrap();
-    (Arc::new(Scene { rig, handle, stream, gate }), told)
+    (Arc::new(Scene { rig, handle, stream, gate }), entered_rx)
 }
 
 impl Scene {
@@ -193,10 +193,10 @@ impl Scene {
 #[test]
 fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
     listen();
-    let (scene, told) = scene(0xb10c5, false);
+    let (scene, entered_rx) = scene(0xb10c5, false);
     thread::scope(|scope| {
         scope.spawn(|| scene.take(4096).free().unwrap());
-        let owner = told.recv().unwrap();
+        let owner = entered_rx.recv().unwrap();
         line_with(&[
             "does not return",
             &format!("thread {owner} is inside"),
@@ -209,10 +209,10 @@ fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
 #[test]
 fn a_callback_that_ends_its_thread_holds_nobody_up() {
     listen();
-    let (scene, told) = scene(0x1ef7, true);
+    let (scene, entered_rx) = scene(0x1ef7, true);
     let ends = scene.clone();
     thread::spawn(move || ends.take(4096));
-    let ended = told.recv().unwrap();
+    let ended = entered_rx.recv().unwrap();
     scene.take(64).free().unwrap();
     line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
 }

@@ -176,13 +176,13 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     let beside = memory.extent(small + 100, 1).unwrap();
     beside.write(&[!beside.read()[0]]);
     let found = memory.free_host(small).unwrap_err();
-    assert!(found.text.contains("1 byte behind it"), "{}", found.text);
+    assert!(found.text.contains("1 byte after it"), "{}", found.text);
     assert!(memory.free_host(small).unwrap_err().text.contains("already freed"));
     memory.free_host(large).unwrap();
     assert!(memory.report().contains("stats of pinned host memory: live 0 bytes"));
 }
 
-/// What was told, in short.
+/// What was emitted, in short.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -286,8 +286,8 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     );
     rig.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
     memory.free(user.0.0).unwrap();
-    let told = heard.take();
-    assert!(told.len() == 1 && told[0].starts_with("device 0: 0 used, "), "{told:?}");
+    let emitted = heard.take();
+    assert!(emitted.len() == 1 && emitted[0].starts_with("device 0: 0 used, "), "{emitted:?}");
     register(&rig, handle);
     assert!(heard.take().contains(&format!("{:?} 0x77", Change::Created)));
 }

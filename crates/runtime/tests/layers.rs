@@ -227,10 +227,10 @@ fn a_write_beside_a_block_is_found_at_every_nesting() {
         for spec in specs() {
             for (front, back) in canaries(&spec, align) {
                 for (side, offset) in [
-                    ("in front of", -1 - front as i64),
-                    ("in front of", -(CANARY as i64) - front as i64),
-                    ("behind", (bytes + back) as i64),
-                    ("behind", (bytes + back + CANARY - 1) as i64),
+                    ("before", -1 - front as i64),
+                    ("before", -(CANARY as i64) - front as i64),
+                    ("after", (bytes + back) as i64),
+                    ("after", (bytes + back + CANARY - 1) as i64),
                 ] {
                     damage(bench, &spec, (bytes as u64, align as u64), side, offset);
                 }
@@ -283,8 +283,8 @@ fn both_sides_are_named_with_the_bytes_that_were_found() {
         write(block.address + 100, &[5, 6, 7, 8]);
         let found = stack.inspect().remove(0);
         let parts = [
-            "4 bytes in front of it, the first at offset -4, where 01 02 03 04 was found",
-            "4 bytes behind it, the first at offset 100, where 05 06 07 08 ",
+            "4 bytes before it, the first at offset -4, where 01 02 03 04 was found",
+            "4 bytes after it, the first at offset 100, where 05 06 07 08 ",
         ];
         assert!(parts.iter().all(|part| found.contains(part)), "{found}");
         drop(allocator.free(block, bench.stream.as_ref()));

@@ -113,16 +113,16 @@ fn memory_that_had_moved_when_its_stream_was_forced_to_end() {
 }
 
 #[test]
-fn a_record_behind_an_aborted_wait() {
+fn a_record_after_an_aborted_wait() {
     let scene = Scene::new();
     let stream = scene.waiting(Duration::ZERO);
-    let behind = event();
-    behind.record(&stream).unwrap();
+    let after = event();
+    after.record(&stream).unwrap();
     stream.abort();
     until_idle(&stream);
-    assert!(behind.is_complete());
+    assert!(after.is_complete());
     let third = scene.rig.new_stream();
-    behind.wait(&third, Duration::ZERO).unwrap();
+    after.wait(&third, Duration::ZERO).unwrap();
     scene.keeps_its_block_from(&third);
 }
 
@@ -130,22 +130,22 @@ fn a_record_behind_an_aborted_wait() {
 fn a_wait_for_a_record_whose_own_wait_is_aborted_later() {
     let scene = Scene::new();
     let stream = scene.waiting(Duration::ZERO);
-    let behind = event();
-    behind.record(&stream).unwrap();
+    let after = event();
+    after.record(&stream).unwrap();
     let third = scene.rig.new_stream();
-    behind.wait(&third, Duration::ZERO).unwrap();
+    after.wait(&third, Duration::ZERO).unwrap();
     stream.abort();
     until_idle(&third);
     scene.keeps_its_block_from(&third);
 }
 
 #[test]
-fn a_host_that_synchronizes_an_event_behind_a_wait_that_ran_out_of_time() {
+fn a_host_that_synchronizes_an_event_after_a_wait_that_ran_out_of_time() {
     let scene = Scene::new();
     let stream = scene.waiting(SHORT);
-    let behind = event();
-    behind.record(&stream).unwrap();
-    assert!(behind.synchronize(None).unwrap());
+    let after = event();
+    after.record(&stream).unwrap();
+    assert!(after.synchronize(None).unwrap());
     let third = scene.rig.new_stream();
     scene.keeps_its_block_from(&third);
 }

@@ -1,4 +1,4 @@
-//! What the event spine tells, of a program that is known call by call.
+//! What the event spine emits, of a program that is known call by call.
 
 #![cfg(not(feature = "shuttle"))]
 
@@ -146,14 +146,15 @@ fn a_program_is_told_call_by_call() {
     site::enter("aclrtRecordEvent", || event.record(&a).unwrap());
     site::enter("aclrtSynchronizeEvent", || assert!(event.synchronize(None).unwrap()));
     rig.synchronize(&a, None).unwrap();
-    let mut told = lines.take();
-    let synchronized = told.iter().position(|line| line.contains("synchronize event 0")).unwrap();
+    let mut emitted = lines.take();
+    let synchronized =
+        emitted.iter().position(|line| line.contains("synchronize event 0")).unwrap();
     assert_eq!(
-        told.remove(synchronized).split(" knows").next().unwrap(),
+        emitted.remove(synchronized).split(" knows").next().unwrap(),
         "aclrtSynchronizeEvent: synchronize event 0"
     );
     let own = |line: &String| !line.starts_with("start") && !line.starts_with("end");
-    let (program, machine): (Vec<_>, Vec<_>) = told.into_iter().partition(own);
+    let (program, machine): (Vec<_>, Vec<_>) = emitted.into_iter().partition(own);
     let submitted = [
         "aclrtMemsetAsync: submit 1:1 fill [] (Write 64)",
         "aclrtRecordEvent: record 0 at 1:2",
@@ -177,8 +178,8 @@ fn a_program_is_told_call_by_call() {
         "end 2:1 aclrtStreamWaitEvent",
         "synchronize stream 2 knows [1:2 2:1]",
     ];
-    let told = lines.take();
-    assert!(told == waited, "{told:#?}");
+    let emitted = lines.take();
+    assert!(emitted == waited, "{emitted:#?}");
 
     assert!(site::enter("aclrtQueryEventStatus", || event.is_complete()));
     assert!(site::enter("aclrtStreamQuery", || b.query()));
@@ -212,7 +213,7 @@ fn a_program_is_told_call_by_call() {
 }
 
 #[test]
-fn a_wait_that_parks_starts_once_and_a_failure_is_told() {
+fn a_wait_that_parks_starts_once_and_a_failure_is_emitted() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (a, b, gate) = (rig.new_stream(), rig.new_stream(), Gate::default());
@@ -222,8 +223,8 @@ fn a_wait_that_parks_starts_once_and_a_failure_is_told() {
     event.record(&a).unwrap();
     event.wait(&b, Duration::ZERO).unwrap();
     let parked = |lines: &Lines| {
-        let told = lines.0.lock().unwrap();
-        told.iter().any(|line| *line == format!("start {}:1", b.index))
+        let emitted = lines.0.lock().unwrap();
+        emitted.iter().any(|line| *line == format!("start {}:1", b.index))
     };
     while !parked(&lines) {
         std::thread::yield_now();
@@ -232,13 +233,13 @@ fn a_wait_that_parks_starts_once_and_a_failure_is_told() {
     rig.synchronize(&b, None).unwrap();
     b.submit(host_task(|| false)).unwrap();
     assert!(rig.synchronize(&b, None).is_err());
-    let told = lines.take();
-    let of_b = |what: &str| told.iter().filter(|line| line.contains(what)).count();
-    assert_eq!(of_b(&format!("start {}:1", b.index)), 1, "{told:#?}");
+    let emitted = lines.take();
+    let of_b = |what: &str| emitted.iter().filter(|line| line.contains(what)).count();
+    assert_eq!(of_b(&format!("start {}:1", b.index)), 1, "{emitted:#?}");
     assert_eq!(of_b(&format!("end {}:1 aclrtStreamWaitEvent", b.index)), 1);
     assert_eq!(of_b(&format!("end {}:2 aclrtLaunchHostFunc failed", b.index)), 1);
     let known = format!("synchronize stream {} knows [{}:2 {}:1]", b.index, a.index, b.index);
-    assert_eq!(of_b(&known), 1, "{told:#?}");
+    assert_eq!(of_b(&known), 1, "{emitted:#?}");
 }
 
 #[test]
@@ -252,14 +253,14 @@ fn a_dropped_task_ends_without_having_begun() {
     a.abort();
     gate.open();
     let _ = rig.synchronize(&a, None);
-    let told = lines.take();
-    let of = |what: String| told.iter().filter(|line| line.contains(&what)).count();
-    assert_eq!(of(format!("end {}:2 fill dropped", a.index)), 1, "{told:#?}");
-    assert_eq!(of(format!("start {}:2", a.index)), 0, "{told:#?}");
+    let emitted = lines.take();
+    let of = |what: String| emitted.iter().filter(|line| line.contains(&what)).count();
+    assert_eq!(of(format!("end {}:2 fill dropped", a.index)), 1, "{emitted:#?}");
+    assert_eq!(of(format!("start {}:2", a.index)), 0, "{emitted:#?}");
 }
 
 #[test]
-fn what_the_host_touches_itself_is_told() {
+fn what_the_host_touches_itself_is_emitted() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (from, to) = (rig.alloc(0, 64), rig.alloc(0, 64));
@@ -271,13 +272,13 @@ fn what_the_host_touches_itself_is_told() {
     let nowhere = Span { address: 0x10, bytes: 64, place: Place::Any };
     assert!(rig.perform(&copy(nowhere, to)).is_err());
     assert_eq!(rig.read("graph", 0x10, 16), None);
-    let told = [
+    let emitted = [
         "touch fill (Write 64)",
         "touch copy (Read 64, Write 64)",
         "touch graph (Read 16)",
         "touch RunGraph (Write 8)",
     ];
-    assert_eq!(lines.take(), told, "what was refused touched nothing");
+    assert_eq!(lines.take(), emitted, "what was refused touched nothing");
 }
 
 #[test]
@@ -291,7 +292,7 @@ fn a_sink_that_comes_late_hears_of_tasks_under_way() {
     gate.open();
     rig.synchronize(&a, None).unwrap();
     let ended = |seq: u64, name: &str| format!("end {}:{seq} {name}", a.index);
-    let told = lines.take();
-    assert!(told.contains(&ended(1, "aclrtLaunchHostFunc")), "{told:#?}");
-    assert!(told.contains(&ended(2, "nothing")), "{told:#?}");
+    let emitted = lines.take();
+    assert!(emitted.contains(&ended(1, "aclrtLaunchHostFunc")), "{emitted:#?}");
+    assert!(emitted.contains(&ended(2, "nothing")), "{emitted:#?}");
 }

@@ -135,7 +135,7 @@ fn an_event_orders_streams_of_two_devices() {
 }
 
 #[test]
-fn a_stream_waits_for_an_event_as_long_as_it_was_told() {
+fn a_stream_waits_for_an_event_until_its_timeout() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (stream, other, event) = (rig.new_stream(), rig.new_stream(), plain());

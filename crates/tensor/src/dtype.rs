@@ -118,7 +118,7 @@ impl DType {
         Some(self.layout().1).filter(|bits| *bits != 0)
     }
 
-    /// Bytes of one element; `None` where that is not a whole number of at least one.
+    /// Bytes of one element; `None` where that is not an integer of at least one.
     pub fn size_in_bytes(self) -> Option<usize> {
         self.bits().filter(|bits| bits % 8 == 0).map(|bits| bits / 8)
     }
@@ -140,7 +140,7 @@ impl DType {
         self.layout().0 == Kind::Complex
     }
 
-    /// A whole number; `Bool` is none.
+    /// An integer type; `Bool` is none.
     pub fn is_integer(self) -> bool {
         self.layout().0 == Kind::Integer
     }
@@ -172,8 +172,8 @@ mod tests {
 
     #[test]
     fn sizes() {
-        let bytes = |wanted| {
-            let of = |d: &DType| d.size_in_bytes() == wanted;
+        let bytes = |expected| {
+            let of = |d: &DType| d.size_in_bytes() == expected;
             DType::ALL.iter().copied().filter(of).map(DType::number).collect::<Vec<_>>()
         };
         assert_eq!(bytes(None), [-1, 13, 29, 30, 38, 39, 40, 41]);

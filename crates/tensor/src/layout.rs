@@ -176,7 +176,7 @@ impl Layout {
         self.dims.iter().product()
     }
 
-    /// Bytes of one element; 0 for a type whose elements have no whole number of bytes.
+    /// Bytes of one element; 0 for a type whose elements have no integral number of bytes.
     pub fn item(&self) -> usize {
         self.dtype.size_in_bytes().unwrap_or(0)
     }
@@ -374,10 +374,10 @@ mod tests {
 
     #[test]
     fn reshaping_without_a_copy() {
-        let turned = Layout::contiguous(F, &[4, 6]).transposed(0, 1);
-        assert_eq!(turned.reshaped(&[24]), None);
-        assert_eq!(turned.reshaped(&[2, 3, 4]).unwrap().strides(), [3, 1, 6]);
-        assert_eq!(turned.reshaped(&[2, 3, 1, 4]).unwrap().strides()[3], 6);
+        let transposed = Layout::contiguous(F, &[4, 6]).transposed(0, 1);
+        assert_eq!(transposed.reshaped(&[24]), None);
+        assert_eq!(transposed.reshaped(&[2, 3, 4]).unwrap().strides(), [3, 1, 6]);
+        assert_eq!(transposed.reshaped(&[2, 3, 1, 4]).unwrap().strides()[3], 6);
         let part = Layout::contiguous(F, &[4, 6]).sliced(1, 1, 3, 2);
         assert_eq!(part.reshaped(&[12]).unwrap().strides(), [2]);
         assert_eq!(part.sliced(0, 0, 2, 2).reshaped(&[6]), None);

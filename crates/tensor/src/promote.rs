@@ -3,8 +3,8 @@
 use crate::DType;
 use DType::*;
 
-/// The type that holds the values of both: the wider of one kind; floats over whole numbers over
-/// truth values; `float16` with `bf16` gives `float`. `None` for types that take no part in arithmetic.
+/// The type that holds the values of both: the wider of one kind; floats over integers over
+/// booleans; `float16` with `bf16` gives `float`. `None` for types that take no part in arithmetic.
 pub fn promote(a: DType, b: DType) -> Option<DType> {
     if a == b {
         return rank(a).map(|_| a);

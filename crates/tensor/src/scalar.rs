@@ -8,9 +8,9 @@ use half::{bf16, f16};
 pub enum Scalar {
     /// True or false.
     Bool(bool),
-    /// A whole number, of the type given.
+    /// An integer, of this type.
     Int(i64, DType),
-    /// A real number, of the type given.
+    /// A real number, of this type.
     Float(f64, DType),
 }
 
@@ -58,7 +58,7 @@ impl Scalar {
         }
     }
 
-    /// As a whole number, its fraction cut off.
+    /// As an integer, its fraction cut off.
     pub fn as_i64(self) -> i64 {
         match self {
             Scalar::Bool(value) => i64::from(value),

@@ -78,9 +78,9 @@ impl<'a> View<'a> {
         Some(View { first: first.cast_mut().cast(), layout, bytes: PhantomData })
     }
 
-    /// The same elements, seen otherwise: sliced, permuted, broadcast. `None` when the new layout has an
+    /// The same elements with another layout: sliced, permuted, broadcast. `None` when the new layout has an
     /// element that this one's extent lacks. The new layout's offset counts from this view's first element.
-    pub fn seen(&self, layout: Layout) -> Option<View<'a>> {
+    pub fn with_layout(&self, layout: Layout) -> Option<View<'a>> {
         let (whole, part) = (self.layout.extent()?, layout.extent()?);
         let inside = part.is_empty() || (part.start >= whole.start && part.end <= whole.end);
         if !inside || layout.item() != self.layout.item() {
@@ -92,7 +92,7 @@ impl<'a> View<'a> {
         Some(View { first, layout: layout.from_offset(0), bytes: PhantomData })
     }
 
-    /// Positions without elements behind them: for spaces over a tensor that has none. Nobody reads there.
+    /// Positions without elements: for spaces over a tensor that has none. Nobody reads there.
     pub(crate) fn dangling(&self, layout: Layout) -> View<'a> {
         View { first: self.first, layout: layout.from_offset(0), bytes: PhantomData }
     }
@@ -133,9 +133,9 @@ impl<'a> ViewMut<'a> {
         View::over(bytes, layout).map(ViewMut)
     }
 
-    /// As [`View::seen`].
-    pub fn seen(&self, layout: Layout) -> Option<ViewMut<'a>> {
-        self.0.seen(layout).map(ViewMut)
+    /// As [`View::with_layout`].
+    pub fn with_layout(&self, layout: Layout) -> Option<ViewMut<'a>> {
+        self.0.with_layout(layout).map(ViewMut)
     }
 
     /// To read.

@@ -33,10 +33,10 @@ struct Stored {
 }
 
 impl Stored {
-    /// With positions before heads in memory when `turned`.
-    fn new(dtype: DType, dims: [usize; 4], turned: bool, f: impl Fn(usize) -> f64) -> Stored {
+    /// With positions before heads in memory when `transposed`.
+    fn new(dtype: DType, dims: [usize; 4], transposed: bool, f: impl Fn(usize) -> f64) -> Stored {
         let [b, n, s, d] = dims;
-        let layout = match turned {
+        let layout = match transposed {
             true => Layout::contiguous(dtype, &[b, s, n, d]).transposed(1, 2),
             false => Layout::contiguous(dtype, &dims),
         };
@@ -139,19 +139,19 @@ impl Plain<'_> {
         out
     }
 
-    fn backward(&self, given: &[f64]) -> [Vec<f64>; 3] {
+    fn backward(&self, grad: &[f64]) -> [Vec<f64>; 3] {
         let Sizes { batches, heads, queries, keys, width, features, .. } = self.sizes;
         let mut to = [vec![0.0; self.q.len()], vec![0.0; self.k.len()], vec![0.0; self.v.len()]];
         for head in 0..batches * heads {
             let group = self.group(head);
             for query in 0..queries {
                 let row = self.row(head, query);
-                let given = &given[(head * queries + query) * width..][..width];
+                let grad = &grad[(head * queries + query) * width..][..width];
                 let drop = |key: usize| (self.factor)((head * queries + query) * keys + key);
                 let slopes: Vec<f64> = (0..keys)
                     .map(|key| {
                         let values = &self.v[(group * keys + key) * width..][..width];
-                        drop(key) * given.iter().zip(values).map(|(x, y)| x * y).sum::<f64>()
+                        drop(key) * grad.iter().zip(values).map(|(x, y)| x * y).sum::<f64>()
                     })
                     .collect();
                 let share: f64 = row.iter().zip(&slopes).map(|(x, y)| x * y).sum();
@@ -166,8 +166,7 @@ impl Plain<'_> {
                         to[1][k] += slope * self.q[q];
                     }
                     for at in 0..width {
-                        to[2][(group * keys + key) * width + at] +=
-                            row[key] * drop(key) * given[at];
+                        to[2][(group * keys + key) * width + at] += row[key] * drop(key) * grad[at];
                     }
                 }
             }
@@ -192,16 +191,16 @@ proptest! {
         (queries, keys) in (1usize..80, 1usize..70),
         (features, width) in (1usize..9, 1usize..9),
         dtype in prop::sample::select(vec![DType::Float, DType::Bf16, DType::Float16]),
-        (turned, shifted, masked, banded, dropping, remembered) in any::<(bool, bool, bool, bool, bool, bool)>(),
+        (transposed, shifted, masked, banded, dropping, remembered) in any::<(bool, bool, bool, bool, bool, bool)>(),
         (low, high) in (-20isize..5, -3isize..20),
         width_of_team in 1usize..4,
     ) {
         let heads = groups * share;
         let sizes = Sizes { batches, heads, groups, queries, keys, features, width };
-        let q = Stored::new(dtype, [batches, heads, queries, features], turned, |at| noise(1, at));
-        let k = Stored::new(dtype, [batches, groups, keys, features], turned, |at| noise(2, at));
-        let v = Stored::new(dtype, [batches, groups, keys, width], turned, |at| noise(3, at));
-        let given = Stored::new(DType::Float, [batches, heads, queries, width], turned, |at| noise(4, at));
+        let q = Stored::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
+        let k = Stored::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
+        let v = Stored::new(dtype, [batches, groups, keys, width], transposed, |at| noise(3, at));
+        let grad = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
         let shift = Stored::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
         let mask = Stored::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
         let wide = [batches, heads, queries, keys];
@@ -223,7 +222,7 @@ proptest! {
         let parallel = Threads(width_of_team);
         let room = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
         let space = bytes(room.bytes());
-        let out = Stored::new(DType::Float, [batches, heads, queries, width], turned, |_| f64::NAN);
+        let out = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
         let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
@@ -251,9 +250,9 @@ proptest! {
         let room = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
         let space = bytes(room.bytes());
         let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
-            .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], turned, |_| f64::NAN));
+            .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
         let gradients = Gradients {
-            given: given.view(),
+            grad: grad.view(),
             result: remembered.then(|| out.view()),
             noted: remembered.then(|| (most.view(), sums.view())),
             query: to[0].out(),
@@ -261,7 +260,7 @@ proptest! {
             value: to[2].out(),
         };
         backward(&parallel, &task, &gradients, ViewMut::over(&space, room).unwrap());
-        for (have, want) in to.iter().zip(plain.backward(&given.values())) {
+        for (have, want) in to.iter().zip(plain.backward(&grad.values())) {
             close(&have.values(), &want, 3e-5);
         }
     }

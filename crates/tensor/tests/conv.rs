@@ -23,7 +23,7 @@ impl Parallel for Threads {
     }
 }
 
-/// A tensor in memory of its own, with small whole numbers in it: sums are exact in every type.
+/// A tensor in memory of its own, with small integers in it: sums are exact in every type.
 struct Stored {
     bytes: Vec<Cell<u8>>,
     layout: Layout,

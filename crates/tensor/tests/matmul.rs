@@ -25,7 +25,7 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
-/// Small whole numbers, so that every type holds them and sums stay exact.
+/// Small integers, so that every type holds them and sums stay exact.
 fn value(seed: usize, at: usize) -> f64 {
     ((at * 7919 + seed * 104_729) % 13) as f64 - 6.0
 }
@@ -86,8 +86,8 @@ fn values(view: View<'_>) -> Vec<f64> {
 }
 
 fn product(parallel: &dyn Parallel, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
-    let wanted = panels(&out.layout, a.layout(), b.layout());
-    let room = wanted.map(|one| {
+    let expected = panels(&out.layout, a.layout(), b.layout());
+    let room = expected.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });

@@ -38,8 +38,8 @@ proptest! {
         Over::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
         let expected: Vec<f32> = pairs.iter().map(|(x, y)| f32::from(*x) * 2.0 - f32::from(*y)).collect();
         prop_assert_eq!(&floats(target)[..count], &expected[..]);
-        let behind = &out[4 * count..4 * count + 4];
-        prop_assert!(behind.iter().all(|byte| byte.get() == 0xA5));
+        let after = &out[4 * count..4 * count + 4];
+        prop_assert!(after.iter().all(|byte| byte.get() == 0xA5));
     }
 
     #[test]

@@ -159,7 +159,7 @@ fn chances() {
 fn seed_offset_and_place_decide() {
     let dims = [37, 50, 11];
     let plain = Layout::contiguous(DType::Float, &dims);
-    let turned =
+    let permuted =
         Layout::contiguous(DType::Float, &[11, 100, 37]).permuted(&[2, 1, 0]).sliced(1, 1, 50, 2);
     for draw in [
         (|parallel, out, philox| random::normal(parallel, out, philox, 0.0, 1.0))
@@ -173,7 +173,7 @@ fn seed_offset_and_place_decide() {
         };
         let first = of(&Alone, plain, 3, 40);
         assert_eq!(first, of(&Threads(3), plain, 3, 40));
-        assert_eq!(first, of(&Threads(2), turned, 3, 40));
+        assert_eq!(first, of(&Threads(2), permuted, 3, 40));
         for other in [of(&Alone, plain, 4, 40), of(&Alone, plain, 3, 41), of(&Alone, plain, 3, 44)]
         {
             let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
@@ -215,10 +215,10 @@ fn masks_and_what_they_keep() {
         assert!((count..room.len() * 8).all(|bit| room[bit / 8].get() >> (bit % 8) & 1 == 0));
         let ones: Vec<Cell<u8>> =
             (0..count).flat_map(|_| 2f32.to_ne_bytes()).map(Cell::new).collect();
-        let turned: Vec<usize> = dims.iter().rev().copied().collect();
+        let permuted: Vec<usize> = dims.iter().rev().copied().collect();
         let order: Vec<usize> = (0..dims.len()).rev().collect();
-        let x =
-            View::over(&ones, Layout::contiguous(DType::Float, &turned).permuted(&order)).unwrap();
+        let x = View::over(&ones, Layout::contiguous(DType::Float, &permuted).permuted(&order))
+            .unwrap();
         let kept = drawn(Layout::contiguous(DType::Float16, &dims), |out| {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });

@@ -134,8 +134,8 @@ proptest! {
         for group in [true, false] {
             let ends = |(value, at): (f32, i64)| (value, at);
             let (best, places) = match group {
-                true => run(&Backwards, a, &axes, fold::place_of_greatest::<f32>(), ends, (DType::Float16, DType::Int64)),
-                false => run(&Backwards, a, &axes, fold::place_of_least::<f32>(), ends, (DType::Float16, DType::Int64)),
+                true => run(&Backwards, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
+                false => run(&Backwards, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
             let places = numbers(&places, i64::from_ne_bytes);
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn truths((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
+    fn booleans((sizes, order, step, axes) in shape(), seed in any::<u64>()) {
         let (layout, count) = strided(&sizes, &order, step, DType::Bool);
         let values: Vec<u8> = (0..count as u64).map(|i| u8::from(i.wrapping_mul(seed | 1) >> 62 == 0)).collect();
         let bytes = cells(values.clone());

@@ -29,20 +29,20 @@ pub fn measure(root: &Path, toolkit: &Path, out: &Path) -> Result<()> {
     let in_python = figures(toolkit, &[python.as_path(), &folder.join("calls.py")])?;
     let mut report = serde_json::Map::new();
     println!("{:24} {:>12} {:>12} {:>8}", "nanoseconds a call", "C", "Python", "ratio");
-    let mut tell = |name: &str, c: f64, python: f64| {
+    let mut compare = |name: &str, c: f64, python: f64| {
         println!("{name:24} {c:12.0} {python:12.0} {:8.2}", python / c);
         report.insert(name.into(), json!({"c_ns": c, "python_ns": python, "ratio": python / c}));
     };
     for (name, c) in &in_c {
         let python =
-            in_python.get(name).with_context(|| format!("calls.py does not tell {name}"))?;
-        tell(name, *c, *python);
+            in_python.get(name).with_context(|| format!("calls.py does not report {name}"))?;
+        compare(name, *c, *python);
     }
-    let callbacks = |told: &Figures| told["sort_with_allocator"] - told["sort"];
+    let callbacks = |measured: &Figures| measured["sort_with_allocator"] - measured["sort"];
     match (callbacks(&in_c), callbacks(&in_python)) {
-        (c, python) if c > 0.0 && python > 0.0 => tell("three callbacks", c, python),
+        (c, python) if c > 0.0 && python > 0.0 => compare("three callbacks", c, python),
         (c, python) => println!(
-            "three callbacks cannot be told from noise: {c:.0} ns in C, {python:.0} ns in Python; \
+            "three callbacks cannot be distinguished from noise: {c:.0} ns in C, {python:.0} ns in Python; \
              measure on an idle machine"
         ),
     }
@@ -56,15 +56,15 @@ fn figures(toolkit: &Path, words: &[&Path]) -> Result<Figures> {
     let output = command.output().with_context(|| format!("cannot start {command:?}"))?;
     ensure!(output.status.success(), "{command:?} failed: {}", output.status);
     let text = String::from_utf8(output.stdout)?;
-    let mut told = Figures::new();
+    let mut measured = Figures::new();
     for line in text.lines() {
         let (name, number) =
             line.split_once(' ').with_context(|| format!("no figure in {line:?}"))?;
-        told.insert(name.into(), number.parse()?);
+        measured.insert(name.into(), number.parse()?);
     }
     ensure!(
-        told.contains_key("sort") && told.contains_key("sort_with_allocator"),
-        "{command:?} told too little"
+        measured.contains_key("sort") && measured.contains_key("sort_with_allocator"),
+        "{command:?} reported too little"
     );
-    Ok(told)
+    Ok(measured)
 }

@@ -64,6 +64,6 @@ pub fn succeed(command: &mut Command) -> Result<()> {
 pub fn gcc_headers() -> Result<PathBuf> {
     let output = Command::new("gcc").arg("-print-file-name=include").output()?;
     let folder = PathBuf::from(String::from_utf8(output.stdout)?.trim());
-    ensure!(folder.join("stddef.h").exists(), "gcc does not tell where its headers are");
+    ensure!(folder.join("stddef.h").exists(), "gcc does not say where its headers are");
     Ok(folder)
 }

@@ -230,11 +230,11 @@ fn facts(root: &Path) -> Result<Rows> {
 
 /// Adds what the table has and the rows lack, and drops what neither it nor graphs have.
 fn complete(root: &Path, rows: &mut Rows) -> Result<()> {
-    let wanted: BTreeSet<&str> = cairn_ops::nodes().keys().copied().chain(OF_GRAPHS).collect();
-    rows.retain(|name, _| wanted.contains(name.as_str()));
+    let required: BTreeSet<&str> = cairn_ops::nodes().keys().copied().chain(OF_GRAPHS).collect();
+    rows.retain(|name, _| required.contains(name.as_str()));
     let mut facts = facts(root)?;
     let mut unknown = Vec::new();
-    for name in wanted {
+    for name in required {
         if rows.contains_key(name) {
             continue;
         }

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub type Written = ((usize, usize), Arc<Tensor>);
 
 /// The arguments of one call so far.
-pub struct Gathered {
+pub struct CallArguments {
     /// As the table takes them.
     pub args: Args,
     /// Where tensors and lists of them came from, in the order of the arguments.
@@ -28,15 +28,15 @@ pub struct Gathered {
     /// The tensors that the operator may write, by place of the argument and place in its list.
     pub written: SmallVec<[Written; 2]>,
     /// The tensors without an address.
-    pub unplaced: Unplaced,
+    pub deferred: DeferredAddresses,
 }
 
 /// Tensors that have elements and no address yet: only the run needs one. Each stands at addresses that no
 /// memory ever has, apart from all others, until it is placed.
 #[derive(Default)]
-pub struct Unplaced(Vec<(Arc<Tensor>, Range<usize>)>);
+pub struct DeferredAddresses(Vec<(Arc<Tensor>, Range<usize>)>);
 
-impl Unplaced {
+impl DeferredAddresses {
     /// Where the addresses begin: above all that a process can have.
     const START: usize = 1 << 62;
 
@@ -65,7 +65,7 @@ impl Unplaced {
 
     /// The tensor that stands at an address, how far from its start that is, and where the tensor lies
     /// by now; 0 for nowhere.
-    pub fn placed(&self, address: usize) -> Option<(usize, usize)> {
+    pub fn resolve(&self, address: usize) -> Option<(usize, usize)> {
         let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;
         Some((address - range.start, tensor.address()))
     }
@@ -87,14 +87,14 @@ pub struct Origin {
     pub is_output: bool,
 }
 
-impl Gathered {
+impl CallArguments {
     /// No arguments yet, and room for so many.
-    pub fn with_room(count: usize) -> Gathered {
-        Gathered {
+    pub fn with_room(count: usize) -> CallArguments {
+        CallArguments {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),
             written: SmallVec::new(),
-            unplaced: Unplaced::default(),
+            deferred: DeferredAddresses::default(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Gathered {
             return Ok(Arg::Absent);
         }
         let tensor = tensor::find(handle, name)?;
-        let arg = Arg::Tensor(self.unplaced.stand_in(&tensor)?);
+        let arg = Arg::Tensor(self.deferred.stand_in(&tensor)?);
         if is_output {
             self.written.push(((place, 0), tensor));
         }
@@ -145,9 +145,9 @@ impl Gathered {
                 members.filter_map(|(at, one)| Some(((place, at), one.as_ref()?.1.clone())));
             self.written.extend(members);
         }
-        let unplaced = &mut self.unplaced;
+        let deferred = &mut self.deferred;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {
-            Some((_, tensor)) => unplaced.stand_in(tensor),
+            Some((_, tensor)) => deferred.stand_in(tensor),
             None => Ok(ops::Tensor::new(Layout::contiguous(DType::Undefined, &[0]), 0)),
         };
         Ok(Arg::Tensors(list.0.iter().map(member).collect::<Result<_>>()?))
@@ -160,14 +160,14 @@ pub trait Argument {
     ///
     /// # Safety
     /// A text is null or ends with NUL.
-    unsafe fn gather(self, name: &str, gathered: &mut Gathered) -> Result<Arg>;
+    unsafe fn gather(self, name: &str, arguments: &mut CallArguments) -> Result<Arg>;
 }
 
 /// Implements [`Argument`] for types whose values say everything.
 macro_rules! arguments {
-    ($($type:ty: |$value:ident, $name:ident, $gathered:ident| $arg:expr;)*) => {$(
+    ($($type:ty: |$value:ident, $name:ident, $arguments:ident| $arg:expr;)*) => {$(
         impl Argument for $type {
-            unsafe fn gather(self, $name: &str, $gathered: &mut Gathered) -> Result<Arg> {
+            unsafe fn gather(self, $name: &str, $arguments: &mut CallArguments) -> Result<Arg> {
                 let $value = self;
                 $arg
             }
@@ -176,46 +176,46 @@ macro_rules! arguments {
 }
 
 arguments! {
-    *const aclTensor: |value, name, gathered| gathered.tensor(value, name, false);
-    *mut aclTensor: |value, name, gathered| gathered.tensor(value, name, true);
-    *const aclTensorList: |value, name, gathered| gathered.tensors(value, name, false);
-    *mut aclTensorList: |value, name, gathered| gathered.tensors(value, name, true);
-    *const aclScalar: |value, name, _gathered| match value.is_null() {
+    *const aclTensor: |value, name, arguments| arguments.tensor(value, name, false);
+    *mut aclTensor: |value, name, arguments| arguments.tensor(value, name, true);
+    *const aclTensorList: |value, name, arguments| arguments.tensors(value, name, false);
+    *mut aclTensorList: |value, name, arguments| arguments.tensors(value, name, true);
+    *const aclScalar: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Scalar(scalar::find(value, name)?.0)),
     };
-    *const aclScalarList: |value, name, _gathered| scalars(value, name);
-    *const aclIntArray: |value, name, _gathered| match value.is_null() {
+    *const aclScalarList: |value, name, _arguments| scalars(value, name);
+    *const aclIntArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Ints(array::find::<i64>(value as usize, name)?.0.to_vec())),
     };
-    *const aclFloatArray: |value, name, _gathered| match value.is_null() {
+    *const aclFloatArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => {
             let values = array::find::<f32>(value as usize, name)?;
             Ok(Arg::Floats(values.0.iter().map(|one| f64::from(*one)).collect()))
         }
     };
-    *const aclBoolArray: |value, name, _gathered| match value.is_null() {
+    *const aclBoolArray: |value, name, _arguments| match value.is_null() {
         true => Ok(Arg::Absent),
         false => Ok(Arg::Flags(array::find::<bool>(value as usize, name)?.0.to_vec())),
     };
-    i64: |value, _name, _gathered| Ok(Arg::Int(value));
-    i32: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
-    i8: |value, _name, _gathered| Ok(Arg::Int(i64::from(value)));
-    u64: |value, _name, _gathered| Ok(Arg::Int(value as i64));
-    f64: |value, _name, _gathered| Ok(Arg::Float(value));
-    f32: |value, _name, _gathered| Ok(Arg::Float(f64::from(value)));
-    Truth: |value, _name, _gathered| Ok(Arg::Flag(value.0 != 0));
+    i64: |value, _name, _arguments| Ok(Arg::Int(value));
+    i32: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
+    i8: |value, _name, _arguments| Ok(Arg::Int(i64::from(value)));
+    u64: |value, _name, _arguments| Ok(Arg::Int(value as i64));
+    f64: |value, _name, _arguments| Ok(Arg::Float(value));
+    f32: |value, _name, _arguments| Ok(Arg::Float(f64::from(value)));
+    CBool: |value, _name, _arguments| Ok(Arg::Flag(value.0 != 0));
 }
 
 /// A `bool` of C, whatever byte it holds.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Truth(u8);
+pub struct CBool(u8);
 
 impl Argument for *const c_char {
-    unsafe fn gather(self, name: &str, _gathered: &mut Gathered) -> Result<Arg> {
+    unsafe fn gather(self, name: &str, _arguments: &mut CallArguments) -> Result<Arg> {
         if self.is_null() {
             return Ok(Arg::Absent);
         }

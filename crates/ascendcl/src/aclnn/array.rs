@@ -21,7 +21,7 @@ impl Handled for Array<f32> {
 }
 
 impl Handled for Array<bool> {
-    const KIND: &'static str = "list of truth values";
+    const KIND: &'static str = "list of booleans";
 }
 
 /// Makes an array of what the user passes.
@@ -74,7 +74,7 @@ value_entry! {
         Ok(create(unsafe { values(value, count, "value") }?)? as *mut aclFloatArray)
     }
 
-    /// A list with a copy of the truth values.
+    /// A list with a copy of the booleans.
     fn aclCreateBoolArray(value: *const bool, count: u64) -> *mut aclBoolArray, else null_mut(), {
         // SAFETY: the caller passes so many; read as bytes, whatever they are.
         let bytes = unsafe { values(value.cast::<u8>(), count, "value") }?;

@@ -1,6 +1,6 @@
 //! `aclOpExecutor`: a call that was planned, behind a handle, from its first phase to its second.
 
-use super::argument::{Origin, Unplaced};
+use super::argument::{DeferredAddresses, Origin};
 use super::list::{self, List};
 use super::operator::Operator;
 use super::tensor::{self, Tensor};
@@ -26,7 +26,7 @@ pub struct Executor {
     site: Site,
     origins: SmallVec<[Origin; 6]>,
     addresses: Mutex<SmallVec<[usize; 6]>>,
-    unplaced: Unplaced,
+    deferred: DeferredAddresses,
     repeatable: AtomicBool,
 }
 
@@ -40,36 +40,36 @@ impl Executor {
         operator: &'static Operator,
         execution: Arc<Execution>,
         origins: SmallVec<[Origin; 6]>,
-        unplaced: Unplaced,
+        deferred: DeferredAddresses,
     ) -> Executor {
         let (addresses, repeatable) = (Mutex::new(execution.addresses()), AtomicBool::new(false));
         let site = site::keep();
-        Executor { operator, execution, site, origins, addresses, unplaced, repeatable }
+        Executor { operator, execution, site, origins, addresses, deferred, repeatable }
     }
 
     /// Queues the call with the user's workspace.
     pub fn submit(&self, stream: &Arc<Stream>, workspace: usize, size: u64) -> Result<()> {
-        let wanted = self.execution.workspace() as u64;
-        if size < wanted {
+        let expected = self.execution.workspace() as u64;
+        if size < expected {
             return Err(Error::new(
                 Code::OperatorInvalid,
-                format!("workspaceSize = {size}: the first phase asked for {wanted} bytes"),
+                format!("workspaceSize = {size}: the first phase asked for {expected} bytes"),
             ));
         }
-        if wanted > 0 {
+        if expected > 0 {
             present(workspace as *const u8, "workspace")?;
         }
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if !self.unplaced.is_empty() {
-            self.place(&mut addresses)?;
+        if !self.deferred.is_empty() {
+            self.resolve_addresses(&mut addresses)?;
         }
         site::within(self.site, || self.execution.submit(stream, &addresses, workspace)).map(drop)
     }
 
     /// Puts tensors that had no address when the call was planned where they are now.
-    fn place(&self, addresses: &mut [usize]) -> Result<()> {
+    fn resolve_addresses(&self, addresses: &mut [usize]) -> Result<()> {
         for (at, address) in addresses.iter_mut().enumerate() {
-            match self.unplaced.placed(*address) {
+            match self.deferred.resolve(*address) {
                 None => {}
                 Some((_, 0)) => {
                     let parameter = self.execution.parameter(at);

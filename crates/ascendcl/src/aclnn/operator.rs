@@ -1,6 +1,6 @@
 //! One operator's two functions: what they share, and the macro that makes them.
 
-use super::argument::Gathered;
+use super::argument::CallArguments;
 use super::executor::{self, Executor};
 use super::{exports, in_codes_of_aclnn, present};
 use crate::abi::{aclOpExecutor, aclrtStream};
@@ -66,8 +66,8 @@ impl Operator {
         Ok(self.row.get_or_init(|| row))
     }
 
-    fn plan(&'static self, gathered: Gathered) -> Result<Executor> {
-        let Gathered { args, origins, written, unplaced } = gathered;
+    fn plan(&'static self, arguments: CallArguments) -> Result<Executor> {
+        let CallArguments { args, origins, written, deferred } = arguments;
         let plan = self.row()?.plan(self.parameters, args);
         let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
         let sized: Option<Sized> = (!written.is_empty()).then(|| -> Sized {
@@ -77,7 +77,7 @@ impl Operator {
                 }
             })
         });
-        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins, unplaced))
+        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins, deferred))
     }
 
     /// The first phase: plans the call that `gather` brings. Size and executor are 0 and null after a
@@ -89,7 +89,7 @@ impl Operator {
         &'static self,
         size: *mut u64,
         executor: *mut *mut aclOpExecutor,
-        gather: &mut dyn FnMut(&mut Gathered) -> Result<()>,
+        gather: &mut dyn FnMut(&mut CallArguments) -> Result<()>,
     ) -> aclnnStatus {
         let called = Called { name: self.first, counts: &self.first_counts };
         let mut body = || -> Result<()> {
@@ -100,9 +100,9 @@ impl Operator {
                 write(size, "workspaceSize", 0)?;
                 write(executor, "executor", null_mut())?;
             }
-            let mut gathered = Gathered::with_room(self.parameters.len());
-            gather(&mut gathered)?;
-            let made = self.plan(gathered)?;
+            let mut arguments = CallArguments::with_room(self.parameters.len());
+            gather(&mut arguments)?;
+            let made = self.plan(arguments)?;
             let bytes = made.execution.workspace() as u64;
             let handle = executor::give(made)?;
             // SAFETY: as before.
@@ -156,8 +156,8 @@ macro_rules! operators {
                 ) -> aclnnStatus {
                     // SAFETY: the user passes places for the results, and texts that end with NUL.
                     unsafe {
-                        $row.first_phase(size, executor, &mut |gathered| {
-                            $(gathered.add($arg, $text)?;)*
+                        $row.first_phase(size, executor, &mut |arguments| {
+                            $(arguments.add($arg, $text)?;)*
                             Ok(())
                         })
                     }

@@ -209,9 +209,9 @@ value_entry! {
         data: *mut c_void,
     ) -> *mut aclTensor, else null_mut(), {
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
-        let given = TensorArguments { dims, dtype, strides, offset, format, storage, address };
+        let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
         // SAFETY: the caller passes arrays of these lengths, or null.
-        let state = unsafe { given.state() }?;
+        let state = unsafe { arguments.state() }?;
         Ok(runtime()?.handles.insert(Arc::new(Tensor::new(state)))? as *mut aclTensor)
     }
 }
@@ -232,9 +232,9 @@ nn_entry! {
     ) {
         let tensor = find(tensor, "tensor")?;
         let (dims, storage, address) = ((dims, rank), (storage, storage_rank), data);
-        let given = TensorArguments { dims, dtype, strides, offset, format, storage, address };
+        let arguments = TensorArguments { dims, dtype, strides, offset, format, storage, address };
         // SAFETY: the caller passes arrays of these lengths, or null.
-        *tensor.lock() = unsafe { given.state() }?;
+        *tensor.lock() = unsafe { arguments.state() }?;
         Ok(())
     }
 

@@ -20,7 +20,7 @@ pub struct Attributes(Mutex<Vec<(String, Value)>>);
 pub enum Value {
     /// One that operators take.
     Plain(Arg),
-    /// Lists of whole numbers; no operator takes them yet.
+    /// Lists of integers; no operator takes them yet.
     Lists,
     /// Texts; likewise.
     Texts,
@@ -46,7 +46,7 @@ impl Attributes {
 }
 
 /// The attributes behind a handle of the user; null is none.
-pub fn given(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
+pub fn attributes_of(handle: *const aclopAttr) -> Result<Vec<(String, Value)>> {
     match handle.is_null() {
         true => Ok(Vec::new()),
         false => Ok(runtime()?.handles.get::<Attributes>(handle as usize)?.values()),
@@ -105,13 +105,13 @@ value_entry! {
 }
 
 entry! {
-    /// Sets a truth value.
+    /// Sets a boolean.
     fn aclopSetAttrBool(attr: *mut aclopAttr, name: *const c_char, value: u8) {
         // SAFETY: the caller passes a NUL-terminated string or null.
         unsafe { set(attr, name, Value::Plain(Arg::Flag(value != 0))) }
     }
 
-    /// Sets a whole number.
+    /// Sets an integer.
     fn aclopSetAttrInt(attr: *mut aclopAttr, name: *const c_char, value: i64) {
         // SAFETY: the caller passes a NUL-terminated string or null.
         unsafe { set(attr, name, Value::Plain(Arg::Int(value))) }
@@ -135,7 +135,7 @@ entry! {
         unsafe { set(attr, name, Value::Plain(Arg::Int(known(value)?))) }
     }
 
-    /// Sets truth values.
+    /// Sets booleans.
     fn aclopSetAttrListBool(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const u8) {
         // SAFETY: the caller passes a string and so many values, or null.
         unsafe {
@@ -144,7 +144,7 @@ entry! {
         }
     }
 
-    /// Sets whole numbers.
+    /// Sets integers.
     fn aclopSetAttrListInt(attr: *mut aclopAttr, name: *const c_char, count: c_int, list: *const i64) {
         // SAFETY: the caller passes a string and so many values, or null.
         unsafe { set(attr, name, Value::Plain(Arg::Ints(listed(list, count)?.collect()))) }
@@ -189,7 +189,7 @@ entry! {
         }
     }
 
-    /// Sets lists of whole numbers.
+    /// Sets lists of integers.
     fn aclopSetAttrListListInt(
         attr: *mut aclopAttr,
         name: *const c_char,

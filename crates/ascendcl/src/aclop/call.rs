@@ -93,7 +93,7 @@ impl Call {
         attributes: *const aclopAttr,
     ) -> Result<Call> {
         let mut known = Vec::new();
-        for (name, value) in attribute::given(attributes)? {
+        for (name, value) in attribute::attributes_of(attributes)? {
             match value {
                 Value::Plain(value) => known.push((name, value)),
                 Value::Lists | Value::Texts if node.attributes().any(|one| one == name) => {
@@ -127,8 +127,10 @@ impl Call {
         how: fn(&Description, Option<Span>, &str) -> Result<Option<Tensor>>,
     ) -> Result<Vec<Option<Tensor>>> {
         if buffers.len() != self.inputs.len() {
-            let (have, wanted) = (buffers.len(), self.inputs.len());
-            return Err(Error::invalid(format!("{have} input buffers for {wanted} descriptions")));
+            let (have, expected) = (buffers.len(), self.inputs.len());
+            return Err(Error::invalid(format!(
+                "{have} input buffers for {expected} descriptions"
+            )));
         }
         let one = |(at, (desc, buffer)): (usize, (&Description, &Option<Span>))| {
             let what = format!("{}: input {at}", self.node.name);
@@ -139,14 +141,16 @@ impl Call {
 
     /// The layouts that follow from the inputs.
     pub fn infer(&self, buffers: &[Option<Span>]) -> Result<Vec<Layout>> {
-        let inputs = self.read(buffers, operand::seen)?;
+        let inputs = self.read(buffers, operand::known_tensor)?;
         self.named().infer(&inputs)
     }
 
     fn outputs(&self, buffers: &[Option<Span>]) -> Result<Vec<NamedOutput>> {
         if buffers.len() != self.outputs.len() {
-            let (have, wanted) = (buffers.len(), self.outputs.len());
-            return Err(Error::invalid(format!("{have} output buffers for {wanted} descriptions")));
+            let (have, expected) = (buffers.len(), self.outputs.len());
+            return Err(Error::invalid(format!(
+                "{have} output buffers for {expected} descriptions"
+            )));
         }
         let one = |(at, (desc, buffer)): (usize, (&Description, &Option<Span>))| {
             let what = format!("{}: output {at}", self.node.name);
@@ -157,7 +161,7 @@ impl Call {
     }
 
     /// Submits the call. Memory besides the buffers comes from the allocator of the stream. The shapes of the
-    /// outputs, where they are wanted, are written into `into`.
+    /// outputs, where they are requested, are written into `into`.
     pub fn run(
         &self,
         inputs: &[Option<Span>],

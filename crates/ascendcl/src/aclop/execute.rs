@@ -152,8 +152,8 @@ entry! {
             let node = operator(name)?;
             let into = descriptions(output_descs.cast_const().cast(), outputs, "outputDesc")?;
             let from = descriptions(input_descs.cast_const().cast(), inputs, "inputDesc")?;
-            let seen = buffers(input_buffers.cast_const().cast(), inputs, "inputs")?;
-            let layouts = Call::new(node, &from, &[], attributes)?.infer(&seen)?;
+            let spans = buffers(input_buffers.cast_const().cast(), inputs, "inputs")?;
+            let layouts = Call::new(node, &from, &[], attributes)?.infer(&spans)?;
             if layouts.len() < into.len() {
                 return Err(Error::invalid(format!(
                     "numOutputs = {}: {} has {}", into.len(), node.name, layouts.len()

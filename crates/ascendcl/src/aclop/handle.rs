@@ -25,9 +25,9 @@ impl Handled for Ready {
 unsafe fn give(handle: *mut *mut aclopHandle, make: impl FnOnce() -> Result<Call>) -> Result<()> {
     // SAFETY: as the caller vouches.
     unsafe { write(handle, "handle", null_mut()) }?;
-    let given = runtime()?.handles.insert(Arc::new(Ready(make()?)))?;
+    let created = runtime()?.handles.insert(Arc::new(Ready(make()?)))?;
     // SAFETY: as the caller vouches.
-    unsafe { write(handle, "handle", given as *mut aclopHandle) }
+    unsafe { write(handle, "handle", created as *mut aclopHandle) }
 }
 
 value_entry! {

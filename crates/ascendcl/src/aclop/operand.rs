@@ -42,8 +42,8 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
                  name: it takes {has}"
             )));
         };
-        let behind = node.inputs.len() - 1 - first;
-        let end = inputs.len().saturating_sub(behind);
+        let after = node.inputs.len() - 1 - first;
+        let end = inputs.len().saturating_sub(after);
         if !(first..end).contains(&at) {
             return Err(Error::invalid(format!(
                 "{name}: input {at} is marked as a part of {list}, whose parts are the inputs from {first} to before {end}"
@@ -53,7 +53,7 @@ pub fn check_lists(node: &Node, inputs: &[Description]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses values outside of the range that the description gives them. Types that hold no whole numbers that
+/// Refuses values outside of the range that the description gives them. Types that hold no integers that
 /// shapes could follow from are not looked at.
 fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Result<()> {
     let ranges = &desc.value_range;
@@ -61,8 +61,10 @@ fn in_range(desc: &Description, layout: &Layout, bytes: &[u8], what: &str) -> Re
         return Ok(());
     }
     if ranges.len() != layout.count() {
-        let (have, wanted) = (ranges.len(), layout.count());
-        return Err(Error::invalid(format!("{what} has {wanted} values, and a range for {have}")));
+        let (have, expected) = (ranges.len(), layout.count());
+        return Err(Error::invalid(format!(
+            "{what} has {expected} values, and a range for {have}"
+        )));
     }
     let values: Vec<i64> = match desc.dtype {
         DType::Int64 => bytes
@@ -131,7 +133,11 @@ pub fn input(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Opt
 }
 
 /// An input of which only host bytes may be looked at: for inference.
-pub fn seen(desc: &Description, buffer: Option<Span>, what: &str) -> Result<Option<Tensor>> {
+pub fn known_tensor(
+    desc: &Description,
+    buffer: Option<Span>,
+    what: &str,
+) -> Result<Option<Tensor>> {
     if desc.dtype == DType::Undefined {
         return Ok(None);
     }
@@ -166,9 +172,9 @@ fn host(desc: &Description, layout: Layout, span: Span, what: &str) -> Result<Te
 /// The address stands for the bytes until they are on the device.
 fn constant(desc: &Description, layout: Layout, bytes: Arc<[u8]>, what: &str) -> Result<Tensor> {
     if bytes.len() < layout.bytes() {
-        let (have, wanted) = (bytes.len(), layout.bytes());
+        let (have, expected) = (bytes.len(), layout.bytes());
         return Err(Error::invalid(format!(
-            "{what} ({layout}) takes {wanted} bytes, {have} are given"
+            "{what} ({layout}) takes {expected} bytes, {have} are given"
         )));
     }
     in_range(desc, &layout, &bytes, what)?;

@@ -581,7 +581,7 @@ pub mod signature {
         see: CairnSeeValue,
     ) -> bool;
     pub type CairnNodeControl =
-        unsafe extern "C" fn(node: *const CairnNode, is_behind: bool, at: usize) -> *mut CairnNode;
+        unsafe extern "C" fn(node: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode;
     pub type CairnNodeDesc = unsafe extern "C" fn(
         node: *const CairnNode,
         place: usize,

@@ -50,20 +50,20 @@ impl UserAllocator for GeAllocator {
 
     fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
         let object = self.0.object;
-        let mut given = std::ptr::null_mut();
+        let mut returned = std::ptr::null_mut();
         guarded(left, |guard| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
             let fine = unsafe {
                 match request {
                     UserCall::Alloc(bytes) => {
-                        self.0.alloc.map(|call| call(object, bytes, &mut given, guard))
+                        self.0.alloc.map(|call| call(object, bytes, &mut returned, guard))
                     }
                     UserCall::Advise(bytes, near) => {
                         let near = near as *mut c_void;
-                        self.0.advise.map(|call| call(object, bytes, near, &mut given, guard))
+                        self.0.advise.map(|call| call(object, bytes, near, &mut returned, guard))
                     }
                     UserCall::Address(block) => {
-                        self.0.address.map(|call| call(block as *mut c_void, &mut given, guard))
+                        self.0.address.map(|call| call(block as *mut c_void, &mut returned, guard))
                     }
                     UserCall::Free(block) => {
                         self.0.free.map(|call| call(object, block as *mut c_void, guard))
@@ -72,7 +72,7 @@ impl UserAllocator for GeAllocator {
             };
             fine == Some(true)
         })?;
-        Ok(given as usize)
+        Ok(returned as usize)
     }
 }
 

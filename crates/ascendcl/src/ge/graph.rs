@@ -300,10 +300,10 @@ status! {
             target.controls.retain(|one| *one != from);
             return Ok(());
         }
-        let wanted = usize::try_from(output).ok().map(|output| Source { node: from, output });
+        let expected = usize::try_from(output).ok().map(|output| Source { node: from, output });
         let place = usize::try_from(input).ok().and_then(|at| target.inputs.get_mut(at));
         match place {
-            Some(place) if *place == wanted && wanted.is_some() => {
+            Some(place) if *place == expected && expected.is_some() => {
                 *place = None;
                 Ok(())
             }
@@ -311,7 +311,7 @@ status! {
         }
     }
 
-    /// Runs one node behind another.
+    /// Runs one node after another.
     fn CairnGraphAddControl(handle: *mut CairnGraph, from: *const CairnNode, to: *const CairnNode) {
         // SAFETY: the caller's handles are live.
         let (graph, from, to) = unsafe { (graph(handle)?, node(from)?, node(to)?) };

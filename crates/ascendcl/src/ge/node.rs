@@ -58,7 +58,7 @@ pub unsafe fn node<'a>(handle: *const CairnNode) -> Result<&'a NodeObject> {
 
 /// # Safety
 /// `place` is null or a place for a number.
-unsafe fn tell(place: *mut usize, value: usize) {
+unsafe fn write_index(place: *mut usize, value: usize) {
     if !place.is_null() {
         // SAFETY: as the caller vouches.
         unsafe { place.write(value) };
@@ -143,7 +143,7 @@ plain! {
         let source = handle.with(|node| node.inputs.get(input).copied().flatten())?;
         let Some(Source { node, output: at }) = source else { return Ok(std::ptr::null_mut()) };
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { tell(output, at) };
+        unsafe { write_index(output, at) };
         Ok(handle.other(node))
     }
 
@@ -157,20 +157,20 @@ plain! {
             return Ok(std::ptr::null_mut());
         };
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { tell(input, place) };
+        unsafe { write_index(input, place) };
         Ok(handle.other(reader))
     }
 
-    /// Who comes before or behind by control.
-    fn CairnNodeControl(handle: *const CairnNode, is_behind: bool, at: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
+    /// Which nodes come before or after it by control.
+    fn CairnNodeControl(handle: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         let handle = unsafe { node(handle) }?;
-        let found = match is_behind {
+        let found = match is_after {
             false => handle.with(|node| node.controls.get(at).copied())?,
             true => {
                 let graph = handle.graph.lock();
-                let mut behind = graph.nodes().filter(|(_, node)| node.controls.contains(&handle.id));
-                behind.nth(at).map(|(id, _)| id)
+                let mut after = graph.nodes().filter(|(_, node)| node.controls.contains(&handle.id));
+                after.nth(at).map(|(id, _)| id)
             }
         };
         Ok(found.map_or(std::ptr::null_mut(), |id| handle.other(id)))

@@ -366,7 +366,7 @@ status! {
         let (op, before) = unsafe { (operator(op)?, operator(before)?) };
         op.follow(before).map_err(|why| {
             let text = format!(
-                "{} ({}) cannot run behind {} ({})",
+                "{} ({}) cannot run after {} ({})",
                 op.name, op.kind, before.name, before.kind
             );
             unlinked(text, why)

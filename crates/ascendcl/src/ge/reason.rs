@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::{CString, c_char};
 use std::sync::LazyLock;
 
-/// The names of all operators, each with a NUL behind it.
+/// The names of all operators, each followed by a NUL.
 static NAMES: LazyLock<HashMap<&'static str, CString>> = LazyLock::new(|| {
     nodes().keys().filter_map(|name| Some((*name, CString::new(*name).ok()?))).collect()
 });

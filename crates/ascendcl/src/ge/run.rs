@@ -178,7 +178,7 @@ plain! {
         let outputs = unsafe { outputs.cast::<Outputs>().as_mut() };
         let one = outputs.and_then(|all| all.0.get_mut(place));
         let one = one.ok_or_else(|| Failure::invalid(format!("the result has no output {place}")))?;
-        let told = CairnOutput {
+        let reported = CairnOutput {
             data: one.address as *mut c_void,
             bytes: one.bytes,
             dtype: number(one.dtype),
@@ -189,7 +189,7 @@ plain! {
             block: one.held.take().map_or(std::ptr::null_mut(), |held| owned(BlockObject(held))),
         };
         // SAFETY: the caller passes a place for an output.
-        unsafe { output.write(told) };
+        unsafe { output.write(reported) };
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! What a compiled graph tells about itself.
+//! What a compiled graph reports about itself.
 
 use super::abi::*;
 use super::door::{engine, object, owned, plain, release};

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::Report;
 
-/// The parts of `/proc` and `/sys` that matter here; empty where the machine does not tell.
+/// The parts of `/proc` and `/sys` that matter here; empty where the machine does not say.
 #[derive(Debug, Default)]
 pub struct Machine {
     transparent: String,
@@ -37,7 +37,7 @@ pub fn check(machine: &Machine, report: &mut Report) {
             "huge pages: turned off in the kernel ({mode}); the HUGE policies of aclrtMalloc are aligned to 2 MiB but \
              backed by small pages"
         )),
-        None => report.note("huge pages: this kernel does not tell; the HUGE policies may be backed by small pages"),
+        None => report.note("huge pages: this kernel does not report them; the HUGE policies may be backed by small pages"),
     }
     if let Some(pages) = machine.figure("HugePages_Total").filter(|pages| *pages > 0) {
         report.note(format!(
@@ -77,6 +77,6 @@ mod tests {
         assert!(report.graded(Grade::Note).contains("4 pages reserved"), "{report}");
         let report = examine("always madvise [never]\n", "");
         assert!(report.is_clean() && report.graded(Grade::Note).contains("(never)"), "{report}");
-        assert!(examine("", "").graded(Grade::Note).contains("does not tell"));
+        assert!(examine("", "").graded(Grade::Note).contains("does not report"));
     }
 }

@@ -1,4 +1,4 @@
-//! `cairn doctor`: what is right and what is wrong, told from files. It loads nothing.
+//! `cairn doctor`: what is right and what is wrong, as files show it. It loads nothing.
 
 mod libraries;
 mod machine;

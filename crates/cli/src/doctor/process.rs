@@ -71,7 +71,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn two_copies_in_one_process_are_told() {
+    fn two_copies_in_one_process_are_reported() {
         let root = std::env::temp_dir().join(format!("cairn-process-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         fs::create_dir_all(root.join("lib64")).unwrap();

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_dead_links_and_gaps_are_told() {
+    fn copies_dead_links_and_gaps_are_reported() {
         let root = scratch("broken");
         let lib64 = root.join("lib64");
         fs::remove_file(lib64.join("libhccl.so")).unwrap();

@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 const PIECE: usize = 2048;
 
 /// How many threads may work on one step.
-const LANES: usize = 16;
+const WORKERS: usize = 16;
 
 /// Pieces a thread has at least.
 const LEAST: usize = 8;
@@ -36,7 +36,7 @@ pub enum Group<'a> {
 pub struct Fused {
     parts: Vec<Part>,
     count: usize,
-    lanes: usize,
+    workers: usize,
     scratch: usize,
 }
 
@@ -171,10 +171,10 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
             .collect();
         parts.push(Part { whole, rest, uses: places });
     }
-    let lanes = (count / (PIECE * LEAST)).clamp(1, LANES);
+    let workers = (count / (PIECE * LEAST)).clamp(1, WORKERS);
     let scratch = arena.bytes as usize;
-    let fused = Fused { parts, count, lanes, scratch };
-    Some(Built { fused, uses, scratch: scratch * lanes })
+    let fused = Fused { parts, count, workers, scratch };
+    Some(Built { fused, uses, scratch: scratch * workers })
 }
 
 /// The values that nobody outside the group sees: from the first part to the last that touches them.
@@ -264,25 +264,25 @@ impl Fused {
         let uses: SmallVec<[Shared<'_>; 8]> = uses.iter().map(|one| Shared::new(one)).collect();
         let scratch = Shared::new(scratch);
         let piece = PIECE.min(self.count);
-        let lanes = self.lanes.min(parallel.width());
-        if lanes == 1 {
-            return self.lane(&uses, scratch, 0, 0..self.count);
+        let workers = self.workers.min(parallel.width());
+        if workers == 1 {
+            return self.worker(&uses, scratch, 0, 0..self.count);
         }
         let failed: OnceLock<Fault> = OnceLock::new();
-        parallel.run(lanes, &|lane| {
-            let range = share(self.count, piece, lanes, lane);
-            if let Err(fault) = self.lane(&uses, scratch, lane, range) {
+        parallel.run(workers, &|worker| {
+            let range = share(self.count, piece, workers, worker);
+            if let Err(fault) = self.worker(&uses, scratch, worker, range) {
                 let _ = failed.set(fault);
             }
         });
         failed.into_inner().map_or(Ok(()), Err)
     }
 
-    fn lane(
+    fn worker(
         &self,
         uses: &[Shared<'_>],
         scratch: Shared<'_>,
-        lane: usize,
+        worker: usize,
         range: std::ops::Range<usize>,
     ) -> Outcome {
         let piece = PIECE.min(self.count);
@@ -297,7 +297,7 @@ impl Fused {
                         Place::One(at) => uses[at].part(0, one.bytes),
                         Place::Piece(at, item) => uses[at].part(start * item, length * item),
                         Place::Scratch(offset, item) => {
-                            scratch.part(lane * self.scratch + offset, length * item)
+                            scratch.part(worker * self.scratch + offset, length * item)
                         }
                     });
                 }

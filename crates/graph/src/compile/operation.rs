@@ -102,12 +102,12 @@ impl Operation {
             places.push(address);
             address
         };
-        let mut given = Vec::new();
+        let mut input_tensors = Vec::new();
         for input in inputs {
             let layout =
                 input.as_ref().map_or(Layout::contiguous(DType::Float, &[0]), |seen| seen.layout);
             let address = place(&layout);
-            given.push(input.as_ref().map(|seen| Tensor {
+            input_tensors.push(input.as_ref().map(|seen| Tensor {
                 layout,
                 address,
                 constant: seen.bytes.clone(),
@@ -115,7 +115,11 @@ impl Operation {
         }
         let outputs: Vec<Tensor> =
             outputs.iter().map(|layout| Tensor::new(*layout, place(layout))).collect();
-        self.row.plan(&Passed { inputs: &given, outputs: &outputs, attributes: &self.attrs })
+        self.row.plan(&Passed {
+            inputs: &input_tensors,
+            outputs: &outputs,
+            attributes: &self.attrs,
+        })
     }
 
     /// Computes on the host, now. `Ok(None)` if it reads an input whose bytes are not known.

@@ -53,7 +53,7 @@ pub struct Work {
 pub struct Prepared {
     /// The graph's name.
     pub name: String,
-    /// What comes in, by index; behind that the variables of the session.
+    /// What comes in, by index; then the variables of the session.
     pub inputs: Vec<Input>,
     /// How many of the inputs, the last ones, are variables.
     pub variables: usize,
@@ -397,11 +397,11 @@ impl Making<'_> {
             };
             let mut desc = self.prepared.values[value].desc.clone();
             if !desc.is_known()
-                && let Some(Some(given)) = declared.get(at)
-                && given.has_rank()
-                && !given.dims.is_empty()
+                && let Some(Some(declaration)) = declared.get(at)
+                && declaration.has_rank()
+                && !declaration.dims.is_empty()
             {
-                desc.dims = given.dims.clone();
+                desc.dims = declaration.dims.clone();
             }
             let name =
                 self.graph.node(source.node).map_or_else(String::new, |one| one.name.clone());

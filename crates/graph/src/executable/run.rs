@@ -30,9 +30,9 @@ impl Loaded {
         outputs: &[Option<OutputMemory>],
     ) -> Result<Vec<RunOutput>> {
         let executable = &self.executable;
-        let wanted = self.check(target, inputs, outputs)?;
+        let requested = self.check(target, inputs, outputs)?;
         let _active = self.begin_run()?;
-        let mut callers = CallersMemory::of_run(inputs, &wanted);
+        let mut callers = CallersMemory::of_run(inputs, &requested);
         {
             let runs = self.runs();
             runs.refuse_over(&callers)?;
@@ -41,8 +41,8 @@ impl Loaded {
         let source = MemorySource { target, graph: self.id, loaded: self.serial, callers };
         match (&executable.kind, &self.plans) {
             (Kind::Static { program, .. }, Plans::Static { init, steps }) => {
-                let wanted = &wanted;
-                StaticRun { loaded: self, program, init, steps, source, inputs, wanted }.run()
+                let requested = &requested;
+                StaticRun { loaded: self, program, init, steps, source, inputs, requested }.run()
             }
             (Kind::Dynamic { flow, plans }, Plans::Dynamic(report)) => {
                 let constants = {
@@ -55,7 +55,8 @@ impl Loaded {
                     report.emit_load(spine, label, Vec::new);
                     report.emit_run(spine, target.stream.index, None, &[]);
                 }
-                dynamic::Run { flow, label, source, constants, inputs, wanted: &wanted }.run(plans)
+                dynamic::Run { flow, label, source, constants, inputs, requested: &requested }
+                    .run(plans)
             }
             _ => unreachable!("a load makes plans of the executable's kind"),
         }
@@ -85,15 +86,15 @@ impl Loaded {
                 input.layout.bytes(),
             )?;
         }
-        let mut wanted = Vec::with_capacity(executable.outputs.len());
+        let mut requested = Vec::with_capacity(executable.outputs.len());
         for at in 0..executable.outputs.len() {
             let theirs = outputs.get(at).copied().flatten();
             if let Some(OutputMemory { address, bytes }) = theirs {
                 self.check_device(target, format_args!("output {at}"), address, bytes)?;
             }
-            wanted.push(theirs.or_else(|| executable.reused(at, inputs)));
+            requested.push(theirs.or_else(|| executable.reused(at, inputs)));
         }
-        Ok(wanted)
+        Ok(requested)
     }
 
     fn check_device(

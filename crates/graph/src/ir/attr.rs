@@ -22,7 +22,7 @@ pub type Attrs = BTreeMap<String, Attr>;
 pub enum Attr {
     /// Text.
     Text(Vec<u8>),
-    /// A whole number.
+    /// An integer.
     Int(i64),
     /// A real number.
     Float(f32),
@@ -42,11 +42,11 @@ pub enum Attr {
     Type(i64),
     /// Texts.
     Texts(Vec<Vec<u8>>),
-    /// Whole numbers.
+    /// Integers.
     Ints(Vec<i64>),
     /// Real numbers.
     Floats(Vec<f32>),
-    /// Truth values.
+    /// Booleans.
     Flags(Vec<bool>),
     /// Several times bytes.
     ByteLists(Vec<Vec<u8>>),
@@ -60,7 +60,7 @@ pub enum Attr {
     NamedList(Vec<(String, Attrs)>),
     /// Types of elements.
     Types(Vec<i64>),
-    /// Lists of whole numbers.
+    /// Lists of integers.
     IntLists(Vec<Vec<i64>>),
     /// Lists of real numbers.
     FloatLists(Vec<Vec<f32>>),

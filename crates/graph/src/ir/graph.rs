@@ -166,11 +166,11 @@ impl Graph {
         readers
     }
 
-    /// The nodes in an order in which each comes behind what it needs, those added first in front; `Err` has
+    /// The nodes in an order in which each comes after what it needs, those added first in front; `Err` has
     /// the names of nodes on a cycle.
     pub fn order(&self) -> Result<Vec<NodeId>, Vec<String>> {
         let mut waits: BTreeMap<NodeId, usize> = BTreeMap::new();
-        let mut behind: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        let mut after: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
         for (id, node) in self.nodes() {
             let data = node.inputs.iter().flatten().map(|source| source.node);
             let mut before: Vec<NodeId> = data.chain(node.controls.iter().copied()).collect();
@@ -178,7 +178,7 @@ impl Graph {
             before.dedup();
             before.retain(|one| self.node(*one).is_some());
             waits.insert(id, before.len());
-            before.into_iter().for_each(|one| behind.entry(one).or_default().push(id));
+            before.into_iter().for_each(|one| after.entry(one).or_default().push(id));
         }
         let mut ready: std::collections::BTreeSet<NodeId> =
             waits.iter().filter(|(_, count)| **count == 0).map(|(id, _)| *id).collect();
@@ -186,7 +186,7 @@ impl Graph {
         while let Some(id) = ready.pop_first() {
             order.push(id);
             waits.remove(&id);
-            for next in behind.get(&id).into_iter().flatten() {
+            for next in after.get(&id).into_iter().flatten() {
                 let count = waits.get_mut(next).expect("waits for what just ran");
                 *count -= 1;
                 if *count == 0 {

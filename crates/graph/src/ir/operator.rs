@@ -58,16 +58,16 @@ pub struct Parts {
     /// Attributes that were set.
     pub attrs: Attrs,
     before: Vec<Arc<Operator>>,
-    /// Whether something reads it or runs behind it, or did.
+    /// Whether something reads it or runs after it, or did.
     is_used: bool,
 }
 
-/// Why an operator cannot come behind another.
+/// Why an operator cannot come after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unlinked {
     /// There is no such output, or no such input.
     NoPlace,
-    /// The names from the one round to the other, which comes behind it already.
+    /// The names from the one round to the other, which comes after it already.
     Cycle(Vec<String>),
 }
 
@@ -115,7 +115,7 @@ impl Operator {
         self.parts.lock()
     }
 
-    /// Adds an input or output that the IR has, behind those it has already.
+    /// Adds an input or output that the IR has, after those it has already.
     pub fn declare(&self, name: &str, is_output: bool, presence: Presence) {
         let mut parts = self.parts();
         let Parts {
@@ -132,7 +132,7 @@ impl Operator {
         }
     }
 
-    /// Makes more places of a dynamic input or output, behind those it has and before what the IR declares
+    /// Makes more places of a dynamic input or output, after those it has and before what the IR declares
     /// after it.
     pub fn grow(&self, name: &str, is_output: bool, count: usize) {
         if !self.parts().grown(is_output).contains_key(name) {
@@ -184,7 +184,7 @@ impl Operator {
         Ok(())
     }
 
-    /// Fails if `from` comes behind this operator. Operators are mostly linked before they are used, and
+    /// Fails if `from` comes after this operator. Operators are mostly linked before they are used, and
     /// then there is nothing to look at.
     fn check_cycle(self: &Arc<Operator>, from: &Arc<Operator>) -> Result<(), Unlinked> {
         if Arc::ptr_eq(self, from) {
@@ -193,13 +193,13 @@ impl Operator {
         if !self.parts().is_used {
             return Ok(());
         }
-        let mut behind: HashMap<*const Operator, Arc<Operator>> = HashMap::new();
+        let mut readers: HashMap<*const Operator, Arc<Operator>> = HashMap::new();
         let mut next = vec![from.clone()];
         while let Some(operator) = next.pop() {
             if Arc::ptr_eq(&operator, self) {
                 let mut names = vec![self.name.clone()];
                 let mut at = operator;
-                while let Some(reader) = behind.get(&Arc::as_ptr(&at)) {
+                while let Some(reader) = readers.get(&Arc::as_ptr(&at)) {
                     names.push(reader.name.clone());
                     at = reader.clone();
                 }
@@ -209,7 +209,7 @@ impl Operator {
             let sources = operator.parts().sources();
             for source in sources {
                 if !Arc::ptr_eq(&source, from)
-                    && let Entry::Vacant(free) = behind.entry(Arc::as_ptr(&source))
+                    && let Entry::Vacant(free) = readers.entry(Arc::as_ptr(&source))
                 {
                     free.insert(operator.clone());
                     next.push(source);
@@ -224,7 +224,7 @@ impl Operator {
         self.parts().inputs.get(input)?.source.clone()
     }
 
-    /// Runs it behind another, unless that would close a cycle.
+    /// Runs it after another, unless that would close a cycle.
     pub fn follow(self: &Arc<Operator>, before: &Arc<Operator>) -> Result<(), Unlinked> {
         self.check_cycle(before)?;
         self.parts().before.push(before.clone());
@@ -294,12 +294,12 @@ impl Plan {
         let roots = self.inputs.iter().chain(&self.others).chain(&self.targets);
         let roots = roots.chain(self.outputs.iter().map(|(operator, _)| operator));
         let mut next: Vec<Arc<Operator>> = roots.cloned().collect();
-        let mut seen = HashSet::new();
+        let mut visited = HashSet::new();
         while let Some(operator) = next.pop() {
             if operator.name == name {
                 return Some(operator);
             }
-            if seen.insert(Arc::as_ptr(&operator)) {
+            if visited.insert(Arc::as_ptr(&operator)) {
                 let parts = operator.parts();
                 next.extend(
                     parts.inputs.iter().filter_map(|port| Some(port.source.as_ref()?.0.clone())),
@@ -371,9 +371,9 @@ impl Plan {
         let index = |graph: &Graph, id: &NodeId| {
             graph.node(*id).and_then(|node| node.attrs.get("index").and_then(Attr::int))
         };
-        let mut given: Vec<i64> = data.iter().filter_map(|one| index(graph, one)).collect();
-        given.sort_unstable();
-        if given.iter().copied().eq(0..data.len() as i64) {
+        let mut indices: Vec<i64> = data.iter().filter_map(|one| index(graph, one)).collect();
+        indices.sort_unstable();
+        if indices.iter().copied().eq(0..data.len() as i64) {
             return;
         }
         let mut order: Vec<NodeId> =

@@ -14,7 +14,7 @@ const PLACEMENT: &str = "placement";
 const UNFED: &str = "_is_unfed_optional";
 const ON_DEVICE: &str = "NPU";
 
-/// The number of [`ListValue::val_type`] for whole numbers.
+/// The number of [`ListValue::val_type`] for integers.
 const INTS: i32 = 2;
 
 /// What a description without sizes stands for.

@@ -85,7 +85,7 @@ fn read_edges(op: &OpDef, ops: &[OpDef], places: &HashMap<&str, NodeId>) -> Resu
             Edge::Control(name) => {
                 let id = places
                     .get(name)
-                    .ok_or_else(|| format!("it runs behind '{name}', and there is no such node"))?;
+                    .ok_or_else(|| format!("it runs after '{name}', and there is no such node"))?;
                 controls.push(*id);
             }
         }
@@ -178,10 +178,10 @@ pub fn write(graph: &Graph) -> GraphDef {
 /// The name that each node is written under, and all of them.
 fn names(graph: &Graph) -> (HashMap<NodeId, String>, HashSet<String>) {
     let mut taken: HashSet<String> = graph.nodes().map(|(_, node)| node.name.clone()).collect();
-    let mut seen = HashSet::new();
+    let mut visited = HashSet::new();
     let mut names = HashMap::new();
     for (id, node) in graph.nodes() {
-        let name = match seen.insert(node.name.as_str()) {
+        let name = match visited.insert(node.name.as_str()) {
             true => node.name.clone(),
             false => free_name(&format!("{}_{id}", node.name), &taken),
         };
@@ -249,10 +249,10 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
 }
 
 fn write_names(attrs: &mut AttrMap, [names, places]: [&str; 2], descs: &[Desc]) {
-    let mut seen = HashSet::new();
+    let mut visited = HashSet::new();
     let named = descs.iter().zip(0i64..).filter(|(desc, _)| !desc.name.is_empty());
     let (s, i) = named
-        .filter(|(desc, _)| seen.insert(desc.name.as_str()))
+        .filter(|(desc, _)| visited.insert(desc.name.as_str()))
         .map(|(desc, at)| (desc.name.clone().into_bytes(), at))
         .unzip();
     attrs.insert(names.to_owned(), list(ListValue { s, ..ListValue::default() }));

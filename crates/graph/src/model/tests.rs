@@ -203,11 +203,11 @@ proptest! {
 fn the_random_attributes_are_of_every_kind() {
     use proptest::{strategy::ValueTree, test_runner::TestRunner};
     let mut runner = TestRunner::deterministic();
-    let mut seen = [false; VARIANTS];
+    let mut visited = [false; VARIANTS];
     for _ in 0..2000 {
-        seen[variant(&any_attr().new_tree(&mut runner).unwrap().current())] = true;
+        visited[variant(&any_attr().new_tree(&mut runner).unwrap().current())] = true;
     }
-    assert_eq!(seen, [true; VARIANTS]);
+    assert_eq!(visited, [true; VARIANTS]);
 }
 
 /// Samples that the real client wrote: how many nodes each has, and the way back.
@@ -271,7 +271,7 @@ fn edges_have_to_lead_somewhere() {
         &model(vec![op("a", "Data", &[], 1), op("b", "Add", &["", "a:1"], 1)]),
         &["'b'", "'a' has 1 outputs", "number 1", "input 1"],
     );
-    refuses(&model(vec![op("b", "Add", &["a:-1"], 1)]), &["'b'", "'a'", "runs behind"]);
+    refuses(&model(vec![op("b", "Add", &["a:-1"], 1)]), &["'b'", "'a'", "runs after"]);
     refuses(&model(vec![op("b", "Add", &["b:-2"], 1)]), &["'b'", "'b:-2' is no edge"]);
     refuses(&model(vec![op("b", "Add", &["a"], 1)]), &["'b'", "'a' is no edge"]);
     refuses(

@@ -191,9 +191,9 @@ fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
 
 impl Kernel for LoadedPass {
     fn argument(&self, purpose: Use, place: usize) -> &str {
-        let wanted = purpose == Use::Overwrite;
+        let requested = purpose == Use::Overwrite;
         let named = self.pass.regions.iter().zip(&self.pass.names);
-        let mut of_kind = named.filter(|((_, is_written), _)| *is_written == wanted);
+        let mut of_kind = named.filter(|((_, is_written), _)| *is_written == requested);
         of_kind.nth(place).map_or("memory", |(_, name)| name)
     }
 

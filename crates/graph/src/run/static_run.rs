@@ -28,7 +28,7 @@ pub struct StaticRun<'a> {
     /// What comes in.
     pub inputs: &'a [RunInput],
     /// Memory of the caller, by output.
-    pub wanted: &'a [Option<OutputMemory>],
+    pub requested: &'a [Option<OutputMemory>],
 }
 
 /// What a run takes for itself. It goes back when everything is submitted, or when the run fails.
@@ -45,7 +45,7 @@ struct Scratch {
 impl StaticRun<'_> {
     /// Runs. Outputs come in order.
     pub fn run(&self) -> Result<Vec<RunOutput>> {
-        check_outputs(&self.loaded.executable.label, &self.program.outputs, self.wanted)?;
+        check_outputs(&self.loaded.executable.label, &self.program.outputs, self.requested)?;
         let mut ranges = Ranges::default();
         let mut scratch = Scratch::default();
         self.take_inputs(&mut ranges, &mut scratch)?;
@@ -78,11 +78,12 @@ impl StaticRun<'_> {
 
     fn take_outputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<Vec<RunOutput>> {
         let mut made: Vec<RunOutput> = Vec::new();
-        for (at, (layout, wanted)) in self.program.outputs.iter().zip(self.wanted).enumerate() {
+        for (at, (layout, requested)) in self.program.outputs.iter().zip(self.requested).enumerate()
+        {
             let (layout, bytes) = (*layout, layout.bytes());
             let room = soc::padded(bytes as u64).unwrap_or(u64::MAX);
             let take = || self.source.take(Purpose::Output, None, room);
-            let Some(OutputMemory { address, .. }) = *wanted else {
+            let Some(OutputMemory { address, .. }) = *requested else {
                 let block = take()?;
                 ranges.outputs.push(block.address());
                 made.push(RunOutput { layout, address: block.address(), block: Some(block) });

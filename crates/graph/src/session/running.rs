@@ -236,13 +236,13 @@ impl Call<'_> {
             bound.push(self.input(graph, at, input)?);
         }
         bound.extend(graph.variables.iter().map(|variable| variable.input()));
-        let wanted: Result<Vec<Option<OutputMemory>>> =
+        let requested: Result<Vec<Option<OutputMemory>>> =
             outputs.iter().enumerate().map(|(at, output)| self.output(at, output)).collect();
-        let wanted = wanted?;
+        let requested = requested?;
         if !graph.variables.is_empty() {
             self.session.variables.order(&self.target.stream)?;
         }
-        let made = graph.loaded.run(self.target, &bound, &wanted)?;
+        let made = graph.loaded.run(self.target, &bound, &requested)?;
         for (at, input) in bound.iter().enumerate() {
             if let Some(address) = input.device_address() {
                 graph.freeze(at, address);

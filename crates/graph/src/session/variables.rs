@@ -108,9 +108,9 @@ impl Variables {
         &self,
         runtime: &'static Runtime,
         stream: &Stream,
-        wanted: &[(String, Desc)],
+        requested: &[(String, Desc)],
     ) -> Result<Vec<Arc<Variable>>> {
-        wanted.iter().map(|(name, desc)| self.hold_one(runtime, stream, name, desc)).collect()
+        requested.iter().map(|(name, desc)| self.hold_one(runtime, stream, name, desc)).collect()
     }
 
     fn hold_one(
@@ -130,7 +130,7 @@ impl Variables {
         Ok(self.find(name, &layout)?.unwrap_or(fresh))
     }
 
-    /// A variable that is there; fails if it is another than the one that is wanted.
+    /// A variable that is there; fails if it is another than the one that is requested.
     fn find(&self, name: &str, layout: &Layout) -> Result<Option<Arc<Variable>>> {
         let known = self.state.lock().named.get(name).cloned();
         let Some(known) = known else { return Ok(None) };

@@ -226,7 +226,7 @@ impl Maker {
     }
 }
 
-/// A pool over device memory that counts what goes through it, and fails when told.
+/// A pool over device memory that counts what goes through it, and fails on request.
 #[derive(Clone)]
 pub struct Pool(Arc<Counts>);
 

@@ -121,7 +121,7 @@ pub fn by_channel(call: &Call<'_>, x: &Operand, weight: Operand) -> Result<Opera
     let layout = weight.reshaped(&dims).ok_or_else(|| {
         Error::invalid(format!("{} ({}) must be contiguous", call.parameter(1), *weight))
     })?;
-    Ok(weight.seen(layout))
+    Ok(weight.with_layout(layout))
 }
 
 const BINARY: &[Pick] = &[A(0), A(1), O(0)];

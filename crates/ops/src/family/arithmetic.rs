@@ -18,7 +18,7 @@ pub const MUL: Formula<2> = number!(|x, y| x.mul(y));
 
 const SELF: &[Pick] = &[A(0), A(1), A(2), A(0)];
 const SELF_MUL: &[Pick] = &[A(0), A(1), A(0)];
-const TURNED: &[Pick] = &[A(1), A(0), A(2), A(3)];
+const SWAPPED: &[Pick] = &[A(1), A(0), A(2), A(3)];
 const BINARY: &[Pick] = &[A(0), A(1), O(0)];
 
 /// The rows of this family.
@@ -32,8 +32,8 @@ pub const ROWS: &[Row] = &[
     aclnn("Subs", |c| SUB.plan(c)),
     aclnn("InplaceSub", |c| SUB.plan(c)).picks(SELF),
     aclnn("InplaceSubs", |c| SUB.plan(c)).picks(SELF),
-    aclnn("Rsub", |c| SUB.plan(c)).picks(TURNED),
-    aclnn("Rsubs", |c| SUB.plan(c)).picks(TURNED),
+    aclnn("Rsub", |c| SUB.plan(c)).picks(SWAPPED),
+    aclnn("Rsubs", |c| SUB.plan(c)).picks(SWAPPED),
     aclnn("Mul", |c| MUL.plan(c)),
     aclnn("Muls", |c| MUL.plan(c)),
     aclnn("InplaceMul", |c| MUL.plan(c)).picks(SELF_MUL),

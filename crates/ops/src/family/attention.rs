@@ -33,7 +33,7 @@ pub(super) const GREATEST: usize = 14;
 pub(super) const SUMS: usize = 15;
 pub(super) const OUT: usize = 16;
 // Backward: then the gradient of the result, greatest scores, sums, result, and four gradients.
-pub(super) const GIVEN: usize = 14;
+pub(super) const GRAD: usize = 14;
 pub(super) const NOTED_GREATEST: usize = 15;
 pub(super) const NOTED_SUMS: usize = 16;
 pub(super) const RESULT: usize = 17;
@@ -121,10 +121,10 @@ impl Bound {
         for (at, operand) in [(QUERY, &query), (KEY, &key), (VALUE, &value)] {
             call.expect_dtype(at, operand, TYPES)?;
         }
-        let query = query.seen(by_heads(call, QUERY, &query, heads)?);
+        let query = query.with_layout(by_heads(call, QUERY, &query, heads)?);
         let groups = group_count(call, &query, &key)?;
-        let key = key.seen(by_heads(call, KEY, &key, groups)?);
-        let value = value.seen(by_heads(call, VALUE, &value, groups)?);
+        let key = key.with_layout(by_heads(call, KEY, &key, groups)?);
+        let value = value.with_layout(by_heads(call, VALUE, &value, groups)?);
         let (q, k, v) = (query.dims(), key.dims(), value.dims());
         if q[0] != k[0] || q[3] != k[3] || heads % groups != 0 || k[..3] != v[..3] {
             let names = [QUERY, KEY, VALUE].map(|at| call.parameter(at)).join(", ");
@@ -192,7 +192,7 @@ impl Bound {
 fn wide(call: &Call<'_>, at: usize, operand: Operand, sizes: &Sizes) -> Result<Operand> {
     let dims = [sizes.batches, sizes.heads, sizes.queries, sizes.keys];
     match operand.broadcast_to(&dims) {
-        Some(layout) => Ok(operand.seen(layout)),
+        Some(layout) => Ok(operand.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), operand.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))
@@ -281,7 +281,7 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call)?;
     let sizes = bound.sizes;
     let out = call.output(OUT)?;
-    let out = out.seen(by_heads(call, OUT, &out, sizes.heads)?);
+    let out = out.with_layout(by_heads(call, OUT, &out, sizes.heads)?);
     call.expect_dims(OUT, &out, &[sizes.batches, sizes.heads, sizes.queries, sizes.width])?;
     call.expect_number(OUT, &out)?;
     let (greatest, sums) = (call.optional_output(GREATEST)?, call.optional_output(SUMS)?);
@@ -308,14 +308,14 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call)?;
     let sizes = bound.sizes;
     let by_result = [sizes.batches, sizes.heads, sizes.queries, sizes.width];
-    let given = call.tensor(GIVEN)?;
-    let given = given.seen(by_heads(call, GIVEN, &given, sizes.heads)?);
-    call.expect_dims(GIVEN, &given, &by_result)?;
-    call.expect_number(GIVEN, &given)?;
+    let grad = call.tensor(GRAD)?;
+    let grad = grad.with_layout(by_heads(call, GRAD, &grad, sizes.heads)?);
+    call.expect_dims(GRAD, &grad, &by_result)?;
+    call.expect_number(GRAD, &grad)?;
     let result = match call.optional(RESULT)?.filter(|one| one.count() > 0) {
         None => None,
         Some(result) => {
-            let result = result.seen(by_heads(call, RESULT, &result, sizes.heads)?);
+            let result = result.with_layout(by_heads(call, RESULT, &result, sizes.heads)?);
             call.expect_dims(RESULT, &result, &by_result)?;
             call.expect_number(RESULT, &result)?;
             Some(result)
@@ -325,16 +325,16 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let greatest = noted(call, NOTED_GREATEST, greatest, &sizes)?;
     let notes = greatest.zip(noted(call, NOTED_SUMS, sums, &sizes)?);
     let mut outputs = [bound.query; 3];
-    for (place, (at, like, heads)) in outputs.iter_mut().zip([
+    for (slot, (at, like, heads)) in outputs.iter_mut().zip([
         (TO_QUERY, bound.query, sizes.heads),
         (TO_KEY, bound.key, sizes.groups),
         (TO_VALUE, bound.value, sizes.groups),
     ]) {
         let out = call.output(at)?;
-        *place = out.seen(by_heads(call, at, &out, heads)?);
-        call.expect_dims(at, place, like.dims())?;
-        call.expect_number(at, place)?;
-        bound.expect_apart(call, &[(at, *place)])?;
+        *slot = out.with_layout(by_heads(call, at, &out, heads)?);
+        call.expect_dims(at, slot, like.dims())?;
+        call.expect_number(at, slot)?;
+        bound.expect_apart(call, &[(at, *slot)])?;
     }
     let to_shift = call.optional_output(TO_SHIFT)?.filter(|one| one.count() > 0);
     let scratch = call.scratch(DType::Float, &backward_scratch(&sizes));
@@ -343,7 +343,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
         check_scratch(&scratch)?;
         let [query, key, value] = outputs.map(|one| memory.out(&one));
         let gradients = Gradients {
-            given: memory.view(&given),
+            grad: memory.view(&grad),
             result: result.map(|one| memory.view(&one)),
             noted: notes.map(|(most, sum)| (memory.view(&most), memory.view(&sum))),
             query,

@@ -3,7 +3,7 @@
 //! Workspace: that of the longest sequence, in [`super::attention`].
 
 use super::attention::{
-    DROP, FORM, GIVEN, GREATEST, KEEP, KEY, MASK, Masking, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY,
+    DROP, FORM, GRAD, GREATEST, KEEP, KEY, MASK, Masking, NOTED_GREATEST, NOTED_SUMS, OUT, QUERY,
     RESULT, SCALE, SHIFT, SPARSE, SUMS, TO_KEY, TO_QUERY, TO_SHIFT, TO_VALUE, VALUE, band,
     check_scratch, head_count,
 };
@@ -22,7 +22,7 @@ const LENGTHS: usize = 17;
 /// As [`LENGTHS`], of backward calls.
 const BACKWARD_LENGTHS: usize = 22;
 
-/// The tokens of each sequence, from the places where sequences end.
+/// The tokens of each sequence, from the positions where sequences end.
 fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>> {
     let ends = call.ints(at)?;
     let mut start = 0;
@@ -45,7 +45,7 @@ fn ranges(call: &Call<'_>, at: usize, tokens: usize) -> Result<Vec<Range<usize>>
 /// The tokens of one sequence as a batch: batches, heads, positions, features.
 fn part(operand: Operand, range: &Range<usize>) -> Operand {
     let layout = operand.layout().sliced(0, range.start, range.len(), 1);
-    operand.seen(layout.permuted(&[1, 0, 2]).with(0))
+    operand.with_layout(layout.permuted(&[1, 0, 2]).with(0))
 }
 
 /// One sequence.
@@ -191,12 +191,12 @@ fn masking(call: &Call<'_>, mask: Option<Operand>, sizes: &Sizes) -> Result<Mask
     (0..rank - 2).for_each(|_| layout = layout.without(0));
     let layout = layout.sliced(0, 0, sizes.queries, 1).sliced(1, 0, sizes.keys, 1);
     let wide = layout.broadcast_to(&[1, sizes.heads, sizes.queries, sizes.keys]);
-    Ok((wide.map(|layout| mask.seen(layout)), band))
+    Ok((wide.map(|layout| mask.with_layout(layout)), band))
 }
 
 /// A part of the scratch with the sizes that one sequence wants.
 fn of_sizes<'m>(whole: ViewMut<'m>, dims: &[usize]) -> ViewMut<'m> {
-    whole.seen(Layout::contiguous(DType::Float, dims)).expect("room for the longest")
+    whole.with_layout(Layout::contiguous(DType::Float, dims)).expect("room for the longest")
 }
 
 /// Greatest scores or sums: tokens, heads, any.
@@ -254,9 +254,9 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let bound = Bound::new(call, BACKWARD_LENGTHS)?;
     let [tokens, heads] = [bound.query.dims()[0], bound.query.dims()[1]];
     let by_result = [tokens, heads, bound.value.dims()[2]];
-    let given = call.tensor(GIVEN)?;
-    call.expect_dims(GIVEN, &given, &by_result)?;
-    call.expect_number(GIVEN, &given)?;
+    let grad = call.tensor(GRAD)?;
+    call.expect_dims(GRAD, &grad, &by_result)?;
+    call.expect_number(GRAD, &grad)?;
     let result = call.optional(RESULT)?.filter(|one| one.count() > 0);
     if let Some(result) = &result {
         call.expect_dims(RESULT, result, &by_result)?;
@@ -266,15 +266,15 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
     let greatest = noted(call, NOTED_GREATEST, greatest, &bound.query)?;
     let notes = greatest.zip(noted(call, NOTED_SUMS, sums, &bound.query)?);
     let mut outputs = [bound.query; 3];
-    for (place, (at, like)) in outputs.iter_mut().zip([
+    for (slot, (at, like)) in outputs.iter_mut().zip([
         (TO_QUERY, bound.query),
         (TO_KEY, bound.key),
         (TO_VALUE, bound.value),
     ]) {
-        *place = call.output(at)?;
-        call.expect_dims(at, place, like.dims())?;
-        call.expect_number(at, place)?;
-        bound.expect_apart(call, at, place)?;
+        *slot = call.output(at)?;
+        call.expect_dims(at, slot, like.dims())?;
+        call.expect_number(at, slot)?;
+        bound.expect_apart(call, at, slot)?;
     }
     let to_shift = call.optional_output(TO_SHIFT)?.filter(|one| one.count() > 0);
     let scratch = bound.scratch(call, |sizes| backward_scratch(sizes).to_vec());
@@ -291,7 +291,7 @@ pub(super) fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             let (queries, keys) = (&sequence.queries, &sequence.keys);
             let of = |one: &Operand| memory.view(&part(*one, queries));
             let gradients = Gradients {
-                given: of(&given),
+                grad: of(&grad),
                 result: result.as_ref().map(of),
                 noted: notes.as_ref().map(|(most, sum)| (of(most), of(sum))),
                 query: memory.out(&part(outputs[0], queries)),

@@ -3,7 +3,7 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    Sliding, channels_last, frame, numbers_by_format, numbers_or, places, with_places,
+    Sliding, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 /// The types that averages are taken of.
 pub const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// How sums are divided: by the places of the window that are in the input, with the borders, or by a number that is not
+/// How sums are divided: by the positions of the window that are in the input, with the borders, or by a number that is not
 /// 0.
 #[derive(Clone, Copy)]
 struct Dividing {
@@ -65,8 +65,8 @@ pub fn summed(
     let x = call.read(x_at, &[&out])?;
     call.expect_dtype(x_at, &x, REALS)?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.seen(frame(call, x_at, &x, spatial, last)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
     if out.count() == 0 {
         return call.nothing();
     }
@@ -104,10 +104,10 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     expect_precision(call, 7)?;
     frame(call, 0, &x, spatial, false)?;
     let (sliding, dividing) = windows(call, 1, spatial)?;
-    let input = places(x.dims(), spatial, false);
+    let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = sliding.outputs(call, 0, input)?;
     let out = call.layout(8)?;
-    call.expect_dims(8, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, dividing), false)
 }
 
@@ -118,11 +118,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_precision(call, 8)?;
     frame(call, 1, &x, spatial, false)?;
     let (sliding, dividing) = windows(call, 2, spatial)?;
-    let input = places(x.dims(), spatial, false);
+    let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = sliding.outputs(call, 1, input)?;
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
-    call.expect_dims(0, &dy, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
     summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, dividing), true)
 }
 
@@ -142,10 +142,11 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
     let dims = adaptive_dims(call, &x, spatial, last)?;
     let out = call.layout(2)?;
     call.expect_dims(2, &out, &dims)?;
-    let (input, outputs) = (places(x.dims(), spatial, last), places(&dims, spatial, last));
+    let (input, outputs) =
+        (spatial_sizes(x.dims(), spatial, last), spatial_sizes(&dims, spatial, last));
     if input.contains(&0) && !outputs.contains(&0) {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+        return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
     summed(call, (0, 2), spatial, last, &parts(input, outputs), false)
 }
@@ -157,7 +158,7 @@ fn channels(call: &Call<'_>, at: usize, spatial_at: usize) -> Result<bool> {
     }
 }
 
-/// The sizes of an output with the places that argument 1 says.
+/// The sizes of an output with the spatial sizes that argument 1 says.
 fn adaptive_dims(
     call: &Call<'_>,
     x: &Layout,
@@ -165,9 +166,9 @@ fn adaptive_dims(
     last: bool,
 ) -> Result<cairn_tensor::Dims> {
     frame(call, 0, x, spatial, last)?;
-    let own = places(x.dims(), spatial, last);
+    let own = spatial_sizes(x.dims(), spatial, last);
     let outputs = numbers_or(call, 1, spatial, 0, own)?;
-    Ok(with_places(x.dims(), &outputs, last))
+    Ok(with_spatial_sizes(x.dims(), &outputs, last))
 }
 
 fn adaptive_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -194,8 +195,9 @@ fn between(call: &mut Call<'_>, dy: &Layout, dx: &Layout) -> Result<Plan> {
     let (spatial, last) = (call.int(3)? as usize, channels(call, 4, 3)?);
     frame(call, 0, dy, spatial, last)?;
     frame(call, 2, dx, spatial, last)?;
-    let (input, outputs) = (places(dx.dims(), spatial, last), places(dy.dims(), spatial, last));
-    call.expect_dims(0, dy, &with_places(dx.dims(), outputs, last))?;
+    let (input, outputs) =
+        (spatial_sizes(dx.dims(), spatial, last), spatial_sizes(dy.dims(), spatial, last));
+    call.expect_dims(0, dy, &with_spatial_sizes(dx.dims(), outputs, last))?;
     summed(call, (0, 2), spatial, last, &parts(input, outputs), true)
 }
 
@@ -212,7 +214,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
     let (planes, length) = (x.dims()[0] * x.dims()[1], x.dims()[2..].iter().product::<usize>());
     if length == 0 {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+        return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
     let x = call.flat(x, &[planes, length], &[&out]);
     let out = call.flat_output(out, &[planes, 1]);
@@ -226,7 +228,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The windows of the nodes. Arguments from `at` on: ksize, strides, padding mode, pads (pairs), ceil mode, data format,
-/// global, whether the padding does not count, divisor. `input` are the places.
+/// global, whether the padding does not count, divisor. `input` are the spatial sizes.
 fn node_windows(
     call: &Call<'_>,
     at: usize,
@@ -234,7 +236,7 @@ fn node_windows(
     dims: &[usize],
 ) -> Result<(Sliding, Dividing, bool)> {
     let last = channels_last(call, at + 5, spatial)?;
-    let input = places(dims, spatial, last);
+    let input = spatial_sizes(dims, spatial, last);
     let kernel = numbers_by_format(call, at, spatial, 1, last)?;
     let stride = numbers_by_format(call, at + 1, spatial, 1, last)?;
     let none = vec![0; spatial];
@@ -255,10 +257,10 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
     let (sliding, dividing, last) = node_windows(call, 1, spatial, x.dims())?;
-    let input = places(x.dims(), spatial, last);
+    let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = sliding.outputs(call, 0, input)?;
     let out = call.layout(10)?;
-    call.expect_dims(10, &out, &with_places(x.dims(), &outputs, last))?;
+    call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
     summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), false)
 }
 
@@ -266,8 +268,8 @@ fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
     let (sliding, _, last) = node_windows(call, 1, spatial, x.dims())?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
-    Ok(vec![Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, last))])
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
 /// Arguments: dy, those of [`node_windows`], dx, spatial dimensions, sizes of the input.
@@ -276,9 +278,9 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
     frame(call, 10, &dx, spatial, false)?;
     let (sliding, dividing, last) = node_windows(call, 1, spatial, dx.dims())?;
-    let input = places(dx.dims(), spatial, last);
+    let input = spatial_sizes(dx.dims(), spatial, last);
     let outputs = sliding.outputs(call, 10, input)?;
-    call.expect_dims(0, &dy, &with_places(dx.dims(), &outputs, last))?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
     summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), true)
 }
 

@@ -20,7 +20,7 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 /// Forward. Arguments: x, weight, bias, running mean, running variance, training, momentum, epsilon, samples
-/// (-1: batch norm), channels, places, groups, y, saved mean, saved scale, where
+/// (-1: batch norm), channels, positions, groups, y, saved mean, saved scale, where
 /// the running mean and variance come from when they are not there yet, whether y is activated (`y * sigmoid(factor * y)`),
 /// the factor, whether the variance is saved in place of the scale.
 fn forward(call: &mut Call<'_>) -> Result<Plan> {
@@ -31,21 +31,21 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let affine = [optional(call, 1, &grid.channels())?, optional(call, 2, &grid.channels())?];
     let training = call.flag_or(5, true)?;
     let mut running = [None; 2];
-    for (place, at) in running.iter_mut().zip([3, 4]) {
+    for (slot, at) in running.iter_mut().zip([3, 4]) {
         if call.has(at) {
             let written = training || call.has(at + 12);
             let one = if written { call.inout(at)? } else { call.tensor(at)? };
-            *place = Some(sized(call, at, one, &grid.statistics())?);
+            *slot = Some(sized(call, at, one, &grid.statistics())?);
         }
     }
     let mut earlier = [None; 2];
-    for (place, at) in earlier.iter_mut().zip([15, 16]) {
-        *place = optional(call, at, &grid.statistics())?;
+    for (slot, at) in earlier.iter_mut().zip([15, 16]) {
+        *slot = optional(call, at, &grid.statistics())?;
     }
     if !training && running.iter().any(Option::is_none) {
         let (mean, variance) = (call.parameter(3), call.parameter(4));
         return Err(Error::Null(format!(
-            "{mean} and {variance} are wanted when it does not train"
+            "{mean} and {variance} are required when it does not train"
         )));
     }
     let (momentum, epsilon) = (call.scalar_or(6, 0.0)?.as_f64(), call.float(7)?);
@@ -126,8 +126,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Backward. Arguments: dy, x, weight, running mean, running variance, saved mean, saved scale, training,
-/// epsilon, which gradients are wanted, samples (-1: batch norm), channels, places, groups, dx, dweight, dbias, the bias
-/// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are wanted.
+/// epsilon, which gradients are requested, samples (-1: batch norm), channels, positions, groups, dx, dweight, dbias, the bias
+/// and the factor of an activation (`y * sigmoid(factor * y)`), if there was one, whether dweight and dbias are requested.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
@@ -141,16 +141,16 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spread = sized(call, spread_at, spread, &statistics)?;
     let epsilon = call.scalar_or(8, 0.0)?.as_f64();
     let weight = optional(call, 2, &grid.channels())?;
-    let wanted = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
-    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
-    let dx = if is_wanted(0) { call.optional_output(14)? } else { None };
+    let requested = if call.has(9) { call.flags(9)? } else { vec![true; 3] };
+    let is_requested = |at: usize| requested.get(at).copied().unwrap_or(true);
+    let dx = if is_requested(0) { call.optional_output(14)? } else { None };
     if let Some(dx) = &dx {
         call.expect_dims(14, dx, x.dims())?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([15, 16]) {
-        if is_wanted(at - 14) && call.flag_or(at + 4, true)? {
-            *place = optional_output(call, at, &grid.channels())?;
+    for (slot, at) in grads.iter_mut().zip([15, 16]) {
+        if is_requested(at - 14) && call.flag_or(at + 4, true)? {
+            *slot = optional_output(call, at, &grid.channels())?;
         }
     }
     let bias = optional(call, 17, &grid.channels())?;
@@ -159,7 +159,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.flat(dy, &grid.dims, &[&first]), call.flat(x, &grid.dims, &[&first]));
     let dx = dx.map(|dx| call.flat_output(dx, &grid.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
-    let held = call.scratch(dtype, &grid.dims);
+    let buffer = call.scratch(dtype, &grid.dims);
     let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));
     let layout = through.map_or(dy.layout(), |(_, scratch)| *scratch);
     let [means, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
@@ -167,13 +167,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let [sums, products] = [0; 2].map(|_| call.scratch(dtype, &by_channel));
     let weighted = call.scratch(dtype, &by_channel);
     let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
-    let places = Axes::new(&[false, false, false, true]);
+    let positions = Axes::new(&[false, false, false, true]);
     let samples = Axes::new(&[true, false, false, true]);
     let plans: [Reducing; 4] = with_real!(dtype, C => {
         let sum = fold::sum::<C>();
         [
-            call.reducing(&layout, &places, &sum),
-            call.reducing(&held, &places, &sum),
+            call.reducing(&layout, &positions, &sum),
+            call.reducing(&buffer, &positions, &sum),
             call.reducing(&sums, &samples, &sum),
             call.reducing(&sums, &grid.axes(), &sum),
         ]
@@ -182,7 +182,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (dy, x) = (dy.view(memory), x.view(memory));
         let scratch = |one: Scratch| memory.scratch(&one);
-        let (held, means, scale) = (scratch(held), scratch(means), scratch(scale));
+        let (buffer, means, scale) = (scratch(buffer), scratch(means), scratch(scale));
         let (sums, products, weighted) = (scratch(sums), scratch(products), scratch(weighted));
         let (total, product) = (scratch(total), scratch(product));
         let parallel = memory.parallel;
@@ -200,7 +200,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 }
             }
             let (middle, factor) = (wide(means.view(), &grid.dims), wide(scale.view(), &grid.dims));
-            map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+            map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
             let mut dy = dy;
             if let Some((swish, scratch)) = &through {
                 let (before, swish) = (memory.scratch(scratch), C::of(*swish));
@@ -209,7 +209,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 let weight = weight.map_or(one.view(&channels), |weight| memory.view(&weight));
                 let bias = bias.map_or(none.view(&channels), |bias| memory.view(&bias));
                 let (weight, bias) = (wide(weight, &grid.dims), wide(bias, &grid.dims));
-                map3(parallel, before, held.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
+                map3(parallel, before, buffer.view(), weight, bias, |x: C, w: C, b: C| x.mul(w).add(b));
                 map2(parallel, before, before.view(), dy, move |y: C, g: C| {
                     let scaled = y.mul(swish);
                     let share = C::ONE.div(C::ONE.add(Real::exp(scaled.neg())));
@@ -217,9 +217,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 });
                 dy = before.view();
             }
-            map2(parallel, held, held.view(), dy, |x: C, g: C| x.mul(g));
-            plans[0].run(memory, dy, fold, (narrow(sums, &places), None), alone);
-            plans[1].run(memory, held.view(), fold, (narrow(products, &places), None), alone);
+            map2(parallel, buffer, buffer.view(), dy, |x: C, g: C| x.mul(g));
+            plans[0].run(memory, dy, fold, (narrow(sums, &positions), None), alone);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &positions), None), alone);
             for (from, to) in [products, sums].iter().zip(&grads) {
                 if let Some(to) = to {
                     let to = narrow(memory.out(to), &samples);
@@ -239,19 +239,19 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                     let to = narrow(to, &grid.axes());
                     plans[3].run(memory, weighted.view(), fold, (to, None), alone);
                 }
-                map3(parallel, held, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
+                map3(parallel, buffer, x, middle, factor, |x: C, m: C, s: C| x.sub(m).mul(s));
                 let share = C::of(1.0 / count.max(1.0));
                 let (total, product) = (wide(total.view(), &grid.dims), wide(product.view(), &grid.dims));
-                map3(parallel, held, held.view(), product, total, move |x: C, p: C, t: C| {
+                map3(parallel, buffer, buffer.view(), product, total, move |x: C, p: C, t: C| {
                     x.mul(p).add(t).mul(share)
                 });
             } else {
-                cairn_tensor::kernels::map::fill(parallel, held, C::ZERO);
+                cairn_tensor::kernels::map::fill(parallel, buffer, C::ZERO);
             }
             copy(parallel, weights, weight);
             let weights = wide(weights.view(), &grid.dims);
-            map3(parallel, held, held.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
-            map2(parallel, out, held.view(), factor, |g: C, s: C| g.mul(s));
+            map3(parallel, buffer, buffer.view(), dy, weights, |rest: C, g: C, w: C| g.mul(w).sub(rest));
+            map2(parallel, out, buffer.view(), factor, |g: C, s: C| g.mul(s));
             dx.done(memory);
         });
         Ok(())
@@ -448,7 +448,7 @@ fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![x, statistics, statistics, statistics, statistics])
 }
 
-/// Arguments: x, .., groups at place 11.
+/// Arguments: x, .., groups at index 11.
 fn group_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     let grid = grid(call, 8, (0, &x))?;

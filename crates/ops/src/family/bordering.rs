@@ -39,7 +39,7 @@ fn sizes(
         if !good(before) || !good(after) || whole < 0 || empty {
             let name = call.parameter(at);
             return Err(Error::invalid(format!(
-                "{name} has ({before}, {after}) for a dimension of {size} places"
+                "{name} has ({before}, {after}) for a dimension of size {size}"
             )));
         }
         padded[dim] = whole as usize;
@@ -103,15 +103,15 @@ fn last_pairs(call: &Call<'_>, at: usize, dims: &[usize], spatial: usize) -> Res
     let values = call.ints(at)?;
     let name = call.parameter(at);
     if values.len() != 2 * spatial {
-        let wanted = 2 * spatial;
-        return Err(Error::invalid(format!("{name} = {values:?}: expected {wanted} numbers")));
+        let expected = 2 * spatial;
+        return Err(Error::invalid(format!("{name} = {values:?}: expected {expected} numbers")));
     }
     let mut pairs: Pairs = SmallVec::from_elem((0, 0), dims.len());
     for (i, two) in values.chunks(2).enumerate() {
         let dim = dims.len() - 1 - i;
         if two.iter().any(|border| *border >= dims[dim] as i64) {
             return Err(Error::invalid(format!(
-                "{name} = {values:?} is not smaller than the dimension of {} places",
+                "{name} = {values:?} is not smaller than the dimension of size {}",
                 dims[dim]
             )));
         }
@@ -244,7 +244,7 @@ fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
         if dy.rank() != out.rank() || *before < 0 || *after < 0 || rest < 0 {
             let name = call.parameter(1);
             return Err(Error::invalid(format!(
-                "{name} has ({before}, {after}) for a dimension of {size} places"
+                "{name} has ({before}, {after}) for a dimension of size {size}"
             )));
         }
         inner = inner.sliced(dim, if rest == 0 { 0 } else { *before as usize }, rest as usize, 1);
@@ -252,7 +252,7 @@ fn cut(call: &mut Call<'_>, pairs: &[(i64, i64)]) -> Result<Plan> {
     call.expect_dims(2, &out, inner.dims())?;
     call.plan(move |memory| {
         dy.prepare(memory);
-        let from = dy.seen(inner).prepared(memory);
+        let from = dy.with_layout(inner).prepared(memory);
         cairn_tensor::kernels::copy::copy(memory.parallel, memory.out(&out), from);
         Ok(())
     })

@@ -22,13 +22,13 @@ fn together(
         let (x, y) = (a.dims(), b.dims());
         return Err(Error::invalid(format!("{name} {x:?} and {other} {y:?} do not broadcast")));
     };
-    let wide = |one: Read| one.seen(one.broadcast_to(&dims).expect("they broadcast"));
+    let wide = |one: Read| one.with_layout(one.broadcast_to(&dims).expect("they broadcast"));
     Ok((wide(a), wide(b)))
 }
 
 /// A dense tensor of these sizes in the memory of one with room for more.
 pub(super) fn dense(out: &Operand, dims: &[usize]) -> Operand {
-    out.seen(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
+    out.with_layout(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
 }
 
 pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usize) -> Result<()> {
@@ -61,14 +61,14 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let (a, mask) = together(call, (0, a), (1, mask))?;
     expect_room(call, 2, &out, 0)?;
-    let (place, name) = (call.place(2), call.parameter(2));
+    let (index, name) = (call.caller_index(2), call.parameter(2));
     call.plan(move |memory| {
         let (a, mask) = (a.view(memory), mask.view(memory));
         let chosen = Chosen::count(memory.parallel, mask);
         let total = chosen.total();
         expect_fits(name, &out, total)?;
         chosen.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
-        (memory.sized)(place, &[total]);
+        (memory.sized)(index, &[total]);
         Ok(())
     })
 }
@@ -84,7 +84,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, want) = (call.parameter(1), mask.dims(), out.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     };
-    let mask = mask.seen(wide);
+    let mask = mask.with_layout(wide);
     let (name, mask_name) = (call.parameter(2), call.parameter(1));
     call.plan(move |memory| {
         let (mask, source) = (mask.view(memory), source.view(memory));
@@ -92,7 +92,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
         if chosen.total() > source.count() {
             let (have, want) = (source.count(), chosen.total());
             return Err(Fault(format!(
-                "{name} has {have} elements, but {mask_name} is true at {want} places"
+                "{name} has {have} elements, but {mask_name} is true at {want} positions"
             )));
         }
         chosen.fill(memory.parallel, memory.out(&out), source);
@@ -108,16 +108,17 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;
     expect_room(call, 1, &out, 0)?;
-    let (turned, place, rank, name) = (call.flag(2)?, call.place(1), a.rank(), call.parameter(1));
+    let (transposed, index, rank, name) =
+        (call.flag(2)?, call.caller_index(1), a.rank(), call.parameter(1));
     call.plan(move |memory| {
         let chosen = Chosen::count(memory.parallel, a.view(memory));
         let total = chosen.total();
         expect_fits(name, &out, total * rank)?;
-        let dims = if turned { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
+        let dims = if transposed { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
-        let lines = if turned { dense.seen(dense.transposed(0, 1)) } else { dense };
+        let lines = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
         chosen.positions(memory.parallel, memory.out(&lines));
-        (memory.sized)(place, &dims);
+        (memory.sized)(index, &dims);
         Ok(())
     })
 }

@@ -73,14 +73,14 @@ struct Targets {
 }
 
 impl Targets {
-    /// Places: target, weight, class that is ignored, smoothing.
+    /// Indices: target, weight, class that is ignored, smoothing.
     fn new(
         call: &mut Call<'_>,
-        places: [usize; 4],
+        indices: [usize; 4],
         [rows, classes]: [usize; 2],
         outs: &[&Operand],
     ) -> Result<Targets> {
-        let [target, weight, ignored, smoothing] = places;
+        let [target, weight, ignored, smoothing] = indices;
         let name = call.parameter(target);
         let of = call.read(target, outs)?;
         call.expect_dtype(target, &of, &[DType::Int64, DType::Int32])?;
@@ -123,13 +123,14 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(7, &logarithms, &sizes)?;
     call.expect_dtype(7, &logarithms, REAL)?;
     call.expect_dtype(6, &loss, REAL)?;
-    let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line = loss.reshaped(&[wanted]).map(|layout| loss.seen(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(6), loss.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let expected = if kind == Reduction::None { sizes[0] } else { 1 };
+    let line =
+        loss.reshaped(&[expected]).map(|layout| loss.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(6), loss.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
+            ))
+        })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
     let x = call.source(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
@@ -165,13 +166,14 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &grad, REAL)?;
     call.expect_dims(7, &out, &sizes)?;
     call.expect_dtype(7, &out, REAL)?;
-    let wanted = if kind == Reduction::None { sizes[0] } else { 1 };
-    let line = grad.reshaped(&[wanted]).map(|layout| grad.seen(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(0), grad.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let expected = if kind == Reduction::None { sizes[0] } else { 1 };
+    let line =
+        grad.reshaped(&[expected]).map(|layout| grad.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(0), grad.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
+            ))
+        })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
     let logarithms = call.source(logarithms, &[&out]);
     call.plan(move |memory| {
@@ -242,16 +244,17 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     let lift = |layout: Layout| if lifted.is_some() { layout.with(0) } else { layout };
-    let (x, target) = (x.seen(lift(*x)), target.seen(lift(*target)));
-    let marks = marks.seen(lift(*marks.layout()));
+    let (x, target) = (x.with_layout(lift(*x)), target.with_layout(lift(*target)));
+    let marks = marks.with_layout(lift(*marks.layout()));
     let (rows, kind) = (x.dims()[0], reduction(call, 2)?);
-    let wanted = if kind == Reduction::None && !single { rows } else { 1 };
-    let line = out.reshaped(&[wanted]).map(|layout| out.seen(layout)).ok_or_else(|| {
-        let (name, dims) = (call.parameter(3), out.dims());
-        Error::invalid(format!(
-            "{name} has the sizes {dims:?}: expected {wanted} elements in a row"
-        ))
-    })?;
+    let expected = if kind == Reduction::None && !single { rows } else { 1 };
+    let line =
+        out.reshaped(&[expected]).map(|layout| out.with_layout(layout)).ok_or_else(|| {
+            let (name, dims) = (call.parameter(3), out.dims());
+            Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {expected} elements in a row"
+            ))
+        })?;
     let name = call.parameter(1);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let each = call.scratch(dtype, &[rows]);
@@ -266,7 +269,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
             Fault(format!("{name}[{row}] has the class {class}, which is outside -1 to {last}"))
         })?;
         let (cells, out) = (Positions::new(each.view()), PositionsMut::new(memory.out(&line)));
-        if wanted == rows && kind == Reduction::None {
+        if expected == rows && kind == Reduction::None {
             (0..rows).for_each(|row| out.set(&[row], cells.get::<f64>(&[row])));
             return Ok(());
         }

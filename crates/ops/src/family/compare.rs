@@ -35,7 +35,7 @@ const LOGICAL_AND: Formula<2> = logic!(|x, y| x & y);
 const LOGICAL_OR: Formula<2> = logic!(|x, y| x | y);
 const LOGICAL_XOR: Formula<2> = logic!(|x, y| x ^ y);
 
-/// Of the bits of whole numbers and truth values.
+/// Of the bits of integers and booleans.
 macro_rules! bits {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
@@ -73,7 +73,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
     formula.plan(call)
 }
 
-/// |x - y| <= absolute + relative |y|. Whole numbers compare in `f64`.
+/// |x - y| <= absolute + relative |y|. Integers compare in `f64`.
 const IS_CLOSE: Formula<2> = Formula {
     kind: Kind::Test,
     defaults: &[1e-5, 1e-8, 0.0],

@@ -20,7 +20,7 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
         let (have, want) = (a.dims(), out.dims());
         return Err(Error::invalid(format!("{from} {have:?} does not broadcast to {to} {want:?}")));
     };
-    let input = call.apart(Input::Tensor(a.seen(wide)), &out);
+    let input = call.apart(Input::Tensor(a.with_layout(wide)), &out);
     call.plan(move |memory| {
         input.prepare(memory);
         input.with(memory, out.dims(), |a| copy::copy(memory.parallel, memory.out(&out), a));
@@ -48,7 +48,7 @@ fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
     let wide = value.reshaped(&[]).and_then(|one| one.broadcast_to(out.dims()));
-    let value = value.seen(wide.expect("one element broadcasts"));
+    let value = value.with_layout(wide.expect("one element broadcasts"));
     call.plan(move |memory| {
         copy::copy(memory.parallel, memory.out(&out), memory.view(&value));
         Ok(())

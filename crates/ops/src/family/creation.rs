@@ -8,8 +8,8 @@ use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, I, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
 use cairn_tensor::{Layout, Scalar};
@@ -17,7 +17,7 @@ use cairn_tensor::{Layout, Scalar};
 /// The elements of a tensor as one line.
 fn line(call: &Call<'_>, at: usize, out: Operand) -> Result<Operand> {
     match out.reshaped(&[out.count()]) {
-        Some(flat) => Ok(out.seen(flat)),
+        Some(flat) => Ok(out.with_layout(flat)),
         None => {
             let (name, dims) = (call.parameter(at), out.dims());
             Err(Error::invalid(format!("{name} {dims:?} must have one dimension")))
@@ -46,14 +46,14 @@ impl Sequence {
         Ok(Sequence { start, end, step, closed })
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_integer(&self) -> bool {
         let real = |one: &Scalar| matches!(one, Scalar::Float(..));
         ![self.start, self.end, self.step].iter().any(real)
     }
 
-    /// How many there are: exact for whole numbers of 64 bits.
+    /// How many there are: exact for 64-bit integers.
     fn count(&self) -> usize {
-        if self.is_whole() {
+        if self.is_integer() {
             let [start, end, step] =
                 [self.start, self.end, self.step].map(|one| i128::from(one.as_i64()));
             let way = (end - start) * step.signum();
@@ -70,35 +70,38 @@ impl Sequence {
 
 /// `out[i] = start + i * step`. Arguments: start, end, step, out, whether the end belongs to it.
 fn sequence(call: &mut Call<'_>) -> Result<Plan> {
-    let wanted = Sequence::read(call, call.flag(4)?)?;
+    let sequence = Sequence::read(call, call.flag(4)?)?;
     let out = call.output(3)?;
     call.expect_numbers(3, &out)?;
     let out = line(call, 3, out)?;
-    let (have, want) = (out.count(), wanted.count());
+    let (have, want) = (out.count(), sequence.count());
     if have.abs_diff(want) > 1 {
         let name = call.parameter(3);
-        let (from, to, by) = (wanted.start.as_f64(), wanted.end.as_f64(), wanted.step.as_f64());
+        let (from, to, by) =
+            (sequence.start.as_f64(), sequence.end.as_f64(), sequence.step.as_f64());
         return Err(Error::invalid(format!(
             "{name} has {have} elements; from {from} to {to} in steps of {by} there are {want}"
         )));
     }
-    let Sequence { start, step, .. } = wanted;
+    let Sequence { start, step, .. } = sequence;
     call.plan(move |memory| {
-        let place = memory.out(&out);
-        if out.dtype.is_floating() && !wanted.is_whole() {
+        let target = memory.out(&out);
+        if out.dtype.is_floating() && !sequence.is_integer() {
             let (from, by) = (start.as_f64(), step.as_f64());
-            generate(memory.parallel, place, |at| from + by * at as f64);
+            generate(memory.parallel, target, |at| from + by * at as f64);
         } else {
             let (start, step) = (start.as_i64(), step.as_i64());
-            generate(memory.parallel, place, |at| start.wrapping_add(step.wrapping_mul(at as i64)));
+            generate(memory.parallel, target, |at| {
+                start.wrapping_add(step.wrapping_mul(at as i64))
+            });
         }
         Ok(())
     })
 }
 
 fn sequence_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let wanted = Sequence::read(call, false)?;
-    Ok(vec![Layout::contiguous(wanted.start.dtype(), &[wanted.count()])])
+    let sequence = Sequence::read(call, false)?;
+    Ok(vec![Layout::contiguous(sequence.start.dtype(), &[sequence.count()])])
 }
 
 /// `out` runs evenly from start to end. Arguments: start, end, steps, out.
@@ -152,7 +155,7 @@ fn eye(call: &mut Call<'_>) -> Result<Plan> {
             "{name} has the sizes {dims:?}: expected [{rows}, {columns}]"
         )));
     }
-    let line = out.seen(diagonal(&out, 0));
+    let line = out.with_layout(diagonal(&out, 0));
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
         fill_scalar(memory.parallel, memory.out(&line), Scalar::Bool(true));
@@ -173,13 +176,14 @@ fn diagonal_filled(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (down, size) = (out.strides()[0], *dims.iter().min().expect("two sizes"));
     let across: isize = out.strides().iter().sum();
-    let mut lines = vec![out.seen(Layout::strided(out.dtype, &[size], &[across], out.offset))];
+    let mut lines =
+        vec![out.with_layout(Layout::strided(out.dtype, &[size], &[across], out.offset))];
     if wrap && rank == 2 && dims[1] > 0 {
         let period = dims[1] + 1;
         for top in (period..dims[0]).step_by(period) {
             let (length, offset) = ((dims[0] - top).min(dims[1]), top as isize * down);
             let line = Layout::strided(out.dtype, &[length], &[across], out.offset + offset);
-            lines.push(out.seen(line));
+            lines.push(out.with_layout(line));
         }
     }
     match &lines[..] {
@@ -216,7 +220,7 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// One at the place that each class names, zero beside it. Arguments: classes, how many, on, off, dimension, out.
+/// One at the index that each class names, zero elsewhere. Arguments: classes, how many, on, off, dimension, out.
 fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let index = call.read_index(0, &[&out])?;
@@ -246,15 +250,15 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let (index, on, off) = (index.view(memory), on.view(memory), off.view(memory));
         let single = |view: cairn_tensor::View<'_>| view.reshaped(&[]).expect("one element");
         let wide = single(off).broadcast_to(out.dims()).expect("one element");
-        let place = memory.out(&out);
-        copy(memory.parallel, place, off.seen(wide).expect("one element"));
+        let target = memory.out(&out);
+        copy(memory.parallel, target, off.with_layout(wide).expect("one element"));
         let typed = memory.scratch(&typed);
-        copy(memory.parallel, typed, on.seen(single(on)).expect("one element"));
-        let named = index.seen(index.layout().with(dim)).expect("the same elements");
+        copy(memory.parallel, typed, on.with_layout(single(on)).expect("one element"));
+        let named = index.with_layout(index.layout().with(dim)).expect("the same elements");
         let values = typed.broadcast_to(named.dims()).expect("one element");
-        let values = typed.view().seen(values).expect("one element");
-        let places = Places::along(place.view(), dim, named, false);
-        scatter(memory.parallel, place, &places, values, Meeting::Replace, index)
+        let values = typed.view().with_layout(values).expect("one element");
+        let targets = IndexedView::along(target.view(), dim, named, false);
+        scatter(memory.parallel, target, &targets, values, Meeting::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -285,7 +289,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} {have:?} must have one element")));
     };
     call.plan(move |memory| {
-        copy(memory.parallel, memory.out(&out), value.seen(wide).view(memory));
+        copy(memory.parallel, memory.out(&out), value.with_layout(wide).view(memory));
         Ok(())
     })
 }

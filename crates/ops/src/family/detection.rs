@@ -63,9 +63,9 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
     let columns = if aligned { 1 } else { others };
     call.expect_dims(5, &out, &[rows, columns])?;
     let [first, second] = [rows, others].map(|count| call.scratch(DType::Double, &[count, 4]));
-    let made = call.scratch(DType::Double, &[rows, columns]);
+    let overlaps = call.scratch(DType::Double, &[rows, columns]);
     call.plan(move |memory| {
-        let [first, second, made] = [first, second, made].map(|one| memory.scratch(&one));
+        let [first, second, overlaps] = [first, second, overlaps].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
         let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
@@ -73,16 +73,16 @@ fn iou(call: &mut Call<'_>) -> Result<Plan> {
             let value = |i: isize| cells.get(at as isize * 4 + i);
             Rectangle { low: [value(0), value(1)], high: [value(2), value(3)] }
         };
-        let results = CellsMut::<f64>::new(made);
+        let results = CellsMut::<f64>::new(overlaps);
         for row in 0..rows {
             let one = rectangle(&first, row);
             for column in 0..columns {
                 let other = rectangle(&second, if aligned { row } else { column });
-                let place = (row * columns + column) as isize;
-                results.set(place, one.overlap(&other, how, extra));
+                let offset = (row * columns + column) as isize;
+                results.set(offset, one.overlap(&other, how, extra));
             }
         }
-        copy(memory.parallel, memory.out(&out), made.view());
+        copy(memory.parallel, memory.out(&out), overlaps.view());
         Ok(())
     })
 }
@@ -111,10 +111,10 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(at, one, 0, &a)?;
     }
     let [first, second] = [0; 2].map(|_| call.scratch(DType::Double, &[4, count]));
-    let [made, turned] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
+    let [overlaps, rotation] = [0; 2].map(|_| call.scratch(DType::Double, &[1, count]));
     call.plan(move |memory| {
-        let [first, second, made, turned] =
-            [first, second, made, turned].map(|one| memory.scratch(&one));
+        let [first, second, overlaps, rotation] =
+            [first, second, overlaps, rotation].map(|one| memory.scratch(&one));
         copy(memory.parallel, first, memory.view(&a));
         copy(memory.parallel, second, memory.view(&b));
         let [first, second] = [first, second].map(|one| Cells::<f64>::new(one.view()));
@@ -123,14 +123,14 @@ fn complete(call: &mut Call<'_>) -> Result<Plan> {
             let (one, two) = ([value(0), value(1)], [value(2), value(3)]);
             if centred { Rectangle::around(one, two) } else { Rectangle { low: one, high: two } }
         };
-        let (results, angle) = (CellsMut::<f64>::new(made), CellsMut::<f64>::new(turned));
+        let (results, angle) = (CellsMut::<f64>::new(overlaps), CellsMut::<f64>::new(rotation));
         for at in 0..count {
             let pair = rectangle(&first, at).complete_overlap(&rectangle(&second, at), how, 1e-9);
             results.set(at as isize, pair.0);
             angle.set(at as isize, pair.1);
         }
-        copy(memory.parallel, memory.out(&out), made.view());
-        copy(memory.parallel, memory.out(&angles), turned.view());
+        copy(memory.parallel, memory.out(&out), overlaps.view());
+        copy(memory.parallel, memory.out(&angles), rotation.view());
         Ok(())
     })
 }
@@ -201,7 +201,7 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
             };
             for class in 0..classes {
                 let part = all.layout().at(0, batch).at(0, class);
-                copy(memory.parallel, line, all.seen(part).expect("a part of the scores"));
+                copy(memory.parallel, line, all.with_layout(part).expect("a part of the scores"));
                 let many = suppress(line.view(), rectangle, rule, order, kept);
                 let chosen = Cells::<i64>::new(kept.view());
                 for at in 0..many.min(rows - row) {
@@ -235,14 +235,14 @@ fn aligned(call: &mut Call<'_>) -> Result<Plan> {
         let (name, mode) = (call.parameter(3), call.text(3)?);
         return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
     }
-    let (regions, places) = regions(call, 4)?;
+    let (regions, cells) = regions(call, 4)?;
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
         return Err(Error::invalid(format!(
             "{name} {dims:?}: expected four dimensions with elements"
         )));
     }
-    call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], places[0], places[1]])?;
+    call.expect_dims(9, &out, &[boxes.dims()[0], images.dims()[1], cells[0], cells[1]])?;
     let name = call.parameter(if numbers.is_some() { 2 } else { 1 });
     call.plan(move |memory| {
         let (images, boxes) = (images.view(memory), boxes.view(memory));
@@ -261,14 +261,14 @@ fn missing(name: &str, region: usize, images: usize) -> Fault {
 
 /// Arguments from `at` on: rows, columns, samples, scale, aligned.
 fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
-    let mut places = [0; 2];
-    for (i, place) in places.iter_mut().enumerate() {
+    let mut cells = [0; 2];
+    for (i, slot) in cells.iter_mut().enumerate() {
         let value = call.int(at + i)?;
         if !(1..=i64::from(i32::MAX)).contains(&value) {
             let name = call.parameter(at + i);
-            return Err(Error::invalid(format!("{name} = {value} is no number of places")));
+            return Err(Error::invalid(format!("{name} = {value} is no number of cells")));
         }
-        *place = value as usize;
+        *slot = value as usize;
     }
     let (samples, scale) = (call.int(at + 2)?, call.float(at + 3)?);
     if !((0..=1024).contains(&samples) && scale > 0.0 && scale.is_finite()) {
@@ -278,7 +278,7 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
         )));
     }
     let aligned = call.flag_or(at + 4, false)?;
-    Ok((Regions { scale, samples: samples as usize, aligned }, places))
+    Ok((Regions { scale, samples: samples as usize, aligned }, cells))
 }
 
 /// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned, dx.
@@ -291,12 +291,12 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_matrix(call, 1, &boxes, 1, 5)?;
     let sizes = call.sizes(2)?;
     call.expect_dims(8, &dx, &sizes)?;
-    let (regions, places) = regions(call, 3)?;
+    let (regions, cells) = regions(call, 3)?;
     if sizes.len() != 4 || sizes[2..].contains(&0) {
         let name = call.parameter(2);
         return Err(Error::invalid(format!("{name} = {sizes:?}: expected four sizes")));
     }
-    call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], places[0], places[1]])?;
+    call.expect_dims(0, &dy, &[boxes.dims()[0], sizes[1], cells[0], cells[1]])?;
     let name = call.parameter(1);
     let images = sizes[0];
     call.plan(move |memory| {

@@ -37,7 +37,7 @@ fn rows(call: &Call<'_>, at: usize, x: Read, batches: &[usize]) -> Result<Read> 
     let wide = x.broadcast_to(&dims);
     let flat = [batches.iter().product(), dims[dims.len() - 2], dims[dims.len() - 1]];
     match wide.and_then(|wide| wide.reshaped(&flat)) {
-        Some(layout) => Ok(x.seen(layout)),
+        Some(layout) => Ok(x.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), x.dims());
             Err(Error::invalid(format!("{name} {have:?} has batches that do not lie in a row")))
@@ -94,9 +94,9 @@ fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
     dims.extend([x.dims()[x.rank() - 2], y.dims()[y.rank() - 2]]);
     call.expect_dims(0, &grad, &dims)?;
     call.expect_dims(3, &far, &dims)?;
-    let mut wanted = shared.to_vec();
-    wanted.extend_from_slice(&x.dims()[x.rank() - 2..]);
-    call.expect_dims(5, &out, &wanted)?;
+    let mut expected = shared.to_vec();
+    expected.extend_from_slice(&x.dims()[x.rank() - 2..]);
+    call.expect_dims(5, &out, &expected)?;
     let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
     let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
     let out = call.flat_output(out, x.dims());
@@ -155,8 +155,8 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (x, out) = (x.view(memory), memory.out(&out));
         for at in 0..x.dims()[dim] {
-            let slice = x.seen(x.layout().at(dim, at)).expect("a part of it");
-            let to = out.seen(out.layout().at(dim, at)).expect("a part of it");
+            let slice = x.with_layout(x.layout().at(dim, at)).expect("a part of it");
+            let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
             let norm = length(memory.parallel, slice, p);
             let factor = if norm > most { most / (norm + 1e-7) } else { 1.0 };
             with_real!(x.dtype(), C => {

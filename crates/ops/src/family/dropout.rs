@@ -80,7 +80,7 @@ impl Scale {
     }
 }
 
-/// Arguments: x, mask of bits (or of truth values, of the sizes of x), number, out. What a mask of bits drops is
+/// Arguments: x, mask of bits (or of booleans, of the sizes of x), number, out. What a mask of bits drops is
 /// multiplied by 0 (`multiplies`), or is 0.
 fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     let (x, mask, out) = (call.tensor(0)?, call.tensor(1)?, call.output(3)?);
@@ -90,8 +90,8 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
     };
     call.expect_dims(3, &out, x.dims())?;
     let dtype = call.promoted(&Input::Tensor(x), &Input::Tensor(x))?;
-    let truths = mask.dtype == DType::Bool && mask.dims() == x.dims();
-    if !truths {
+    let booleans = mask.dtype == DType::Bool && mask.dims() == x.dims();
+    if !booleans {
         check_mask(call, 1, &mask, x.count())?;
     }
     let x = call.apart(Input::Tensor(x), &out);
@@ -100,7 +100,7 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
         x.prepare(memory);
         x.with(memory, out.dims(), |x| {
             let (out, mask) = (memory.out(&out), memory.view(&mask));
-            with_number!(dtype, C => match truths {
+            with_number!(dtype, C => match booleans {
                 true => {
                     let factor = <C as cairn_tensor::kernels::element::Element>::from_f64(factor);
                     map2::<C, bool, C>(memory.parallel, out, x, mask, move |x, kept| {

@@ -37,7 +37,7 @@ impl Input {
         }
     }
 
-    /// Calls `run` with the operand as a tensor of the sizes given.
+    /// Calls `run` with the operand as a tensor of these sizes.
     pub fn with<R>(
         &self,
         memory: &Memory<'_>,
@@ -46,11 +46,11 @@ impl Input {
     ) -> R {
         let wide = |layout: &Layout| layout.broadcast_to(dims).expect("sizes were checked");
         match self {
-            Input::Tensor(operand) => run(memory.seen(operand, wide(operand))),
+            Input::Tensor(operand) => run(memory.view_with_layout(operand, wide(operand))),
             Input::Scalar(scalar) => run(Constant::new(*scalar).view(dims)),
             Input::Copied(_, scratch) => {
                 let copied = memory.scratch(scratch).view();
-                run(copied.seen(wide(scratch)).expect("sizes were checked"))
+                run(copied.with_layout(wide(scratch)).expect("sizes were checked"))
             }
         }
     }
@@ -83,7 +83,7 @@ impl Call<'_> {
         }
     }
 
-    /// The sizes that operands broadcast to, which `out` must have. `places` are those of the operands.
+    /// The sizes that operands broadcast to, which `out` must have. `operands_at` are the indices of the operands.
     pub fn broadcast(&self, inputs: &[(usize, Input)], out: (usize, &Operand)) -> Result<Dims> {
         let mut dims = Dims::default();
         for (at, input) in inputs {
@@ -119,7 +119,7 @@ impl Call<'_> {
 
 impl Call<'_> {
     /// Fails where a result of a type would lose what it is in an output: a real number in a whole one, anything in a
-    /// truth value.
+    /// boolean.
     pub fn expect_castable(&self, at: usize, from: DType, out: &Layout) -> Result<()> {
         let to = out.dtype;
         let rank = |dtype: DType| match dtype {

@@ -9,9 +9,9 @@ use crate::table::Pick::{A, Attr, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::renorm::renorm;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Dims, Layout, Scalar, with_number};
@@ -46,26 +46,26 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
         let (grad, index) = (grad.view(memory), index.view(memory));
         let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
         fill_scalar(memory.parallel, target, Scalar::Bool(false));
-        let places = Places::chosen(target.view(), 0, index, false);
-        scatter(memory.parallel, target, &places, grad, Meeting::Add, index)
+        let targets = IndexedView::chosen(target.view(), 0, index, false);
+        scatter(memory.parallel, target, &targets, grad, Meeting::Add, index)
             .map_err(|bad| out_of_range(name, bad))?;
         if let Some(often) = &often {
             let often = memory.scratch(often);
             fill_scalar(memory.parallel, often, Scalar::Bool(false));
             let one = Constant::of(Scalar::Bool(true), dtype);
-            let line = often.seen(often.layout().without(1)).expect("the same elements");
-            let places = Places::chosen(line.view(), 0, index, false);
-            scatter(memory.parallel, line, &places, one.view(index.dims()), Meeting::Add, index)
+            let line = often.with_layout(often.layout().without(1)).expect("the same elements");
+            let targets = IndexedView::chosen(line.view(), 0, index, false);
+            scatter(memory.parallel, line, &targets, one.view(index.dims()), Meeting::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
             let all = often.broadcast_to(target.dims()).expect("a column");
-            let all = often.view().seen(all).expect("a column");
+            let all = often.view().with_layout(all).expect("a column");
             with_number!(dtype, C => map2::<C, C, C>(
                 memory.parallel, target, target.view(), all, |x, n| if n == C::ZERO { x } else { quotient(x, n) },
             ));
         }
         if padding >= 0 && padding < count {
             let row = target.layout().at(0, padding as usize);
-            fill_scalar(memory.parallel, target.seen(row).expect("a row"), Scalar::Bool(false));
+            fill_scalar(memory.parallel, target.with_layout(row).expect("a row"), Scalar::Bool(false));
         }
         if wide.is_some() {
             copy(memory.parallel, memory.out(&out), target.view());

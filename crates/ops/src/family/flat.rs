@@ -23,7 +23,7 @@ impl Flat {
     pub fn view<'m>(&self, memory: &Memory<'m>) -> View<'m> {
         let view = self.source.view(memory);
         let layout = view.reshaped(&self.dims).expect("copied where it was not");
-        view.seen(layout).expect("the same elements")
+        view.with_layout(layout).expect("the same elements")
     }
 }
 
@@ -31,25 +31,25 @@ impl Flat {
 #[derive(Clone, Copy)]
 pub struct FlatOut {
     out: Operand,
-    held: Option<Scratch>,
+    buffer: Option<Scratch>,
     dims: Dims,
 }
 
 impl FlatOut {
     /// To write.
     pub fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
-        let out = match &self.held {
-            Some(held) => memory.scratch(held),
+        let out = match &self.buffer {
+            Some(buffer) => memory.scratch(buffer),
             None => memory.out(&self.out),
         };
-        let layout = out.reshaped(&self.dims).expect("held where it was not");
-        out.seen(layout).expect("the same elements")
+        let layout = out.reshaped(&self.dims).expect("buffered where it was not");
+        out.with_layout(layout).expect("the same elements")
     }
 
-    /// Brings what was held to the output.
+    /// Copies the buffer to the output.
     pub fn done(&self, memory: &Memory<'_>) {
-        if let Some(held) = &self.held {
-            copy(memory.parallel, memory.out(&self.out), memory.scratch(held).view());
+        if let Some(buffer) = &self.buffer {
+            copy(memory.parallel, memory.out(&self.out), memory.scratch(buffer).view());
         }
     }
 }
@@ -66,10 +66,10 @@ impl Call<'_> {
 
     /// An output with other sizes for the same elements.
     pub fn flat_output(&mut self, out: Operand, dims: &[usize]) -> FlatOut {
-        let held = match out.reshaped(dims) {
+        let buffer = match out.reshaped(dims) {
             Some(_) => None,
             None => Some(self.scratch(out.dtype, out.dims())),
         };
-        FlatOut { out, held, dims: Dims::new(dims) }
+        FlatOut { out, buffer, dims: Dims::new(dims) }
     }
 }

@@ -59,13 +59,13 @@ impl<const N: usize> Formula<N> {
     /// An operator on lists: `N` lists of inputs, the numbers, the list of outputs. A number is one for all
     /// tensors, or a list of scalars or a tensor with one for each.
     fn each(&self, call: &mut Call<'_>) -> Result<Plan> {
-        let place = N + self.defaults.len();
+        let out_index = N + self.defaults.len();
         let lists = (0..N).map(|at| call.tensors(at)).collect::<Result<Vec<_>>>()?;
-        let outs = outputs(call, place)?;
+        let outs = outputs(call, out_index)?;
         for (at, list) in lists.iter().enumerate() {
             if list.len() != outs.len() {
                 let (name, have) = (call.parameter(at), list.len());
-                let (out, want) = (call.parameter(place), outs.len());
+                let (out, want) = (call.parameter(out_index), outs.len());
                 return Err(Error::invalid(format!(
                     "{name} has {have} tensors, {out} has {want}: expected as many"
                 )));
@@ -78,7 +78,7 @@ impl<const N: usize> Formula<N> {
         for (at, out) in outs.into_iter().enumerate() {
             let inputs = std::array::from_fn(|list| Input::Tensor(lists[list][at]));
             let parameters: Parameters = numbers.iter().map(|list| list[at]).collect();
-            bounds.push(self.bind(call, inputs, parameters, out, place)?);
+            bounds.push(self.bind(call, inputs, parameters, out, out_index)?);
         }
         call.plan(move |memory| {
             bounds.iter().for_each(|bound| bound.run(memory));
@@ -114,7 +114,9 @@ fn numbers(call: &mut Call<'_>, at: usize, default: f64, count: usize) -> Result
                 let (name, layout) = (call.parameter(at), *operand.layout());
                 Error::invalid(format!("{name} ({layout}) must be contiguous"))
             })?;
-            (0..row.count()).map(|one| Parameter::Later(operand.seen(row.at(0, one)))).collect()
+            (0..row.count())
+                .map(|one| Parameter::Later(operand.with_layout(row.at(0, one))))
+                .collect()
         }
         _ => vec![call.parameter_or(at, default)?; count],
     };

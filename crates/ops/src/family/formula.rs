@@ -22,7 +22,7 @@ pub enum Kind {
     Real,
     /// The type that the operands promote to, or a real output's if that is whole.
     Number,
-    /// The type that the operands promote to; the output has truth values.
+    /// The type that the operands promote to; the output has booleans.
     Test,
     /// The output's type.
     AsOutput,
@@ -105,10 +105,12 @@ impl<const N: usize> Bound<N> {
             _ => None,
         });
         let views = std::array::from_fn(|at| match (&self.inputs[at], &constants[at]) {
-            (Input::Tensor(operand), _) => memory.seen(operand, self.wide[at]),
-            (Input::Copied(_, scratch), _) => {
-                memory.scratch(scratch).view().seen(self.wide[at]).expect("sizes were checked")
-            }
+            (Input::Tensor(operand), _) => memory.view_with_layout(operand, self.wide[at]),
+            (Input::Copied(_, scratch), _) => memory
+                .scratch(scratch)
+                .view()
+                .with_layout(self.wide[at])
+                .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
         let over = Over::Tensors(memory.parallel, memory.out(&self.out), views);
@@ -123,13 +125,13 @@ impl<const N: usize> Formula<N> {
         self.plan_at(call, std::array::from_fn(|at| at), &numbers, N + numbers.len())
     }
 
-    /// An operator with its arguments at other places; numbers without a place have their defaults.
+    /// An operator with its arguments at other indices; numbers without an index have their defaults.
     pub fn plan_at(
         &self,
         call: &mut Call<'_>,
-        places: [usize; N],
+        indices: [usize; N],
         numbers: &[usize],
-        place: usize,
+        out_index: usize,
     ) -> Result<Plan> {
         let parameters = (self.defaults.iter().enumerate())
             .map(|(at, default)| match numbers.get(at) {
@@ -138,39 +140,39 @@ impl<const N: usize> Formula<N> {
             })
             .collect::<Result<_>>()?;
         let mut inputs = [Input::Scalar(Scalar::Bool(false)); N];
-        for (input, at) in inputs.iter_mut().zip(places) {
+        for (input, at) in inputs.iter_mut().zip(indices) {
             *input = call.input(at)?;
         }
-        let out = call.output(place)?;
-        let bound = self.bind(call, inputs, parameters, out, place)?;
+        let out = call.output(out_index)?;
+        let bound = self.bind(call, inputs, parameters, out, out_index)?;
         call.plan(move |memory| {
             bound.run(memory);
             Ok(())
         })
     }
 
-    /// The formula with its operands; `place` is that of the output, inputs stand at the first ones.
+    /// The formula with its operands; `out_index` is that of the output; inputs come first.
     pub fn bind(
         &self,
         call: &mut Call<'_>,
         mut inputs: [Input; N],
         parameters: Parameters,
         out: Operand,
-        place: usize,
+        out_index: usize,
     ) -> Result<Bound<N>> {
-        let mut places: SmallVec<[(usize, Input); 4]> = SmallVec::new();
+        let mut indices: SmallVec<[(usize, Input); 4]> = SmallVec::new();
         for (at, input) in inputs.iter().enumerate() {
             if let Input::Tensor(operand) = input {
                 call.expect_arithmetic(at, operand.dtype)?;
             }
-            places.push((at, *input));
+            indices.push((at, *input));
         }
-        call.expect_arithmetic(place, out.dtype)?;
-        call.broadcast(&places, (place, &out))?;
+        call.expect_arithmetic(out_index, out.dtype)?;
+        call.broadcast(&indices, (out_index, &out))?;
         let dtype = self.dtype(call, &inputs, &out)?;
         match self.kind {
-            Kind::Real => call.expect_castable(place, DType::Float, &out)?,
-            Kind::Number => call.expect_castable(place, dtype, &out)?,
+            Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
+            Kind::Number => call.expect_castable(out_index, dtype, &out)?,
             Kind::Test | Kind::AsOutput => {}
         }
         for input in &mut inputs {
@@ -207,7 +209,7 @@ impl<const N: usize> Formula<N> {
                     both = match (both, *input) {
                         (Input::Scalar(_), Input::Scalar(scalar)) => Input::Scalar(scalar),
                         (Input::Tensor(one), _) | (_, Input::Tensor(one)) => {
-                            Input::Tensor(one.seen(one.with_dtype(dtype)))
+                            Input::Tensor(one.with_layout(one.with_dtype(dtype)))
                         }
                         (other, _) => other,
                     };

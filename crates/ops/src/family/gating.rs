@@ -120,7 +120,8 @@ fn halved(call: &Call<'_>, x: usize, layout: &Layout, dim: usize) -> Result<(usi
 /// The halves of a tensor: the one that is activated, and the other.
 fn halves<'v>(view: View<'v>, dim: usize, left: bool) -> (View<'v>, View<'v>) {
     let size = view.dims()[dim] / 2;
-    let part = |start| view.seen(view.layout().sliced(dim, start, size, 1)).expect("a half of it");
+    let part =
+        |start| view.with_layout(view.layout().sliced(dim, start, size, 1)).expect("a half of it");
     if left { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
@@ -181,7 +182,8 @@ fn backward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
         let activated = activated.map(|one| view(&one, memory));
         let out = memory.out(&out);
         let size = out.dims()[dim] / 2;
-        let half = |start| out.seen(out.layout().sliced(dim, start, size, 1)).expect("a half");
+        let half =
+            |start| out.with_layout(out.layout().sliced(dim, start, size, 1)).expect("a half");
         let (to_gated, to_other) = if left { (half(0), half(size)) } else { (half(size), half(0)) };
         with_real!(x.dtype, C => with_gate!(gate, GATE => {
             map3(memory.parallel, to_gated, grad, gated, other, |g: C, x: C, y: C| {

@@ -1,4 +1,4 @@
-//! Tensors by samples, groups, channels and places, as batch norm and group norm see them.
+//! Tensors by samples, groups, channels and positions, as batch norm and group norm see them.
 
 use super::reducing::Axes;
 use crate::call::Call;
@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::plan::Operand;
 use cairn_tensor::{Layout, View, ViewMut};
 
-/// A tensor seen as samples, groups, channels of a group, and places. Batch norm has one group for each channel
+/// A tensor seen as samples, groups, channels of a group, and positions. Batch norm has one group for each channel
 /// and takes its statistics over the samples too.
 #[derive(Clone, Copy)]
 pub struct Grid {
@@ -49,7 +49,7 @@ impl Grid {
     }
 }
 
-/// Samples, channels, places, groups. Arguments from `at` on: them; only the groups, the rest being absent; or -1
+/// Samples, channels, positions, groups. Arguments from `at` on: them; only the groups, the rest being absent; or -1
 /// as the first, for batch norm.
 pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
     let dims = x.1.dims();
@@ -57,35 +57,35 @@ pub fn grid(call: &Call<'_>, at: usize, x: (usize, &Layout)) -> Result<Grid> {
         |why: String| Err(Error::invalid(format!("{} {dims:?} {why}", call.parameter(x.0))));
     let mut numbers = [0usize; 4];
     if !call.has(at) || call.int(at)? < 0 {
-        let [samples, channels, places @ ..] = dims else {
+        let [samples, channels, positions @ ..] = dims else {
             return wrong("has no dimension of channels".into());
         };
-        let places = places.iter().product();
+        let positions = positions.iter().product();
         if call.has(at) {
-            return Ok(Grid { dims: [*samples, *channels, 1, places], batch: true });
+            return Ok(Grid { dims: [*samples, *channels, 1, positions], batch: true });
         }
-        numbers = [*samples, *channels, places, 0];
+        numbers = [*samples, *channels, positions, 0];
     }
-    let given = if call.has(at) { 0..4 } else { 3..4 };
-    for i in given {
+    let range = if call.has(at) { 0..4 } else { 3..4 };
+    for i in range {
         numbers[i] = usize::try_from(call.int(at + i)?).unwrap_or(usize::MAX);
     }
-    let [samples, channels, places, groups] = numbers;
-    let product = samples.checked_mul(channels).and_then(|n| n.checked_mul(places));
+    let [samples, channels, positions, groups] = numbers;
+    let product = samples.checked_mul(channels).and_then(|n| n.checked_mul(positions));
     if product != Some(x.1.count()) {
         return wrong(format!(
-            "is not {samples} samples of {channels} channels of {places} places"
+            "is not {samples} samples of {channels} channels of {positions} positions"
         ));
     }
     if groups == 0 || channels % groups != 0 {
         return wrong(format!("has {channels} channels, which {groups} groups cannot share"));
     }
-    Ok(Grid { dims: [samples, groups, channels / groups, places], batch: false })
+    Ok(Grid { dims: [samples, groups, channels / groups, positions], batch: false })
 }
 
 /// A tensor seen with these sizes, of a number of elements that fits.
 pub fn sized(call: &Call<'_>, at: usize, operand: Operand, dims: &[usize]) -> Result<Operand> {
-    operand.reshaped(dims).map(|layout| operand.seen(layout)).ok_or_else(|| {
+    operand.reshaped(dims).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
         let (name, layout) = (call.parameter(at), *operand.layout());
         let (strides, count) = (layout.strides(), dims.iter().product::<usize>());
         Error::invalid(format!(
@@ -101,13 +101,14 @@ pub fn optional(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option
 
 /// An output of these sizes, if it is there and has elements.
 pub fn optional_output(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
-    let given = call.optional_output(at)?.filter(|out| out.count() > 0);
-    given.map(|one| sized(call, at, one, dims)).transpose()
+    let out = call.optional_output(at)?.filter(|one| one.count() > 0);
+    out.map(|one| sized(call, at, one, dims)).transpose()
 }
 
 /// Seen with more elements.
 pub fn wide<'v>(view: View<'v>, dims: &[usize; 4]) -> View<'v> {
-    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+    view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
+        .expect("the same elements")
 }
 
 /// Without the dimensions of size 1 that were reduced.
@@ -116,5 +117,5 @@ pub fn narrow<'v>(view: ViewMut<'v>, axes: &Axes) -> ViewMut<'v> {
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);
     }
-    view.seen(layout).expect("the same elements")
+    view.with_layout(layout).expect("the same elements")
 }

@@ -1,4 +1,4 @@
-//! Elements from places that indices name.
+//! Elements at positions that indices name.
 
 use super::reading::{Read, out_of_range};
 use crate::call::Call;
@@ -8,7 +8,7 @@ use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
-use cairn_tensor::kernels::place::{Coordinate, INDEX_TYPES, Places, combine};
+use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combine};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
 
 /// The sizes of a tensor whose dimension `dim` is replaced by those of an index.
@@ -30,8 +30,8 @@ pub(super) fn replaced(call: &Call<'_>, a: &Layout, dim: usize, index: &Layout) 
 /// How many first dimensions a tensor and its index have in common: 0 when argument `at` is absent, counted from the
 /// end of the index when it is negative.
 fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -> Result<usize> {
-    let given = call.int_or(at, 0)?;
-    let count = if given < 0 { given + index.rank() as i64 } else { given };
+    let batches = call.int_or(at, 0)?;
+    let count = if batches < 0 { batches + index.rank() as i64 } else { batches };
     let most = dim.min(index.rank());
     let count = usize::try_from(count).ok().filter(|count| *count <= most);
     match count {
@@ -39,7 +39,7 @@ fn batches(call: &Call<'_>, at: usize, a: &Layout, dim: usize, index: &Layout) -
         _ => {
             let (name, have, with) = (call.parameter(at), a.dims(), index.dims());
             Err(Error::invalid(format!(
-                "{name} = {given}: {have:?} by {with:?} along dimension {dim} has no such batches"
+                "{name} = {batches}: {have:?} by {with:?} along dimension {dim} has no such batches"
             )))
         }
     }
@@ -74,15 +74,15 @@ fn by_index(call: &mut Call<'_>, lifts: bool) -> Result<Plan> {
     call.expect_same(3, &out, 0, &a)?;
     let (dims, dim, batch) = chosen_dims(call, &a, &index)?;
     let out = match (a.rank(), index.count()) {
-        (0, 1) if out.rank() == 0 => out.seen(out.reshaped(&dims).expect("one element")),
+        (0, 1) if out.rank() == 0 => out.with_layout(out.reshaped(&dims).expect("one element")),
         _ => out,
     };
     call.expect_dims(3, &out, &dims)?;
     let name = call.parameter(2);
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
-        let places = Places::chosen_in_batches(a, dim, index, batch, wraps);
-        gather(memory.parallel, memory.out(&out), &places, index)
+        let source = IndexedView::chosen_in_batches(a, dim, index, batch, wraps);
+        gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -125,8 +125,8 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(2);
     call.plan(move |memory| {
         let (a, index) = (a.view(memory), index.view(memory));
-        let places = Places::along(a, dim, index, false);
-        gather(memory.parallel, memory.out(&out), &places, index)
+        let source = IndexedView::along(a, dim, index, false);
+        gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -147,8 +147,8 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     line.touch_by_index(call);
     call.plan(move |memory| {
         let (view, index) = (line.view(memory), index.view(memory));
-        let places = Places::chosen(view, 0, index, true);
-        gather(memory.parallel, memory.out(&out), &places, index)
+        let source = IndexedView::chosen(view, 0, index, true);
+        gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -157,7 +157,7 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
 pub(super) struct Indices {
     all: Vec<(usize, usize, Read)>,
     shape: Dims,
-    place: usize,
+    at_dim: usize,
     offsets: Option<Scratch>,
     name: &'static str,
     /// The sizes of what is indexed.
@@ -217,7 +217,7 @@ impl Indices {
             return Err(Error::invalid(format!("{name} {have:?} has no coordinates in {dims:?}")));
         }
         let last = index.rank() - 1;
-        let column = |dim: usize| (dim, a.dims()[dim], index.seen(index.at(last, dim)));
+        let column = |dim: usize| (dim, a.dims()[dim], index.with_layout(index.at(last, dim)));
         let shape = Dims::new(&index.dims()[..last]);
         Indices::of(call, a, (0..count).map(column).collect(), shape, name)
     }
@@ -230,7 +230,7 @@ impl Indices {
         name: &'static str,
     ) -> Result<Indices> {
         let adjacent = all.windows(2).all(|two| two[1].0 == two[0].0 + 1);
-        let place = if adjacent { all.first().map_or(0, |one| one.0) } else { 0 };
+        let at_dim = if adjacent { all.first().map_or(0, |one| one.0) } else { 0 };
         let mut dims: Dims = (0..a.rank())
             .filter(|dim| all.iter().all(|one| one.0 != *dim))
             .map(|dim| a.dims()[dim])
@@ -239,26 +239,26 @@ impl Indices {
             return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
         }
         if !all.is_empty() {
-            shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
+            shape.iter().enumerate().for_each(|(i, size)| dims.insert(at_dim + i, *size));
         }
         let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
-        Ok(Indices { all, shape, place, offsets, name, dims })
+        Ok(Indices { all, shape, at_dim, offsets, name, dims })
     }
 
-    /// The places in a tensor of the sizes that the list was read for, and the indices themselves.
-    pub fn places<'a>(
+    /// A tensor of the sizes that the list was read for through the indices, and the indices themselves.
+    pub fn view<'a>(
         &self,
         memory: &Memory<'a>,
         a: View<'a>,
-    ) -> std::result::Result<(Places<'a>, View<'a>), crate::error::Fault> {
+    ) -> std::result::Result<(IndexedView<'a>, View<'a>), crate::error::Fault> {
         let wide = |one: &Read| {
             let view = one.view(memory);
             let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
-            view.seen(wide).expect("the same elements")
+            view.with_layout(wide).expect("the same elements")
         };
         let Some(offsets) = &self.offsets else {
             let index = wide(&self.all[0].2);
-            return Ok((Places::chosen(a, self.all[0].0, index, true), index));
+            return Ok((IndexedView::chosen(a, self.all[0].0, index, true), index));
         };
         let offsets = memory.scratch(offsets);
         let coordinates: Vec<Coordinate<'_>> = (self.all.iter())
@@ -273,7 +273,7 @@ impl Indices {
         })?;
         let dims: Vec<usize> = self.all.iter().map(|one| one.0).collect();
         let index = offsets.view();
-        Ok((Places::combined(a, &dims, self.place, index), index))
+        Ok((IndexedView::combined(a, &dims, self.at_dim, index), index))
     }
 
     /// The parameter's name, with the entry that its only index has.
@@ -300,8 +300,8 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, &indices.dims)?;
     call.plan(move |memory| {
         let a = a.view(memory);
-        let (places, index) = indices.places(memory, a)?;
-        gather(memory.parallel, memory.out(&out), &places, index)
+        let (source, index) = indices.view(memory, a)?;
+        gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(&indices.name(), bad))
     })
 }
@@ -315,8 +315,8 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, &indices.dims)?;
     call.plan(move |memory| {
         let a = a.view(memory);
-        let (places, index) = indices.places(memory, a)?;
-        gather(memory.parallel, memory.out(&out), &places, index)
+        let (source, index) = indices.view(memory, a)?;
+        gather(memory.parallel, memory.out(&out), &source, index)
             .map_err(|bad| out_of_range(&indices.name(), bad))
     })
 }

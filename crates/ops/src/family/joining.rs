@@ -1,4 +1,4 @@
-//! Tensors put together, taken apart, repeated and turned: copies between parts of tensors.
+//! Tensors put together, taken apart, repeated and transposed: copies between parts of tensors.
 
 use super::reading::Read;
 use crate::argument::Arg;
@@ -34,7 +34,7 @@ fn cat(call: &mut Call<'_>) -> Result<Plan> {
 fn cat_by_last(call: &mut Call<'_>) -> Result<Plan> {
     let (out, dim) = (call.output(2)?, call.pop_number(0)?);
     let listed = |one: Operand| match one.rank() {
-        0 => one.seen(as_list(*one.layout())),
+        0 => one.with_layout(as_list(*one.layout())),
         _ => one,
     };
     let tensors = call.tensors(0)?.into_iter().map(listed).collect();
@@ -65,7 +65,7 @@ fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand)
                 "{name}[{at}] {have:?} does not fit {name_out} {want:?} at {start} of dimension {dim}"
             )));
         }
-        let to = out.seen(out.sliced(dim, start, size, 1));
+        let to = out.with_layout(out.sliced(dim, start, size, 1));
         let from = call.kept_apart(one, &[&out]);
         parts.push((from, to));
         start += size;
@@ -143,7 +143,7 @@ fn stack(call: &mut Call<'_>) -> Result<Plan> {
     let mut parts = Vec::new();
     for (at, one) in tensors.into_iter().enumerate() {
         call.expect_converts(0, &one, &out)?;
-        let to = out.seen(out.at(dim, at));
+        let to = out.with_layout(out.at(dim, at));
         if to.dims() != one.dims() {
             let (name, have, want) = (call.parameter(0), one.dims(), to.dims());
             return Err(Error::invalid(format!(
@@ -171,7 +171,7 @@ fn stack_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(first.dtype, &dims)])
 }
 
-/// In parts of the sizes given, or all of one size. Arguments: a, sizes, dimension, outs.
+/// In parts of these sizes, or all of one size. Arguments: a, sizes, dimension, outs.
 fn parted(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.wrap(2, call.number(2)?.as_i64(), a.rank())?;
@@ -194,7 +194,7 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
                 "{name}[{at}] {have:?} is no part of {from:?} from {start} of dimension {dim} on"
             )));
         }
-        parts.push((from.seen(from.sliced(dim, start, size, 1)), *out));
+        parts.push((from.with_layout(from.sliced(dim, start, size, 1)), *out));
         start = end;
     }
     if a.rank() > 0 {
@@ -240,7 +240,7 @@ fn even_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &dims); count as usize])
 }
 
-/// The slices at each place of a dimension. Arguments: a, how many, dimension, outs.
+/// The slices at each position of a dimension. Arguments: a, how many, dimension, outs.
 fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
     let (a, outs) = (call.tensor(0)?, call.outputs(3)?);
     let dim = call.dim(2, a.rank())?;
@@ -257,7 +257,7 @@ fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
         let slice = from.at(dim, at);
         call.expect_dims(3, out, slice.dims())?;
         call.expect_converts(0, &a, out)?;
-        parts.push((from.seen(slice), *out));
+        parts.push((from.with_layout(slice), *out));
     }
     copies(call, parts)
 }
@@ -324,7 +324,8 @@ fn repeated(call: &mut Call<'_>) -> Result<Plan> {
                 .collect();
         }
     }
-    let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
+    let parts =
+        pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
     copies(call, parts)
 }
 

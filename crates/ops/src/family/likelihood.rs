@@ -21,7 +21,7 @@ fn classes_last(call: &Call<'_>, at: usize, x: &Operand) -> Result<Operand> {
     }
     let classes = rank.min(2) - 1;
     let order: Vec<usize> = (0..rank).filter(|at| *at != classes).chain([classes]).collect();
-    Ok(x.seen(x.layout().permuted(&order)))
+    Ok(x.with_layout(x.layout().permuted(&order)))
 }
 
 fn fault(parameter: &str, classes: usize, wrong: NoClass) -> Fault {
@@ -53,7 +53,7 @@ fn fit(
 
 /// Target positions as `x` has them: a single target may have one dimension.
 fn positions(target: Operand, x: &Operand) -> Operand {
-    target.seen(target.reshaped(&x.dims()[..x.rank() - 1]).unwrap_or(*target.layout()))
+    target.with_layout(target.reshaped(&x.dims()[..x.rank() - 1]).unwrap_or(*target.layout()))
 }
 
 /// Arguments: x, target, weight or absent, reduction, ignored target, out, sum of weights or absent.
@@ -114,14 +114,14 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let ignored = call.int_or(5, -100)?;
     let total = call.optional(6)?;
     let name = call.parameter(2);
-    let places = &out.dims()[..out.rank() - 1];
-    let single = grad.reshaped(&[]).and_then(|one| one.broadcast_to(places));
-    let grad = match grad.reshaped(places).or(single) {
-        Some(layout) => grad.seen(layout),
+    let rows = &out.dims()[..out.rank() - 1];
+    let single = grad.reshaped(&[]).and_then(|one| one.broadcast_to(rows));
+    let grad = match grad.reshaped(rows).or(single) {
+        Some(layout) => grad.with_layout(layout),
         None => {
             let (name, have) = (call.parameter(0), grad.dims());
             return Err(Error::invalid(format!(
-                "{name} has the sizes {have:?}: expected {places:?}"
+                "{name} has the sizes {have:?}: expected {rows:?}"
             )));
         }
     };

@@ -38,9 +38,9 @@ pub fn reduction(call: &Call<'_>, at: usize) -> Result<Reduction> {
         (1, _) | (_, "mean" | "") => Ok(Reduction::Mean),
         (2, _) | (_, "sum") => Ok(Reduction::Sum),
         _ => {
-            let (name, given) = (call.parameter(at), call.arg(at));
+            let (name, value) = (call.parameter(at), call.arg(at));
             Err(Error::invalid(format!(
-                "{name} is {given:?}: expected 0 (none), 1 (mean) or 2 (sum)"
+                "{name} is {value:?}: expected 0 (none), 1 (mean) or 2 (sum)"
             )))
         }
     }
@@ -102,7 +102,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub struct Losses {
     out: Operand,
-    held: Option<(Scratch, Reducing)>,
+    buffer: Option<(Scratch, Reducing)>,
     divisor: f64,
 }
 
@@ -115,7 +115,7 @@ impl Call<'_> {
             if reduction == Reduction::Mean { dims.iter().product::<usize>() as f64 } else { 1.0 };
         if reduction == Reduction::None {
             self.expect_dims(at, &out, &dims)?;
-            return Ok(Losses { out, held: None, divisor });
+            return Ok(Losses { out, buffer: None, divisor });
         }
         if out.count() != 1 {
             let (name, have) = (self.parameter(at), out.dims());
@@ -123,36 +123,37 @@ impl Call<'_> {
                 "{name} has the sizes {have:?}: expected one element"
             )));
         }
-        let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
-        let held = with_real!(out.dtype, C => {
-            let held = self.scratch(C::DTYPE, &dims);
-            let reducing = self.reducing(&held, &Axes::filled(dims.len(), true), &fold::sum::<C>());
-            (held, reducing)
+        let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
+        let buffer = with_real!(out.dtype, C => {
+            let buffer = self.scratch(C::DTYPE, &dims);
+            let reducing = self.reducing(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
+            (buffer, reducing)
         });
-        Ok(Losses { out, held: Some(held), divisor })
+        Ok(Losses { out, buffer: Some(buffer), divisor })
     }
 }
 
 impl Losses {
-    /// Runs `compute` on the place for the losses of the elements, then makes the output of them.
+    /// Runs `compute` on the buffer for the losses of the elements, then reduces them to the output.
     pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
         let out = memory.out(&self.out);
-        let Some((held, reducing)) = &self.held else {
+        let Some((buffer, reducing)) = &self.buffer else {
             return compute(out);
         };
-        let place = memory.scratch(held);
-        compute(place);
+        let unreduced = memory.scratch(buffer);
+        compute(unreduced);
         with_real!(out.dtype(), C => {
             let divisor = C::of(self.divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, place.view(), fold::sum::<C>(), (out, None), end)
+            reducing.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
         });
     }
 }
 
 /// A tensor seen with more elements.
 fn wide<'v>(view: View<'v>, dims: &[usize]) -> View<'v> {
-    view.seen(view.broadcast_to(dims).expect("sizes were checked")).expect("the same elements")
+    view.with_layout(view.broadcast_to(dims).expect("sizes were checked"))
+        .expect("the same elements")
 }
 
 fn together(call: &Call<'_>, first: usize, a: &Layout, second: usize, b: &Layout) -> Result<Dims> {
@@ -172,10 +173,10 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (x, target) = (call.source(x, &[&losses.out]), call.source(target, &[&losses.out]));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
-        losses.run(memory, |place| {
-            with_real!(place.dtype(), C => {
+        losses.run(memory, |unreduced| {
+            with_real!(unreduced.dtype(), C => {
                 let beta = C::of(beta);
-                map2(memory.parallel, place, x, target, move |x: C, t: C| kind.loss(x, t, beta))
+                map2(memory.parallel, unreduced, x, target, move |x: C, t: C| kind.loss(x, t, beta))
             });
         });
         Ok(())
@@ -194,19 +195,19 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.reduced(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
     let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let (held, reducing) = with_real!(out.dtype, C => {
-        let held = call.scratch(C::DTYPE, &dims);
-        (held, call.reducing(&held, &axes, &fold::sum::<C>()))
+    let (buffer, reducing) = with_real!(out.dtype, C => {
+        let buffer = call.scratch(C::DTYPE, &dims);
+        (buffer, call.reducing(&buffer, &axes, &fold::sum::<C>()))
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
-        let (held, out) = (memory.scratch(&held), memory.out(&out));
+        let (buffer, out) = (memory.scratch(&buffer), memory.out(&out));
         with_real!(out.dtype(), C => {
-            map2(memory.parallel, held, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
+            map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
             let divisor = C::of(divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, held.view(), fold::sum::<C>(), (out, None), end);
+            reducing.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
         });
         Ok(())
     })
@@ -251,7 +252,7 @@ fn divergence_by_target(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The gradient for the target, of which `slope` says what each element has. Places: grad, x, target, reduction, out.
+/// The gradient for the target, of which `slope` says what each element has. Indices: grad, x, target, reduction, out.
 fn by_target(
     call: &mut Call<'_>,
     [grad, x, target, kind, out]: [usize; 5],
@@ -418,8 +419,8 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
                 (false, false) => map2(memory.parallel, room, x, target, entropy::<C>),
                 (false, true) => map2(memory.parallel, room, x, target, entropy_gradient::<C>),
             }
-            losses.run(memory, |place| {
-                map3(memory.parallel, place, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
+            losses.run(memory, |unreduced| {
+                map3(memory.parallel, unreduced, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });

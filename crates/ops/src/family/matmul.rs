@@ -16,15 +16,15 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Dims, Layout, Scalar, broadcast, with_number};
 
 // Arguments of every function here: what is added (or nothing), left side, right side, beta (1), alpha (1),
-// out, whether the left and the right side are turned.
+// out, whether the left and the right side are transposed.
 const ADDED: usize = 0;
 const LEFT: usize = 1;
 const RIGHT: usize = 2;
 const BETA: usize = 3;
 const ALPHA: usize = 4;
 const OUT: usize = 5;
-const TURN_LEFT: usize = 6;
-const TURN_RIGHT: usize = 7;
+const TRANSPOSE_LEFT: usize = 6;
+const TRANSPOSE_RIGHT: usize = 7;
 
 /// Left and right side as matrices with the same batch sizes, and the sizes of their product.
 struct Sides {
@@ -44,13 +44,13 @@ fn sides(call: &Call<'_>, left: Layout, right: Layout) -> Result<Sides> {
     if left.rank() == 0 || right.rank() == 0 {
         return Err(wrong());
     }
-    let turned = |at: usize, side: Layout| -> Result<Layout> {
+    let transposed = |at: usize, side: Layout| -> Result<Layout> {
         let turn = side.rank() > 1 && call.flag_or(at, false)?;
         Ok(if turn { side.transposed(side.rank() - 2, side.rank() - 1) } else { side })
     };
     let (flat_left, flat_right) = (left.rank() == 1, right.rank() == 1);
-    let a = if flat_left { left.with(0) } else { turned(TURN_LEFT, left)? };
-    let b = if flat_right { right.with(1) } else { turned(TURN_RIGHT, right)? };
+    let a = if flat_left { left.with(0) } else { transposed(TRANSPOSE_LEFT, left)? };
+    let b = if flat_right { right.with(1) } else { transposed(TRANSPOSE_RIGHT, right)? };
     let ((m, k), (depth, n)) = (last_two(&a), last_two(&b));
     let batch = broadcast(&a.dims()[..a.rank() - 2], &b.dims()[..b.rank() - 2]);
     let Some(batch) = batch.filter(|_| k == depth) else {
@@ -129,13 +129,14 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                     "{name} {have:?} does not broadcast to {dims:?}"
                 )));
             };
-            Some(start.seen(wide))
+            Some(start.with_layout(wide))
         }
     };
     let there = start.is_some_and(|one| one.address == out.address && one.layout == out.layout);
     let first = start.filter(|_| !there).map(|one| call.apart(Input::Tensor(one), &out));
-    let (left, right) = (aside(call, left.seen(a), &out), aside(call, right.seen(b), &out));
-    let (a, b) = (seen(&left), seen(&right));
+    let (left, right) =
+        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let (a, b) = (broadcast_layout(&left), broadcast_layout(&right));
     let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
     let panels = match sum_batches {
         true => kernel::panels(&whole, &a.at(0, 0), &b.at(0, 0)),
@@ -153,7 +154,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
             first.with(memory, out.dims(), |first| copy(memory.parallel, memory.out(&out), first));
         }
         let scratch = scratch.map(|one| memory.scratch(&one));
-        let out = memory.out(&out.seen(whole));
+        let out = memory.out(&out.with_layout(whole));
         left.with(memory, a.dims(), |left| {
             right.with(memory, b.dims(), |right| {
                 if !sum_batches {
@@ -161,7 +162,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                 }
                 for at in 0..left.dims()[0] {
                     let one = |view: &cairn_tensor::View<'_>| view.layout().at(0, at);
-                    let (a, b) = (left.seen(one(&left)), right.seen(one(&right)));
+                    let (a, b) = (left.with_layout(one(&left)), right.with_layout(one(&right)));
                     let (Some(a), Some(b)) = (a, b) else { unreachable!("a part of itself") };
                     kernel::matmul(memory.parallel, out, a, b, alpha, beta, scratch);
                     beta = Scalar::from(1);
@@ -173,7 +174,7 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
 }
 
 /// The layout a kernel will see.
-fn seen(input: &Input) -> Layout {
+fn broadcast_layout(input: &Input) -> Layout {
     match input {
         Input::Copied(_, scratch) => **scratch,
         Input::Tensor(operand) => operand.layout,
@@ -240,7 +241,7 @@ fn added_outer(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(OUT, &out, &dims)?;
     let (beta, alpha) = (call.value_or(BETA, 1)?, call.value_or(ALPHA, 1)?);
     let wide = |call: &Call<'_>, at: usize, one: Operand, layout: Option<Layout>| match layout {
-        Some(layout) => Ok(one.seen(layout)),
+        Some(layout) => Ok(one.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), one.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")))
@@ -323,7 +324,7 @@ const ADJOINED: &[Pick] = &[
     Attr("adj_x2", Default::Flag(false)),
 ];
 
-const TURNED: &[Pick] = &[
+const TRANSPOSED: &[Pick] = &[
     A(2),
     A(0),
     A(1),
@@ -338,8 +339,8 @@ const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
-    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TURNED),
-    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TURNED),
+    node("MatMul", &["x1", "x2", "bias?"], &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
+    node("MatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), by_matrix, TRANSPOSED),
     node("BatchMatMul", &["x1", "x2"], &["y"], Infer::By(inferred), any_ranks, ADJOINED),
     node("BatchMatMulV2", WITH_BIAS, &["y"], Infer::By(inferred), any_ranks, ADJOINED),
     node(

@@ -1,10 +1,12 @@
 //! Pooling by the greatest element of each window, with where it was, and the gradient.
 //!
-//! Workspace: for a mask the places it is made of, four bytes for each output; for gradients of half types sums in `f32`.
+//! Workspace: for a mask the indices it is made of, four bytes for each output; for gradients of half types sums in `f32`.
 
 use super::flat::Flat;
 use super::reading::out_of_range;
-use super::window::{Sliding, channels_last, frame, numbers, numbers_or, places, with_places};
+use super::window::{
+    Sliding, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
@@ -12,8 +14,8 @@ use crate::plan::{Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mask};
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Layout, Scalar};
@@ -21,7 +23,7 @@ use cairn_tensor::{DType, Layout, Scalar};
 /// The types that pooling takes.
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// The plan of pooling once windows are known. `index` is the output of places, if there is one.
+/// The plan of pooling once windows are known. `index` is the output of indices, if there is one.
 pub fn pooled(
     call: &mut Call<'_>,
     (x_at, out_at): (usize, usize),
@@ -33,26 +35,27 @@ pub fn pooled(
 ) -> Result<Plan> {
     let out = call.output(out_at)?;
     let x = call.read(x_at, &[&out, &index.map_or(out, |(_, index)| index)])?;
-    let dims = with_places(x.dims(), outputs, last);
+    let dims = with_spatial_sizes(x.dims(), outputs, last);
     call.expect_dims(out_at, &out, &dims)?;
     call.expect_same(out_at, &out, x_at, &x)?;
     if let Some((at, index)) = &index {
         call.expect_dims(*at, index, &dims)?;
         call.expect_index_output(*at, index)?;
-        let reach =
-            places(x.dims(), spatial, last).iter().try_fold(1usize, |n, d| n.checked_mul(*d));
+        let reach = spatial_sizes(x.dims(), spatial, last)
+            .iter()
+            .try_fold(1usize, |n, d| n.checked_mul(*d));
         if index.dtype == DType::Int32 && reach.is_none_or(|reach| reach > i32::MAX as usize) {
             let (name, dims) = (call.parameter(x_at), x.dims());
             return Err(Error::invalid(format!(
-                "{name} {dims:?} has more places than {} of type int32 can name",
+                "{name} {dims:?} has more positions than {} of type int32 can name",
                 call.parameter(*at)
             )));
         }
     }
-    let x = x.seen(frame(call, x_at, &x, spatial, last)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, last)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, last)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, last)?);
     let index = match index {
-        Some((at, index)) => Some(index.seen(frame(call, at, &index, spatial, last)?)),
+        Some((at, index)) => Some(index.with_layout(frame(call, at, &index, spatial, last)?)),
         None => None,
     };
     call.plan(move |memory| {
@@ -62,7 +65,7 @@ pub fn pooled(
     })
 }
 
-/// With places. Arguments: x, kernel, stride, padding, dilation, ceil mode, out, places, spatial dimensions, channels
+/// With indices. Arguments: x, kernel, stride, padding, dilation, ceil mode, out, indices, spatial dimensions, channels
 /// last.
 fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(8)? as usize;
@@ -71,7 +74,7 @@ fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
     let sliding = sliding(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
     pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
 }
@@ -84,19 +87,19 @@ fn sliding(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
     Ok(sliding)
 }
 
-/// The windows of a pooling whose places are a mask, and the sizes of the outputs and of the mask.
+/// The windows of a pooling whose indices are a mask, and the sizes of the outputs and of the mask.
 fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, [usize; 2])> {
     let sliding = sliding(call, at, 2)?;
     if sliding.dilation != [1, 1] {
         let (name, dilation) = (call.parameter(at + 3), &sliding.dilation);
         return Err(Error::invalid(format!("{name} = {dilation:?}: a mask takes 1 only")));
     }
-    let input = places(x.dims(), 2, false);
+    let input = spatial_sizes(x.dims(), 2, false);
     if input.iter().try_fold(1usize, |n, d| n.checked_mul(*d)).is_none_or(|n| n > i32::MAX as usize)
     {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!(
-            "{name} {dims:?} has more places than a mask can name"
+            "{name} {dims:?} has more positions than a mask can name"
         )));
     }
     let outputs = sliding.outputs(call, 0, input)?;
@@ -112,7 +115,7 @@ fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, 
     Ok((plane, outputs, [rows, (count.div_ceil(16) + 1).saturating_mul(32)]))
 }
 
-/// As [`with_indices`] in two dimensions, where places are a mask.
+/// As [`with_indices`] in two dimensions, where indices are a mask.
 fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
     call.expect_dtype(0, &layout, REALS)?;
@@ -121,39 +124,39 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     let windows = sliding(call, 1, 2)?.windows();
     let (out, mask) = (call.output(6)?, call.output(7)?);
     let x = call.read(0, &[&out, &mask])?;
-    let dims = with_places(x.dims(), &outputs, false);
+    let dims = with_spatial_sizes(x.dims(), &outputs, false);
     call.expect_dims(6, &out, &dims)?;
     call.expect_same(6, &out, 0, &x)?;
-    call.expect_dims(7, &mask, &with_places(x.dims(), &mask_dims, false))?;
+    call.expect_dims(7, &mask, &with_spatial_sizes(x.dims(), &mask_dims, false))?;
     call.expect_dtype(7, &mask, &[DType::Int8, DType::Uint8])?;
     let index = call.scratch(DType::Int32, &dims);
-    let x = x.seen(frame(call, 0, &x, 2, false)?);
-    let out = out.seen(frame(call, 6, &out, 2, false)?);
-    let mask = mask.seen(frame(call, 7, &mask, 2, false)?.without(2));
+    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
+    let out = out.with_layout(frame(call, 6, &out, 2, false)?);
+    let mask = mask.with_layout(frame(call, 7, &mask, 2, false)?.without(2));
     let index_layout = frame(call, 6, &index, 2, false)?;
     call.plan(move |memory| {
-        let places = memory.scratch(&index).seen(index_layout).expect("the same elements");
-        max_pool(memory.parallel, memory.out(&out), Some(places), x.view(memory), windows);
-        let flat = places.view().seen(index_layout.without(2)).expect("the same elements");
+        let indices = memory.scratch(&index).with_layout(index_layout).expect("the same elements");
+        max_pool(memory.parallel, memory.out(&out), Some(indices), x.view(memory), windows);
+        let flat = indices.view().with_layout(index_layout.without(2)).expect("the same elements");
         write_mask(memory.parallel, memory.out(&mask), flat, plane);
         Ok(())
     })
 }
 
-/// Where gradients go: places that were saved, or a mask of them that is read into the workspace.
+/// Where gradients go: indices that were saved, or a mask of them that is read into the workspace.
 enum Saved {
     Index(Flat, Operand),
     Mask(Operand, Scratch, Plane),
 }
 
-/// The gradient. Arguments: dy, x, places, kernel, stride, padding, dilation, ceil mode, dx, spatial dimensions, places
+/// The gradient. Arguments: dy, x, indices, kernel, stride, padding, dilation, ceil mode, dx, spatial dimensions, indices
 /// are a mask, channels last.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(1)?;
     let (spatial, is_mask) = (call.int(9)? as usize, call.flag_or(10, false)?);
     let last = call.flag_or(11, false)?;
     frame(call, 1, &x, spatial, last)?;
-    let input = places(x.dims(), spatial, last);
+    let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = match is_mask {
         true => masked(call, 3, &x)?.1,
         false => sliding(call, 3, spatial)?.outputs(call, 1, input)?,
@@ -161,13 +164,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     back(call, spatial, last, &outputs, is_mask)
 }
 
-/// The gradient of pooling by parts. Arguments: dy, x, places, then as [`backward`] has them.
+/// The gradient of pooling by parts. Arguments: dy, x, indices, then as [`backward`] has them.
 fn adaptive_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.layout(0)?, call.layout(1)?);
     let spatial = call.int(9)? as usize;
     frame(call, 1, &x, spatial, false)?;
     frame(call, 0, &dy, spatial, false)?;
-    let outputs = places(dy.dims(), spatial, false).to_vec();
+    let outputs = spatial_sizes(dy.dims(), spatial, false).to_vec();
     back(call, spatial, false, &outputs, false)
 }
 
@@ -183,28 +186,28 @@ fn back(
     call.expect_dims(8, &dx, x.dims())?;
     call.expect_same(8, &dx, 1, &x)?;
     let (dy, saved) = (call.tensor(0)?, call.tensor(2)?);
-    let dims = with_places(x.dims(), outputs, last);
+    let dims = with_spatial_sizes(x.dims(), outputs, last);
     call.expect_dims(0, &dy, &dims)?;
     call.expect_same(0, &dy, 1, &x)?;
     let framed = frame(call, 8, &dx, spatial, last)?;
     let planes = framed.dims()[0] * framed.dims()[1];
     let length = framed.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
-    let dy = dy.seen(frame(call, 0, &dy, spatial, last)?);
+    let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
     let dy = call.flat(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
             let (plane, _, sizes) = masked(call, 3, &x)?;
-            call.expect_dims(2, &saved, &with_places(x.dims(), &sizes, false))?;
+            call.expect_dims(2, &saved, &with_spatial_sizes(x.dims(), &sizes, false))?;
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
-            let mask = saved.seen(frame(call, 2, &saved, 2, false)?.without(2));
+            let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
             let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
             Saved::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
-            let index = saved.seen(frame(call, 2, &saved, spatial, last)?);
+            let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
             Saved::Index(call.flat(index, &[planes, count], &[&dx]), saved)
         }
     };
@@ -212,8 +215,8 @@ fn back(
     let half = matches!(dx.dtype, DType::Float16 | DType::Bf16);
     let dtype = if half { DType::Float } else { dx.dtype };
     let flat = framed.reshaped(&[planes, length]).filter(|_| !half);
-    let held = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
-    let dx = dx.seen(framed);
+    let buffer = flat.is_none().then(|| call.scratch(dtype, framed.dims()));
+    let dx = dx.with_layout(framed);
     call.plan(move |memory| {
         let dy = dy.view(memory);
         let (index, known) = match &saved {
@@ -224,25 +227,25 @@ fn back(
                     return Err(Fault(format!("{name} has no mask of these windows")));
                 }
                 let layout = index.reshaped(&[planes, count]).expect("contiguous");
-                let index = index.view().seen(layout).expect("the same elements");
+                let index = index.view().with_layout(layout).expect("the same elements");
                 (index, index)
             }
         };
-        let out = held.map_or_else(|| memory.out(&dx), |held| memory.scratch(&held));
+        let out = buffer.map_or_else(|| memory.out(&dx), |buffer| memory.scratch(&buffer));
         let layout =
             flat.map_or(Layout::contiguous(dtype, &[planes, length]), |flat| flat.from_offset(0));
-        let sums = out.seen(layout).expect("the same elements");
+        let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
-        let places = Places::along(sums.view(), 1, index, false);
-        let result = scatter(memory.parallel, sums, &places, dy, Meeting::Add, known);
-        if held.is_some() {
+        let targets = IndexedView::along(sums.view(), 1, index, false);
+        let result = scatter(memory.parallel, sums, &targets, dy, Meeting::Add, known);
+        if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }
         result.map_err(|bad| out_of_range(name, bad))
     })
 }
 
-/// Pooling by parts. Arguments: x, output sizes, out, places, spatial dimensions.
+/// Pooling by parts. Arguments: x, output sizes, out, indices, spatial dimensions.
 fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(4)? as usize;
     let x = call.layout(0)?;
@@ -251,7 +254,7 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = numbers(call, 1, spatial, 1)?;
     if framed.dims()[1..].contains(&0) {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+        return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
     let mut windows = [Windows::Parts(1); 3];
     for (i, output) in outputs.iter().enumerate() {
@@ -364,7 +367,7 @@ fn by_middle(call: &Call<'_>, at: usize, least: i64) -> Result<Vec<usize>> {
     Ok(vec![high as usize, wide as usize])
 }
 
-/// The windows of the nodes with places. Arguments from `at` on: ksize, strides, pads, dilation, ceil mode.
+/// The windows of the nodes with indices. Arguments from `at` on: ksize, strides, pads, dilation, ceil mode.
 fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
     let read = |at: usize, least: i64| match spatial {
         2 => by_middle(call, at, least),
@@ -381,7 +384,7 @@ fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
     Ok(Sliding { kernel, stride, before: pads.clone(), after: pads, dilation, ceil })
 }
 
-/// Arguments: x, ksize, strides, pads, dilation, ceil mode, y, argmax, spatial dimensions, data format, type of places.
+/// Arguments: x, ksize, strides, pads, dilation, ceil mode, y, argmax, spatial dimensions, data format, type of indices.
 fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(8)? as usize;
     let last = call.has(9) && channels_last(call, 9, spatial)?;
@@ -389,7 +392,7 @@ fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
     let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
     pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
 }
@@ -400,8 +403,8 @@ fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     frame(call, 0, &x, spatial, last)?;
     let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
-    let y = Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, last));
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last));
     Ok(vec![y, y.with_dtype(call.dtype(10)?)])
 }
 
@@ -412,16 +415,16 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(1)?;
     frame(call, 1, &x, spatial, last)?;
     let sliding = node_windows(call, 3, spatial)?;
-    let outputs = sliding.outputs(call, 1, places(x.dims(), spatial, last))?;
+    let outputs = sliding.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
     back(call, spatial, last, &outputs, false)
 }
 
-/// Arguments: x, output sizes, .., .., spatial dimensions, type of places.
+/// Arguments: x, output sizes, .., .., spatial dimensions, type of indices.
 fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(4)? as usize);
     frame(call, 0, &x, spatial, false)?;
     let outputs = numbers(call, 1, spatial, 1)?;
-    let y = Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, false));
+    let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, false));
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])
 }
 

@@ -38,7 +38,7 @@ impl Call<'_> {
     /// A tensor with one number for each row, seen with the sizes of the rows.
     pub fn by_row(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
         let layout = operand.reshaped(&[rows[0], 1]).and_then(|one| one.broadcast_to(&rows));
-        layout.map(|layout| operand.seen(layout)).ok_or_else(|| {
+        layout.map(|layout| operand.with_layout(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             let strides = layout.strides();
             Error::invalid(format!(
@@ -49,8 +49,8 @@ impl Call<'_> {
     }
 
     /// A tensor with one number for each element of a row.
-    pub fn by_place(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
-        operand.reshaped(&[rows[1]]).map(|layout| operand.seen(layout)).ok_or_else(|| {
+    pub fn by_column(&self, at: usize, operand: Operand, rows: Rows) -> Result<Operand> {
+        operand.reshaped(&[rows[1]]).map(|layout| operand.with_layout(layout)).ok_or_else(|| {
             let (name, layout) = (self.parameter(at), *operand.layout());
             Error::invalid(format!("{name} ({layout}) is no row of {} numbers", rows[1]))
         })
@@ -79,15 +79,15 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     call.expect_dims(5, &y, x.dims())?;
     let epsilon = call.float(4)?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([2, 3]) {
-        *place = match call.optional(at)? {
-            Some(one) => Some(call.by_place(at, one, rows)?),
+    for (slot, at) in affine.iter_mut().zip([2, 3]) {
+        *slot = match call.optional(at)? {
+            Some(one) => Some(call.by_column(at, one, rows)?),
             None => None,
         };
     }
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([6, 7]) {
-        *place = match call.optional_output(at)? {
+    for (slot, at) in saved.iter_mut().zip([6, 7]) {
+        *slot = match call.optional_output(at)? {
             Some(one) => Some(call.by_row(at, one, rows)?),
             None => None,
         };
@@ -109,14 +109,14 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     })
 }
 
-/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are wanted or
+/// Arguments: dy, x, shape or absent, mean or absent, scale, weight or absent, which gradients are requested or
 /// absent, dx, dweight, dbias.
 fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dims(0, &dy, x.dims())?;
     let rows = rows(call, 1, &x, &shape(call, 2, 5)?)?;
-    let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 3] };
-    let is_wanted = |at: usize| wanted.get(at).copied().unwrap_or(true);
+    let requested = if call.has(6) { call.flags(6)? } else { vec![true; 3] };
+    let is_requested = |at: usize| requested.get(at).copied().unwrap_or(true);
     let mean = match norm {
         Norm::Layer => {
             let mean = call.tensor(3)?;
@@ -127,18 +127,18 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let scale = call.tensor(4)?;
     let scale = call.by_row(4, scale, rows)?;
     let weight = match call.optional(5)? {
-        Some(weight) => Some(call.by_place(5, weight, rows)?),
+        Some(weight) => Some(call.by_column(5, weight, rows)?),
         None => None,
     };
-    let dx = if call.has(7) && is_wanted(0) { Some(call.output(7)?) } else { None };
+    let dx = if call.has(7) && is_requested(0) { Some(call.output(7)?) } else { None };
     if let Some(dx) = &dx {
         call.expect_dims(7, dx, x.dims())?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([8, 9]) {
-        if call.has(at) && is_wanted(at - 7) {
+    for (slot, at) in grads.iter_mut().zip([8, 9]) {
+        if call.has(at) && is_requested(at - 7) {
             let out = call.output(at)?;
-            *place = Some(call.by_place(at, out, rows)?);
+            *slot = Some(call.by_column(at, out, rows)?);
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();
@@ -158,7 +158,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             normalise_backward::<C>(memory.parallel, norm, out, dy, x, mean, scale, weight, sums);
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
-                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
                     reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }

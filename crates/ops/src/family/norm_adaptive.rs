@@ -53,12 +53,12 @@ fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Lay
 fn repeated(call: &Call<'_>, at: usize, one: Read, x: &[usize]) -> Result<Read> {
     call.expect_dtype(at, &one, REAL)?;
     let layout = by_batch(call, at, &one, x)?;
-    Ok(one.seen(layout.broadcast_to(x).expect("sizes were checked")))
+    Ok(one.with_layout(layout.broadcast_to(x).expect("sizes were checked")))
 }
 
 /// The elements of a packed tensor, as lines.
 fn flat<'v>(view: ViewMut<'v>, lines: [usize; 2]) -> ViewMut<'v> {
-    view.seen(view.reshaped(&lines).expect("it is packed")).expect("the same elements")
+    view.with_layout(view.reshaped(&lines).expect("it is packed")).expect("the same elements")
 }
 
 /// Arguments: x, scale, shift, weight or absent, bias or absent, epsilon, out, mean or absent, scale of the lines or
@@ -73,16 +73,16 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let scale = repeated(call, 1, scale, x.dims())?;
     let shift = repeated(call, 2, shift, x.dims())?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([3, 4]) {
+    for (slot, at) in affine.iter_mut().zip([3, 4]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *place = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_column(at, one, rows)?);
         }
     }
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([7, 8]) {
+    for (slot, at) in saved.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional_output(at)? {
-            *place = Some(call.by_row(at, one, rows)?);
+            *slot = Some(call.by_row(at, one, rows)?);
         }
     }
     let epsilon = call.float(5)?;
@@ -119,14 +119,14 @@ fn over_lines(
     let axes: Axes = (0..dims.len()).map(|dim| dim == dims.len() - 2).collect();
     let dtype = with_real!(from.dtype, C => C::DTYPE);
     let reducing = with_real!(dtype, C => call.reducing(from, &axes, &fold::sum::<C>()));
-    Ok((out.seen(layout), reducing))
+    Ok((out.with_layout(layout), reducing))
 }
 
 /// Numbers with the sizes `lines`, repeated to `dims`.
 fn wide<'v>(memory: &Memory<'v>, one: &Operand, lines: &[usize], dims: &[usize]) -> View<'v> {
     let view = memory.view(one);
     let layout = view.reshaped(lines).and_then(|layout| layout.broadcast_to(dims));
-    view.seen(layout.expect("sizes were checked")).expect("the same elements")
+    view.with_layout(layout.expect("sizes were checked")).expect("the same elements")
 }
 
 /// Arguments: gradient, x, sizes that are normalised, scale of the lines, mean, scale, shift, weight or absent, bias or
@@ -151,10 +151,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let scale = call.read(5, &[&dx])?;
     let scale = repeated(call, 5, scale, &dims)?;
     let mut affine = [None; 2];
-    for (place, at) in affine.iter_mut().zip([7, 8]) {
+    for (slot, at) in affine.iter_mut().zip([7, 8]) {
         if let Some(one) = call.optional(at)? {
             call.expect_dtype(at, &one, REAL)?;
-            *place = Some(call.by_place(at, one, rows)?);
+            *slot = Some(call.by_column(at, one, rows)?);
         }
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
@@ -162,9 +162,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let to_scale = over_lines(call, 10, &dims, &room)?;
     let to_shift = over_lines(call, 11, &dims, &room)?;
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([12, 13]) {
+    for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
-        *place = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_column(at, out, rows)?);
     }
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
@@ -215,7 +215,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             map1(parallel, memory.out(&dx), scaled.view(), |d: C| d);
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
-                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     summing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
             }

@@ -26,16 +26,16 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_real};
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Where the sum goes.
-enum Place {
+enum SumTarget {
     Out(Box<FlatOut>),
     Room(Scratch),
 }
 
-impl Place {
+impl SumTarget {
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
         match self {
-            Place::Out(out) => out.out(memory),
-            Place::Room(room) => memory.scratch(room),
+            SumTarget::Out(out) => out.out(memory),
+            SumTarget::Room(room) => memory.scratch(room),
         }
     }
 }
@@ -58,7 +58,7 @@ impl Sum {
                 None => map2(memory.parallel, to, x1, x2, move |a: C, b: C| alpha.mul(a).add(b)),
                 Some(bias) => {
                     let bias = bias.view(memory);
-                    let bias = bias.seen(bias.broadcast_to(&self.rows).expect("as was checked"));
+                    let bias = bias.with_layout(bias.broadcast_to(&self.rows).expect("as was checked"));
                     let bias = bias.expect("the same elements");
                     map3(memory.parallel, to, x1, x2, bias, move |a: C, b: C, c: C| {
                         alpha.mul(a).add(b).add(c)
@@ -75,26 +75,26 @@ fn expect_like(call: &Call<'_>, at: usize, one: &Layout, x: &Layout) -> Result<(
 }
 
 /// Arguments: x1, x2, weight, bias of the norm or absent, bias of the sum or absent, alpha or absent, epsilon, y, mean
-/// or absent, scale or absent, sum or absent, whether the sum is wanted, y once more (of another type) or absent.
+/// or absent, scale or absent, sum or absent, whether the sum is requested, y once more (of another type) or absent.
 fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let (x1, x2) = (call.tensor(0)?, call.tensor(1)?);
     call.expect_dtype(0, &x1, REAL)?;
     expect_like(call, 1, &x2, &x1)?;
     let weight = call.tensor(2)?;
     let rows = rows(call, 0, &x1, weight.dims())?;
-    let weight = call.by_place(2, weight, rows)?;
+    let weight = call.by_column(2, weight, rows)?;
     let bias = match call.optional(3)? {
-        Some(bias) => Some(call.by_place(3, bias, rows)?),
+        Some(bias) => Some(call.by_column(3, bias, rows)?),
         None => None,
     };
     let (alpha, epsilon) = (call.scalar_or(5, 1.0)?.as_f64(), call.float(6)?);
     let y = call.output(7)?;
     expect_like(call, 7, &y, &x1)?;
     let mut saved = [None; 2];
-    for (place, at) in saved.iter_mut().zip([8, 9]) {
+    for (slot, at) in saved.iter_mut().zip([8, 9]) {
         if call.has(at) {
             let one = call.output(at)?;
-            *place = Some(call.by_row(at, one, rows)?);
+            *slot = Some(call.by_row(at, one, rows)?);
         }
     }
     let sum = if call.has(10) && call.flag_or(11, true)? { Some(call.output(10)?) } else { None };
@@ -110,8 +110,8 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         None => None,
         Some(shift) if shift.dims() == x1.dims() => Some(call.flat(shift, &rows, &outs)),
         Some(shift) => {
-            let place = call.by_place(4, shift, rows)?;
-            Some(call.flat(place, &[1, rows[1]], &outs))
+            let shift = call.by_column(4, shift, rows)?;
+            Some(call.flat(shift, &[1, rows[1]], &outs))
         }
     };
     let adding = Sum {
@@ -121,16 +121,16 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         alpha,
         rows,
     };
-    let place = match sum {
-        Some(sum) => Place::Out(Box::new(call.flat_output(sum, &rows))),
-        None => with_real!(x1.dtype, C => Place::Room(call.scratch(C::DTYPE, &rows))),
+    let sum_target = match sum {
+        Some(sum) => SumTarget::Out(Box::new(call.flat_output(sum, &rows))),
+        None => with_real!(x1.dtype, C => SumTarget::Room(call.scratch(C::DTYPE, &rows))),
     };
     let to = call.flat_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
         }
-        let sum = place.out(memory);
+        let sum = sum_target.out(memory);
         adding.run(memory, sum);
         let affine =
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
@@ -139,7 +139,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             normalise::<C>(memory.parallel, norm, to.out(memory), sum.view(), affine, mean, scale, epsilon)
         });
         to.done(memory);
-        if let Place::Out(out) = &place {
+        if let SumTarget::Out(out) = &sum_target {
             out.done(memory);
         }
         if let Some(again) = &again {
@@ -158,7 +158,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_like(call, 2, &x2, &x1)?;
     let (mean, scale, weight) = (call.tensor(3)?, call.tensor(4)?, call.tensor(5)?);
     let rows = rows(call, 1, &x1, weight.dims())?;
-    let weight = call.by_place(5, weight, rows)?;
+    let weight = call.by_column(5, weight, rows)?;
     let (mean, scale) = (call.by_row(3, mean, rows)?, call.by_row(4, scale, rows)?);
     let more = call.optional(6)?;
     if let Some(more) = &more {
@@ -171,9 +171,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         expect_like(call, 9, dx2, &x1)?;
     }
     let mut grads = [None; 2];
-    for (place, at) in grads.iter_mut().zip([10, 11]) {
+    for (slot, at) in grads.iter_mut().zip([10, 11]) {
         let out = call.output(at)?;
-        *place = Some(call.by_place(at, out, rows)?);
+        *slot = Some(call.by_column(at, out, rows)?);
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
     let dy = call.flat(dy, &rows, &outs);
@@ -207,7 +207,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             );
             for (which, grad) in grads.iter().enumerate() {
                 if let Some(grad) = grad {
-                    let part = sums.view().seen(sums.layout().at(0, which)).expect("a half of it");
+                    let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
                     reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
@@ -233,7 +233,7 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &x, REAL)?;
     expect_like(call, 3, &y, &x)?;
     let rows = rows(call, 0, &x, weight.dims())?;
-    let (weight, scale) = (call.by_place(1, weight, rows)?, call.by_row(4, scale, rows)?);
+    let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
     let x = call.flat(x, &rows, &[&y]);
     let y = call.flat_output(y, &rows);

@@ -35,8 +35,8 @@ struct State {
 }
 
 impl State {
-    fn check(&self, call: &Call<'_>, places: [usize; 5]) -> Result<()> {
-        let [variable, gradient, mean, square, most] = places;
+    fn check(&self, call: &Call<'_>, indices: [usize; 5]) -> Result<()> {
+        let [variable, gradient, mean, square, most] = indices;
         let dims = self.variable.dims();
         expect_reals(call, variable, &self.variable, dims)?;
         expect_reals(call, gradient, &self.gradient, dims)?;

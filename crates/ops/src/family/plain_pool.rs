@@ -2,7 +2,8 @@
 
 use super::max_pool::pooled;
 use super::window::{
-    Sliding, channels_last, frame, numbers, numbers_by_format, numbers_or, places, with_places,
+    Sliding, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -13,7 +14,7 @@ use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::pool::{Windows, max_pool};
 use cairn_tensor::{DType, Layout};
 
-/// The types of pooling without places.
+/// The types of pooling without indices.
 const NUMBERS: &[DType] = &[
     DType::Float,
     DType::Float16,
@@ -31,7 +32,7 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
     frame(call, 0, &x, 2, false)?;
-    let input = places(x.dims(), 2, false);
+    let input = spatial_sizes(x.dims(), 2, false);
     let kernel = numbers(call, 1, 2, 1)?;
     let stride = numbers_or(call, 2, 2, 1, &[1, 1])?;
     let dilation = if call.has(5) { call.ints(5)? } else { Vec::new() };
@@ -80,7 +81,7 @@ fn by_attributes(call: &mut Call<'_>) -> Result<Plan> {
     let (spatial, last, sliding) = attributes(call)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     pooled(call, (0, 9), None, spatial, last, sliding.windows(), &outputs)
 }
 
@@ -89,7 +90,7 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
     let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
     let x = call.layout(0)?;
     frame(call, 0, &x, spatial, last)?;
-    let input = places(x.dims(), spatial, last);
+    let input = spatial_sizes(x.dims(), spatial, last);
     let kernel = numbers_by_format(call, 1, spatial, 1, last)?;
     let stride = numbers_by_format(call, 2, spatial, 1, last)?;
     let dilation = match call.has(5) {
@@ -109,8 +110,8 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
 fn by_attributes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (spatial, last, sliding) = attributes(call)?;
     let x = call.layout(0)?;
-    let outputs = sliding.outputs(call, 0, places(x.dims(), spatial, last))?;
-    Ok(vec![Layout::contiguous(x.dtype, &with_places(x.dims(), &outputs, last))])
+    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
 /// The greatest element of each channel. Arguments: x, out.
@@ -123,7 +124,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
     let (planes, length) = (x.dims()[0] * x.dims()[1], x.dims()[2..].iter().product::<usize>());
     if length == 0 {
         let (name, dims) = (call.parameter(0), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} has no places to pool")));
+        return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
     let x = call.flat(x, &[planes, 1, 1, 1, length], &[&out]);
     let out = call.flat_output(out, &[planes, 1, 1, 1, 1]);
@@ -135,7 +136,7 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The sizes of a tensor with one place for each channel.
+/// The sizes of a tensor with one position for each channel.
 pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
     if x.rank() < 4 {
         let (name, dims) = (call.parameter(0), x.dims());

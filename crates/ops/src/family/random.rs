@@ -1,4 +1,4 @@
-//! Random numbers. A call brings a seed and an offset; both, and the place of an element, decide its value.
+//! Random numbers. A call brings a seed and an offset; both, and the position of an element, decide its value.
 
 use super::elementwise::Input;
 use super::value::Value;
@@ -102,7 +102,7 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Whole numbers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
+/// Integers, in tensors of any type. Arguments: out, from, to (excluded), seed, offset, more offset.
 fn whole(call: &mut Call<'_>) -> Result<Plan> {
     let (out, low, high) = (call.output(0)?, call.int(1)?, call.int(2)?);
     call.expect_number(0, &out)?;
@@ -117,9 +117,9 @@ fn whole(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Whole numbers from 0 to the largest that the type holds without a gap. Arguments: out, seed, offset, more
+/// Integers from 0 to the largest that the type holds without a gap. Arguments: out, seed, offset, more
 /// offset.
-fn whole_of_type(call: &mut Call<'_>) -> Result<Plan> {
+fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(0)?;
     call.expect_number(0, &out)?;
     let count = match out.dtype {
@@ -224,7 +224,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(6, &out, &dims)?;
     let draws = call.draws(3)?;
     let (weights, to) = match batch.is_empty() {
-        true => (weights.seen(weights.with(0)), out.seen(out.with(0))),
+        true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
         false => (weights, out),
     };
     let trees = call.scratch(DType::Double, &[rows, tree_size(categories)]);
@@ -266,8 +266,8 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceUniformTensor", uniform),
     aclnn("InplaceRandom", whole),
     aclnn("InplaceRandomTensor", whole),
-    aclnn("InplaceRandomWithoutFromTo", whole_of_type),
-    aclnn("InplaceRandomWithoutFromToTensor", whole_of_type),
+    aclnn("InplaceRandomWithoutFromTo", integers_of_type),
+    aclnn("InplaceRandomWithoutFromToTensor", integers_of_type),
     aclnn("InplaceBernoulli", bernoulli),
     aclnn("InplaceBernoulliTensor", bernoulli),
     aclnn("Bernoulli", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),

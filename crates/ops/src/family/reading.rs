@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::{converts, copy};
 use cairn_tensor::kernels::element::compute_type;
-use cairn_tensor::kernels::place::{BadIndex, INDEX_TYPES};
+use cairn_tensor::kernels::indexed::{BadIndex, INDEX_TYPES};
 use cairn_tensor::{DType, Layout, Scalar, View};
 use std::ops::Deref;
 
@@ -17,14 +17,14 @@ use std::ops::Deref;
 pub struct Read {
     operand: Operand,
     copied: Option<Scratch>,
-    seen: Layout,
+    layout: Layout,
 }
 
 impl Deref for Read {
     type Target = Layout;
 
     fn deref(&self) -> &Layout {
-        &self.seen
+        &self.layout
     }
 }
 
@@ -40,9 +40,9 @@ impl Read {
     pub fn prepared<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         match &self.copied {
             Some(scratch) => {
-                memory.scratch(scratch).view().seen(self.seen).expect("a part of the copy")
+                memory.scratch(scratch).view().with_layout(self.layout).expect("a part of the copy")
             }
-            None => memory.seen(&self.operand, self.seen),
+            None => memory.view_with_layout(&self.operand, self.layout),
         }
     }
 
@@ -52,15 +52,15 @@ impl Read {
         self.prepared(memory)
     }
 
-    /// The same memory, seen otherwise; the new layout's offset counts as the old one's does.
-    pub fn seen(self, seen: Layout) -> Read {
-        Read { seen, ..self }
+    /// The same memory with another layout; the new layout's offset counts as the old one's does.
+    pub fn with_layout(self, layout: Layout) -> Read {
+        Read { layout, ..self }
     }
 
-    /// As [`Read::seen`], where the elements seen are the only ones that are read, unless all are copied.
-    pub fn narrowed(self, call: &mut Call<'_>, seen: Layout) -> Read {
-        self.narrow(call, &seen);
-        self.seen(seen)
+    /// As [`Read::with_layout`], where the elements of the layout are the only ones read, unless all are copied.
+    pub fn narrowed(self, call: &mut Call<'_>, layout: Layout) -> Read {
+        self.narrow(call, &layout);
+        self.with_layout(layout)
     }
 
     /// Says that only these elements are read, unless all are copied.
@@ -79,7 +79,7 @@ impl Read {
 
     /// The same elements with one dimension more in front when there is none.
     pub fn lifted(self) -> Read {
-        self.seen(lifted(self.seen))
+        self.with_layout(lifted(self.layout))
     }
 }
 
@@ -105,17 +105,17 @@ impl InLine {
     /// The line.
     pub fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         let Some(scratch) = &self.packed else { return self.read.view(memory) };
-        let place = memory.scratch(scratch);
-        copy(memory.parallel, place, self.read.view(memory));
-        let line = place.reshaped(&[place.count()]).expect("contiguous");
-        place.view().seen(line).expect("the same elements")
+        let target = memory.scratch(scratch);
+        copy(memory.parallel, target, self.read.view(memory));
+        let line = target.reshaped(&[target.count()]).expect("contiguous");
+        target.view().with_layout(line).expect("the same elements")
     }
 }
 
 impl Operand {
     /// As a tensor of one dimension when it has none.
     pub fn lifted(self) -> Operand {
-        self.seen(lifted(self.layout))
+        self.with_layout(lifted(self.layout))
     }
 }
 
@@ -143,14 +143,14 @@ impl Call<'_> {
     pub fn kept_apart(&mut self, operand: Operand, outs: &[&Operand]) -> Read {
         let copied = (outs.iter().any(|out| self.shares(&operand, out)))
             .then(|| self.scratch(operand.dtype, operand.dims()));
-        let seen = copied.map_or(operand.layout, |one| one.layout);
-        Read { operand, copied, seen }
+        let layout = copied.map_or(operand.layout, |one| one.layout);
+        Read { operand, copied, layout }
     }
 
     /// The elements of an input as one line.
     pub fn in_line(&mut self, read: Read) -> InLine {
         match read.reshaped(&[read.count()]) {
-            Some(line) => InLine { read: read.seen(line), packed: None },
+            Some(line) => InLine { read: read.with_layout(line), packed: None },
             None => InLine { read, packed: Some(self.scratch(read.dtype, read.dims())) },
         }
     }
@@ -159,7 +159,7 @@ impl Call<'_> {
     pub fn read_index(&mut self, at: usize, outs: &[&Operand]) -> Result<Read> {
         let index = self.read(at, outs)?;
         if index.count() == 0 {
-            return Ok(index.seen(index.with_dtype(DType::Int64)));
+            return Ok(index.with_layout(index.with_dtype(DType::Int64)));
         }
         self.expect_dtype(at, &index, INDEX_TYPES)?;
         Ok(index)
@@ -186,7 +186,7 @@ impl Call<'_> {
         )))
     }
 
-    /// Fails unless the elements of a tensor are numbers or truth values.
+    /// Fails unless the elements of a tensor are numbers or booleans.
     pub fn expect_numbers(&self, at: usize, one: &Layout) -> Result<()> {
         if compute_type(one.dtype).is_some() {
             return Ok(());
@@ -209,7 +209,7 @@ impl Call<'_> {
         }
     }
 
-    /// Sizes: whole numbers of which none is negative.
+    /// Sizes: integers of which none is negative.
     pub fn sizes(&self, at: usize) -> Result<Vec<usize>> {
         let values = self.ints(at)?;
         let name = self.parameter(at);

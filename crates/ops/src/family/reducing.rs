@@ -72,8 +72,8 @@ impl Call<'_> {
         }
         let mut axes = Axes::filled(rank, false);
         for dim in dims {
-            let place = self.wrap(at, dim, rank)?;
-            match axes.get_mut(place) {
+            let axis_index = self.wrap(at, dim, rank)?;
+            match axes.get_mut(axis_index) {
                 Some(axis) if *axis => {
                     let name = self.parameter(at);
                     return Err(Error::invalid(format!("{name} names dimension {dim} twice")));
@@ -108,12 +108,12 @@ impl Call<'_> {
         keep: bool,
     ) -> Result<Operand> {
         let out = self.output(at)?;
-        let wanted = reduced_dims(dims, axes, keep);
-        let out = match wanted.is_empty() && out.dims() == [1] {
-            true => out.seen(out.without(0)),
+        let expected = reduced_dims(dims, axes, keep);
+        let out = match expected.is_empty() && out.dims() == [1] {
+            true => out.with_layout(out.without(0)),
             false => out,
         };
-        self.expect_dims(at, &out, &wanted)?;
+        self.expect_dims(at, &out, &expected)?;
         Ok(match keep {
             true => without(out, axes),
             false => out,
@@ -163,5 +163,5 @@ pub fn without(out: Operand, axes: &Axes) -> Operand {
     for at in (0..axes.len()).rev().filter(|at| axes[*at]) {
         layout = layout.without(at);
     }
-    out.seen(layout)
+    out.with_layout(layout)
 }

@@ -1,9 +1,9 @@
-//! Sums, means, products, extremes, places of extremes, variances, norms.
+//! Sums, means, products, extremes, indices of extremes, variances, norms.
 //!
 //! Workspace: a reduction of `n` elements to `k` results asks for one accumulator for each of its
 //! `p = min(32, ceil(1024 / k), n / 32768)` parts and results, `p * k * size`, and for nothing when `p < 2`.
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
-//! numbers, 1 for truth values), 16 with places, 24 for variances, twice the type's for `LogSumExp`.
+//! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
 use super::reducing::{Axes, reduced_dims};
 use crate::call::Call;
@@ -154,24 +154,24 @@ fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// A value and its place along one dimension. Arguments: a, dim, keep, values or absent, places.
-fn place<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
+/// A value and its index along one dimension. Arguments: a, dim, keep, values or absent, indices.
+fn arg_extreme<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.tensor(0)?;
     arithmetic(call, 0, &a)?;
     let axes = call.axes(1, a.rank(), false)?;
     let keep = call.flag_or(2, false)?;
-    let places = call.reduced(4, a.dims(), &axes, keep)?;
-    call.expect_dtype(4, &places, &[DType::Int64, DType::Int32])?;
+    let indices = call.reduced(4, a.dims(), &axes, keep)?;
+    call.expect_dtype(4, &indices, &[DType::Int64, DType::Int32])?;
     let values = match call.has(3) {
         true => Some(call.reduced(3, a.dims(), &axes, keep)?),
         false => None,
     };
-    some(call, &a, &axes, &places)?;
+    some(call, &a, &axes, &indices)?;
     with_number!(a.dtype, C => {
         let end = |(value, at): (C, i64)| (at, value);
         match MAX {
-            true => call.fold(a, &axes, (places, values), fold::place_of_greatest::<C>(), end),
-            false => call.fold(a, &axes, (places, values), fold::place_of_least::<C>(), end),
+            true => call.fold(a, &axes, (indices, values), fold::arg_max::<C>(), end),
+            false => call.fold(a, &axes, (indices, values), fold::arg_min::<C>(), end),
         }
     })
 }
@@ -238,7 +238,7 @@ fn reduced(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(2, false)?))])
 }
 
-/// As [`reduced`], of the type that place 5 names, if it names one.
+/// As [`reduced`], of the type that argument 5 names, if it names one.
 fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
     let outs = reduced(call)?;
     if !call.has(5) || call.int(5)? < 0 || call.dtype(5)? == DType::Undefined || call.int(5)? == 28
@@ -249,16 +249,16 @@ fn reduced_to(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(outs.into_iter().map(|out| out.with_dtype(dtype)).collect())
 }
 
-/// Places along a dimension. Arguments: a, dim, keep, values, places, the places' type.
-fn places(call: &Call<'_>) -> Result<Vec<Layout>> {
+/// Indices along a dimension. Arguments: a, dim, keep, values, indices, the indices' type.
+fn indices(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?;
     let axes = call.axes(1, a.rank(), false)?;
     let dims = reduced_dims(a.dims(), &axes, call.flag_or(2, false)?);
     Ok(vec![Layout::contiguous(call.dtype(5)?, &dims), Layout::contiguous(a.dtype, &dims)])
 }
 
-fn places_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
-    places(call).map(|outs| outs[..1].to_vec())
+fn indices_alone(call: &Call<'_>) -> Result<Vec<Layout>> {
+    indices(call).map(|outs| outs[..1].to_vec())
 }
 
 /// Arguments: a, dims, correction, keep.
@@ -280,7 +280,7 @@ fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 const PLAIN: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
 const TYPED: &[Pick] = &[A(0), A(1), A(2), No, A(4)];
-const WHOLE: &[Pick] = &[A(0), No, B(false), No, A(1)];
+const ALL: &[Pick] = &[A(0), No, B(false), No, A(1)];
 const NOOP: &[Pick] = &[A(0), A(1), A(2), A(3), A(4)];
 
 /// The rows of this family.
@@ -292,9 +292,9 @@ pub const ROWS: &[Row] = &[
     aclnn("MeanV2", mean).picks(NOOP),
     aclnn("Prod", product).picks(&[A(0), No, B(false), No, A(2)]),
     aclnn("ProdDim", product).picks(TYPED),
-    aclnn("Max", greatest).picks(WHOLE),
+    aclnn("Max", greatest).picks(ALL),
     aclnn("MaxV2", greatest).picks(NOOP),
-    aclnn("Min", least).picks(WHOLE),
+    aclnn("Min", least).picks(ALL),
     aclnn("Amax", greatest).picks(PLAIN),
     aclnn("Amin", least).picks(PLAIN),
     aclnn("Aminmax", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
@@ -303,10 +303,10 @@ pub const ROWS: &[Row] = &[
     aclnn("Any", any).picks(PLAIN),
     aclnn("All", all).picks(PLAIN),
     aclnn("LogSumExp", log_of_exponentials).picks(PLAIN),
-    aclnn("MaxDim", place::<true>),
-    aclnn("MinDim", place::<false>),
-    aclnn("ArgMax", place::<true>).picks(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("ArgMin", place::<false>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("MaxDim", arg_extreme::<true>),
+    aclnn("MinDim", arg_extreme::<false>),
+    aclnn("ArgMax", arg_extreme::<true>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMin", arg_extreme::<false>).picks(&[A(0), A(1), A(2), No, A(3)]),
     aclnn("Var", spread::<false>),
     aclnn("VarCorrection", spread::<false>),
     aclnn("VarMean", spread::<false>),
@@ -345,7 +345,7 @@ const KEEP: Pick = Attr("keep_dims", Default::Flag(false));
 const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", Default::Flag(true));
 const WITH_VALUE: &[Pick] =
     &[A(0), Attr("dimension", Default::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
-const PLACE: &[Pick] =
+const INDEX: &[Pick] =
     &[A(0), A(1), B(false), No, O(0), Attr("dtype", Default::Int(DType::Int64 as i64))];
 
 /// The other operators of this family by IR name.
@@ -376,24 +376,38 @@ pub const NODES: &[Node] = &[
         &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", Default::Int(-1))],
     )
     .needs_values(&[1]),
-    node("ArgMaxV2", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<true>, PLACE)
-        .needs_values(&[1]),
-    node("ArgMin", &["x", "dimension"], &["y"], Infer::By(places_alone), place::<false>, PLACE)
-        .needs_values(&[1]),
+    node(
+        "ArgMaxV2",
+        &["x", "dimension"],
+        &["y"],
+        Infer::By(indices_alone),
+        arg_extreme::<true>,
+        INDEX,
+    )
+    .needs_values(&[1]),
+    node(
+        "ArgMin",
+        &["x", "dimension"],
+        &["y"],
+        Infer::By(indices_alone),
+        arg_extreme::<false>,
+        INDEX,
+    )
+    .needs_values(&[1]),
     node(
         "ArgMaxWithValue",
         &["x"],
         &["indice", "values"],
-        Infer::By(places),
-        place::<true>,
+        Infer::By(indices),
+        arg_extreme::<true>,
         WITH_VALUE,
     ),
     node(
         "ArgMinWithValue",
         &["x"],
         &["indice", "values"],
-        Infer::By(places),
-        place::<false>,
+        Infer::By(indices),
+        arg_extreme::<false>,
         WITH_VALUE,
     ),
     node(

@@ -8,7 +8,7 @@ use crate::table::Pick::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
-use cairn_tensor::kernels::place::Places;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::sequence::spread;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
@@ -66,20 +66,20 @@ fn evenly(call: &mut Call<'_>) -> Result<Plan> {
         let view = a.view(memory);
         for (part, cut) in &parts {
             let mut from = *view.layout();
-            if let Some((other, place)) = cut {
-                from = from.at(*other, *place);
+            if let Some((other, index)) = cut {
+                from = from.at(*other, *index);
             }
             let along = if cut.is_some_and(|(other, _)| other < dim) { dim } else { dim + 1 };
             let wide = from.with(along).broadcast_to(part.dims()).expect("a new size of one");
-            let from = view.seen(wide).expect("the same elements");
-            copy(memory.parallel, memory.out(&out.seen(*part)), from);
+            let from = view.with_layout(wide).expect("the same elements");
+            copy(memory.parallel, memory.out(&out.with_layout(*part)), from);
         }
         Ok(())
     })
 }
 
-/// The output with a dimension of its own for the repeats behind `dim`. Where there is no room for it, a layout for
-/// each place of the smallest other dimension, which it names.
+/// The output with a dimension of its own for the repeats after `dim`. Where there is no room for it, a layout for
+/// each index of the smallest other dimension, which it names.
 fn beside(
     out: Layout,
     dim: usize,
@@ -102,38 +102,37 @@ fn beside(
     let other = others.min_by_key(|other| out.dims()[*other]).expect("more than one dimension");
     let dim = if other < dim { dim - 1 } else { dim };
     (0..out.dims()[other])
-        .map(|place| (apart(out.at(other, place), dim), Some((other, place))))
+        .map(|index| (apart(out.at(other, index), dim), Some((other, index))))
         .collect()
 }
 
 /// As often as a tensor says. Arguments: a, how often, dimension (all elements when absent), out.
-fn as_told(call: &mut Call<'_>) -> Result<Plan> {
+fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let (a, mut dims, dim) = slices(call, &out)?;
     a.touch_by_index(call);
     let repeats = call.read_index(1, &[&out])?.lifted();
-    let places = dims[dim];
-    expect_each(call, &repeats, places)?;
+    let size = dims[dim];
+    expect_each(call, &repeats, size)?;
     dims[dim] = out.dims().get(dim).copied().unwrap_or(0);
     call.expect_dims(3, &out, &dims)?;
     let index = call.scratch(DType::Int64, &[dims[dim]]);
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), places)
-            .map_err(|sum| unfit(name, sum, index.count()))?;
-        let places = Places::chosen(a.view(memory), dim, index.view(), false);
-        gather(memory.parallel, memory.out(&out), &places, index.view())
+        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
+        let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
+        gather(memory.parallel, memory.out(&out), &source, index.view())
             .map_err(|bad| super::reading::out_of_range(name, bad))
     })
 }
 
-fn expect_each(call: &Call<'_>, repeats: &Read, places: usize) -> Result<()> {
-    if repeats.rank() == 1 && (repeats.dims()[0] == places || repeats.dims()[0] == 1) {
+fn expect_each(call: &Call<'_>, repeats: &Read, size: usize) -> Result<()> {
+    if repeats.rank() == 1 && (repeats.dims()[0] == size || repeats.dims()[0] == 1) {
         return Ok(());
     }
     let (name, have) = (call.parameter(1), repeats.dims());
-    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{places}]")))
+    Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
 fn unfit(name: &str, sum: i64, room: usize) -> Fault {
@@ -143,19 +142,18 @@ fn unfit(name: &str, sum: i64, room: usize) -> Fault {
     }
 }
 
-/// The numbers of places, each as often as a tensor says. Arguments: anything, how often, anything, out.
+/// The indices of a dimension, each as often as a tensor says. Arguments: anything, how often, anything, out.
 fn numbered(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let repeats = call.read_index(1, &[&out])?.lifted();
-    let places = repeats.dims().first().copied().unwrap_or(0);
-    expect_each(call, &repeats, places)?;
+    let size = repeats.dims().first().copied().unwrap_or(0);
+    expect_each(call, &repeats, size)?;
     call.expect_index_output(3, &out)?;
     let index = call.scratch(DType::Int64, out.dims());
     let name = call.parameter(1);
     call.plan(move |memory| {
         let index = memory.scratch(&index);
-        spread(index, repeats.view(memory), places)
-            .map_err(|sum| unfit(name, sum, index.count()))?;
+        spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
         copy(memory.parallel, memory.out(&out), index.view());
         Ok(())
     })
@@ -165,7 +163,7 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
     aclnn("RepeatInterleaveIntWithDim", evenly).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleave", as_told).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveWithDim", as_told).picks(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", by_counts).picks(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", by_counts).picks(&[A(0), A(1), A(2), A(4)]),
     aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
 ];

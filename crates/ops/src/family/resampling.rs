@@ -34,7 +34,7 @@ pub struct Resampling {
     is_empty: bool,
 }
 
-/// Some dimensions of a tensor, each of whose places is one of another tensor.
+/// Some dimensions of a tensor, each of whose positions is one of another tensor.
 pub struct Remapping {
     maps: SmallVec<[(usize, Taps, Scratch); 3]>,
 }

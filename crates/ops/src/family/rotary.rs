@@ -40,7 +40,7 @@ fn rotation(call: &Call<'_>, at: usize) -> Result<Rotation> {
     }
 }
 
-/// Fails unless lines of a tensor can be turned.
+/// Fails unless lines of a tensor can be rotated.
 fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> Result<()> {
     call.expect_dtype(at, x, REAL)?;
     let length = x.dims().last().copied().unwrap_or(0);
@@ -59,7 +59,7 @@ fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read
     call.expect_dtype(at, &factor, REAL)?;
     let same_line = factor.dims().last() == dims.last();
     match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
-        Some(layout) => Ok(factor.seen(layout)),
+        Some(layout) => Ok(factor.with_layout(layout)),
         None => {
             let (name, have) = (call.parameter(at), factor.dims());
             Err(Error::invalid(format!(
@@ -111,7 +111,7 @@ fn summed(
 }
 
 /// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
-/// two are wanted (where x is there, when it is absent).
+/// two are requested (where x is there, when it is absent).
 fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let rotation = rotation(call, 4)?;
     let dx = call.output(5)?;
@@ -120,11 +120,11 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &dx, dy.dims())?;
     call.expect_dtype(5, &dx, REAL)?;
     let dims = dy.dims().to_vec();
-    let wanted = call.has(3) && call.flag_or(8, true)?;
+    let requested = call.has(3) && call.flag_or(8, true)?;
     let products = with_real!(dy.dtype, C => C::DTYPE);
     let mut sums = None;
     let mut outs = vec![dx];
-    if wanted {
+    if requested {
         let products = call.scratch(products, &dims);
         let by_cos = summed(call, 6, (1, &dims), &products)?;
         let by_sin = summed(call, 7, (2, &dims), &products)?;
@@ -135,7 +135,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dy = call.kept_apart(dy, &outs);
     let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
     let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
-    let x = if wanted { Some(call.read(3, &outs)?) } else { None };
+    let x = if requested { Some(call.read(3, &outs)?) } else { None };
     if let Some(x) = &x {
         call.expect_dims(3, x, &dims)?;
         call.expect_dtype(3, x, REAL)?;
@@ -171,7 +171,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {lie}: 1 to 4 are known")));
     }
     let outs = [call.output(6)?, call.output(7)?];
-    let mut turned = Vec::new();
+    let mut rotated = Vec::new();
     for (at, out) in outs.iter().enumerate() {
         let x = call.tensor(at)?;
         expect_lines(call, at, &x, rotation)?;
@@ -180,10 +180,10 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
         let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
-        turned.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
+        rotated.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {
-        for (out, x, cos, sin) in &turned {
+        for (out, x, cos, sin) in &rotated {
             let views = [x.view(memory), cos.view(memory), sin.view(memory)];
             let out = memory.out(out);
             if out.count() > 0 {
@@ -203,8 +203,8 @@ pub const ROWS: &[Row] = &[
     aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
 ];
 
-fn like_all(call: &Call<'_>, places: [usize; 3]) -> Result<Vec<Layout>> {
-    places.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
+fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {
+    indices.into_iter().map(|at| Ok(call.layout(at)?.packed())).collect()
 }
 
 fn gradients(call: &Call<'_>) -> Result<Vec<Layout>> {

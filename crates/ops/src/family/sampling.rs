@@ -1,4 +1,4 @@
-//! Elements at places that a grid names, the grid of an affine map, and channels in another order.
+//! Elements at positions that a grid names, the grid of an affine map, and channels in another order.
 
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -40,7 +40,7 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
     Ok(Sampling { between, outside, aligned: call.flag_or(at + 2, false)? })
 }
 
-/// The sizes of the samples of `x` at the places of `grid`, both of which have `spatial` dimensions of places.
+/// The sizes of the samples of `x` at the positions of `grid`, both of which have `spatial` dimensions of positions.
 fn sampled_dims(
     call: &Call<'_>,
     at: usize,
@@ -56,7 +56,9 @@ fn sampled_dims(
     if !good {
         let (name, dims, of, sizes) =
             (call.parameter(at + 1), grid.dims(), call.parameter(at), x.dims());
-        return Err(Error::invalid(format!("{name} {dims:?} names no places of {of} {sizes:?}")));
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} names no positions of {of} {sizes:?}"
+        )));
     }
     let mut dims = Dims::new(&x.dims()[..2]);
     grid.dims()[1..=spatial].iter().for_each(|size| dims.push(*size));
@@ -79,8 +81,9 @@ fn sample(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(1, &grid, 0, &x)?;
     call.expect_same(5, &out, 0, &x)?;
     call.expect_dims(5, &out, &sampled_dims(call, 0, &x, &grid, spatial)?)?;
-    let (x, grid) = (x.seen(deep(&x, spatial, 2)), grid.seen(deep(&grid, spatial, 1)));
-    let out = out.seen(deep(&out, spatial, 2));
+    let (x, grid) =
+        (x.with_layout(deep(&x, spatial, 2)), grid.with_layout(deep(&grid, spatial, 1)));
+    let out = out.with_layout(deep(&out, spatial, 2));
     call.plan(move |memory| {
         let (a, grid) = (x.view(memory), grid.view(memory));
         if out.count() > 0 {
@@ -95,14 +98,14 @@ fn sample_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &sampled_dims(call, 0, &x, &grid, spatial)?)])
 }
 
-/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are wanted, dx, dgrid, spatial dimensions.
+/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are requested, dx, dgrid, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
-    let wanted = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
-    let [for_x, for_grid] = wanted[..] else {
+    let requested = if call.has(6) { call.flags(6)? } else { vec![true; 2] };
+    let [for_x, for_grid] = requested[..] else {
         let name = call.parameter(6);
-        return Err(Error::invalid(format!("{name} = {wanted:?}: expected two flags")));
+        return Err(Error::invalid(format!("{name} = {requested:?}: expected two flags")));
     };
     let dx = if for_x { Some(call.output(7)?) } else { None };
     let dgrid = if for_grid { Some(call.output(8)?) } else { None };
@@ -125,23 +128,23 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_same(8, dgrid, 1, &x)?;
     }
     let half = matches!(x.dtype, DType::Float16 | DType::Bf16);
-    let dx = dx.map(|dx| dx.seen(deep(&dx, spatial, 2)));
-    let held = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
-    let dgrid = dgrid.map(|dgrid| dgrid.seen(deep(&dgrid, spatial, 1)));
-    let (x, dy) = (x.seen(deep(&x, spatial, 2)), dy.seen(deep(&dy, spatial, 2)));
-    let grid = grid.seen(deep(&grid, spatial, 1));
+    let dx = dx.map(|dx| dx.with_layout(deep(&dx, spatial, 2)));
+    let buffer = dx.filter(|_| half).map(|dx| call.scratch(DType::Float, dx.dims()));
+    let dgrid = dgrid.map(|dgrid| dgrid.with_layout(deep(&dgrid, spatial, 1)));
+    let (x, dy) = (x.with_layout(deep(&x, spatial, 2)), dy.with_layout(deep(&dy, spatial, 2)));
+    let grid = grid.with_layout(deep(&grid, spatial, 1));
     call.plan(move |memory| {
         let (a, grid, dy) = (x.view(memory), grid.view(memory), dy.view(memory));
         let sampled = Sampled { a, grid, sampling };
         let parallel = memory.parallel;
         if let Some(dx) = &dx {
             let out = memory.out(dx);
-            let sums = held.map_or(out, |held| memory.scratch(&held));
+            let sums = buffer.map_or(out, |buffer| memory.scratch(&buffer));
             fill_scalar(parallel, sums, Scalar::from(0));
             if dy.count() > 0 {
                 sampled.back_to_elements(parallel, sums, dy);
             }
-            if held.is_some() {
+            if buffer.is_some() {
                 copy(parallel, out, sums.view());
             }
         }
@@ -174,7 +177,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &out, &dims)?;
     let aligned = call.flag(2)?;
     let theta = call.kept_apart(theta, &[&out]);
-    let out = out.seen(deep(&out, spatial, 1));
+    let out = out.with_layout(deep(&out, spatial, 1));
     call.plan(move |memory| {
         affine_grid(memory.parallel, memory.out(&out), theta.view(memory), aligned);
         Ok(())
@@ -208,7 +211,7 @@ fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
     };
     let from = split(&x, groups, each).transposed(1, 2);
     let to = split(&out, each, groups);
-    let (x, out) = (x.seen(from), out.seen(to));
+    let (x, out) = (x.with_layout(from), out.with_layout(to));
     call.plan(move |memory| {
         copy(memory.parallel, memory.out(&out), x.view(memory));
         Ok(())

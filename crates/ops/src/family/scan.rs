@@ -11,7 +11,7 @@ use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
 
 /// A dimension from its end on.
-fn turned(layout: &Layout, dim: usize) -> Layout {
+fn reversed(layout: &Layout, dim: usize) -> Layout {
     match layout.dims().get(dim) {
         Some(size) if *size > 0 => layout.sliced(dim, size - 1, *size, -1),
         _ => *layout,
@@ -36,8 +36,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
         if reverse {
-            a = a.seen(turned(&a, dim)).expect("the same elements");
-            out = out.seen(turned(&out, dim)).expect("the same elements");
+            a = a.with_layout(reversed(&a, dim)).expect("the same elements");
+            out = out.with_layout(reversed(&out, dim)).expect("the same elements");
         }
         let whole = out.dtype().is_integer() || out.dtype() == DType::Bool;
         with_number!(if whole { DType::Int64 } else { DType::Double }, C => match PRODUCT {
@@ -48,23 +48,23 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Running extremes. Arguments: a, dim, values, places.
+/// Running extremes. Arguments: a, dim, values, indices.
 fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, values, places) = (call.tensor(0)?, call.output(2)?, call.output(3)?);
+    let (a, values, indices) = (call.tensor(0)?, call.output(2)?, call.output(3)?);
     call.expect_dims(2, &values, a.dims())?;
-    call.expect_dims(3, &places, a.dims())?;
-    call.expect_dtype(3, &places, &[DType::Int64, DType::Int32])?;
+    call.expect_dims(3, &indices, a.dims())?;
+    call.expect_dtype(3, &indices, &[DType::Int64, DType::Int32])?;
     let dim = dimension(call, 1, a.rank())?;
-    let a = call.source(a, &[&values, &places]);
+    let a = call.source(a, &[&values, &indices]);
     call.plan(move |memory| {
         let view = a.view(memory);
-        let (values, places) = (memory.out(&values), memory.out(&places));
-        with_number!(view.dtype(), C => extremes::<C>(memory.parallel, values, places, view, dim, MAX));
+        let (values, indices) = (memory.out(&values), memory.out(&indices));
+        with_number!(view.dtype(), C => extremes::<C>(memory.parallel, values, indices, view, dim, MAX));
         Ok(())
     })
 }
 
-fn with_places(call: &Call<'_>) -> Result<Vec<Layout>> {
+fn with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
     let a = call.layout(0)?.packed();
     Ok(vec![a, a.with_dtype(DType::Int32)])
 }
@@ -98,7 +98,7 @@ pub const NODES: &[Node] = &[
         "Cummax",
         &["x"],
         &["y", "indices"],
-        Infer::By(with_places),
+        Infer::By(with_indices),
         running_extremes::<true>,
         EXTREMES,
     ),
@@ -106,7 +106,7 @@ pub const NODES: &[Node] = &[
         "Cummin",
         &["x"],
         &["y", "indices"],
-        Infer::By(with_places),
+        Infer::By(with_indices),
         running_extremes::<false>,
         &[A(0), Attr("axis", Default::Required), O(0), O(1)],
     ),

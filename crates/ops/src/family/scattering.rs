@@ -1,4 +1,4 @@
-//! Elements to places that indices name.
+//! Elements to positions that indices name.
 
 use super::indexing::{Indices, expect_within, replaced};
 use super::reading::{Read, out_of_range};
@@ -12,9 +12,9 @@ use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
@@ -69,15 +69,15 @@ impl Destination {
             }
             return work(out);
         };
-        let place = memory.scratch(wide);
-        copy(memory.parallel, place, from.unwrap_or(out.view()));
-        let result = work(place);
-        copy(memory.parallel, out, place.view());
+        let target = memory.scratch(wide);
+        copy(memory.parallel, target, from.unwrap_or(out.view()));
+        let result = work(target);
+        copy(memory.parallel, out, target.view());
         result
     }
 }
 
-/// Values that come to their places: a tensor, or one number.
+/// Values that are scattered: a tensor, or one number.
 #[allow(clippy::large_enum_variant)]
 enum Values {
     Tensor(Read, Option<Scratch>),
@@ -103,28 +103,28 @@ impl Values {
         }
     }
 
-    /// Calls `run` with the values as elements of type `dtype`, seen as `seen` makes them.
+    /// Calls `run` with the values as elements of type `dtype`, with the layout that `layout_of` returns.
     fn with<R>(
         &self,
         memory: &Memory<'_>,
         dtype: DType,
-        seen: impl Fn(&Layout) -> Layout,
+        layout_of: impl Fn(&Layout) -> Layout,
         run: impl FnOnce(View<'_>) -> R,
     ) -> R {
         match self {
             Values::Tensor(values, typed) => {
                 let mut view = values.prepared(memory);
                 if let Some(scratch) = typed {
-                    let place = memory.scratch(scratch);
-                    copy(memory.parallel, place, view);
-                    view = place.view();
+                    let target = memory.scratch(scratch);
+                    copy(memory.parallel, target, view);
+                    view = target.view();
                 }
-                run(view.seen(seen(view.layout())).expect("a part of the values"))
+                run(view.with_layout(layout_of(view.layout())).expect("a part of the values"))
             }
             Values::Number(value) => {
                 let one = Constant::of(*value, dtype);
                 let view = one.view(&[]);
-                run(view.seen(seen(view.layout())).expect("one value"))
+                run(view.with_layout(layout_of(view.layout())).expect("one value"))
             }
         }
     }
@@ -186,7 +186,7 @@ fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>
     Ok((Some(read), out))
 }
 
-/// Values to the places that an index names along a dimension. Arguments: a, dimension, index, values, how they
+/// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
 /// meet, out.
 fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
@@ -218,15 +218,15 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             if index.count() == 0 {
                 return Ok(());
             }
-            let seen = |layout: &Layout| match layout.rank() {
+            let layout_of = |layout: &Layout| match layout.rank() {
                 0 => layout.broadcast_to(index.dims()).expect("one value"),
                 _ => (0..layout.rank())
-                    .fold(*layout, |seen, i| seen.sliced(i, 0, index.dims()[i], 1)),
+                    .fold(*layout, |part, i| part.sliced(i, 0, index.dims()[i], 1)),
             };
-            values.with(memory, dtype, seen, |values| {
+            values.with(memory, dtype, layout_of, |values| {
                 let target = lifted(tensor);
-                let places = Places::along(target.view(), dim, index, false);
-                scatter(memory.parallel, target, &places, values, meeting, index)
+                let targets = IndexedView::along(target.view(), dim, index, false);
+                scatter(memory.parallel, target, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -235,14 +235,14 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
 
 fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
     match view.rank() {
-        0 => view.seen(view.layout().with(0)).expect("the same element"),
+        0 => view.with_layout(view.layout().with(0)).expect("the same element"),
         _ => view,
     }
 }
 
-/// Slices to the places of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
+/// Slices to the positions of a dimension that an index names. Arguments: a, dimension, index, values, a factor for
 /// them (1 when absent), out, whether they are added, whether negative indices count from the end.
-fn placed(call: &mut Call<'_>) -> Result<Plan> {
+fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let meeting = if call.flag(6)? { Meeting::Add } else { Meeting::Replace };
     let wraps = call.flag(7)?;
@@ -276,45 +276,45 @@ fn placed(call: &mut Call<'_>) -> Result<Plan> {
         values.prepare(memory);
         let index = index.view(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
-            let seen = |layout: &Layout| {
+            let layout_of = |layout: &Layout| {
                 let lifted = if layout.rank() == 0 { layout.with(0) } else { *layout };
                 lifted.broadcast_to(&dims).expect("sizes were checked")
             };
-            values.with(memory, dtype, seen, |values| {
+            values.with(memory, dtype, layout_of, |values| {
                 let values = match &scaled {
                     Some(scratch) => {
-                        let place = memory.scratch(scratch);
+                        let scaled = memory.scratch(scratch);
                         with_number!(dtype, C => {
                             let factor = C::from_scalar(factor);
-                            map1::<C, C>(memory.parallel, place, values, move |x| x.mul(factor));
+                            map1::<C, C>(memory.parallel, scaled, values, move |x| x.mul(factor));
                         });
-                        place.view()
+                        scaled.view()
                     }
                     None => values,
                 };
                 let target = lifted(tensor);
-                let places = Places::chosen(target.view(), dim, index, wraps);
-                scatter(memory.parallel, target, &places, values, meeting, index)
+                let targets = IndexedView::chosen(target.view(), dim, index, wraps);
+                scatter(memory.parallel, target, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
     })
 }
 
-/// One number at places of a dimension that are known now. Arguments: a, dimension, places, value, out.
+/// One number at indices of a dimension that are known now. Arguments: a, dimension, indices, value, out.
 fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 4)?;
     let (dim, value) = (call.dim(1, out.rank())?, call.scalar(3)?);
     call.expect_numbers(4, &out)?;
     let target = out.lifted();
-    let mut places = Vec::new();
-    for place in call.ints(2)? {
-        places.push(call.wrap(2, place, target.dims()[dim])?);
+    let mut indices = Vec::new();
+    for index in call.ints(2)? {
+        indices.push(call.wrap(2, index, target.dims()[dim])?);
     }
     let slices: Vec<Operand> =
-        places.iter().map(|place| target.seen(target.at(dim, *place))).collect();
+        indices.iter().map(|index| target.with_layout(target.at(dim, *index))).collect();
     if from.is_none() {
-        touch_places(call, &target, dim, places);
+        touch_indices(call, &target, dim, indices);
     }
     call.plan(move |memory| {
         if let Some(from) = &from {
@@ -325,18 +325,18 @@ fn filled_at(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Says that of a tensor only these places of a dimension are touched: exactly where they are evenly apart, else that
+/// Says that of a tensor only these indices of a dimension are touched: exactly where they are evenly apart, else that
 /// all between the first and the last may be.
-fn touch_places(call: &mut Call<'_>, target: &Operand, dim: usize, mut places: Vec<usize>) {
-    places.sort_unstable();
-    places.dedup();
-    let [first, .., last] = places[..] else {
-        let first = places.first().copied().unwrap_or(0);
-        return call.narrow(target, &target.sliced(dim, first, places.len(), 1));
+fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices: Vec<usize>) {
+    indices.sort_unstable();
+    indices.dedup();
+    let [first, .., last] = indices[..] else {
+        let first = indices.first().copied().unwrap_or(0);
+        return call.narrow(target, &target.sliced(dim, first, indices.len(), 1));
     };
-    let step = places[1] - first;
-    if places.windows(2).all(|pair| pair[1] - pair[0] == step) {
-        return call.narrow(target, &target.sliced(dim, first, places.len(), step as isize));
+    let step = indices[1] - first;
+    if indices.windows(2).all(|pair| pair[1] - pair[0] == step) {
+        return call.narrow(target, &target.sliced(dim, first, indices.len(), step as isize));
     }
     call.narrow(target, &target.sliced(dim, first, last - first + 1, 1));
     call.touch_by_index(target);
@@ -385,18 +385,18 @@ fn brought(
             if indices.dims.contains(&0) {
                 return Ok(());
             }
-            let (places, index) = indices.places(memory, tensor.view())?;
-            let seen =
+            let (targets, index) = indices.view(memory, tensor.view())?;
+            let layout_of =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
-            values.with(memory, dtype, seen, |values| {
-                scatter(memory.parallel, tensor, &places, values, meeting, index)
+            values.with(memory, dtype, layout_of, |values| {
+                scatter(memory.parallel, tensor, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
         })
     })
 }
 
-/// Values by the number of their place in the order of positions. Arguments: tensor, index, values, whether they
+/// Values by their flat index. Arguments: tensor, index, values, whether they
 /// are added.
 fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
@@ -420,12 +420,13 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
         values.prepare(memory);
         let index = index.view(memory);
         destination.with(memory, None, |tensor| {
-            let seen = |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
-            values.with(memory, dtype, seen, |values| {
+            let layout_of =
+                |layout: &Layout| layout.reshaped(index.dims()).expect("it was checked");
+            values.with(memory, dtype, layout_of, |values| {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
-                let line = tensor.seen(line).expect("the same elements");
-                let places = Places::chosen(line.view(), 0, index, true);
-                scatter(memory.parallel, line, &places, values, meeting, index)
+                let line = tensor.with_layout(line).expect("the same elements");
+                let targets = IndexedView::chosen(line.view(), 0, index, true);
+                scatter(memory.parallel, line, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -440,7 +441,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     if out.rank() != 1 || a.rank() != 1 || !a.dtype.is_integer() {
         let (name, other, a) = (call.parameter(0), call.parameter(3), *a);
         return Err(Error::invalid(format!(
-            "{name} ({a}) must be whole numbers in one dimension, and {other} have one"
+            "{name} ({a}) must be integers in one dimension, and {other} have one"
         )));
     }
     let weights = if call.has(1) { Some(Values::read(call, 1, &out)?) } else { None };
@@ -458,10 +459,11 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
         weights.prepare(memory);
         fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
         destination.with(memory, None, |tensor| {
-            let seen = |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
-            weights.with(memory, dtype, seen, |weights| {
-                let places = Places::chosen(tensor.view(), 0, index.view(), false);
-                scatter(memory.parallel, tensor, &places, weights, Meeting::Add, index.view())
+            let layout_of =
+                |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
+            weights.with(memory, dtype, layout_of, |weights| {
+                let targets = IndexedView::chosen(tensor.view(), 0, index.view(), false);
+                scatter(memory.parallel, tensor, &targets, weights, Meeting::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -486,10 +488,10 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", placed).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
-    aclnn("InplaceIndexCopy", placed).picks(&[
+    aclnn("IndexAdd", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
+    aclnn("IndexAddV2", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
+    aclnn("IndexCopy", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("InplaceIndexCopy", slices).picks(&[
         A(0),
         A(1),
         A(2),
@@ -499,8 +501,8 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
-    aclnn("InplaceIndexFill", placed).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
+    aclnn("IndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("InplaceIndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
     aclnn("IndexFillTensor", filled_at),
     aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("IndexPutImpl", put),
@@ -541,7 +543,7 @@ pub const NODES: &[Node] = &[
         &["var", "indices", "updates", "alpha?"],
         &["var"],
         Infer::Like(0),
-        placed,
+        slices,
         &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
     )
     .writes_first()

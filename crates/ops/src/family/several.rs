@@ -51,7 +51,7 @@ fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     call.plan(move |memory| {
         let room = memory.scratch(&room);
         let wide = |one: &Operand| -> View<'_> {
-            memory.seen(one, one.broadcast_to(&dims).expect("sizes were checked"))
+            memory.view_with_layout(one, one.broadcast_to(&dims).expect("sizes were checked"))
         };
         with_number!(dtype, C => {
             for (at, one) in list.iter().enumerate() {
@@ -97,8 +97,8 @@ fn trace(call: &mut Call<'_>) -> Result<Plan> {
             "{name} {dims:?} is no matrix, or its sum does not fit {to:?}"
         )));
     }
-    let line = x.seen(diagonal(&x, 0));
-    let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+    let line = x.with_layout(diagonal(&x, 0));
+    let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     with_number!(out.dtype, C => {
         call.fold(line, &Axes::new(&[true]), (out, None), fold::sum::<C>(), |sum: C| (sum, false))
     })
@@ -111,7 +111,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_same(2, &out, 0, &x)?;
     if !flattens && x.rank() == 2 {
-        let from = x.seen(diagonal(&x, above));
+        let from = x.with_layout(diagonal(&x, above));
         call.expect_dims(2, &out, from.dims())?;
         return call.plan(move |memory| {
             copy(memory.parallel, memory.out(&out), from.view(memory));
@@ -128,7 +128,7 @@ fn diagonals(call: &mut Call<'_>, flattens: bool) -> Result<Plan> {
         usize::try_from(above.unsigned_abs()).ok().and_then(|more| more.checked_add(x.count()));
     let side = side.unwrap_or(usize::MAX);
     call.expect_dims(2, &out, &[side, side])?;
-    let to = out.seen(diagonal(&out, above));
+    let to = out.with_layout(diagonal(&out, above));
     let line = call.in_line(x);
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
@@ -156,8 +156,8 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = promote_all([x.dtype, y.dtype]).unwrap_or(out.dtype);
     call.expect_castable(3, dtype, &out)?;
     let (x, y) = (
-        x.seen(x.broadcast_to(&dims).expect("as above")),
-        y.seen(y.broadcast_to(&dims).expect("as above")),
+        x.with_layout(x.broadcast_to(&dims).expect("as above")),
+        y.with_layout(y.broadcast_to(&dims).expect("as above")),
     );
     let slice = out.layout().at(dim, 0);
     let room = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
@@ -166,10 +166,10 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
         let part = |view: &View<'_>, at: usize| view.layout().at(dim, at % 3);
         with_number!(dtype, C => {
             for at in 0..3 {
-                let [x1, x2] = [1, 2].map(|more| x.seen(part(&x, at + more)).expect("a part of it"));
-                let [y1, y2] = [1, 2].map(|more| y.seen(part(&y, at + more)).expect("a part of it"));
+                let [x1, x2] = [1, 2].map(|more| x.with_layout(part(&x, at + more)).expect("a part of it"));
+                let [y1, y2] = [1, 2].map(|more| y.with_layout(part(&y, at + more)).expect("a part of it"));
                 map2(memory.parallel, room, x1, y2, |a: C, b: C| a.mul(b));
-                let to = out.seen(out.layout().at(dim, at)).expect("a part of it");
+                let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
                 map3(memory.parallel, to, room.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
             }
         });
@@ -191,7 +191,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
     let hits = call.scratch(DType::Bool, tests.dims());
     let axes = Axes::filled(tests.rank(), true);
     let reducing = call.reducing(&hits, &axes, &fold::sum::<i64>());
-    let out = out.seen(out.reshaped(&[]).unwrap_or(*out.layout()));
+    let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     call.plan(move |memory| {
         let hits = memory.scratch(&hits);
         with_number!(dtype, C => {
@@ -205,7 +205,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Reshaped, then transposed; or the other way round. Arguments: x, order, sizes, whether it is transposed first, out.
-fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
+fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
     let (out, x) = (call.output(4)?, call.tensor(0)?);
     call.expect_same(4, &out, 0, &x)?;
     let (order, sizes, first) = (call.ints(1)?, call.sizes(2)?, call.flag(3)?);
@@ -225,10 +225,10 @@ fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {have:?} has other elements than {count}")));
     }
     if first {
-        let turned = x.seen(x.permuted(&axes));
+        let permuted = x.with_layout(x.permuted(&axes));
         call.expect_dims(4, &out, &sizes)?;
-        let dims = turned.dims().to_vec();
-        let x = call.kept_apart(turned, &[&out]);
+        let dims = permuted.dims().to_vec();
+        let x = call.kept_apart(permuted, &[&out]);
         let to = call.flat_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
@@ -236,12 +236,12 @@ fn reshaped_and_turned(call: &mut Call<'_>) -> Result<Plan> {
             Ok(())
         });
     }
-    let turned: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
-    call.expect_dims(4, &out, &turned)?;
+    let permuted: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
+    call.expect_dims(4, &out, &permuted)?;
     let x = call.flat(x, &sizes, &[&out]);
     call.plan(move |memory| {
         let view = x.view(memory);
-        let view = view.seen(view.layout().permuted(&axes)).expect("the same elements");
+        let view = view.with_layout(view.layout().permuted(&axes)).expect("the same elements");
         copy(memory.parallel, memory.out(&out), view);
         Ok(())
     })
@@ -258,8 +258,8 @@ fn flattened(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {axis} is outside {} to {rank}", -rank)));
     }
     let axis = if axis < 0 { axis + rank } else { axis } as usize;
-    let wanted = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
-    call.expect_dims(2, &out, &wanted)?;
+    let expected = [x.dims()[..axis].iter().product(), x.dims()[axis..].iter().product()];
+    call.expect_dims(2, &out, &expected)?;
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
     let x = call.kept_apart(x, &[&out]);
@@ -304,7 +304,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LinalgCross", cross),
     aclnn("IsInScalarTensor", is_among),
     aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).picks(&[A(0), A(1), A(3), A(4)]),
-    aclnn("ConfusionTranspose", reshaped_and_turned),
+    aclnn("ConfusionTranspose", reshaped_and_transposed),
     aclnn("Flatten", flattened),
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),
     aclnn("Digamma", |c| DIGAMMA.plan(c)),

@@ -1,4 +1,4 @@
-//! Tensors seen otherwise, as copies: turned, mirrored, rolled, broadcast, reshaped; and their sizes.
+//! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
 use super::joining::copies;
 use super::reading::Read;
@@ -17,12 +17,12 @@ pub(super) fn viewed(
     call: &mut Call<'_>,
     at: usize,
     a: Read,
-    seen: Layout,
+    layout: Layout,
     out: (usize, Operand),
 ) -> Result<Plan> {
-    call.expect_dims(out.0, &out.1, seen.dims())?;
+    call.expect_dims(out.0, &out.1, layout.dims())?;
     call.expect_converts(at, &a, &out.1)?;
-    let part = a.narrowed(call, seen);
+    let part = a.narrowed(call, layout);
     copies(call, vec![(part, out.1)])
 }
 
@@ -35,22 +35,22 @@ fn reshaped(call: &mut Call<'_>) -> Result<Plan> {
         let (from, to, have, want) = (call.parameter(0), call.parameter(2), a.dims(), out.dims());
         return Err(Error::invalid(format!("{from} {have:?} does not fill {to} {want:?}")));
     }
-    if let Some(seen) = a.reshaped(out.dims()) {
-        return viewed(call, 0, a, seen, (2, out));
+    if let Some(layout) = a.reshaped(out.dims()) {
+        return viewed(call, 0, a, layout, (2, out));
     }
-    if let Some(seen) = out.reshaped(a.dims()) {
-        let out = out.seen(seen);
+    if let Some(layout) = out.reshaped(a.dims()) {
+        let out = out.with_layout(layout);
         return copies(call, vec![(a, out)]);
     }
     let between = call.scratch(out.dtype, a.dims());
     call.plan(move |memory| {
-        let place = memory.scratch(&between);
-        copy(memory.parallel, place, a.view(memory));
-        let seen = place.reshaped(out.dims()).expect("contiguous");
+        let target = memory.scratch(&between);
+        copy(memory.parallel, target, a.view(memory));
+        let layout = target.reshaped(out.dims()).expect("contiguous");
         copy(
             memory.parallel,
             memory.out(&out),
-            place.view().seen(seen).expect("the same elements"),
+            target.view().with_layout(layout).expect("the same elements"),
         );
         Ok(())
     })
@@ -95,13 +95,13 @@ fn unsqueezed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
         let name = call.parameter(1);
         return Err(Error::invalid(format!("{name} = {axes:?} gives {rank} dimensions")));
     }
-    let mut places: Vec<usize> = Vec::new();
+    let mut axes_in_order: Vec<usize> = Vec::new();
     for axis in &axes {
-        places.push(call.wrap(1, *axis, rank)?);
+        axes_in_order.push(call.wrap(1, *axis, rank)?);
     }
-    places.sort_unstable();
+    axes_in_order.sort_unstable();
     let mut dims = Dims::new(a.dims());
-    places.into_iter().for_each(|at| dims.insert(at.min(dims.len()), 1));
+    axes_in_order.into_iter().for_each(|at| dims.insert(at.min(dims.len()), 1));
     Ok(vec![Layout::contiguous(a.dtype, &dims)])
 }
 
@@ -125,11 +125,11 @@ fn expanded(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
     let dims = expanded_dims(call, &a)?;
-    let Some(seen) = a.broadcast_to(&dims) else {
+    let Some(layout) = a.broadcast_to(&dims) else {
         let (name, have) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {dims:?}")));
     };
-    viewed(call, 0, a, seen, (2, out))
+    viewed(call, 0, a, layout, (2, out))
 }
 
 fn expanded_dims(call: &Call<'_>, a: &Layout) -> Result<Dims> {
@@ -154,28 +154,26 @@ fn expanded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn permuted(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let seen = a.permuted(&order(call, &a)?);
-    viewed(call, 0, a, seen, (2, out))
+    let layout = a.permuted(&order(call, &a)?);
+    viewed(call, 0, a, layout, (2, out))
 }
 
 fn order(call: &Call<'_>, a: &Layout) -> Result<Dims> {
-    let wanted = call.ints(1)?;
-    let mut places = Dims::default();
-    for one in &wanted {
-        let place = call.wrap(1, *one, a.rank())?;
-        if places.contains(&place) || places.len() == a.rank() {
+    let axes = call.ints(1)?;
+    let mut axes_in_order = Dims::default();
+    for one in &axes {
+        let axis = call.wrap(1, *one, a.rank())?;
+        if axes_in_order.contains(&axis) || axes_in_order.len() == a.rank() {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {wanted:?} names a dimension twice")));
+            return Err(Error::invalid(format!("{name} = {axes:?} names a dimension twice")));
         }
-        places.push(place);
+        axes_in_order.push(axis);
     }
-    if places.len() != a.rank() {
+    if axes_in_order.len() != a.rank() {
         let (name, rank) = (call.parameter(1), a.rank());
-        return Err(Error::invalid(format!(
-            "{name} = {wanted:?}, but there are {rank} dimensions"
-        )));
+        return Err(Error::invalid(format!("{name} = {axes:?}, but there are {rank} dimensions")));
     }
-    Ok(places)
+    Ok(axes_in_order)
 }
 
 fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -187,15 +185,15 @@ fn permuted_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn flipped(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
     let a = call.read(0, &[&out])?;
-    let mut seen = *a;
+    let mut layout = *a;
     for dim in call.ints(1)? {
         let dim = call.wrap(1, dim, a.rank())?;
         if a.rank() > 0 && a.dims()[dim] > 0 {
             let size = a.dims()[dim];
-            seen = seen.sliced(dim, size - 1, size, -1);
+            layout = layout.sliced(dim, size - 1, size, -1);
         }
     }
-    viewed(call, 0, a, seen, (2, out))
+    viewed(call, 0, a, layout, (2, out))
 }
 
 /// Elements moved round along dimensions, or along all of them as one. Arguments: a, how far, dimensions, out.
@@ -226,11 +224,12 @@ fn rolled(call: &mut Call<'_>) -> Result<Plan> {
     for (dim, shift) in far.into_iter().enumerate().filter(|(_, shift)| *shift > 0) {
         pieces = pieces.into_iter().flat_map(|(from, to)| cut(dim, shift, from, to)).collect();
     }
-    let parts = pieces.into_iter().map(|(from, to)| (a.seen(from), out.seen(to))).collect();
+    let parts =
+        pieces.into_iter().map(|(from, to)| (a.with_layout(from), out.with_layout(to))).collect();
     copies(call, parts)
 }
 
-/// What lies `shift` places on after a roll, and what came round.
+/// What lies `shift` indices on after a roll, and what came round.
 fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout); 2] {
     let rest = from.dims()[dim] - shift;
     [
@@ -247,16 +246,21 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
     let packed = line.is_none().then(|| call.scratch(out.dtype, out.dims()));
     call.plan(move |memory| {
         let from = from.view(memory);
-        let place = match (&line, &packed) {
-            (Some(line), _) => memory.out(&out.seen(*line)),
+        let target = match (&line, &packed) {
+            (Some(line), _) => memory.out(&out.with_layout(*line)),
             (None, packed) => {
                 let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
-                room.seen(room.reshaped(&[room.count()]).expect("contiguous")).expect("all of it")
+                room.with_layout(room.reshaped(&[room.count()]).expect("contiguous"))
+                    .expect("all of it")
             }
         };
-        for (part, to) in cut(0, shift, *from.layout(), *place.layout()) {
+        for (part, to) in cut(0, shift, *from.layout(), *target.layout()) {
             let inside = "a part of the line";
-            copy(memory.parallel, place.seen(to).expect(inside), from.seen(part).expect(inside));
+            copy(
+                memory.parallel,
+                target.with_layout(to).expect(inside),
+                from.with_layout(part).expect(inside),
+            );
         }
         if let Some(packed) = &packed {
             copy(memory.parallel, memory.out(&out), memory.scratch(packed).view());
@@ -281,11 +285,11 @@ fn measured(call: &mut Call<'_>) -> Result<Plan> {
     let Some(line) = out.reshaped(&[numbers.len()]) else {
         return Err(Error::invalid(format!("{} must be contiguous", call.parameter(1))));
     };
-    let line = out.seen(line);
+    let line = out.with_layout(line);
     call.plan(move |memory| {
         for (at, number) in numbers.iter().enumerate() {
-            let place = memory.out(&line.seen(line.at(0, at)));
-            fill_scalar(memory.parallel, place, Scalar::from(*number));
+            let target = memory.out(&line.with_layout(line.at(0, at)));
+            fill_scalar(memory.parallel, target, Scalar::from(*number));
         }
         Ok(())
     })

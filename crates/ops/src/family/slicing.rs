@@ -13,8 +13,8 @@ use cairn_tensor::Layout;
 fn bounds(size: usize, start: i64, end: i64, step: i64) -> (usize, usize) {
     let size = size as i64;
     let (low, high) = if step > 0 { (0, size) } else { (-1, size - 1) };
-    let place = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
-    let (start, end) = (place(start), place(end));
+    let index = |at: i64| if at < 0 { at.saturating_add(size) } else { at }.clamp(low, high);
+    let (start, end) = (index(start), index(end));
     let span = if step > 0 { end - start } else { start - end };
     let step = step.unsigned_abs();
     let count = span.max(0).unsigned_abs().div_ceil(step);
@@ -38,8 +38,8 @@ fn sliced(call: &mut Call<'_>) -> Result<Plan> {
 fn sliced_along(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(5)?;
     let a = call.read(0, &[&out])?;
-    let seen = sliced_layout(call, *a)?;
-    viewed(call, 0, a, seen, (5, out))
+    let layout = sliced_layout(call, *a)?;
+    viewed(call, 0, a, layout, (5, out))
 }
 
 fn sliced_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
@@ -62,16 +62,16 @@ fn slices(
             "starts {starts:?}, ends {ends:?}, dimensions {dims:?} and steps {steps:?} differ in number"
         )));
     }
-    let mut seen = a;
+    let mut layout = a;
     for at in 0..starts.len() {
         let dim = call.wrap(3, dims[at], a.rank())?;
         if steps[at] == 0 || a.rank() == 0 {
             return Err(Error::invalid(format!("a step of {} in {:?}", steps[at], a.dims())));
         }
-        let (start, count) = bounds(seen.dims()[dim], starts[at], ends[at], steps[at]);
-        seen = seen.sliced(dim, start, count, steps[at] as isize);
+        let (start, count) = bounds(layout.dims()[dim], starts[at], ends[at], steps[at]);
+        layout = layout.sliced(dim, start, count, steps[at] as isize);
     }
-    Ok(seen)
+    Ok(layout)
 }
 
 /// Begin and end for each dimension, with masks of bits that say where begin or end do not count, where an ellipsis
@@ -80,8 +80,8 @@ fn slices(
 fn strided(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let a = call.read(0, &[&out])?;
-    let seen = strided_layout(call, *a)?;
-    viewed(call, 0, a, seen, (9, out))
+    let layout = strided_layout(call, *a)?;
+    viewed(call, 0, a, layout, (9, out))
 }
 
 fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
@@ -103,25 +103,25 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let bit = |mask: i64, at: usize| at < 63 && mask >> at & 1 == 1;
     let added = (0..begins.len()).filter(|at| bit(new, *at) && !bit(ellipsis, *at)).count();
     let named = begins.len() - (0..begins.len()).filter(|at| bit(ellipsis, *at)).count() - added;
-    let (mut seen, mut dim) = (a, 0);
+    let (mut layout, mut dim) = (a, 0);
     for at in 0..begins.len() {
         if bit(ellipsis, at) {
             dim += a.rank().saturating_sub(named);
             continue;
         }
         if bit(new, at) {
-            if seen.rank() == cairn_tensor::MAX_DIMS {
-                return Err(Error::invalid(format!("more than {} dimensions", seen.rank())));
+            if layout.rank() == cairn_tensor::MAX_DIMS {
+                return Err(Error::invalid(format!("more than {} dimensions", layout.rank())));
             }
-            seen = seen.with(dim);
+            layout = layout.with(dim);
             dim += 1;
             continue;
         }
-        if dim >= seen.rank() || steps[at] == 0 {
+        if dim >= layout.rank() || steps[at] == 0 {
             let dims = a.dims();
             return Err(Error::invalid(format!("{begins:?} in steps of {steps:?} from {dims:?}")));
         }
-        let size = seen.dims()[dim];
+        let size = layout.dims()[dim];
         if bit(shrink, at) {
             let begin = if begins[at] < 0 { begins[at] + size as i64 } else { begins[at] };
             if begin < 0 || begin >= size as i64 {
@@ -132,7 +132,7 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
                     size as i64 - 1
                 )));
             }
-            seen = seen.at(dim, begin as usize);
+            layout = layout.at(dim, begin as usize);
             continue;
         }
         let up = steps[at] > 0;
@@ -157,10 +157,10 @@ fn strided_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
             false => ends[at],
         };
         let (start, count) = bounds(size, begin, end, steps[at]);
-        seen = seen.sliced(dim, start, count, steps[at] as isize);
+        layout = layout.sliced(dim, start, count, steps[at] as isize);
         dim += 1;
     }
-    Ok(seen)
+    Ok(layout)
 }
 
 fn strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -171,13 +171,13 @@ fn strided_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 fn part(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(3)?;
     let a = call.read(0, &[&out])?;
-    let seen = part_layout(call, *a)?;
-    viewed(call, 0, a, seen, (3, out))
+    let layout = part_layout(call, *a)?;
+    viewed(call, 0, a, layout, (3, out))
 }
 
 fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
     let (begins, sizes) = (call.ints(1)?, call.ints(2)?);
-    let mut seen = a;
+    let mut layout = a;
     let fits = begins.len() == a.rank() && sizes.len() == a.rank();
     for dim in 0..if fits { a.rank() } else { 0 } {
         let size = a.dims()[dim] as i64;
@@ -189,7 +189,7 @@ fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
             )));
         }
         let begin = if count == 0 { 0 } else { begins[dim] as usize };
-        seen = seen.sliced(dim, begin, count as usize, 1);
+        layout = layout.sliced(dim, begin, count as usize, 1);
     }
     if !fits {
         return Err(Error::invalid(format!(
@@ -197,7 +197,7 @@ fn part_layout(call: &Call<'_>, a: Layout) -> Result<Layout> {
             a.dims()
         )));
     }
-    Ok(seen)
+    Ok(layout)
 }
 
 fn part_output(call: &Call<'_>) -> Result<Vec<Layout>> {

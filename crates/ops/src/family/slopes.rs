@@ -34,7 +34,7 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     let single = weight.count() == 1;
     let axes: Axes = (0..x.rank()).map(|at| single || at != 1).collect();
     let kept: &[usize] = if single { &[] } else { &[weight.count()] };
-    let to = dweight.reshaped(kept).map(|layout| dweight.seen(layout)).ok_or_else(|| {
+    let to = dweight.reshaped(kept).map(|layout| dweight.with_layout(layout)).ok_or_else(|| {
         Error::invalid(format!("{} ({}) must be contiguous", call.parameter(4), *dweight))
     })?;
     let slopes = call.apart(Input::Tensor(slopes), &dx);

@@ -51,7 +51,7 @@ fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::reading:
     let mask = call.read(at, &[out])?;
     call.expect_dtype(at, &mask, &[DType::Bool])?;
     match mask.broadcast_to(out.dims()) {
-        Some(layout) => Ok(mask.seen(layout)),
+        Some(layout) => Ok(mask.with_layout(layout)),
         None => {
             let (name, have, want) = (call.parameter(at), mask.dims(), out.dims());
             Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")))
@@ -89,13 +89,13 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.source(x, &[&out]);
     let between = Between::new(call, out);
     call.plan(move |memory| {
-        let (x, mask, place) = (x.view(memory), mask.view(memory), between.out(memory));
-        with_real!(place.dtype(), C => {
+        let (x, mask, target) = (x.view(memory), mask.view(memory), between.out(memory));
+        with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
-            map2(memory.parallel, place, x, mask, move |x: C, hidden: bool| {
+            map2(memory.parallel, target, x, mask, move |x: C, hidden: bool| {
                 if hidden { masked } else { x.mul(scale) }
             });
-            softmax::<C>(memory.parallel, memory.out(&out), place.view(), 3, false);
+            softmax::<C>(memory.parallel, memory.out(&out), target.view(), 3, false);
         });
         Ok(())
     })
@@ -114,12 +114,12 @@ fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
     let between = Between::new(call, out);
     call.plan(move |memory| {
-        let (grad, y, place) = (grad.view(memory), y.view(memory), between.out(memory));
+        let (grad, y, target) = (grad.view(memory), y.view(memory), between.out(memory));
         let mask = mask.view(memory);
-        with_real!(place.dtype(), C => {
+        with_real!(target.dtype(), C => {
             let scale = C::of(scale);
-            softmax_backward::<C>(memory.parallel, place, grad, y, 3, false);
-            map2(memory.parallel, memory.out(&out), place.view(), mask, move |d: C, hidden: bool| {
+            softmax_backward::<C>(memory.parallel, target, grad, y, 3, false);
+            map2(memory.parallel, memory.out(&out), target.view(), mask, move |d: C, hidden: bool| {
                 if hidden { C::ZERO } else { d.mul(scale) }
             });
         });
@@ -172,7 +172,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let mut terms = [None; 2];
-    for (place, (at, one, shape)) in
+    for (slot, (at, one, shape)) in
         terms.iter_mut().zip([(1, mask, [1, w, 1, q, k]), (2, Some(bias), [1, 1, n, q, k])])
     {
         let Some(one) = one else { continue };
@@ -182,7 +182,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
                 "{name} has the sizes {have:?}: expected {shape:?}"
             )));
         }
-        *place = Some(call.flat(one, &shape, &[&out]));
+        *slot = Some(call.flat(one, &shape, &[&out]));
     }
     let x = call.flat(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);
@@ -196,7 +196,7 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
             Some(one) => {
                 let view = one.view(memory);
                 let wide = view.broadcast_to(&dims).expect("sizes were checked");
-                view.seen(wide).expect("the same elements")
+                view.with_layout(wide).expect("the same elements")
             }
         });
         with_real!(dtype, C => {

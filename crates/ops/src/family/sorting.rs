@@ -1,6 +1,6 @@
 //! Order: sorting, the greatest few, the one in the middle, where a value belongs, and the different values.
 //!
-//! Keys and places lie in the workspace: for each element of the input 8 bytes where elements have at most four
+//! Keys and indices lie in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
 use super::choosing::{dense, expect_fits, expect_room};
@@ -15,7 +15,7 @@ use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
 use cairn_tensor::kernels::sort::{Ranked, Selection, ordered, search};
-use cairn_tensor::kernels::unique::{Told, unique, unique_slices};
+use cairn_tensor::kernels::unique::{UniqueOutputs, unique, unique_slices};
 use cairn_tensor::{DType, Dims, Layout, ViewMut};
 
 /// Room for the keys of a tensor whose lines along a dimension are ordered.
@@ -52,12 +52,12 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let room = keys(call, &a, line);
     call.plan(move |memory| {
-        let wanted = Selection::First(count as usize);
+        let selection = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, dim, descending, wanted, &ranked);
+        ordered(memory.parallel, a, dim, descending, selection, &ranked);
         Ok(())
     })
 }
@@ -86,13 +86,13 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_numbers(0, &a)?;
     let (dim, keep) = (call.dim(2, a.rank())?, call.flag(3)?);
     let line = a.dims().get(dim).copied().unwrap_or(1);
-    let wanted = if call.has(1) {
-        let place = call.int(1)?;
-        if place < 1 || place > line as i64 {
+    let selection = if call.has(1) {
+        let rank = call.int(1)?;
+        if rank < 1 || rank > line as i64 {
             let name = call.parameter(1);
-            return Err(Error::invalid(format!("{name} = {place} is outside 1 to {line}")));
+            return Err(Error::invalid(format!("{name} = {rank} is outside 1 to {line}")));
         }
-        Selection::Nth(place as usize - 1)
+        Selection::Nth(rank as usize - 1)
     } else if call.flag(6)? {
         Selection::NumberMedian
     } else {
@@ -116,7 +116,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_index_output(5, &indices)?;
     let spread = |out: crate::plan::Operand| match keep || a.rank() == 0 {
         true => out,
-        false => out.seen(out.with(dim)),
+        false => out.with_layout(out.with(dim)),
     };
     let (values, indices) = (spread(values), spread(indices));
     let room = keys(call, &a, line);
@@ -124,7 +124,7 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
         let ranked = Ranked { values, indices, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, dim, false, wanted, &ranked);
+        ordered(memory.parallel, a, dim, false, selection, &ranked);
         Ok(())
     })
 }
@@ -139,15 +139,15 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
         let (name, have, from) = (call.parameter(1), out.dims(), a.dims());
         return Err(Error::invalid(format!("{name} {have:?} for the middle of {from:?}")));
     }
-    let wanted = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
+    let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
     let line = call.in_line(a);
     let room = keys(call, &a, a.count());
-    let out = out.seen(out.reshaped(&[1]).expect("one element"));
+    let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
         let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
-        ordered(memory.parallel, a, 0, false, wanted, &ranked);
+        ordered(memory.parallel, a, 0, false, selection, &ranked);
         Ok(())
     })
 }
@@ -178,7 +178,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
             let (lines, sorter) = (lines.view(memory), sorter.map(|one| one.view(memory)));
             let values = value.view(out.dims());
             search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-                .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+                .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
         });
     }
     let values = call.read(1, &[&out])?;
@@ -196,7 +196,7 @@ fn searched(call: &mut Call<'_>) -> Result<Plan> {
         let (lines, values) = (lines.view(memory), values.view(memory));
         let sorter = sorter.map(|one| one.view(memory));
         search(memory.parallel, memory.out(&out), lines, values, sorter, right)
-            .map_err(|bad| Fault(format!("{name} has the place {bad}, which no line has")))
+            .map_err(|bad| Fault(format!("{name} has the index {bad}, which no line has")))
     })
 }
 
@@ -219,12 +219,12 @@ impl Growing {
         Ok(Growing { out, room })
     }
 
-    fn place<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
+    fn target<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
         match &self.room {
             None => memory.out(&dense(&self.out, dims)),
             Some(room) => {
                 let room = memory.scratch(room);
-                room.seen(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
+                room.with_layout(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
             }
         }
     }
@@ -234,13 +234,13 @@ impl Growing {
         expect_fits(name, &self.out, dims.iter().product())?;
         if self.room.is_some() {
             let out = memory.out(&dense(&self.out, dims));
-            copy(memory.parallel, out, self.place(memory, dims).view());
+            copy(memory.parallel, out, self.target(memory, dims).view());
         }
         Ok(())
     }
 }
 
-/// The different values. Arguments: a, sorted, whether the inverse is wanted, whether counts are, values, inverse,
+/// The different values. Arguments: a, sorted, whether the inverse is requested, whether counts are, values, inverse,
 /// counts, dimension (all elements when absent).
 fn different(call: &mut Call<'_>) -> Result<Plan> {
     let values = call.output(4)?;
@@ -279,35 +279,35 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         None => keys(call, &a, a.count()),
         Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
-    let (values_place, counts_place) = (call.place(4), call.place(6));
+    let (values_index, counts_index) = (call.caller_index(4), call.caller_index(6));
     call.plan(move |memory| {
         let a = a.view(memory);
         let room = room.as_ref().map(|room| memory.scratch(room));
-        let mut told = Told {
+        let mut outputs = UniqueOutputs {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
-            counts: counts.map(|out| out.place(memory, &[slices])),
+            counts: counts.map(|out| out.target(memory, &[slices])),
         };
         let (total, dims) = match dim {
             None => {
-                told.values = Some(values.place(memory, &[slices]));
-                let total = unique(a, &told, room);
+                outputs.values = Some(values.target(memory, &[slices]));
+                let total = unique(a, &outputs, room);
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.parallel, a, dim, &told, room);
+                let total = unique_slices(memory.parallel, a, dim, &outputs, room);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
-                told.values = Some(values.place(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &told, room);
+                outputs.values = Some(values.target(memory, &dims));
+                unique_slices(memory.parallel, a, dim, &outputs, room);
                 (total, dims)
             }
         };
         values.finish(memory, names[0], &dims)?;
-        (memory.sized)(values_place, &dims);
+        (memory.sized)(values_index, &dims);
         if let Some(counts) = &counts {
             counts.finish(memory, names[1], &[total])?;
-            (memory.sized)(counts_place, &[total]);
+            (memory.sized)(counts_index, &[total]);
         }
         Ok(())
     })

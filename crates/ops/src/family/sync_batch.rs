@@ -20,14 +20,14 @@ use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// A tensor by samples, channels and places.
+/// A tensor by samples, channels and positions.
 fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
     call.expect_dtype(at, x, REALS)?;
-    let [samples, channels, places @ ..] = x.dims() else {
+    let [samples, channels, positions @ ..] = x.dims() else {
         let (name, dims) = (call.parameter(at), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no dimension of channels")));
     };
-    Ok(Grid { dims: [*samples, *channels, 1, places.iter().product()], batch: true })
+    Ok(Grid { dims: [*samples, *channels, 1, positions.iter().product()], batch: true })
 }
 
 /// The type to compute in.
@@ -140,13 +140,13 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = computed(&x);
     let (dy, x) = (call.flat(dy, &grid.dims, &[&dx]), call.flat(x, &grid.dims, &[&dx]));
     let dx = call.flat_output(dx, &grid.dims);
-    let held = call.scratch(dtype, &grid.dims);
+    let buffer = call.scratch(dtype, &grid.dims);
     let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
     call.plan(move |memory| {
         let parallel = memory.parallel;
         let (dy, x, out) = (dy.view(memory), x.view(memory), dx.out(memory));
-        let [held, scales, slopes, shares] = [held, scales, slopes, shares].map(|one| memory.scratch(&one));
+        let [buffer, scales, slopes, shares] = [buffer, scales, slopes, shares].map(|one| memory.scratch(&one));
         let count = match (&counts, &known) {
             (Some(counts), Some(known)) => {
                 let known = memory.scratch(known);
@@ -172,9 +172,9 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             map2(parallel, scales, scales.view(), weight, |s: C, w: C| s.mul(w));
             let mean = wide(memory.view(&mean), &grid.dims);
             let (slopes, shares) = (wide(slopes.view(), &grid.dims), wide(shares.view(), &grid.dims));
-            map3(parallel, held, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
-            map3(parallel, held, dy, held.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
-            map2(parallel, out, held.view(), wide(scales.view(), &grid.dims), |t: C, s: C| t.mul(s));
+            map3(parallel, buffer, x, mean, slopes, |x: C, m: C, k: C| x.sub(m).mul(k));
+            map3(parallel, buffer, dy, buffer.view(), shares, |g: C, t: C, s: C| g.sub(s).sub(t));
+            map2(parallel, out, buffer.view(), wide(scales.view(), &grid.dims), |t: C, s: C| t.mul(s));
         });
         dx.done(memory);
         Ok(())
@@ -183,7 +183,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Sums of dy and of dy by the distance from the mean. Arguments: dy, x, mean, scale or variance, sums, products, gradient
 /// of the weight, gradient of the bias, epsilon, whether the scale is one by the root of a variance, which of them are
-/// wanted: sums, gradient of the weight, gradient of the bias.
+/// requested: sums, gradient of the weight, gradient of the bias.
 fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, x) = (call.tensor(0)?, call.tensor(1)?);
     let grid = grid(call, 1, &x)?;
@@ -193,30 +193,30 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     let (mean, spread) = (channels(call, 2, &grid)?, channels(call, 3, &grid)?);
     let mut outs = [None; 4];
     for (i, out) in outs.iter_mut().enumerate() {
-        let wanted = call.flag_or([10, 10, 11, 12][i], true)?;
-        if wanted {
+        let requested = call.flag_or([10, 10, 11, 12][i], true)?;
+        if requested {
             *out = optional_output(call, 4 + i, &sizes)?;
         }
     }
     let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
     let dtype = computed(&x);
     let (dy, x) = (call.flat(dy, &grid.dims, &[]), call.flat(x, &grid.dims, &[]));
-    let held = call.scratch(dtype, &grid.dims);
+    let buffer = call.scratch(dtype, &grid.dims);
     let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let plans = with_real!(dtype, C => [
         call.reducing(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
-        call.reducing(&held, &grid.axes(), &fold::sum::<C>()),
+        call.reducing(&buffer, &grid.axes(), &fold::sum::<C>()),
     ]);
     call.plan(move |memory| {
         let parallel = memory.parallel;
         let (dy, x) = (dy.view(memory), x.view(memory));
-        let [held, sums, products, scales] = [held, sums, products, scales].map(|one| memory.scratch(&one));
+        let [buffer, sums, products, scales] = [buffer, sums, products, scales].map(|one| memory.scratch(&one));
         with_real!(dtype, C => {
             let (axes, fold, epsilon) = (grid.axes(), fold::sum::<C>(), C::of(epsilon));
             let alone = |sum: C| (sum, false);
-            map3(parallel, held, x, wide(memory.view(&mean), &grid.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
+            map3(parallel, buffer, x, wide(memory.view(&mean), &grid.dims), dy, |x: C, m: C, g: C| x.sub(m).mul(g));
             plans[0].run(memory, dy, fold, (narrow(sums, &axes), None), alone);
-            plans[1].run(memory, held.view(), fold, (narrow(products, &axes), None), alone);
+            plans[1].run(memory, buffer.view(), fold, (narrow(products, &axes), None), alone);
             map2(parallel, scales, memory.view(&spread), products.view(), move |s: C, p: C| match is_variance {
                 true => p.div(Real::sqrt(s.add(epsilon))),
                 false => p.mul(s),
@@ -269,12 +269,12 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
     let [a, b] = [0; 2].map(|_| call.scratch(DType::Double, &[devices, width]));
     let n = call.scratch(DType::Double, &[devices]);
     let kept = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
-    let made = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
+    let updated = [0; 2].map(|_| call.scratch(DType::Double, &[width]));
     call.plan(move |memory| {
         let parallel = memory.parallel;
         let [a, b, n] = [a, b, n].map(|one| memory.scratch(&one));
-        let (kept, made) =
-            (kept.map(|one| memory.scratch(&one)), made.map(|one| memory.scratch(&one)));
+        let (kept, updated) =
+            (kept.map(|one| memory.scratch(&one)), updated.map(|one| memory.scratch(&one)));
         for (to, from) in [(a, &first), (b, &second), (n, &counts)] {
             copy(parallel, to, memory.view(from));
         }
@@ -285,7 +285,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
             }
         }
         let [a, b, n] = [a, b, n].map(|one| Cells::<f64>::new(one.view()));
-        let (old, new) = (kept.map(CellsMut::<f64>::new), made.map(CellsMut::<f64>::new));
+        let (old, new) = (kept.map(CellsMut::<f64>::new), updated.map(CellsMut::<f64>::new));
         let total: f64 = (0..devices as isize).map(|device| n.get(device)).sum();
         for channel in 0..width as isize {
             let mut all = Moments::default();
@@ -316,7 +316,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
             }
         }
         for i in 0..2 {
-            copy(parallel, memory.out(&outs[i]), made[i].view());
+            copy(parallel, memory.out(&outs[i]), updated[i].view());
             if let Some(running) = &running[i] {
                 copy(parallel, memory.out(running), kept[i].view());
             }

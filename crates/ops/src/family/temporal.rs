@@ -1,6 +1,6 @@
 //! The loss of connectionist temporal classification, and its gradient.
 //!
-//! Workspace: the gradient takes, for each batch, two numbers of `f64` for each place of the labels with blanks, and
+//! Workspace: the gradient takes, for each batch, two numbers of `f64` for each position of the labels with blanks, and
 //! one for each class.
 
 use super::reading::Read;
@@ -25,13 +25,13 @@ struct Batch {
 }
 
 impl Batch {
-    /// Places: logarithms of probabilities, targets, lengths of both, blank.
-    fn new(call: &mut Call<'_>, places: [usize; 5], outs: &[&Operand]) -> Result<Batch> {
-        let [logarithms, targets, steps, labels, blank] = places;
+    /// Indices: logarithms of probabilities, targets, lengths of both, blank.
+    fn new(call: &mut Call<'_>, indices: [usize; 5], outs: &[&Operand]) -> Result<Batch> {
+        let [logarithms, targets, steps, labels, blank] = indices;
         let of = call.read(logarithms, outs)?;
         call.expect_dtype(logarithms, &of, REAL)?;
         let single = of.rank() == 2;
-        let of = if single { of.seen(of.with(1)) } else { of };
+        let of = if single { of.with_layout(of.with(1)) } else { of };
         let &[most, count, classes] = of.dims() else {
             let (name, dims) = (call.parameter(logarithms), of.dims());
             return Err(Error::invalid(format!(
@@ -99,21 +99,21 @@ impl Batch {
         Ok(sequences)
     }
 
-    /// The layout of a tensor of the likelihoods of beginnings: batches, steps, places.
+    /// The layout of a tensor of the likelihoods of beginnings: batches, steps, positions.
     fn beginnings(&self, call: &Call<'_>, at: usize, layout: &Layout) -> Result<Layout> {
         call.expect_dtype(at, layout, REAL)?;
         let layout = if self.single && layout.rank() == 2 { layout.with(0) } else { *layout };
-        let wanted = [self.steps.len(), self.logarithms.dims()[0], self.width()];
+        let expected = [self.steps.len(), self.logarithms.dims()[0], self.width()];
         match *layout.dims() {
             [batches, steps, width]
-                if batches == wanted[0] && steps == wanted[1] && width >= wanted[2] =>
+                if batches == expected[0] && steps == expected[1] && width >= expected[2] =>
             {
                 Ok(layout)
             }
             ref dims => {
                 let name = call.parameter(at);
                 Err(Error::invalid(format!(
-                    "{name} has the sizes {dims:?}: expected {wanted:?}, or more places"
+                    "{name} has the sizes {dims:?}: expected {expected:?}, or more positions"
                 )))
             }
         }
@@ -134,8 +134,8 @@ fn row(call: &Call<'_>, at: usize, layout: &Layout, count: usize) -> Result<Layo
 fn loss(call: &mut Call<'_>) -> Result<Plan> {
     let (losses, beginnings) = (call.output(6)?, call.output(7)?);
     let batch = Batch::new(call, [0, 1, 2, 3, 4], &[&losses, &beginnings])?;
-    let beginnings = beginnings.seen(batch.beginnings(call, 7, &beginnings)?);
-    let losses = losses.seen(row(call, 6, &losses, batch.steps.len())?);
+    let beginnings = beginnings.with_layout(batch.beginnings(call, 7, &beginnings)?);
+    let losses = losses.with_layout(row(call, 6, &losses, batch.steps.len())?);
     let zero = call.flag(5)?;
     call.plan(move |memory| {
         let sequences = batch.sequences(memory)?;
@@ -152,11 +152,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (grad, losses, beginnings) =
         (call.read(0, &[&out])?, call.read(5, &[&out])?, call.read(6, &[&out])?);
     let count = batch.steps.len();
-    let (grad, losses) =
-        (grad.seen(row(call, 0, &grad, count)?), losses.seen(row(call, 5, &losses, count)?));
-    let beginnings = beginnings.seen(batch.beginnings(call, 6, &beginnings)?);
+    let (grad, losses) = (
+        grad.with_layout(row(call, 0, &grad, count)?),
+        losses.with_layout(row(call, 5, &losses, count)?),
+    );
+    let beginnings = beginnings.with_layout(batch.beginnings(call, 6, &beginnings)?);
     call.expect_dtype(9, &out, REAL)?;
-    let out = if batch.single && out.rank() == 2 { out.seen(out.with(1)) } else { out };
+    let out = if batch.single && out.rank() == 2 { out.with_layout(out.with(1)) } else { out };
     call.expect_dims(9, &out, batch.logarithms.dims())?;
     let zero = call.flag(8)?;
     let width = gradient_scratch(batch.logarithms.dims()[2], beginnings.dims()[2]);

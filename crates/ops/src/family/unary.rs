@@ -156,7 +156,7 @@ fn ten_to<C: Real>(power: C) -> C {
     C::of(10.0).power(power)
 }
 
-/// A formula that leaves whole numbers as they are.
+/// A formula that leaves integers as they are.
 fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
     let whole = !call.layout(0)?.dtype.is_floating();
     match whole && formula.defaults.is_empty() {
@@ -179,8 +179,8 @@ fn round_decimals(call: &mut Call<'_>) -> Result<Plan> {
     }
 }
 
-/// Truth values of the input's sizes.
-fn truths(call: &Call<'_>) -> Result<Vec<Layout>> {
+/// Booleans of the input's sizes.
+fn booleans(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(DType::Bool, call.layout(0)?.dims())])
 }
 
@@ -289,11 +289,11 @@ pub const NODES: &[Node] = nodes! {
     "Ceil" => Infer::Like(0), |c| for_reals(c, &CEIL);
     "Round" => Infer::Like(0), |c| for_reals(c, &ROUND);
     "Trunc" => Infer::Like(0), |c| for_reals(c, &TRUNC);
-    "LogicalNot" => Infer::By(truths), |c| LOGICAL_NOT.plan(c);
+    "LogicalNot" => Infer::By(booleans), |c| LOGICAL_NOT.plan(c);
     "Invert" => Infer::Like(0), bitwise_not;
-    "IsFinite" => Infer::By(truths), |c| IS_FINITE.plan(c);
-    "IsInf" => Infer::By(truths), |c| IS_INF.plan(c);
-    "IsNan" => Infer::By(truths), |c| IS_NAN.plan(c);
+    "IsFinite" => Infer::By(booleans), |c| IS_FINITE.plan(c);
+    "IsInf" => Infer::By(booleans), |c| IS_INF.plan(c);
+    "IsNan" => Infer::By(booleans), |c| IS_NAN.plan(c);
 };
 
 /// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.

@@ -27,7 +27,7 @@ struct Axis {
 
 impl Axis {
     /// How many windows there are along `size` elements; less than 1 where there is no room for one.
-    fn places(&self, size: usize) -> i64 {
+    fn positions(&self, size: usize) -> i64 {
         let reach = (self.taps - 1).saturating_mul(self.dilation);
         let room = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
         if room < 1 { 0 } else { (room - 1) / self.stride + 1 }
@@ -38,7 +38,7 @@ impl Axis {
         let start = tap * self.dilation - self.before;
         let first = if start < 0 { (self.stride - 1 - start) / self.stride } else { 0 };
         let last = (size as i64 - 1 - start).div_euclid(self.stride);
-        let last = last.min(self.places(size) - 1);
+        let last = last.min(self.positions(size) - 1);
         match last < first {
             true => (0, 0, 0),
             false => {
@@ -66,7 +66,7 @@ fn two(call: &Call<'_>, at: usize, least: i64, one: bool) -> Result<[i64; 2]> {
     })
 }
 
-/// Windows from the arguments kernel size, dilation, padding and stride, from place `at` on.
+/// Windows from the arguments kernel size, dilation, padding and stride, from index `at` on.
 fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     let (taps, dilation) = (two(call, at, 1, false)?, two(call, at + 1, 1, false)?);
     let (border, stride) = (two(call, at + 2, 0, false)?, two(call, at + 3, 1, false)?);
@@ -79,7 +79,7 @@ fn axes(call: &Call<'_>, at: usize) -> Result<[Axis; 2]> {
     }))
 }
 
-/// An image by samples, channels, height and width, and its columns by samples, channels, both taps and both places.
+/// An image by samples, channels, height and width, and its columns by samples, channels, both taps and both positions.
 struct Columns {
     image: Layout,
     columns: Layout,
@@ -87,7 +87,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by places (one dimension, or two).
+    /// Checks sizes. Columns are by samples, by channels and taps (one dimension, or two), by positions (one dimension, or two).
     fn new(
         call: &Call<'_>,
         (image_at, image): (usize, Layout),
@@ -98,8 +98,8 @@ impl Columns {
             let (name, dims) = (call.parameter(image_at), image.dims());
             return Err(Error::invalid(format!("{name} {dims:?} is no batch of images")));
         };
-        let places = [axes[0].places(height), axes[1].places(width)];
-        if places.contains(&0) {
+        let positions = [axes[0].positions(height), axes[1].positions(width)];
+        if positions.contains(&0) {
             let (name, dims) = (call.parameter(image_at), image.dims());
             return Err(Error::invalid(format!(
                 "{name} {dims:?} has no room for a window of {axes:?}"
@@ -107,31 +107,31 @@ impl Columns {
         }
         let taps = (axes[0].taps as usize).checked_mul(axes[1].taps as usize);
         let rows = taps.and_then(|taps| taps.checked_mul(channels));
-        let all = (places[0] as usize).checked_mul(places[1] as usize);
+        let all = (positions[0] as usize).checked_mul(positions[1] as usize);
         let (Some(taps), Some(rows), Some(all)) = (taps, rows, all) else {
             return Err(Error::invalid(format!("windows of {axes:?} are more than memory holds")));
         };
-        let [high, wide] = places.map(|one| one as usize);
-        let wanted = match columns.rank() {
+        let [high, wide] = positions.map(|one| one as usize);
+        let expected = match columns.rank() {
             4 if columns.dims()[3] == all && columns.dims()[2] == taps => {
                 vec![samples, channels, taps, all]
             }
             4 => vec![samples, rows, high, wide],
             _ => vec![samples, rows, all],
         };
-        call.expect_dims(columns_at, &columns, &wanted)?;
-        let mut seen = columns;
-        if seen.rank() == 4
-            && seen.dims()[1] == channels
-            && seen.dims()[2] == taps
-            && seen.dims()[3] == all
+        call.expect_dims(columns_at, &columns, &expected)?;
+        let mut grouping = columns;
+        if grouping.rank() == 4
+            && grouping.dims()[1] == channels
+            && grouping.dims()[2] == taps
+            && grouping.dims()[3] == all
         {
-            seen = grouped(seen, 3, high);
+            grouping = grouped(grouping, 3, high);
         } else {
-            seen = if seen.rank() == 3 { grouped(seen, 2, high) } else { seen };
-            seen = grouped(seen, 1, channels.max(1));
+            grouping = if grouping.rank() == 3 { grouped(grouping, 2, high) } else { grouping };
+            grouping = grouped(grouping, 1, channels.max(1));
         }
-        let columns = grouped(seen, 2, axes[0].taps as usize);
+        let columns = grouped(grouping, 2, axes[0].taps as usize);
         Ok(Columns { image, columns, axes })
     }
 
@@ -177,7 +177,7 @@ fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
             *out
         )));
     }
-    let (a, out) = (a.seen(batched(*a, 4)), out.seen(batched(*out, 3)));
+    let (a, out) = (a.with_layout(batched(*a, 4)), out.with_layout(batched(*out, 3)));
     into_columns(call, a, (5, out), axes)
 }
 
@@ -197,7 +197,7 @@ fn into_columns(
             fill_scalar(memory.parallel, memory.out(&out), Scalar::from(0));
         }
         columns.each(|image, column| {
-            let (to, from) = (out.seen(column), a.seen(image));
+            let (to, from) = (out.with_layout(column), a.with_layout(image));
             copy(memory.parallel, memory.out(&to), from.prepared(memory));
         });
         Ok(())
@@ -230,9 +230,9 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         "VALID" => {}
         "SAME" => {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
-                let places = (size as i64 - 1).div_euclid(axis.stride) + 1;
+                let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
                 let reach = (axis.taps - 1).saturating_mul(axis.dilation);
-                let border = (places - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
+                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
                 let border = border.saturating_sub(size as i64).max(0);
                 (axis.before, axis.after) = (border / 2, border - border / 2);
             }
@@ -270,7 +270,7 @@ fn columns_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let dims = a.dims();
     let taps = (axes[0].taps as usize).saturating_mul(axes[1].taps as usize);
     let rows = dims[1].saturating_mul(taps);
-    let [high, wide] = [0, 1].map(|at| axes[at].places(dims[2 + at]) as usize);
+    let [high, wide] = [0, 1].map(|at| axes[at].positions(dims[2 + at]) as usize);
     Ok(vec![Layout::contiguous(a.dtype, &[dims[0], rows, high, wide])])
 }
 
@@ -294,8 +294,8 @@ impl Sums {
 
     fn view<'a>(&self, memory: &Memory<'a>, layout: Layout) -> ViewMut<'a> {
         match &self.wide {
-            Some(wide) => memory.scratch(wide).seen(layout).expect("a part of the sums"),
-            None => memory.out(&self.out.seen(layout)),
+            Some(wide) => memory.scratch(wide).with_layout(layout).expect("a part of the sums"),
+            None => memory.out(&self.out.with_layout(layout)),
         }
     }
 
@@ -338,13 +338,14 @@ fn folded(call: &mut Call<'_>) -> Result<Plan> {
             *out
         )));
     }
-    let a = if by_taps { a } else { a.seen(batched(*a, 3)) };
-    let sums = Sums::new(call, out.seen(batched(*out, 4)));
+    let a = if by_taps { a } else { a.with_layout(batched(*a, 3)) };
+    let sums = Sums::new(call, out.with_layout(batched(*out, 4)));
     let columns = Columns::new(call, (6, sums.layout()), (0, *a), axes)?;
     call.plan(move |memory| {
         a.prepare(memory);
         sums.clear(memory);
-        columns.each(|image, column| sums.add(memory, image, a.seen(column).prepared(memory)));
+        columns
+            .each(|image, column| sums.add(memory, image, a.with_layout(column).prepared(memory)));
         sums.finish(memory);
         Ok(())
     })
@@ -383,7 +384,7 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     let count = (most - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
     match dims.get_mut(dim) {
-        Some(place) => *place = count,
+        Some(slot) => *slot = count,
         None => return Err(Error::invalid(format!("{} is empty", call.parameter(1)))),
     }
     dims.push(size);
@@ -395,7 +396,7 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
         sums.clear(memory);
         for at in 0..if a.count() == 0 { 0 } else { size } {
             let to = sums.layout().sliced(dim, at, count, step);
-            sums.add(memory, to, a.seen(a.at(dims.len() - 1, at)).prepared(memory));
+            sums.add(memory, to, a.with_layout(a.at(dims.len() - 1, at)).prepared(memory));
         }
         sums.finish(memory);
         Ok(())

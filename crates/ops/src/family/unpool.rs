@@ -1,16 +1,16 @@
-//! Elements back to the places that pooling took them from, and the gradient.
+//! Elements back to the positions that pooling took them from, and the gradient.
 
 use super::avg_pool::REALS;
 use super::reading::out_of_range;
-use super::window::{frame, numbers, places, with_places};
+use super::window::{frame, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
 use crate::table::Pick::{A, I, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::gather::gather;
+use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::place::Places;
 use cairn_tensor::kernels::scatter::{Meeting, scatter};
 use cairn_tensor::{DType, Scalar};
 
@@ -27,7 +27,7 @@ const NUMBERS: &[DType] = &[
 ];
 
 /// Checks what forward and backward have in common: arguments self, indices, output size, stride, padding from `at` on.
-/// Answers planes, places of the pooled tensor and of the other.
+/// Answers planes, positions of the pooled tensor and of the other.
 fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
     let (pooled, index) = (call.layout(at)?, call.layout(at + 1)?);
     call.expect_dims(at + 1, &index, pooled.dims())?;
@@ -42,12 +42,12 @@ fn sizes(call: &Call<'_>, at: usize, spatial: usize) -> Result<[usize; 3]> {
         numbers(call, at + 3, spatial, 1)?;
         numbers(call, at + 4, spatial, i64::from(i32::MIN))?;
     }
-    let own = places(pooled.dims(), spatial, false).iter().product::<usize>();
+    let own = spatial_sizes(pooled.dims(), spatial, false).iter().product::<usize>();
     let whole = outputs.iter().try_fold(1usize, |n, size| n.checked_mul(*size)).unwrap_or(0);
     if whole < own {
         let (name, dims) = (call.parameter(at + 2), pooled.dims());
         return Err(Error::invalid(format!(
-            "{name} = {outputs:?} has fewer places than {} {dims:?}",
+            "{name} = {outputs:?} has fewer positions than {} {dims:?}",
             call.parameter(at)
         )));
     }
@@ -62,7 +62,7 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &x, NUMBERS)?;
     call.expect_same(5, &out, 0, &x)?;
     let outputs = numbers(call, 2, spatial, 1)?;
-    call.expect_dims(5, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let x = call.flat(x, &[planes, own], &[&out]);
     let known = call.kept_apart(index, &[&out]);
     let line = call.flat(index, &[planes, own], &[&out]);
@@ -73,8 +73,8 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
         let known = known.view(memory);
         let to = out.out(memory);
         fill_scalar(memory.parallel, to, Scalar::from(0));
-        let places = Places::along(to.view(), 1, index, false);
-        let result = scatter(memory.parallel, to, &places, x, Meeting::Replace, known);
+        let targets = IndexedView::along(to.view(), 1, index, false);
+        let result = scatter(memory.parallel, to, &targets, x, Meeting::Replace, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })
@@ -87,7 +87,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, out, index) = (call.tensor(0)?, call.output(6)?, call.tensor(2)?);
     let pooled = call.layout(1)?;
     let outputs = numbers(call, 3, spatial, 1)?;
-    call.expect_dims(0, &dy, &with_places(pooled.dims(), &outputs, false))?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(pooled.dims(), &outputs, false))?;
     call.expect_dims(6, &out, pooled.dims())?;
     call.expect_dtype(0, &dy, if spatial == 2 { NUMBERS } else { REALS })?;
     call.expect_same(6, &out, 0, &dy)?;
@@ -100,8 +100,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (dy, index) = (dy.view(memory), line.view(memory));
         let known = known.view(memory);
-        let places = Places::along(dy, 1, index, false);
-        let result = gather(memory.parallel, out.out(memory), &places, known);
+        let targets = IndexedView::along(dy, 1, index, false);
+        let result = gather(memory.parallel, out.out(memory), &targets, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })

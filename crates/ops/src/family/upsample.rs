@@ -1,7 +1,7 @@
-//! Tensors with more or fewer places: by the nearest one, or between several; and the gradients.
+//! Tensors with more or fewer positions: by the nearest one, or between several; and the gradients.
 
 use super::avg_pool::{REALS, summed};
-use super::window::{frame, framed, numbers, places, with_places};
+use super::window::{frame, framed, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -58,7 +58,7 @@ fn output_size(call: &Call<'_>, at: usize, spatial: usize) -> Result<Vec<usize>>
     Ok(outputs)
 }
 
-/// Fails for a tensor of other than samples, channels and places, or without places.
+/// Fails for a tensor of other than samples, channels and positions, or without positions.
 fn expect_images(call: &Call<'_>, at: usize, x: &Layout, spatial: usize) -> Result<()> {
     if x.rank() != spatial + 2 || x.dims()[1..].contains(&0) {
         let (name, dims, rank) = (call.parameter(at), x.dims(), spatial + 2);
@@ -83,15 +83,15 @@ fn forward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     expect_images(call, 0, &x, spatial)?;
     let outputs = output_size(call, 1, spatial)?;
     let out = call.layout(6)?;
-    call.expect_dims(6, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(6, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let alignment = aligned(call, 2)?;
     let mut factors = [None; 3];
-    for (i, place) in factors.iter_mut().enumerate() {
-        *place = factor(call, 3 + i)?;
+    for (i, slot) in factors.iter_mut().enumerate() {
+        *slot = factor(call, 3 + i)?;
     }
     let wide = x.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
-    let steps = steps(kind, places(x.dims(), spatial, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(x.dims(), spatial, false), &outputs, scaling);
     match kind(scaling(0)) {
         Rule::Nearest(_) | Rule::NearestCentre(_) => moved(call, (0, 6), spatial, &steps),
         _ => summed(call, (0, 6), spatial, false, &steps, false),
@@ -108,8 +108,8 @@ fn moved(
     let out = call.output(out_at)?;
     let x = call.read(x_at, &[&out])?;
     call.expect_same(out_at, &out, x_at, &x)?;
-    let x = x.seen(frame(call, x_at, &x, spatial, false)?);
-    let out = out.seen(frame(call, out_at, &out, spatial, false)?);
+    let x = x.with_layout(frame(call, x_at, &x, spatial, false)?);
+    let out = out.with_layout(frame(call, out_at, &out, spatial, false)?);
     let remapping = call.remapping(steps);
     call.plan(move |memory| {
         remapping.run(memory, memory.out(&out), x.view(memory));
@@ -123,15 +123,15 @@ fn backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let (outputs, sizes) = (output_size(call, 1, spatial)?, call.sizes(2)?);
     call.expect_dims(7, &dx, &sizes)?;
     expect_images(call, 7, &dx, spatial)?;
-    call.expect_dims(0, &dy, &with_places(&sizes, &outputs, false))?;
+    call.expect_dims(0, &dy, &with_spatial_sizes(&sizes, &outputs, false))?;
     let alignment = aligned(call, 3)?;
     let mut factors = [None; 3];
-    for (i, place) in factors.iter_mut().enumerate() {
-        *place = factor(call, 4 + i)?;
+    for (i, slot) in factors.iter_mut().enumerate() {
+        *slot = factor(call, 4 + i)?;
     }
     let wide = dy.dtype == DType::Double;
     let scaling = |i: usize| Scaling { alignment, factor: factors[3 - spatial + i], wide };
-    let steps = steps(kind, places(&sizes, spatial, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(&sizes, spatial, false), &outputs, scaling);
     summed(call, (0, 7), spatial, false, &steps, true)
 }
 
@@ -165,14 +165,14 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mut outputs = [0; 2];
     for i in 0..2 {
-        // A factor is a number of 32 bits: a product a little below a whole number is that number.
+        // A factor is a number of 32 bits: a product a little below an integer is that number.
         let size = (x.dims()[2 + i] as f64 * factors[2 + i] + 1e-6).floor();
         outputs[i] = size.min(i32::MAX as f64) as usize;
     }
     if outputs.contains(&0) {
-        return Err(Error::invalid(format!("{name} = {factors:?} leaves no places")));
+        return Err(Error::invalid(format!("{name} = {factors:?} leaves no positions")));
     }
-    call.expect_dims(3, &out, &with_places(x.dims(), &outputs, false))?;
+    call.expect_dims(3, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let wide = x.dtype == DType::Double;
     let mode = call.text(2)?;
     let (kind, alignment): (Kind, Alignment) = match mode {
@@ -187,7 +187,7 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
     };
     let is_nearest = mode == "nearest";
     let scaling = |_| Scaling { alignment, factor: None, wide };
-    let steps = steps(kind, places(x.dims(), 2, false), &outputs, scaling);
+    let steps = steps(kind, spatial_sizes(x.dims(), 2, false), &outputs, scaling);
     match is_nearest {
         true => moved(call, (0, 3), 2, &steps),
         false => summed(call, (0, 3), 2, false, &steps, false),
@@ -266,8 +266,8 @@ fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, linear) = (call.layout(0)?, call.layout(5)?, call.flag(6)?);
     expect_images(call, 0, &x, 2)?;
     let outputs = output_size(call, 1, 2)?;
-    call.expect_dims(5, &out, &with_places(x.dims(), &outputs, false))?;
-    let steps = node_steps(call, 2, linear, places(x.dims(), 2, false), &outputs, x.dtype)?;
+    call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
+    let steps = node_steps(call, 2, linear, spatial_sizes(x.dims(), 2, false), &outputs, x.dtype)?;
     match linear {
         true => resized_to(call, &steps),
         false => moved(call, (0, 5), 2, &steps),
@@ -280,8 +280,8 @@ fn resized_to(call: &mut Call<'_>, steps: &[(usize, Taps)]) -> Result<Plan> {
     let x = call.read(0, &[&out])?;
     call.expect_dtype(0, &x, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let x = x.seen(frame(call, 0, &x, 2, false)?);
-    let out = out.seen(frame(call, 5, &out, 2, false)?);
+    let x = x.with_layout(frame(call, 0, &x, 2, false)?);
+    let out = out.with_layout(frame(call, 5, &out, 2, false)?);
     let resampling = call.resampling(&x, steps, false);
     call.plan(move |memory| {
         if out.count() > 0 {
@@ -298,14 +298,14 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dims = image_dims(call)?;
     call.expect_dims(5, &dx, &dims)?;
     expect_images(call, 5, &dx, 2)?;
-    let (input, outputs) = (places(&dims, 2, false), places(dy.dims(), 2, false));
+    let (input, outputs) = (spatial_sizes(&dims, 2, false), spatial_sizes(dy.dims(), 2, false));
     let steps = node_steps(call, 2, linear, input, outputs, dy.dtype)?;
     let out = call.output(5)?;
     let dy = call.read(0, &[&out])?;
     call.expect_dtype(0, &dy, REALS)?;
     call.expect_dtype(5, &out, REALS)?;
-    let dy = dy.seen(frame(call, 0, &dy, 2, false)?);
-    let out = out.seen(framed(&out, 2, false).unwrap_or(*out));
+    let dy = dy.with_layout(frame(call, 0, &dy, 2, false)?);
+    let out = out.with_layout(framed(&out, 2, false).unwrap_or(*out));
     let resampling = call.resampling(&dy, &steps, true);
     call.plan(move |memory| {
         if out.count() > 0 {
@@ -315,21 +315,24 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The sizes of the image that a gradient is of: as the image has them, or with the places that a list says.
+/// The sizes of the image that a gradient is of: as the image has them, or with the spatial sizes that a list says.
 fn image_dims(call: &Call<'_>) -> Result<Dims> {
     let dy = call.layout(0)?;
     if call.flag(6)? {
         return Ok(Dims::new(call.layout(1)?.dims()));
     }
     frame(call, 0, &dy, 2, false)?;
-    Ok(with_places(dy.dims(), &output_size(call, 1, 2)?, false))
+    Ok(with_spatial_sizes(dy.dims(), &output_size(call, 1, 2)?, false))
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?;
     frame(call, 0, &x, 2, false)?;
     let dtype = if call.flag(6)? && call.has(7) { call.dtype(7)? } else { x.dtype };
-    Ok(vec![Layout::contiguous(dtype, &with_places(x.dims(), &output_size(call, 1, 2)?, false))])
+    Ok(vec![Layout::contiguous(
+        dtype,
+        &with_spatial_sizes(x.dims(), &output_size(call, 1, 2)?, false),
+    )])
 }
 
 fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {

@@ -43,12 +43,12 @@ impl Call<'_> {
         if !matches!(self.arg(at), Arg::Tensor(_)) {
             return Ok(Value::Number(self.scalar_or(at, other)?));
         }
-        let held = self.tensor(at)?;
-        let number = Scalar::read(&[0; 8], held.dtype).is_some();
-        if held.count() > 0 && number {
-            return Ok(Value::Element(held));
+        let tensor = self.tensor(at)?;
+        let number = Scalar::read(&[0; 8], tensor.dtype).is_some();
+        if tensor.count() > 0 && number {
+            return Ok(Value::Element(tensor));
         }
-        let (name, layout) = (self.parameter(at), held.layout());
+        let (name, layout) = (self.parameter(at), tensor.layout());
         Err(Error::invalid(format!("{name} is {layout}: expected a tensor that holds a number")))
     }
 
@@ -60,7 +60,7 @@ impl Call<'_> {
         }
     }
 
-    /// Fails unless the elements of an operand are numbers or truth values that kernels compute with.
+    /// Fails unless the elements of an operand are numbers or booleans that kernels compute with.
     pub fn expect_number(&self, at: usize, operand: &Operand) -> Result<()> {
         if compute_type(operand.dtype).is_some() {
             return Ok(());

@@ -8,7 +8,7 @@ use cairn_tensor::{Dims, Layout};
 /// The greatest number that a size of a window may be: sums and products of several stay far from overflow.
 const LARGEST: i64 = i32::MAX as i64;
 
-/// A tensor seen as samples, channels, depth, rows and columns. It has `spatial` dimensions of places (1 to 3), after one
+/// A tensor seen as samples, channels, depth, rows and columns. It has `spatial` dimensions of positions (1 to 3), after one
 /// of channels and perhaps one of samples; or before the channels, if they are `last`.
 pub fn framed(layout: &Layout, spatial: usize, last: bool) -> Option<Layout> {
     let mut layout = match layout.rank().checked_sub(spatial)? {
@@ -45,15 +45,15 @@ pub fn frame(
 }
 
 /// The sizes of a tensor like `like` but for its last dimensions (those before the channels, if they are `last`).
-pub fn with_places(like: &[usize], places: &[usize], last: bool) -> Dims {
+pub fn with_spatial_sizes(like: &[usize], sizes: &[usize], last: bool) -> Dims {
     let mut dims = Dims::new(like);
     let end = like.len() - usize::from(last);
-    dims[end - places.len()..end].copy_from_slice(places);
+    dims[end - sizes.len()..end].copy_from_slice(sizes);
     dims
 }
 
-/// The places of a tensor: its last dimensions, or those before the channels.
-pub fn places(dims: &[usize], spatial: usize, last: bool) -> &[usize] {
+/// The spatial sizes of a tensor: its last dimensions, or those before the channels.
+pub fn spatial_sizes(dims: &[usize], spatial: usize, last: bool) -> &[usize] {
     let end = dims.len() - usize::from(last);
     &dims[end - spatial..end]
 }
@@ -100,7 +100,7 @@ pub fn numbers_or(
     numbers(call, at, spatial, least)
 }
 
-/// As [`numbers`] from a list of a number for each dimension of the tensor too: samples, channels and places in the order
+/// As [`numbers`] from a list of a number for each dimension of the tensor too: samples, channels and positions in the order
 /// of `format`, of which the first two are 1.
 pub fn numbers_by_format(
     call: &Call<'_>,
@@ -142,15 +142,15 @@ pub fn channels_last(call: &Call<'_>, at: usize, spatial: usize) -> Result<bool>
 /// The windows of each spatial dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sliding {
-    /// Places of a window.
+    /// Positions of a window.
     pub kernel: Vec<usize>,
     /// From the start of one window to the start of the next.
     pub stride: Vec<usize>,
-    /// Places in front of the input.
+    /// Positions in front of the input.
     pub before: Vec<usize>,
-    /// Places after the input.
+    /// Positions after the input.
     pub after: Vec<usize>,
-    /// From one place of a window to the next.
+    /// From one position of a window to the next.
     pub dilation: Vec<usize>,
     /// A last window that is not full counts.
     pub ceil: bool,
@@ -196,7 +196,7 @@ impl Sliding {
             if count < 1 {
                 let (name, kernel) = (call.parameter(at), &self.kernel);
                 return Err(Error::invalid(format!(
-                    "{name} has {input:?} places, in which windows of {kernel:?} do not fit"
+                    "{name} has {input:?} positions, in which windows of {kernel:?} do not fit"
                 )));
             }
             outputs.push(count as usize);
@@ -220,7 +220,7 @@ impl Sliding {
         windows
     }
 
-    /// With as much padding as makes one window for each `stride` places begun: the larger half after the input.
+    /// With as much padding as makes one window for each `stride` positions begun: the larger half after the input.
     pub fn same(mut self, input: &[usize]) -> Sliding {
         for (i, size) in input.iter().enumerate() {
             let (kernel, stride) = (self.kernel[i], self.stride[i]);

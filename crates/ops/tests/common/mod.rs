@@ -10,12 +10,12 @@ use std::cell::{Cell, RefCell};
 const BASE: usize = 0x10000;
 const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10"];
 
-/// Memory that tensors lie in, with a gap of known bytes behind each.
+/// Memory that tensors lie in, with a gap of known bytes after each.
 pub struct Desk {
     bytes: Vec<Cell<u8>>,
     gaps: Vec<usize>,
-    /// Sizes that a kernel told, by argument.
-    pub told: RefCell<Vec<(usize, Vec<usize>)>>,
+    /// Sizes that a kernel reported, by argument.
+    pub reported: RefCell<Vec<(usize, Vec<usize>)>>,
     /// The workspace that the last call asked for.
     pub workspace: Cell<usize>,
 }
@@ -28,7 +28,7 @@ impl Desk {
         Desk {
             bytes: vec![Cell::new(MARK); GAP],
             gaps: vec![0],
-            told: RefCell::default(),
+            reported: RefCell::default(),
             workspace: Cell::new(0),
         }
     }
@@ -91,7 +91,7 @@ impl Desk {
         self.scalars(tensor).map(|one| one.as_f64()).collect()
     }
 
-    /// The whole numbers of a tensor, all bits of them.
+    /// The integers of a tensor, all bits of them.
     pub fn whole(&self, tensor: &Tensor) -> Vec<i64> {
         self.scalars(tensor).map(|one| one.as_i64()).collect()
     }
@@ -142,7 +142,7 @@ impl Desk {
             uses: &uses,
             workspace: &workspace,
             parallel: &Alone,
-            sized: &|(at, _), dims| self.told.borrow_mut().push((at, dims.to_vec())),
+            sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
         };
         let outcome = plan.run(&memory).map_err(|fault| fault.0);
         for gap in &self.gaps {
@@ -156,7 +156,7 @@ pub fn t(tensor: &Tensor) -> Arg {
     Arg::Tensor(tensor.clone())
 }
 
-/// The same memory, seen otherwise.
-pub fn seen(tensor: &Tensor, layout: Layout) -> Tensor {
+/// The same memory with another layout.
+pub fn with_layout(tensor: &Tensor, layout: Layout) -> Tensor {
     Tensor { layout, ..tensor.clone() }
 }

@@ -32,27 +32,27 @@ struct Granule {
 
 /// A source that knows which granules it gave.
 #[derive(Default)]
-pub struct Granules(Mutex<Given>);
+pub struct Granules(Mutex<Granted>);
 
 #[derive(Default)]
-struct Given {
+struct Granted {
     end: u64,
     granules: BTreeSet<u64>,
 }
 
 impl SegmentSource for Granules {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
-        let mut given = self.0.lock().unwrap();
-        let range = given.end..given.end + bytes;
-        given.end = range.end;
-        given.granules.extend(range.clone().step_by(GRANULE as usize));
+        let mut granted = self.0.lock().unwrap();
+        let range = granted.end..granted.end + bytes;
+        granted.end = range.end;
+        granted.granules.extend(range.clone().step_by(GRANULE as usize));
         Ok(range)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut given = self.0.lock().unwrap();
+        let mut granted = self.0.lock().unwrap();
         for granule in range.clone().step_by(GRANULE as usize) {
-            assert!(given.granules.remove(&granule), "{granule} was taken back before");
+            assert!(granted.granules.remove(&granule), "{granule} was taken back before");
         }
         vec![range]
     }

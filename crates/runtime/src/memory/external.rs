@@ -301,7 +301,7 @@ impl Allocator for External {
         };
         let reason = Reason { purpose: request.purpose, owner: request.owner };
         let out = self.lock.pass(self.visit(call, stream), || {
-            reason.given(|| self.obtain(call, bytes, stream, reason))
+            reason.during(|| self.obtain(call, bytes, stream, reason))
         })?;
         let address = out.address + request.front as usize;
         Ok(RawBlock::new(address, request.bytes, out.block))
@@ -320,7 +320,7 @@ impl Allocator for External {
         let request = UserCall::Free(block.token);
         self.lock.pass(self.visit(request, stream), || {
             self.outstanding.remove(self.maker(), block.token);
-            reason.given(|| self.call(request, stream).map(drop))
+            reason.during(|| self.call(request, stream).map(drop))
         })
     }
 
@@ -362,7 +362,7 @@ pub fn reason() -> Option<Reason> {
 }
 
 impl Reason {
-    fn given<T>(self, body: impl FnOnce() -> T) -> T {
+    fn during<T>(self, body: impl FnOnce() -> T) -> T {
         struct Restore(Option<Reason>);
         impl Drop for Restore {
             fn drop(&mut self) {

@@ -122,12 +122,12 @@ pub fn describe(address: usize, located: &Located) -> String {
 }
 
 /// The error of a free at an address that is not the start of such memory.
-pub(super) fn wrong_free(address: usize, located: &Located, wanted: &str) -> Error {
+pub(super) fn wrong_free(address: usize, located: &Located, expected: &str) -> Error {
     let reason = match located {
         Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) if !inside.live => {
             "it was already freed".to_string()
         }
         _ => format!("it is {}", describe(address, located)),
     };
-    Error::refused(format!("{address:#x} is not the start of live {wanted}: {reason}"))
+    Error::refused(format!("{address:#x} is not the start of live {expected}: {reason}"))
 }

@@ -132,9 +132,9 @@ impl Memory {
                 None => return Err(pool.no_block_at(address)),
             },
         };
-        let given = funnel.free(block, Some(stream));
+        let freed = funnel.free(block, Some(stream));
         self.finish_pool(&pool);
-        given
+        freed
     }
 
     /// A pool has ended: so have the blocks that layers know of.

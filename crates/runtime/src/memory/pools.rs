@@ -79,7 +79,7 @@ impl Memory {
         pool
     }
 
-    /// Ends a pool: its memory goes back to the device. The caller has seen to it that no task uses it.
+    /// Ends a pool: its memory goes back to the device. The caller makes sure that no task uses it.
     pub fn end_pool(&self, pool: &StreamPool) {
         pool.ended.store(true, Ordering::Release);
         // Once: afterwards its number may be another's.

@@ -61,7 +61,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Whether huge pages are wanted.
+/// Whether huge pages are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Huge {
     /// Ordinary pages.

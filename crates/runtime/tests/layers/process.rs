@@ -52,7 +52,7 @@ fn malloc_and_free_go_through_the_layers() {
     let extent = memory.extent(small.address + 100, 1).unwrap();
     extent.write(&[!extent.read()[0]]);
     assert_eq!(memory.inspect().len(), 1);
-    assert!(memory.report().contains("1 byte behind it, the first at offset 100"));
+    assert!(memory.report().contains("1 byte after it, the first at offset 100"));
     let found = memory.free(small.address).unwrap_err();
     assert_eq!(found.code, Code::MemoryFree);
     assert!(memory.free(small.address).unwrap_err().text.contains("already freed"));

@@ -69,10 +69,10 @@ impl Rectangle {
             let [width, height] = one.sides(extra);
             (width / height).atan()
         };
-        let turned = angle(other) - angle(self);
-        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * turned * turned;
+        let rotation = angle(other) - angle(self);
+        let form = 4.0 / (std::f64::consts::PI * std::f64::consts::PI) * rotation * rotation;
         let share = if form == 0.0 { 0.0 } else { form / (1.0 - overlap + form) };
-        (overlap - (dx + dy) / (cx + cy + extra) - share * form, turned)
+        (overlap - (dx + dy) / (cx + cy + extra) - share * form, rotation)
     }
 }
 
@@ -88,7 +88,7 @@ pub struct Suppression {
 }
 
 /// Goes through scores from the greatest down, of equal ones the first first, and writes the numbers of the rectangles that
-/// are kept to `kept`; answers how many. `order` has as many whole numbers as there are scores; both are contiguous and of
+/// are kept to `kept`; answers how many. `order` has as many integers as there are scores; both are contiguous and of
 /// 64 bits.
 pub fn suppress(
     scores: View<'_>,
@@ -127,7 +127,7 @@ pub fn suppress(
     found
 }
 
-/// Sorts the first `count` numbers by a heap, in their place.
+/// Sorts the first `count` numbers by a heap, in place.
 fn sort(count: isize, numbers: &CellsMut<'_, i64>, before: impl Fn(i64, i64) -> bool) {
     let sift = |mut at: isize, end: isize| loop {
         let mut child = 2 * at + 1;

@@ -1,6 +1,6 @@
 //! Single elements of a tensor by their offset, checked against the tensor's extent.
 
-use super::element::Truth;
+use super::element::BoolByte;
 use crate::{View, ViewMut};
 use half::{bf16, f16};
 use std::marker::PhantomData;
@@ -12,7 +12,7 @@ macro_rules! plain {
     ($($type:ty),*) => {$(impl Plain for $type {})*};
 }
 
-plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, f32, f64, f16, bf16, Truth);
+plain!(u8, u16, u32, u64, u128, i8, i16, i32, i64, f32, f64, f16, bf16, BoolByte);
 
 /// The elements of a tensor, to read one by one. Offsets count elements from the one at position 0, 0, ..
 #[derive(Clone, Copy)]
@@ -84,10 +84,10 @@ pub(crate) fn offsets<const N: usize>(
 ) -> [isize; N] {
     let (mut rest, mut offsets) = (number, [0; N]);
     for at in (0..dims.len()).rev() {
-        let place = (rest % dims[at]) as isize;
+        let index = (rest % dims[at]) as isize;
         rest /= dims[at];
         for (offset, strides) in offsets.iter_mut().zip(strides) {
-            *offset += place * strides[at];
+            *offset += index * strides[at];
         }
     }
     offsets

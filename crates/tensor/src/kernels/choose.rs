@@ -85,7 +85,7 @@ impl<'a> Chosen<'a> {
         }));
     }
 
-    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds whole numbers of
+    /// `out[k][d] =` the coordinate in dimension d of the k-th chosen position. `out` holds integers of
     /// 64 bits and has [`Chosen::total`] lines.
     pub fn positions(&self, parallel: &dyn Parallel, out: ViewMut<'_>) {
         assert!(out.dims() == [self.total(), self.mask.rank()] && out.item() == 8);
@@ -94,12 +94,12 @@ impl<'a> Chosen<'a> {
         self.each(parallel, |k, at| {
             let mut rest = at;
             for dim in (0..dims.len()).rev() {
-                let place = (rest % dims[dim]) as i64;
+                let index = (rest % dims[dim]) as i64;
                 rest /= dims[dim];
                 // SAFETY: a line and a column of `out`.
                 unsafe {
                     let to = out.first_mut().cast::<i64>();
-                    to.offset(k as isize * down + dim as isize * right).write_unaligned(place);
+                    to.offset(k as isize * down + dim as isize * right).write_unaligned(index);
                 }
             }
         });

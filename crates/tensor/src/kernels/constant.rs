@@ -11,7 +11,7 @@ pub struct Constant {
 }
 
 impl Constant {
-    /// A number as it is: real, whole or a truth value.
+    /// A number as it is: real, an integer or a boolean.
     pub fn new(value: Scalar) -> Constant {
         let (bytes, dtype) = match value {
             Scalar::Bool(value) => (i64::from(value).to_ne_bytes(), DType::Int64),
@@ -25,8 +25,8 @@ impl Constant {
     pub fn of(value: Scalar, dtype: DType) -> Constant {
         let bytes = [const { Cell::new(0) }; 8];
         let one = Layout::contiguous(dtype, &[]);
-        let place = ViewMut::over(&bytes, one).expect("eight bytes hold one number");
-        super::map::fill_scalar(&Alone, place, value);
+        let target = ViewMut::over(&bytes, one).expect("eight bytes hold one number");
+        super::map::fill_scalar(&Alone, target, value);
         Constant { bytes, dtype }
     }
 

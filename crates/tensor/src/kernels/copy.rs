@@ -64,7 +64,7 @@ macro_rules! with_bits {
     };
 }
 
-/// Elements of one type from place to place, their bits unchanged.
+/// Elements of one type from one layout to another, their bits unchanged.
 fn relocate(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let item = out.item();
@@ -139,10 +139,10 @@ mod tests {
         ) {
             let mut order: Vec<usize> = (0..sizes.len()).collect();
             order.rotate_left(turn % sizes.len());
-            let turned: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let permuted: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
             let mut inverse = vec![0; order.len()];
             order.iter().enumerate().for_each(|(at, from)| inverse[*from] = at);
-            let mut from = Layout::contiguous(dtype, &turned).permuted(&inverse);
+            let mut from = Layout::contiguous(dtype, &permuted).permuted(&inverse);
             if flip && sizes[0] > 0 {
                 from = from.sliced(0, sizes[0] - 1, sizes[0], -1);
             }
@@ -150,15 +150,15 @@ mod tests {
             let item = to.item();
             let (source, target) = (bytes(to.bytes()), bytes(to.bytes()));
             copy(&Alone, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
-            let mut place = vec![0usize; sizes.len()];
+            let mut index = vec![0usize; sizes.len()];
             for at in 0..to.count() {
                 let mut rest = at;
                 for dim in (0..sizes.len()).rev() {
-                    place[dim] = rest % sizes[dim];
+                    index[dim] = rest % sizes[dim];
                     rest /= sizes[dim];
                 }
                 let offset: isize = from.offset
-                    + place.iter().zip(from.strides()).map(|(p, s)| *p as isize * s).sum::<isize>();
+                    + index.iter().zip(from.strides()).map(|(p, s)| *p as isize * s).sum::<isize>();
                 for byte in 0..item {
                     prop_assert_eq!(target[at * item + byte].get(), source[offset as usize * item + byte].get());
                 }

@@ -30,7 +30,7 @@ fn sum_of(values: &[f64]) -> f64 {
 }
 
 impl Sequences<'_> {
-    /// The label at a place of a batch.
+    /// The label at a position of a batch.
     fn label(&self, batch: usize, at: usize) -> i64 {
         let targets = Positions::new(self.targets);
         match self.targets.rank() {
@@ -39,12 +39,12 @@ impl Sequences<'_> {
         }
     }
 
-    /// The class at a place of the labels with blanks around each.
+    /// The class at a position of the labels with blanks around each.
     fn class(&self, batch: usize, at: usize) -> usize {
         if at.is_multiple_of(2) { self.blank } else { self.label(batch, at / 2) as usize }
     }
 
-    /// The first label that is no class: its batch, its place and itself.
+    /// The first label that is no class: its batch, its position and itself.
     pub fn check(&self) -> Result<(), (usize, usize, i64)> {
         let classes = self.logarithms.dims()[2] as i64;
         for batch in 0..self.steps.len() {
@@ -62,14 +62,14 @@ impl Sequences<'_> {
         Positions::new(self.logarithms).get(&[step, batch, class])
     }
 
-    /// Whether the place `at` is reached from two places before it.
+    /// Whether the position `at` is reached from two positions before it.
     fn skips(&self, batch: usize, at: usize) -> bool {
         at >= 2 && at % 2 == 1 && self.class(batch, at) != self.class(batch, at - 2)
     }
 }
 
 /// The negative logarithm of each batch's likelihood, and the logarithms of the likelihoods of all beginnings: batches,
-/// steps, places. Labels were checked.
+/// steps, positions. Labels were checked.
 pub fn likelihoods(
     parallel: &dyn Parallel,
     sequences: Sequences<'_>,
@@ -81,11 +81,11 @@ pub fn likelihoods(
     let [most_steps, width] = [beginnings.dims()[1], beginnings.dims()[2]];
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
-            let (steps, places) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
+            let (steps, positions) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
             let read = |step: usize, at: usize| alpha.positions().get::<f64>(&[batch, step, at]);
             for step in 0..most_steps {
                 for at in 0..width {
-                    let value = if step >= steps || at >= places {
+                    let value = if step >= steps || at >= positions {
                         f64::NEG_INFINITY
                     } else if step == 0 {
                         match at < 2 {
@@ -104,11 +104,11 @@ pub fn likelihoods(
                     alpha.set(&[batch, step, at], value);
                 }
             }
-            let loss = match (steps, places) {
+            let loss = match (steps, positions) {
                 (0, 1) => 0.0,
                 (0, _) => f64::INFINITY,
                 (_, 1) => -read(steps - 1, 0),
-                _ => -sum_of(&[read(steps - 1, places - 1), read(steps - 1, places - 2)]),
+                _ => -sum_of(&[read(steps - 1, positions - 1), read(steps - 1, positions - 2)]),
             };
             losses.set(&[batch], if zero_infinity && loss.is_infinite() { 0.0 } else { loss });
         }
@@ -139,10 +139,10 @@ pub fn gradients(
         (PositionsMut::new(out), Positions::new(beginnings), PositionsMut::new(scratch));
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
-            let (steps, places) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
+            let (steps, positions) = (sequences.steps[batch], 2 * sequences.labels[batch] + 1);
             let grad = Positions::new(grads).get::<f64>(&[batch]);
             let loss = Positions::new(losses).get::<f64>(&[batch]);
-            let reached = (0..places).any(|at| {
+            let reached = (0..positions).any(|at| {
                 steps > 0 && alpha.get::<f64>(&[batch, steps - 1, at]) > f64::NEG_INFINITY
             });
             let silent = zero_infinity && (loss.is_infinite() || (loss == 0.0 && !reached));
@@ -154,16 +154,16 @@ pub fn gradients(
                 let (now, next) = (step % 2 * width, (step + 1) % 2 * width);
                 (0..classes)
                     .for_each(|class| room.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
-                for at in 0..places {
-                    let later = |at: usize| match at < places {
+                for at in 0..positions {
+                    let later = |at: usize| match at < positions {
                         true => room.positions().get::<f64>(&[batch, next + at]),
                         false => f64::NEG_INFINITY,
                     };
                     let class = sequences.class(batch, at);
                     let after = if step + 1 == steps {
-                        if at + 2 >= places { 0.0 } else { f64::NEG_INFINITY }
+                        if at + 2 >= positions { 0.0 } else { f64::NEG_INFINITY }
                     } else {
-                        let two = match at + 2 < places && sequences.skips(batch, at + 2) {
+                        let two = match at + 2 < positions && sequences.skips(batch, at + 2) {
                             true => later(at + 2),
                             false => f64::NEG_INFINITY,
                         };

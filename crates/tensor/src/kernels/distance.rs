@@ -1,12 +1,12 @@
 //! Distances between rows, and their gradient.
 
-use super::lines::HELD;
+use super::lines::BUFFER;
 use super::math::Real;
 use super::positions::{Positions, PositionsMut};
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// A distance: the p-th root of the sum of p-th powers of differences; with 0 the number of places that differ, with
+/// A distance: the p-th root of the sum of p-th powers of differences; with 0 the number of elements that differ, with
 /// infinity the greatest difference.
 #[derive(Clone, Copy)]
 pub struct Distance(pub f64);
@@ -54,17 +54,17 @@ impl Distance {
     }
 }
 
-/// The distance of two rows, which are at position `a` and `b` (with 0 at the last place).
+/// The distance of two rows, which are at position `a` and `b` (with 0 at the last index).
 fn between<C: Real>(
     distance: Distance,
     x: (Positions<'_>, &mut [usize]),
     y: (Positions<'_>, &mut [usize]),
     length: usize,
 ) -> f64 {
-    let (mut one, mut other) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+    let (mut one, mut other) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
     let (last, mut sum) = (x.1.len() - 1, 0.0);
-    for from in (0..length).step_by(HELD) {
-        let here = HELD.min(length - from);
+    for from in (0..length).step_by(BUFFER) {
+        let here = BUFFER.min(length - from);
         x.1[last] = from;
         y.1[last] = from;
         x.0.line(x.1, &mut one[..here]);
@@ -135,16 +135,16 @@ pub fn pairwise_backward<C: Real>(
     split(parallel, batches * rows, 1, least, |range| {
         for at in range {
             let (batch, row) = (at / rows, at % rows);
-            for place in 0..length {
-                let value = one.get::<f64>(&[batch, row, place]);
+            for index in 0..length {
+                let value = one.get::<f64>(&[batch, row, index]);
                 let sum: f64 = (0..columns)
                     .map(|column| {
-                        let difference = value - other.get::<f64>(&[batch, column, place]);
+                        let difference = value - other.get::<f64>(&[batch, column, index]);
                         let apart = far.get::<f64>(&[batch, row, column]);
                         grad.get::<f64>(&[batch, row, column]) * distance.slope(difference, apart)
                     })
                     .sum();
-                to.set(&[batch, row, place], C::of(sum));
+                to.set(&[batch, row, index], C::of(sum));
             }
         }
     });

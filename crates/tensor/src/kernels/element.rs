@@ -3,12 +3,12 @@
 use crate::{DType, Scalar};
 use half::{bf16, f16};
 
-/// A truth value in memory: any byte but 0 is true, 1 is written.
+/// A boolean as a byte in memory: any byte but 0 is true, 1 is written.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-pub struct Truth(pub u8);
+pub struct BoolByte(pub u8);
 
-/// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every whole number; wraps
+/// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every integer; wraps
 /// as the narrow type does when it is stored) and `bool`.
 pub trait Compute: Element {
     /// A number as this type.
@@ -108,7 +108,7 @@ real! {
     bf16 = Bf16, bf16_to_f32, |v| f64::from(bf16_to_f32(v)), f32_to_bf16, |v| f32_to_bf16(v as f32);
 }
 
-macro_rules! truth {
+macro_rules! boolean {
     ($type:ty, |$value:ident| $to:expr, $from:expr) => {
         impl Element for $type {
             const DTYPE: DType = DType::Bool;
@@ -150,8 +150,8 @@ macro_rules! truth {
     };
 }
 
-truth!(bool, |v| v, |v| v);
-truth!(Truth, |v| v.0 != 0, |v| Truth(u8::from(v)));
+boolean!(bool, |v| v, |v| v);
+boolean!(BoolByte, |v| v.0 != 0, |v| BoolByte(u8::from(v)));
 
 impl Compute for f32 {
     fn from_scalar(scalar: Scalar) -> f32 {
@@ -230,7 +230,7 @@ macro_rules! with_element {
                 $body
             }
             $crate::DType::Bool => {
-                type $T = $crate::kernels::element::Truth;
+                type $T = $crate::kernels::element::BoolByte;
                 $body
             }
             _ => $other,

@@ -1,6 +1,6 @@
 //! Cross entropy of rows of logarithms of probabilities with classes, and its gradient.
 
-use super::lines::HELD;
+use super::lines::BUFFER;
 use super::math::Real;
 use super::positions::{Positions, PositionsMut};
 use crate::parallel::{Parallel, split};
@@ -76,7 +76,7 @@ pub fn class_losses<C: Real>(
     let smoothing = C::of(classes.smoothing);
     let left = C::ONE.sub(smoothing);
     split(parallel, rows, 1, rows_at_least(length), |range| {
-        let (mut held, mut weights) = ([C::ZERO; HELD], [C::ONE; HELD]);
+        let (mut buffer, mut weights) = ([C::ZERO; BUFFER], [C::ONE; BUFFER]);
         for row in range {
             let Ok(Some(class)) = classes.class(row, length) else {
                 to.set(&[row], C::ZERO);
@@ -86,11 +86,11 @@ pub fn class_losses<C: Real>(
             let mut loss = left.mul(own);
             if classes.smoothing != 0.0 {
                 let mut sum = 0.0;
-                for start in (0..length).step_by(HELD) {
-                    let here = HELD.min(length - start);
-                    from.line(&[row, start], &mut held[..here]);
+                for start in (0..length).step_by(BUFFER) {
+                    let here = BUFFER.min(length - start);
+                    from.line(&[row, start], &mut buffer[..here]);
                     classes.weights(start, &mut weights[..here]);
-                    let products = held[..here].iter().zip(&weights[..here]);
+                    let products = buffer[..here].iter().zip(&weights[..here]);
                     sum += products.map(|(x, w)| x.mul(*w).to_f64()).sum::<f64>();
                 }
                 loss = loss.sub(smoothing.mul(C::of(sum / length as f64)));
@@ -116,7 +116,7 @@ pub fn class_gradients<C: Real>(
         weights_sum += classes.weight::<f64>(class);
     }
     split(parallel, rows, 1, rows_at_least(length), |range| {
-        let (mut held, mut weights) = ([C::ZERO; HELD], [C::ONE; HELD]);
+        let (mut buffer, mut weights) = ([C::ZERO; BUFFER], [C::ONE; BUFFER]);
         for row in range {
             let class = classes.class(row, length).ok().flatten();
             let grad = if class.is_some() { grads(row) } else { 0.0 };
@@ -125,17 +125,17 @@ pub fn class_gradients<C: Real>(
             });
             let factor = C::of(own + grad * share * weights_sum);
             let each = C::of(grad * share);
-            for start in (0..length).step_by(HELD) {
-                let here = HELD.min(length - start);
-                from.line(&[row, start], &mut held[..here]);
+            for start in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - start);
+                from.line(&[row, start], &mut buffer[..here]);
                 classes.weights(start, &mut weights[..here]);
-                for (x, weight) in held[..here].iter_mut().zip(&weights[..here]) {
+                for (x, weight) in buffer[..here].iter_mut().zip(&weights[..here]) {
                     *x = x.exp().mul(factor).sub(each.mul(*weight));
                 }
                 if let Some(class) = class.filter(|class| (start..start + here).contains(class)) {
-                    held[class - start] = held[class - start].sub(C::of(own));
+                    buffer[class - start] = buffer[class - start].sub(C::of(own));
                 }
-                to.put_line(&[row, start], &held[..here]);
+                to.put_line(&[row, start], &buffer[..here]);
             }
         }
     });

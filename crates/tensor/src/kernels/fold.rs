@@ -1,4 +1,4 @@
-//! What reductions make of many elements: sums, extremes, moments, places.
+//! What reductions make of many elements: sums, extremes, moments, argmax.
 
 use super::element::Compute;
 use super::math::Real;
@@ -207,31 +207,31 @@ impl<C: Real> Fold for MomentsOf<C> {
     }
 }
 
-/// An extreme value and the first place it is found at; the first NaN if there is one.
+/// An extreme value and the first index it is found at; the first NaN if there is one.
 #[derive(Clone, Copy)]
-pub struct Place<C, const MAX: bool>(std::marker::PhantomData<fn(C)>);
+pub struct ArgExtreme<C, const MAX: bool>(std::marker::PhantomData<fn(C)>);
 
-/// The greatest and its place.
-pub fn place_of_greatest<C: Number>() -> Place<C, true> {
-    Place(std::marker::PhantomData)
+/// The greatest and its index.
+pub fn arg_max<C: Number>() -> ArgExtreme<C, true> {
+    ArgExtreme(std::marker::PhantomData)
 }
 
-/// The least and its place.
-pub fn place_of_least<C: Number>() -> Place<C, false> {
-    Place(std::marker::PhantomData)
+/// The least and its index.
+pub fn arg_min<C: Number>() -> ArgExtreme<C, false> {
+    ArgExtreme(std::marker::PhantomData)
 }
 
-impl<C: Number, const MAX: bool> Place<C, MAX> {
+impl<C: Number, const MAX: bool> ArgExtreme<C, MAX> {
     #[inline(always)]
     fn beats(a: C, b: C) -> bool {
         (if MAX { a > b } else { a < b }) || (a.is_nan() && !b.is_nan())
     }
 }
 
-impl<C: Number, const MAX: bool> Fold for Place<C, MAX> {
+impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
     type In = C;
     type Acc = (C, i64);
-    const PLACED: bool = true;
+    const INDEXED: bool = true;
 
     #[inline(always)]
     fn start(&self) -> (C, i64) {

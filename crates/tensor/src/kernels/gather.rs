@@ -1,48 +1,48 @@
-//! Elements from places that indices name.
+//! Elements at positions that indices name.
 
+use super::indexed::{BadIndex, Index, IndexedView, with_index};
 use super::map::SMALL;
-use super::place::{BadIndex, Index, Places, with_index};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_bits};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// `out = the elements at places`, position by position. Sizes and types are those of the places; `out`
+/// `out = source`, position by position. Sizes and types are those of the source; `out`
 /// shares no memory with tensor or index. Elements whose index is out of range are left as they are, and
 /// the first of them is reported; `index` is the tensor of indices as its caller knows it.
 pub fn gather(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
-    places: &Places<'_>,
+    source: &IndexedView<'_>,
     index: View<'_>,
 ) -> Result<(), BadIndex> {
-    assert!(out.dims() == places.dims() && out.dtype() == places.base.dtype());
+    assert!(out.dims() == source.dims() && out.dtype() == source.base.dtype());
     let bad = AtomicBool::new(false);
-    with_bits!(out.item(), T => with_index!(places.index.dtype(), I => {
-        typed::<T, I>(parallel, &out, places, &bad)
+    with_bits!(out.item(), T => with_index!(source.index.dtype(), I => {
+        typed::<T, I>(parallel, &out, source, &bad)
     }));
-    if bad.load(Relaxed) { Err(places.accuse(index)) } else { Ok(()) }
+    if bad.load(Relaxed) { Err(source.accuse(index)) } else { Ok(()) }
 }
 
 fn typed<T: Copy, I: Index>(
     parallel: &dyn Parallel,
     out: &ViewMut<'_>,
-    places: &Places<'_>,
+    source: &IndexedView<'_>,
     bad: &AtomicBool,
 ) {
-    let walk = Walk::new([out.layout(), places.base.layout(), places.index.layout()]);
+    let walk = Walk::new([out.layout(), source.base.layout(), source.index.layout()]);
     let [so, sb, si] = walk.inner_strides();
     split(parallel, walk.count(), 64, SMALL / 2, |range| {
         walk.runs(range, usize::MAX, |[to, from, named], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
                 let to = out.first_mut().cast::<T>().offset(to);
-                let from = places.base.first().cast::<T>().offset(from);
-                let named = places.index.first().cast::<I>().offset(named);
+                let from = source.base.first().cast::<T>().offset(from);
+                let named = source.index.first().cast::<I>().offset(named);
                 if si != 0 {
                     for at in 0..length as isize {
                         let index = named.offset(at * si).read_unaligned().to_i64();
-                        let Some(offset) = places.offset(index) else {
+                        let Some(offset) = source.offset(index) else {
                             bad.store(true, Relaxed);
                             continue;
                         };
@@ -51,7 +51,7 @@ fn typed<T: Copy, I: Index>(
                     }
                     return;
                 }
-                let Some(offset) = places.offset(named.read_unaligned().to_i64()) else {
+                let Some(offset) = source.offset(named.read_unaligned().to_i64()) else {
                     bad.store(true, Relaxed);
                     return;
                 };

@@ -10,7 +10,7 @@ use crate::{DType, Layout, View, ViewMut};
 use std::ops::Range;
 
 /// Elements that a kernel holds of one line, or of several short ones.
-pub(super) const HELD: usize = 2048;
+pub(super) const BUFFER: usize = 2048;
 
 /// The lines of `N` tensors of the same sizes along one dimension. A line is read before it is written, so an
 /// input may be the output itself.
@@ -28,7 +28,7 @@ pub(super) struct Lines<'v, const N: usize> {
 impl<'v, const N: usize> Lines<'v, N> {
     pub fn new(views: [View<'v>; N], dim: usize) -> Lines<'v, N> {
         let views = views.map(|view| match view.rank() {
-            0 => view.seen(view.layout().with(0)).expect("one element"),
+            0 => view.with_layout(view.layout().with(0)).expect("one element"),
             _ => view,
         });
         let others: [Layout; N] = views.map(|view| view.layout().without(dim));
@@ -87,28 +87,28 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
 
-    /// As many elements as `held` has from `from` on: as they lie in memory where they do so as they are needed and
-    /// no other tensor is there, else loaded into `held`.
+    /// As many elements as `buffer` has from `from` on: as they lie in memory where they do so as they are needed and
+    /// no other tensor is there, else loaded into `buffer`.
     #[inline(always)]
     pub fn line<'s, C: Compute>(
         &'s self,
         which: usize,
         offsets: [isize; N],
         from: usize,
-        held: &'s mut [C],
+        buffer: &'s mut [C],
     ) -> &'s [C] {
-        debug_assert!(from + held.len() <= self.length);
+        debug_assert!(from + buffer.len() <= self.length);
         let view = &self.views[which];
         if self.apart[which] && self.lies_flat::<C>(which) {
             // SAFETY: inside the line, which the walk took from the view.
             let first = unsafe { at(view, offsets[which] + from as isize) }.cast::<C>();
             if first.is_aligned() {
                 // SAFETY: elements of this type, which nobody writes: no other tensor has them.
-                return unsafe { std::slice::from_raw_parts(first, held.len()) };
+                return unsafe { std::slice::from_raw_parts(first, buffer.len()) };
             }
         }
-        self.load(which, offsets, from, held);
-        held
+        self.load(which, offsets, from, buffer);
+        buffer
     }
 
     fn lies_flat<C: Compute>(&self, which: usize) -> bool {
@@ -144,17 +144,17 @@ impl<'v, const N: usize> Lines<'v, N> {
         result
     }
 
-    /// Loads the elements at one place of neighbouring lines of one tensor.
+    /// Loads the elements at one index of neighbouring lines of one tensor.
     #[inline(always)]
     pub fn load_row<C: Compute>(
         &self,
         which: usize,
         offsets: [isize; N],
-        place: usize,
+        index: usize,
         into: &mut [C],
     ) {
         let (view, stride) = (&self.views[which], self.others.inner_strides()[which]);
-        let offset = offsets[which] + place as isize * self.strides[which];
+        let offset = offsets[which] + index as isize * self.strides[which];
         // SAFETY: as above; the lines are neighbours in one run of the walk.
         unsafe { fetch(view.dtype(), at(view, offset), stride, into) };
     }
@@ -176,18 +176,18 @@ impl<'v, const N: usize> Lines<'v, N> {
         unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
     }
 
-    /// Stores elements at one place of neighbouring lines.
+    /// Stores elements at one index of neighbouring lines.
     #[inline(always)]
     pub fn store_row<C: Compute>(
         &self,
         out: &ViewMut<'_>,
         which: usize,
         offsets: [isize; N],
-        place: usize,
+        index: usize,
         values: &[C],
     ) {
         let stride = self.others.inner_strides()[which];
-        let offset = offsets[which] + place as isize * self.strides[which];
+        let offset = offsets[which] + index as isize * self.strides[which];
         // SAFETY: as above.
         unsafe { put(out.dtype(), at(out, offset).cast_mut(), stride, values) };
     }

@@ -10,7 +10,7 @@ use crate::{Layout, View, ViewMut};
 pub struct NoClass {
     /// What it is.
     pub index: i64,
-    /// Its place among the targets, in the order of their positions.
+    /// Its flat index among the targets.
     pub position: usize,
 }
 

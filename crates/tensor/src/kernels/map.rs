@@ -58,13 +58,13 @@ fn takes<R: Compute>(out: &ViewMut<'_>, stride: isize) -> bool {
 
 /// Room for a strip, not cleared.
 #[inline(always)]
-fn room<C: Compute, const L: usize>(place: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
-    // SAFETY: numbers and truth values are loaded before they are read; all bytes zero are valid for each.
+fn room<C: Compute, const L: usize>(slot: &mut MaybeUninit<[C; L]>) -> &mut [C; L] {
+    // SAFETY: numbers and booleans are loaded before they are read; all bytes zero are valid for each.
     unsafe {
         if C::DTYPE == DType::Bool {
-            place.write(std::mem::zeroed());
+            slot.write(std::mem::zeroed());
         }
-        place.assume_init_mut()
+        slot.assume_init_mut()
     }
 }
 
@@ -97,9 +97,9 @@ impl<'v, C: Compute> Source<'v, C> {
         stride: isize,
         out: &ViewMut<'_>,
         count: usize,
-        place: &'v mut MaybeUninit<[C; LONG]>,
+        slot: &'v mut MaybeUninit<[C; LONG]>,
     ) -> Source<'v, C> {
-        let room = room(place);
+        let room = room(slot);
         let single = view.strides().iter().zip(view.dims()).all(|(s, n)| *s == 0 || *n == 1);
         if single && count > 0 {
             // SAFETY: there is an element, and it is the only one.

@@ -9,7 +9,7 @@ use std::f32::consts::{LN_2, LOG2_E, LOG10_E};
 /// 1.5 * 2^23: adding it rounds a number below 2^22 to a whole one, which stands in the lower bits then.
 const ROUND: f32 = 12_582_912.0;
 
-/// The part of ln 2 whose products with small whole numbers are exact, and the rest.
+/// The part of ln 2 whose products with small integers are exact, and the rest.
 const LN_2_HIGH: f32 = 0.693_359_4;
 const LN_2_LOW: f32 = (std::f64::consts::LN_2 - LN_2_HIGH as f64) as f32;
 
@@ -37,7 +37,7 @@ fn polynomial<const N: usize>(x: f32, coefficients: [f32; N]) -> f32 {
     sum
 }
 
-/// Rounded to the nearest whole number, as number and as integer. For magnitudes below 2^22.
+/// Rounded to the nearest integer, as a float and as an integer. For magnitudes below 2^22.
 #[inline(always)]
 fn nearest(x: f32) -> (f32, i32) {
     let shifted = x + ROUND;

@@ -2,7 +2,7 @@
 
 use super::element::Compute;
 use super::fold::{Moments, folded};
-use super::lines::{HELD, Lines, put};
+use super::lines::{BUFFER, Lines, put};
 use super::math::Real;
 use super::reduce::{CHUNK, fetch};
 use super::strip::widened;
@@ -56,9 +56,9 @@ widened! {
         let lines = Lines::new([y.view(), x, means.view(), scales.view()], 1);
         let length = lines.length();
         lines.spread(parallel, |range| {
-            let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
-            let (mut weights, mut terms) = ([C::ONE; HELD], [C::ZERO; HELD]);
-            let fits = length <= HELD;
+            let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+            let (mut weights, mut terms) = ([C::ONE; BUFFER], [C::ZERO; BUFFER]);
+            let fits = length <= BUFFER;
             if fits {
                 piece(&affine.weight, 0, C::ONE, &mut weights[..length]);
                 piece(&affine.bias, 0, C::ZERO, &mut terms[..length]);
@@ -66,8 +66,8 @@ widened! {
             lines.each(range, |offsets| {
                 let mut all = Moments::default();
                 let mut squares = 0.0;
-                for from in (0..length).step_by(HELD) {
-                    let x = lines.line(1, offsets, from, &mut held[..HELD.min(length - from)]);
+                for from in (0..length).step_by(BUFFER) {
+                    let x = lines.line(1, offsets, from, &mut buffer[..BUFFER.min(length - from)]);
                     match norm {
                         Norm::Layer => all = all.with(Moments::of(x)),
                         Norm::RootMeanSquare => {
@@ -84,13 +84,13 @@ widened! {
                 if let Some(scale) = &scale {
                     lines.store(scale, 3, offsets, 0, &[factor]);
                 }
-                for from in (0..length).step_by(HELD) {
-                    let here = HELD.min(length - from);
+                for from in (0..length).step_by(BUFFER) {
+                    let here = BUFFER.min(length - from);
                     if !fits {
                         piece(&affine.weight, from, C::ONE, &mut weights[..here]);
                         piece(&affine.bias, from, C::ZERO, &mut terms[..here]);
                     }
-                    let x = lines.line(1, offsets, from, &mut held[..here]);
+                    let x = lines.line(1, offsets, from, &mut buffer[..here]);
                     let (weights, terms) = (&weights[..here], &terms[..here]);
                     lines.written(&y, 0, offsets, from, &mut room[..here], |to| {
                         for (((to, x), weight), term) in to.iter_mut().zip(x).zip(weights).zip(terms) {
@@ -134,12 +134,12 @@ widened! {
             unsafe { sums.first_mut().add(at) }
         };
         parallel.run(count, &|part| {
-            let (mut grads, mut held, mut weights) =
-                ([C::ZERO; HELD], [C::ZERO; HELD], [C::ONE; HELD]);
-            let (mut factors, mut terms) = ([C::ZERO; HELD], [C::ZERO; HELD]);
-            let fits = length <= HELD;
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
+            let (mut grads, mut buffer, mut weights) =
+                ([C::ZERO; BUFFER], [C::ZERO; BUFFER], [C::ONE; BUFFER]);
+            let (mut factors, mut terms) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+            let fits = length <= BUFFER;
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
                 // SAFETY: inside the sums, which nobody else writes for this part.
                 unsafe {
                     put(C::DTYPE, piece_of(0, part, from), 1, &factors[..here]);
@@ -157,12 +157,12 @@ widened! {
                 lines.load(4, offsets, 0, &mut factor);
                 let ([middle], [factor]) = (middle, factor);
                 let (mut total, mut product) = (C::ZERO, C::ZERO);
-                for from in (0..length).step_by(HELD) {
-                    let here = HELD.min(length - from);
-                    let (grads, held) = (&mut grads[..here], &mut held[..here]);
+                for from in (0..length).step_by(BUFFER) {
+                    let here = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
                     let (factors, terms) = (&mut factors[..here], &mut terms[..here]);
                     lines.load(1, offsets, from, grads);
-                    lines.load(2, offsets, from, held);
+                    lines.load(2, offsets, from, buffer);
                     if !fits {
                         piece(&weight, from, C::ONE, &mut weights[..here]);
                         // SAFETY: as above.
@@ -171,8 +171,8 @@ widened! {
                             fetch(C::DTYPE, piece_of(1, part, from), 1, terms);
                         }
                     }
-                    held.iter_mut().for_each(|x| *x = x.sub(middle).mul(factor));
-                    for ((sum, g), x) in factors.iter_mut().zip(grads.iter()).zip(held.iter()) {
+                    buffer.iter_mut().for_each(|x| *x = x.sub(middle).mul(factor));
+                    for ((sum, g), x) in factors.iter_mut().zip(grads.iter()).zip(buffer.iter()) {
                         *sum = sum.add(g.mul(*x));
                     }
                     for (sum, g) in terms.iter_mut().zip(grads.iter()) {
@@ -182,7 +182,7 @@ widened! {
                         *g = g.mul(*weight);
                     }
                     total = total.add(folded(grads, C::ZERO, |g| g, C::add));
-                    product = product.add(products(grads, held));
+                    product = product.add(products(grads, buffer));
                     if !fits {
                         // SAFETY: as above.
                         unsafe {
@@ -197,20 +197,20 @@ widened! {
                 let share = C::ONE.div(C::of(length as f64));
                 let (total, product) = (total.mul(share), product.mul(share));
                 let total = if norm == Norm::Layer { total } else { C::ZERO };
-                for from in (0..length).step_by(HELD) {
-                    let here = HELD.min(length - from);
-                    let (grads, held) = (&mut grads[..here], &mut held[..here]);
+                for from in (0..length).step_by(BUFFER) {
+                    let here = BUFFER.min(length - from);
+                    let (grads, buffer) = (&mut grads[..here], &mut buffer[..here]);
                     if !fits {
                         lines.load(1, offsets, from, grads);
-                        lines.load(2, offsets, from, held);
+                        lines.load(2, offsets, from, buffer);
                         piece(&weight, from, C::ONE, &mut weights[..here]);
-                        for ((g, x), weight) in grads.iter_mut().zip(held.iter_mut()).zip(&weights)
+                        for ((g, x), weight) in grads.iter_mut().zip(buffer.iter_mut()).zip(&weights)
                         {
                             *x = x.sub(middle).mul(factor);
                             *g = g.mul(*weight);
                         }
                     }
-                    for (g, x) in grads.iter_mut().zip(held.iter()) {
+                    for (g, x) in grads.iter_mut().zip(buffer.iter()) {
                         *g = g.sub(total).sub(x.mul(product)).mul(factor);
                     }
                     lines.store(dx, 0, offsets, from, grads);

@@ -2,7 +2,7 @@
 
 use super::element::Compute;
 
-/// A number that kernels compute with: `f32`, `f64` and `i64`. Whole numbers wrap; minimum and maximum pass
+/// A number that kernels compute with: `f32`, `f64` and `i64`. Integers wrap; minimum and maximum pass
 /// NaN on, as PyTorch's do.
 pub trait Number: Compute + PartialOrd + Default {
     /// 0.
@@ -19,13 +19,13 @@ pub trait Number: Compute + PartialOrd + Default {
     fn sub(self, other: Self) -> Self;
     /// Product.
     fn mul(self, other: Self) -> Self;
-    /// Quotient cut off towards zero; 0 for a whole number by zero.
+    /// Quotient cut off towards zero; 0 for an integer by zero.
     fn div_trunc(self, other: Self) -> Self;
-    /// Quotient rounded down; 0 for a whole number by zero.
+    /// Quotient rounded down; 0 for an integer by zero.
     fn div_floor(self, other: Self) -> Self;
-    /// What is left of `div_floor`: has the sign of `other`; 0 for a whole number by zero.
+    /// What is left of `div_floor`: has the sign of `other`; 0 for an integer by zero.
     fn rem_floor(self, other: Self) -> Self;
-    /// What is left of `div_trunc`: has the sign of `self`; 0 for a whole number by zero.
+    /// What is left of `div_trunc`: has the sign of `self`; 0 for an integer by zero.
     fn rem_trunc(self, other: Self) -> Self;
     /// The opposite.
     fn neg(self) -> Self;
@@ -37,7 +37,7 @@ pub trait Number: Compute + PartialOrd + Default {
     fn least(self, other: Self) -> Self;
     /// The greater; NaN if either is; -0 of both zeros.
     fn greatest(self, other: Self) -> Self;
-    /// Power; for whole numbers a negative exponent gives 0 but for bases 1 and -1.
+    /// Power; for integers a negative exponent gives 0 but for bases 1 and -1.
     fn power(self, exponent: Self) -> Self;
     /// Not a number.
     fn is_nan(self) -> bool;
@@ -189,8 +189,8 @@ impl Number for i64 {
     }
 }
 
-/// Runs `$body` with `$C` standing for the number type to compute in for elements of `$dtype`: truth values
-/// compute as whole numbers. The type has arithmetic (see [`super::element::compute_type`]).
+/// Runs `$body` with `$C` standing for the number type to compute in for elements of `$dtype`: booleans
+/// compute as integers. The type has arithmetic (see [`super::element::compute_type`]).
 #[macro_export]
 macro_rules! with_number {
     ($dtype:expr, $C:ident => $body:expr) => {
@@ -211,7 +211,7 @@ macro_rules! with_number {
     };
 }
 
-/// As [`with_number!`], for operators whose result is real: whole numbers compute in `f32`.
+/// As [`with_number!`], for operators whose result is real: integers compute in `f32`.
 #[macro_export]
 macro_rules! with_real {
     ($dtype:expr, $C:ident => $body:expr) => {

@@ -1,6 +1,6 @@
-//! Keys: whole numbers that order as the elements do, with the place that each came from.
+//! Keys: integers that order as the elements do, with the index that each came from.
 
-use super::element::{Element, Truth};
+use super::element::{BoolByte, Element};
 use crate::{DType, Layout, ViewMut};
 use half::{bf16, f16};
 
@@ -34,7 +34,7 @@ whole! {
     i64, u64, 1 << 63;
 }
 
-impl Ordered for Truth {
+impl Ordered for BoolByte {
     #[inline(always)]
     fn key(self) -> u64 {
         u64::from(self.0 != 0)
@@ -70,22 +70,22 @@ real! {
     f64, f64, u64, |value| value;
 }
 
-/// A key and a place, ordered by both; lies anywhere in memory.
+/// A key and an index, ordered by both; lies anywhere in memory.
 pub trait Entry: Copy + Ord + Send + Sync {
     /// Puts the two together.
-    fn new(key: u64, place: usize) -> Self;
+    fn new(key: u64, index: usize) -> Self;
     /// The key.
     fn key(self) -> u64;
-    /// The place.
-    fn place(self) -> usize;
+    /// The index.
+    fn index(self) -> usize;
 }
 
-/// A key and a place of 32 bits each.
+/// A key and an index of 32 bits each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Narrow([u8; 8]);
 
-/// A key and a place of 64 bits each.
+/// A key and an index of 64 bits each.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub struct Wide([u8; 16]);
@@ -94,8 +94,8 @@ macro_rules! entry {
     ($type:ident, $bits:ty, $half:ty) => {
         impl Entry for $type {
             #[inline(always)]
-            fn new(key: u64, place: usize) -> Self {
-                let both = <$bits>::from(key as $half) << <$half>::BITS | place as $half as $bits;
+            fn new(key: u64, index: usize) -> Self {
+                let both = <$bits>::from(key as $half) << <$half>::BITS | index as $half as $bits;
                 $type(both.to_ne_bytes())
             }
             #[inline(always)]
@@ -103,7 +103,7 @@ macro_rules! entry {
                 (<$bits>::from_ne_bytes(self.0) >> <$half>::BITS) as u64
             }
             #[inline(always)]
-            fn place(self) -> usize {
+            fn index(self) -> usize {
                 <$bits>::from_ne_bytes(self.0) as $half as usize
             }
         }
@@ -163,7 +163,7 @@ macro_rules! with_ordered {
             $crate::DType::Int16 => of!(i16),
             $crate::DType::Int32 => of!(i32),
             $crate::DType::Int64 => of!(i64),
-            $crate::DType::Bool => of!($crate::kernels::element::Truth),
+            $crate::DType::Bool => of!($crate::kernels::element::BoolByte),
             other => unreachable!("elements of type {other} have no order"),
         }
     }};
@@ -197,10 +197,10 @@ pub(crate) unsafe fn enter<T: Ordered, E: Entry>(
     descending: bool,
 ) {
     let turn = if descending { u64::MAX } else { 0 };
-    for (place, entry) in entries.iter_mut().enumerate() {
+    for (index, entry) in entries.iter_mut().enumerate() {
         // SAFETY: as the caller vouches.
-        let value = unsafe { line.offset(place as isize * stride).read_unaligned() };
-        *entry = E::new(value.key() ^ turn, place);
+        let value = unsafe { line.offset(index as isize * stride).read_unaligned() };
+        *entry = E::new(value.key() ^ turn, index);
     }
 }
 

@@ -75,13 +75,13 @@ impl<'a, const N: usize> Over<'a, N> {
 }
 
 impl Over<'_, 1> {
-    /// `out = f(a)` at each position. What `f` needs it holds by value: a number behind a reference is read
+    /// `out = f(a)` at each position. What `f` needs it holds by value: a number through a reference is read
     /// anew for each element, and keeps the loop from becoming vectors.
     pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
         #[inline(always)]
         fn each<A: Copy, R>(f: impl Fn(A) -> R, x: &[A], to: &mut [R]) {
-            for (place, x) in to.iter_mut().zip(x) {
-                *place = f(*x);
+            for (slot, x) in to.iter_mut().zip(x) {
+                *slot = f(*x);
             }
         }
         self.runs::<A, R>(LONG, &move |x, to| vectorised(move || each(f, x, to)));
@@ -108,8 +108,8 @@ impl Over<'_, 2> {
     pub fn map<A: Compute, B: Compute, R: Compute>(&self, f: impl Fn(A, B) -> R + Copy + Sync) {
         #[inline(always)]
         fn each<A: Copy, B: Copy, R>(f: impl Fn(A, B) -> R, x: &[A], y: &[B], to: &mut [R]) {
-            for ((place, x), y) in to.iter_mut().zip(x).zip(y) {
-                *place = f(*x, *y);
+            for ((slot, x), y) in to.iter_mut().zip(x).zip(y) {
+                *slot = f(*x, *y);
             }
         }
         self.runs::<A, B, R>(LONG, &move |x, y, to| vectorised(move || each(f, x, y, to)));
@@ -140,8 +140,8 @@ impl Over<'_, 3> {
             (x, y, z): (&[A], &[B], &[C]),
             to: &mut [R],
         ) {
-            for (((place, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
-                *place = f(*x, *y, *z);
+            for (((slot, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {
+                *slot = f(*x, *y, *z);
             }
         }
         self.runs::<A, B, C, R>(LONG, &move |x, y, z, to| {

@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// Where the windows of one dimension lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Windows {
-    /// `kernel` places, `dilation` apart, for each output `stride` further; the first begins `before` places before
+    /// `kernel` positions, `dilation` apart, for each output `stride` further; the first begins `before` positions before
     /// the input.
     Sliding {
-        /// Places of a window.
+        /// Positions of a window.
         kernel: usize,
         /// From the start of one window to the start of the next.
         stride: usize,
         /// From the start of the first window to the input.
         before: usize,
-        /// From one place of a window to the next.
+        /// From one position of a window to the next.
         dilation: usize,
     },
     /// The input cut into this many parts.
     Parts(usize),
 }
 
-/// The places of one window that are in the input: the first, how many, how far apart.
+/// The positions of one window that are in the input: the first, how many, how far apart.
 #[derive(Clone, Copy)]
 struct Span {
     first: usize,
@@ -97,7 +97,7 @@ fn typed<T: Element + Plain, C: Number>(
     let width = out.dims()[4];
     let (item, step) = (out.item() as isize, out.strides()[4]);
     split(parallel, rows, 1, (SMALL / 8).div_ceil(width), |range| {
-        let (mut values, mut places) = ([C::LEAST; RUN], [0i64; RUN]);
+        let (mut values, mut indices) = ([C::LEAST; RUN], [0i64; RUN]);
         for row in range {
             let [to] = offsets(&out.dims()[..4], [&out.strides()[..4]], row);
             let depth = row / out.dims()[3] % out.dims()[2];
@@ -109,7 +109,7 @@ fn typed<T: Element + Plain, C: Number>(
                 let length = RUN.min(width - start);
                 for at in 0..length {
                     let wide = windows[2].span(start + at, dims[4]);
-                    let (mut best, mut place, mut some) = (C::LEAST, 0, false);
+                    let (mut best, mut found, mut some) = (C::LEAST, 0, false);
                     for d in 0..deep.count {
                         let d = deep.first + d * deep.step;
                         for h in 0..high.count {
@@ -120,12 +120,12 @@ fn typed<T: Element + Plain, C: Number>(
                                 let w = wide.first + w * wide.step;
                                 let x: C = cells.get(base + w as isize * strides[4]).widen();
                                 if x > best || x.is_nan() || !some {
-                                    (best, place, some) = (x, (line + w) as i64, true);
+                                    (best, found, some) = (x, (line + w) as i64, true);
                                 }
                             }
                         }
                     }
-                    (values[at], places[at]) = (best, place);
+                    (values[at], indices[at]) = (best, found);
                 }
                 let offset = to + start as isize * step;
                 // SAFETY: a part of a row of `out`.
@@ -139,7 +139,7 @@ fn typed<T: Element + Plain, C: Number>(
                     // SAFETY: a part of a row of `index`, which has the sizes of `out`.
                     unsafe {
                         let first = index.first_mut().offset(offset);
-                        store(index.dtype(), first, index.strides()[4], &places[..length]);
+                        store(index.dtype(), first, index.strides()[4], &indices[..length]);
                     }
                 }
             }
@@ -161,24 +161,24 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Which place of the window of output (row, column) is the `index`-th of the input, if it is one.
-    fn place_of(&self, index: i64, output: [usize; 2]) -> Option<usize> {
+    /// Which position of the window of output (row, column) is the `index`-th of the input, if it is one.
+    fn position_of(&self, index: i64, output: [usize; 2]) -> Option<usize> {
         let index = usize::try_from(index).ok()?;
         let at = [index / self.input[1], index % self.input[1]];
-        let mut place = [0; 2];
+        let mut position = [0; 2];
         for i in 0..2 {
-            place[i] = (at[i] + self.before[i]).checked_sub(output[i] * self.stride[i])?;
+            position[i] = (at[i] + self.before[i]).checked_sub(output[i] * self.stride[i])?;
         }
-        let inside = place[0] < self.kernel[0] && place[1] < self.kernel[1];
-        inside.then(|| place[0] * self.kernel[1] + place[1])
+        let inside = position[0] < self.kernel[0] && position[1] < self.kernel[1];
+        inside.then(|| position[0] * self.kernel[1] + position[1])
     }
 
-    /// The opposite; `None` where that place is in a border.
-    fn index_of(&self, place: usize, output: [usize; 2]) -> Option<i64> {
-        let place = [place / self.kernel[1], place % self.kernel[1]];
+    /// The opposite; `None` where that position is in a border.
+    fn index_of(&self, position: usize, output: [usize; 2]) -> Option<i64> {
+        let position = [position / self.kernel[1], position % self.kernel[1]];
         let mut at = [0; 2];
         for i in 0..2 {
-            at[i] = (output[i] * self.stride[i] + place[i]).checked_sub(self.before[i])?;
+            at[i] = (output[i] * self.stride[i] + position[i]).checked_sub(self.before[i])?;
             if at[i] >= self.input[i] {
                 return None;
             }
@@ -187,11 +187,11 @@ impl Plane {
     }
 }
 
-/// Writes places of greatest elements as a mask: `mask[n, c, k, ..]` has a bit for each output, the lowest of the first
-/// byte for the first, which says whether its greatest element is at place `k` of its window. `index` is `[n, c, rows,
+/// Writes indices of greatest elements as a mask: `mask[n, c, k, ..]` has a bit for each output, the lowest of the first
+/// byte for the first, which says whether its greatest element is at position `k` of its window. `index` is `[n, c, rows,
 /// columns]`, of 32 bits.
 pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, plane: Plane) {
-    let places = Cells::<i32>::new(index);
+    let indices = Cells::<i32>::new(index);
     let bits = CellsMut::<u8>::new(mask);
     let (dims, strides) = (mask.dims(), mask.strides());
     let columns = index.dims()[3];
@@ -199,25 +199,26 @@ pub fn write_mask(parallel: &dyn Parallel, mask: ViewMut<'_>, index: View<'_>, p
     split(parallel, dims[0] * dims[1], 1, (SMALL / 8).div_ceil(outputs.max(1)), |range| {
         for unit in range {
             let [to, from] = offsets(&dims[..2], [&strides[..2], &index.strides()[..2]], unit);
-            for place in 0..dims[2] as isize {
-                let line = to + place * strides[2];
+            for position in 0..dims[2] as isize {
+                let line = to + position * strides[2];
                 (0..dims[3] as isize).for_each(|byte| bits.set(line + byte * strides[3], 0));
             }
             for output in 0..outputs {
                 let at = [output / columns, output % columns];
                 let offset =
                     at[0] as isize * index.strides()[2] + at[1] as isize * index.strides()[3];
-                let Some(place) = plane.place_of(i64::from(places.get(from + offset)), at) else {
+                let Some(position) = plane.position_of(i64::from(indices.get(from + offset)), at)
+                else {
                     continue;
                 };
-                let byte = to + place as isize * strides[2] + (output / 8) as isize * strides[3];
+                let byte = to + position as isize * strides[2] + (output / 8) as isize * strides[3];
                 bits.set(byte, bits.get(byte) | 1 << (output % 8));
             }
         }
     });
 }
 
-/// Reads a mask of [`write_mask`] back into places. Answers whether every output has a bit, of a place in the input.
+/// Reads a mask of [`write_mask`] back into indices. Answers whether every output has a bit, of a position in the input.
 #[must_use]
 pub fn read_mask(
     parallel: &dyn Parallel,
@@ -225,7 +226,7 @@ pub fn read_mask(
     mask: View<'_>,
     plane: Plane,
 ) -> bool {
-    let places = CellsMut::<i32>::new(index);
+    let indices = CellsMut::<i32>::new(index);
     let bits = Cells::<u8>::new(mask);
     let (dims, strides) = (mask.dims(), mask.strides());
     let columns = index.dims()[3];
@@ -237,16 +238,17 @@ pub fn read_mask(
             for output in 0..outputs {
                 let at = [output / columns, output % columns];
                 let byte = from + (output / 8) as isize * strides[3];
-                let is_set = |place: &usize| {
-                    bits.get(byte + *place as isize * strides[2]) >> (output % 8) & 1 == 1
+                let is_set = |position: &usize| {
+                    bits.get(byte + *position as isize * strides[2]) >> (output % 8) & 1 == 1
                 };
-                let found = (0..dims[2]).find(is_set).and_then(|place| plane.index_of(place, at));
+                let found =
+                    (0..dims[2]).find(is_set).and_then(|position| plane.index_of(position, at));
                 let offset =
                     at[0] as isize * index.strides()[2] + at[1] as isize * index.strides()[3];
                 if found.is_none() {
                     bad.store(true, Relaxed);
                 }
-                places.set(to + offset, found.unwrap_or(0) as i32);
+                indices.set(to + offset, found.unwrap_or(0) as i32);
             }
         }
     });

@@ -15,8 +15,8 @@ pub struct Positions<'v>(View<'v>);
 pub struct PositionsMut<'v>(ViewMut<'v>);
 
 /// The offset of a position in bytes, and how many elements follow it in its line.
-fn place(view: &View<'_>, position: &[usize]) -> (isize, usize) {
-    assert_eq!(position.len(), view.rank(), "a position has a place in each dimension");
+fn offset_of(view: &View<'_>, position: &[usize]) -> (isize, usize) {
+    assert_eq!(position.len(), view.rank(), "a position has an index in each dimension");
     let mut offset = 0;
     for (at, (size, stride)) in position.iter().zip(view.dims().iter().zip(view.strides())) {
         assert!(at < size, "{position:?} lies outside {:?}", view.dims());
@@ -37,7 +37,7 @@ impl<'v> Positions<'v> {
 
     /// One element.
     pub fn get<C: Compute>(&self, position: &[usize]) -> C {
-        let (offset, _) = place(&self.0, position);
+        let (offset, _) = offset_of(&self.0, position);
         // SAFETY: the position lies inside, as was checked.
         unsafe { load_one(self.0.dtype(), self.0.first().offset(offset)) }
     }
@@ -47,7 +47,7 @@ impl<'v> Positions<'v> {
         if into.is_empty() {
             return;
         }
-        let (offset, left) = place(&self.0, position);
+        let (offset, left) = offset_of(&self.0, position);
         assert!(into.len() <= left, "a line ends before {} elements", into.len());
         let stride = self.0.strides().last().copied().unwrap_or(1);
         // SAFETY: inside the line, as was checked.
@@ -68,7 +68,7 @@ impl<'v> PositionsMut<'v> {
 
     /// Writes one element.
     pub fn set<C: Compute>(&self, position: &[usize], value: C) {
-        let (offset, _) = place(&self.0, position);
+        let (offset, _) = offset_of(&self.0, position);
         // SAFETY: the position lies inside, as was checked.
         unsafe { store_one(self.0.dtype(), self.0.first_mut().offset(offset), value) };
     }
@@ -78,7 +78,7 @@ impl<'v> PositionsMut<'v> {
         if values.is_empty() {
             return;
         }
-        let (offset, left) = place(&self.0, position);
+        let (offset, left) = offset_of(&self.0, position);
         assert!(values.len() <= left, "a line ends before {} elements", values.len());
         let stride = self.0.strides().last().copied().unwrap_or(1);
         // SAFETY: inside the line, as was checked.

@@ -105,10 +105,10 @@ pub fn normal(
     }
     let (mean, deviation) = (mean as f32, deviation as f32);
     generate::<f32>(parallel, out, philox, 1, |words, values| {
-        let (mut some, mut given) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
+        let (mut some, mut padded) = ([0f32; 2 * PAIRS], [0u32; 2 * PAIRS]);
         for (values, words) in values.chunks_mut(2 * PAIRS).zip(words.chunks(2 * PAIRS)) {
-            given[..words.len()].copy_from_slice(words);
-            pairs(&given, &mut some);
+            padded[..words.len()].copy_from_slice(words);
+            pairs(&padded, &mut some);
             for (value, drawn) in values.iter_mut().zip(&some) {
                 *value = drawn * deviation + mean;
             }
@@ -141,7 +141,7 @@ fn pairs(words: &[u32; 2 * PAIRS], values: &mut [f32; 2 * PAIRS]) {
     }
 }
 
-/// Whole numbers, evenly from `low` on, `count` of them; 0 counts as 2^64.
+/// Integers, evenly from `low` on, `count` of them; 0 counts as 2^64.
 pub fn whole(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, low: i64, count: u64) {
     if (1..=1 << 32).contains(&count) {
         return generate::<i64>(parallel, out, philox, 1, |words, values| {
@@ -176,7 +176,7 @@ pub fn bernoulli(parallel: &dyn Parallel, out: ViewMut<'_>, philox: Philox, prob
     });
 }
 
-/// Yes with the probability that `chances`, of the same sizes, has at the place. `chances` is `out` itself or
+/// Yes with the probability that `chances`, of the same sizes, has at the position. `chances` is `out` itself or
 /// apart from it.
 pub fn bernoulli_each(
     parallel: &dyn Parallel,
@@ -211,13 +211,13 @@ pub fn bernoulli_each(
     });
 }
 
-/// The numbers below the count of `out` (whole numbers of 64 bits, one after the other) in random order.
+/// The numbers below the count of `out` (64-bit integers, one after the other) in random order.
 pub fn permutation(out: ViewMut<'_>, philox: Philox) {
     debug_assert!(out.dtype() == DType::Int64 && out.is_contiguous());
     let count = out.count();
     let first = out.first_mut().cast::<i64>();
     let mut words = [0u32; 2 * STRIP];
-    // SAFETY: places lie below the count; reads and writes need no alignment.
+    // SAFETY: indices lie below the count; reads and writes need no alignment.
     unsafe {
         (0..count).for_each(|at| first.add(at).write_unaligned(at as i64));
         for at in 0..count {

@@ -20,13 +20,13 @@ pub trait Fold: Copy + Send + Sync + 'static {
     type In: Compute;
     /// What is known of the elements seen so far.
     type Acc: Copy + Send + Sync;
-    /// Whether the places of elements matter.
-    const PLACED: bool = false;
+    /// Whether the indices of elements matter.
+    const INDEXED: bool = false;
     /// Nothing seen.
     fn start(&self) -> Self::Acc;
-    /// One element more, at place `at` of the reduced dimensions.
+    /// One element more, at index `at` of the reduced dimensions.
     fn step(&self, acc: Self::Acc, value: Self::In, at: usize) -> Self::Acc;
-    /// A strip of elements, the first at place `at`.
+    /// A strip of elements, the first at index `at`.
     fn strip(&self, values: &[Self::In], at: usize) -> Self::Acc;
     /// Both together.
     fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
@@ -50,8 +50,8 @@ pub struct Cut {
 impl Cut {
     /// The cut of a layout; `axes[i]` tells whether dimension i is reduced.
     pub fn new(whole: &Layout, axes: &[bool]) -> Cut {
-        let part = |wanted: bool| {
-            let of = |at: &usize| axes[*at] == wanted;
+        let part = |reduced: bool| {
+            let of = |at: &usize| axes[*at] == reduced;
             let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
             let strides: Strides =
                 (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
@@ -74,8 +74,8 @@ impl Cut {
     /// at most one for each element that is reduced.
     pub fn parts(&self) -> usize {
         let (kept, over) = (self.kept.count(), self.over.count());
-        let wanted = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
-        wanted.min(over).max(1)
+        let parts = MOST_PARTS.min(MANY.div_ceil(kept.max(1))).min(kept * over / CHUNK);
+        parts.min(over).max(1)
     }
 
     /// Bytes for the parts: one accumulator for each part of each result; none when there is one part.
@@ -271,9 +271,9 @@ impl<'v, F: Fold> Machine<'v, F> {
         };
         let (width, [near, ..]) = (kept.inner(), kept.inner_strides());
         let lies_flat = kept.count() == width && near == 1 && over.inner() == over.count();
-        let behind = over.inner_strides() == [width as isize];
-        let narrow = columns && !F::PLACED && F::In::DTYPE == DType::Float;
-        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && behind;
+        let adjacent = over.inner_strides() == [width as isize];
+        let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
+        let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && adjacent;
         Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 

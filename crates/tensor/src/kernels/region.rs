@@ -1,4 +1,4 @@
-//! Regions of images, each brought to the same number of places by samples between elements.
+//! Regions of images, each brought to the same number of cells by samples between elements.
 
 use super::cells::{Cells, CellsMut, Plain, offsets};
 use super::element::Element;
@@ -8,36 +8,36 @@ use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
 use half::f16;
 
-/// How regions become places.
+/// How regions become cells.
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {
-    /// Places of an image for each unit of a region's coordinates.
+    /// Elements of an image for each unit of a region's coordinates.
     pub scale: f64,
-    /// Samples for each place and dimension; 0 for as many as the region has elements there.
+    /// Samples for each cell and dimension; 0 for as many as the region has elements there.
     pub samples: usize,
     /// Coordinates are of the corners of elements, not of their centres; a region may be smaller than an element.
     pub aligned: bool,
 }
 
-/// One region: the image, its first corner, the size of a place and the samples in it; rows first.
+/// One region: the image, its first corner, the size of a cell and the samples in it; rows first.
 struct Region {
     image: usize,
     start: [f64; 2],
-    place: [f64; 2],
+    cell: [f64; 2],
     samples: [usize; 2],
 }
 
 /// The elements that a sample lies between, in one dimension, and their weights.
-fn between(place: f64, size: usize) -> Option<[(usize, f64); 2]> {
-    if place < -1.0 || place > size as f64 || place.is_nan() {
+fn between(position: f64, size: usize) -> Option<[(usize, f64); 2]> {
+    if position < -1.0 || position > size as f64 || position.is_nan() {
         return None;
     }
-    let place = place.max(0.0);
-    let first = place as usize;
+    let position = position.max(0.0);
+    let first = position as usize;
     if first + 1 >= size {
         return Some([(size - 1, 1.0), (size - 1, 0.0)]);
     }
-    let second = place - first as f64;
+    let second = position - first as f64;
     Some([(first, 1.0 - second), (first + 1, second)])
 }
 
@@ -48,7 +48,7 @@ impl Regions {
         [row, column]: [isize; 2],
         number: usize,
         image: Option<usize>,
-        places: [usize; 2],
+        cells: [usize; 2],
     ) -> Region {
         let value = |at: isize| boxes.get(number as isize * row + at * column).to_f64();
         let (image, first) = match image {
@@ -58,20 +58,20 @@ impl Regions {
         let shift = if self.aligned { 0.5 } else { 0.0 };
         let corner = |at: isize| value(first + at) * self.scale - shift;
         let (low, high) = ([corner(1), corner(0)], [corner(3), corner(2)]);
-        let mut region = Region { image, start: low, place: [0.0; 2], samples: [0; 2] };
+        let mut region = Region { image, start: low, cell: [0.0; 2], samples: [0; 2] };
         for i in 0..2 {
             let length = high[i] - low[i];
             let length = if self.aligned { length } else { length.max(1.0) };
-            region.place[i] = length / places[i] as f64;
+            region.cell[i] = length / cells[i] as f64;
             region.samples[i] = match self.samples {
-                0 => region.place[i].ceil().clamp(0.0, 1e6) as usize,
+                0 => region.cell[i].ceil().clamp(0.0, 1e6) as usize,
                 samples => samples,
             };
         }
         region
     }
 
-    /// Calls `visit` with each sample of a place: the four elements (row, column) and their weights. Samples outside of the
+    /// Calls `visit` with each sample of a cell: the four elements (row, column) and their weights. Samples outside of the
     /// image have none.
     fn each(
         region: &Region,
@@ -81,7 +81,7 @@ impl Regions {
     ) {
         let middle = |i: usize, sample: usize| {
             let part = (sample as f64 + 0.5) / region.samples[i] as f64;
-            region.start[i] + (at[i] as f64 + part) * region.place[i]
+            region.start[i] + (at[i] as f64 + part) * region.cell[i]
         };
         for high in 0..region.samples[0] {
             let rows = between(middle(0, high), image[0]);
@@ -97,7 +97,7 @@ impl Regions {
 
     /// `out[k, c, ..]` becomes region `k` of `images[image, c, ..]`. `boxes` has a row for each region: x and y of both
     /// corners, after the number of the image unless `numbers` has these. Answers the first region whose image is not
-    /// there; its places are left.
+    /// there; its cells are left.
     pub fn align(
         &self,
         parallel: &dyn Parallel,
@@ -124,14 +124,14 @@ impl Regions {
             (Cells::<T>::new(images), CellsMut::<T>::new(out), Cells::<T>::new(boxes));
         let numbers = numbers.map(|view| (Cells::<i32>::new(view), view.strides()[0]));
         let (dims, strides) = (images.dims(), images.strides());
-        let places = [out.dims()[2], out.dims()[3]];
+        let cells = [out.dims()[2], out.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];
         let image = |number: usize| {
             numbers.map(|(cells, step)| {
                 usize::try_from(cells.get(number as isize * step)).unwrap_or(usize::MAX)
             })
         };
-        let region = |number: usize| self.region(&rows, steps, number, image(number), places);
+        let region = |number: usize| self.region(&rows, steps, number, image(number), cells);
         if let Some(bad) = (0..out.dims()[0]).find(|number| region(*number).image >= dims[0]) {
             return Err(bad);
         }
@@ -139,7 +139,7 @@ impl Regions {
             parallel,
             out.dims()[0] * dims[1],
             1,
-            (SMALL / 32).div_ceil((places[0] * places[1]).max(1)),
+            (SMALL / 32).div_ceil((cells[0] * cells[1]).max(1)),
             |range| {
                 for unit in range {
                     let region = region(unit / dims[1]);
@@ -147,8 +147,8 @@ impl Regions {
                         region.image as isize * strides[0] + (unit % dims[1]) as isize * strides[1];
                     let [target] = offsets(&out.dims()[..2], [&out.strides()[..2]], unit);
                     let count = (region.samples[0] * region.samples[1]).max(1) as f64;
-                    for high in 0..places[0] {
-                        for across in 0..places[1] {
+                    for high in 0..cells[0] {
+                        for across in 0..cells[1] {
                             let mut sum = 0.0;
                             Regions::each(&region, [high, across], [dims[2], dims[3]], |sample| {
                                 for (r, c, weight) in sample.iter().flatten() {
@@ -157,10 +157,10 @@ impl Regions {
                                     sum += from.get(start + offset).to_f64() * weight;
                                 }
                             });
-                            let place = target
+                            let offset = target
                                 + high as isize * out.strides()[2]
                                 + across as isize * out.strides()[3];
-                            to.set(place, narrow(sum / count));
+                            to.set(offset, narrow(sum / count));
                         }
                     }
                 }
@@ -180,9 +180,9 @@ impl Regions {
         let (from, to, rows) =
             (Cells::<f32>::new(dy), CellsMut::<f32>::new(images), Cells::<f32>::new(boxes));
         let (dims, strides) = (images.dims(), images.strides());
-        let places = [dy.dims()[2], dy.dims()[3]];
+        let cells = [dy.dims()[2], dy.dims()[3]];
         let steps = [boxes.strides()[0], boxes.strides()[1]];
-        let region = |number: usize| self.region(&rows, steps, number, None, places);
+        let region = |number: usize| self.region(&rows, steps, number, None, cells);
         if let Some(bad) = (0..dy.dims()[0]).find(|number| region(*number).image >= dims[0]) {
             return Err(bad);
         }
@@ -194,8 +194,8 @@ impl Regions {
                     let source =
                         number as isize * dy.strides()[0] + channel as isize * dy.strides()[1];
                     let count = (region.samples[0] * region.samples[1]).max(1) as f64;
-                    for high in 0..places[0] {
-                        for across in 0..places[1] {
+                    for high in 0..cells[0] {
+                        for across in 0..cells[1] {
                             let at =
                                 high as isize * dy.strides()[2] + across as isize * dy.strides()[3];
                             let grad = from.get(source + at).to_f64() / count;

@@ -4,7 +4,7 @@ use super::map::SMALL;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut, with_bits};
 
-/// `out[i, j, ..] = a[maps[0][i], maps[1][j], ..]`; a dimension without a map has the same places in both. The two
+/// `out[i, j, ..] = a[maps[0][i], maps[1][j], ..]`; a dimension without a map has the same indices in both. The two
 /// share no memory; their elements have one type.
 ///
 /// # Panics
@@ -15,7 +15,7 @@ pub fn remap(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>, maps: &[Opt
         let (size, limit) = (out.dims()[at], a.dims()[at]);
         match map {
             Some(map) => {
-                let inside = |place: &i64| *place >= 0 && *place < limit as i64;
+                let inside = |index: &i64| *index >= 0 && *index < limit as i64;
                 assert!(map.len() == size && map.iter().all(inside), "a map into the tensor");
             }
             None => assert_eq!(size, limit),
@@ -40,10 +40,10 @@ fn typed<T: Copy>(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>, maps: 
         for unit in range {
             let (mut rest, mut to, mut from) = (unit, 0isize, 0isize);
             for at in (0..rank).rev().filter(|at| *at != inner) {
-                let place = rest % dims[at];
+                let index = rest % dims[at];
                 rest /= dims[at];
-                let source = maps[at].map_or(place as isize, |map| map[place] as isize);
-                to += place as isize * out.strides()[at];
+                let source = maps[at].map_or(index as isize, |map| map[index] as isize);
+                to += index as isize * out.strides()[at];
                 from += source * a.strides()[at];
             }
             // SAFETY: positions of both tensors, the maps having been checked.

@@ -1,6 +1,6 @@
 //! Vectors of a table, shortened to a norm.
 
-use super::place::{BadIndex, Places, at, positions};
+use super::indexed::{BadIndex, IndexedView, at, positions};
 use super::strip::{load_one, store_one};
 use crate::{View, ViewMut};
 
@@ -19,7 +19,7 @@ pub fn renorm(
         good
     });
     if !good {
-        return Err(Places::chosen(table.view(), 0, index, false).accuse(index));
+        return Err(IndexedView::chosen(table.view(), 0, index, false).accuse(index));
     }
     let item = table.item() as isize;
     let (down, right) = (table.strides()[0] * item, table.strides()[1] * item);
@@ -50,9 +50,9 @@ pub fn renorm(
             for column in 0..columns as isize {
                 // SAFETY: a column of the row.
                 unsafe {
-                    let place = first.offset(column * right);
-                    let value: f64 = load_one(table.dtype(), place);
-                    store_one(table.dtype(), place, value * scale);
+                    let element = first.offset(column * right);
+                    let value: f64 = load_one(table.dtype(), element);
+                    store_one(table.dtype(), element, value * scale);
                 }
             }
         }

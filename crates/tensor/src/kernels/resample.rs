@@ -1,4 +1,4 @@
-//! A dimension of a tensor made of another: weighted sums of its places.
+//! A dimension of a tensor made of another: weighted sums of its elements.
 
 use super::cells::offsets;
 use super::map::SMALL;
@@ -160,8 +160,8 @@ fn lines<C: Real>(
                 let offset = to + first as isize * to_dim;
                 // SAFETY: a part of a line of `out`.
                 unsafe {
-                    let place = out.first_mut().offset(offset * item);
-                    store(out.dtype(), place, to_dim, &sums[..width]);
+                    let target = out.first_mut().offset(offset * item);
+                    store(out.dtype(), target, to_dim, &sums[..width]);
                 }
             }
         }

@@ -1,15 +1,15 @@
-//! Rotary position embedding: elements of the last dimension turned in pairs.
+//! Rotary position embedding: pairs of elements of the last dimension, rotated.
 //!
 //! `y = x1 * cos + x2 * sin` along each line, where `x1` is the line (for one rotation in another order), and `x2` has
 //! the partner of each element with a sign.
 
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::math::Real;
 use crate::parallel::Parallel;
 use crate::{View, ViewMut};
 
-/// The longest line that is turned.
-pub const LONGEST: usize = HELD;
+/// The longest line that is rotated.
+pub const LONGEST: usize = BUFFER;
 
 /// Which elements of a line are pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +20,7 @@ pub enum Rotation {
     Interleave,
     /// Those a quarter apart, in each half.
     Quarter,
-    /// Neighbours; those at even places go to the first half, the others to the second.
+    /// Neighbours; those at even indices go to the first half, the others to the second.
     InterleaveHalf,
 }
 
@@ -30,7 +30,7 @@ impl Rotation {
         if self == Rotation::Quarter { 4 } else { 2 }
     }
 
-    /// For place `i` of a result of `length`: the place of the element, that of its partner, and whether the partner
+    /// For index `i` of a result of `length`: the index of the element, that of its partner, and whether the partner
     /// changes its sign.
     #[inline(always)]
     fn pair(self, i: usize, length: usize) -> (usize, usize, bool) {
@@ -41,8 +41,8 @@ impl Rotation {
             Rotation::Interleave => (i, i ^ 1, i.is_multiple_of(2)),
             Rotation::Quarter => {
                 let (start, quarter) = (i / half * half, half / 2);
-                let (at, other, turned) = Rotation::Half.pair(i - start, quarter * 2);
-                (start + at, start + other, turned)
+                let (at, other, negated) = Rotation::Half.pair(i - start, quarter * 2);
+                (start + at, start + other, negated)
             }
             Rotation::InterleaveHalf if i < half => (2 * i, 2 * i + 1, true),
             Rotation::InterleaveHalf => (2 * (i - half) + 1, 2 * (i - half), false),
@@ -51,7 +51,7 @@ impl Rotation {
 
     /// Turns a line.
     #[inline(always)]
-    fn turn<C: Real>(self, x: &[C], cos: &[C], sin: &[C], y: &mut [C]) {
+    fn rotate<C: Real>(self, x: &[C], cos: &[C], sin: &[C], y: &mut [C]) {
         let half = x.len() / 2;
         match self {
             Rotation::Half => {
@@ -65,13 +65,13 @@ impl Rotation {
             Rotation::Quarter => {
                 for part in [0..half, half..x.len()] {
                     let part = || part.clone();
-                    Rotation::Half.turn(&x[part()], &cos[part()], &sin[part()], &mut y[part()]);
+                    Rotation::Half.rotate(&x[part()], &cos[part()], &sin[part()], &mut y[part()]);
                 }
             }
             _ => {
                 for (i, y) in y.iter_mut().enumerate() {
-                    let (at, other, turned) = self.pair(i, x.len());
-                    let partner = if turned { x[other].neg() } else { x[other] };
+                    let (at, other, negated) = self.pair(i, x.len());
+                    let partner = if negated { x[other].neg() } else { x[other] };
                     *y = x[at].mul(cos[i]).add(partner.mul(sin[i]));
                 }
             }
@@ -80,13 +80,13 @@ impl Rotation {
 
     /// What a gradient of the result gives to the line.
     #[inline(always)]
-    fn turn_back<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
+    fn rotate_back<C: Real>(self, dy: &[C], cos: &[C], sin: &[C], dx: &mut [C]) {
         dx.fill(C::ZERO);
         for i in 0..dy.len() {
-            let (at, other, turned) = self.pair(i, dy.len());
+            let (at, other, negated) = self.pair(i, dy.len());
             let by_sin = dy[i].mul(sin[i]);
             dx[at] = dx[at].add(dy[i].mul(cos[i]));
-            dx[other] = if turned { dx[other].sub(by_sin) } else { dx[other].add(by_sin) };
+            dx[other] = if negated { dx[other].sub(by_sin) } else { dx[other].add(by_sin) };
         }
     }
 }
@@ -104,15 +104,15 @@ pub fn rotate<C: Real>(
     let length = lines.length();
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
-        let mut held = [[C::ZERO; LONGEST]; 4];
-        let [x, cos, sin, y] = held.each_mut().map(|room| &mut room[..length]);
+        let mut buffer = [[C::ZERO; LONGEST]; 4];
+        let [x, cos, sin, y] = buffer.each_mut().map(|room| &mut room[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, cos);
             lines.load(3, offsets, 0, sin);
             match backward {
-                false => rotation.turn(x, cos, sin, y),
-                true => rotation.turn_back(x, cos, sin, y),
+                false => rotation.rotate(x, cos, sin, y),
+                true => rotation.rotate_back(x, cos, sin, y),
             }
             lines.store(&out, 0, offsets, 0, y);
         });
@@ -133,14 +133,14 @@ pub fn rotated_products<C: Real>(
     let length = lines.length();
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
-        let mut held = [[C::ZERO; LONGEST]; 3];
-        let [x, dy, to] = held.each_mut().map(|room| &mut room[..length]);
+        let mut buffer = [[C::ZERO; LONGEST]; 3];
+        let [x, dy, to] = buffer.each_mut().map(|room| &mut room[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, dy);
             for i in 0..length {
-                let (at, other, turned) = rotation.pair(i, length);
-                to[i] = match (by_cos, turned) {
+                let (at, other, negated) = rotation.pair(i, length);
+                to[i] = match (by_cos, negated) {
                     (true, _) => dy[i].mul(x[at]),
                     (false, false) => dy[i].mul(x[other]),
                     (false, true) => dy[i].mul(x[other]).neg(),
@@ -173,11 +173,11 @@ mod tests {
                 let mut unit = vec![0.0; length];
                 unit[from] = 1.0;
                 let (mut y, mut back) = (vec![0.0; length], vec![0.0; length]);
-                rotation.turn(&unit, cos, sin, &mut y);
+                rotation.rotate(&unit, cos, sin, &mut y);
                 for to in 0..length {
                     let mut grad = vec![0.0; length];
                     grad[to] = 1.0;
-                    rotation.turn_back(&grad, cos, sin, &mut back);
+                    rotation.rotate_back(&grad, cos, sin, &mut back);
                     prop_assert_eq!(y[to], back[from]);
                 }
             }
@@ -192,10 +192,10 @@ mod tests {
             let (rotation, length) = (ALL[which], quarters * 4);
             let (x, cos, sin) = (&seed[..length], &seed[24..24 + length], &seed[48..48 + length]);
             let mut y = vec![0.0; length];
-            rotation.turn(x, cos, sin, &mut y);
+            rotation.rotate(x, cos, sin, &mut y);
             for i in 0..length {
-                let (at, other, turned) = rotation.pair(i, length);
-                let partner = if turned { -x[other] } else { x[other] };
+                let (at, other, negated) = rotation.pair(i, length);
+                let partner = if negated { -x[other] } else { x[other] };
                 prop_assert!((y[i] - (x[at] * cos[i] + partner * sin[i])).abs() < 1e-12);
             }
         }

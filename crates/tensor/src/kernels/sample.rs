@@ -1,4 +1,4 @@
-//! Elements at places between others, which another tensor names.
+//! Elements at positions between others, which another tensor names.
 
 use super::cells::{Cells, CellsMut, Plain, offsets};
 use super::element::Element;
@@ -44,7 +44,7 @@ pub struct Sampling {
 /// An element of one dimension that a sample is made of.
 #[derive(Clone, Copy, Default)]
 struct Tap {
-    place: Option<usize>,
+    position: Option<usize>,
     weight: f64,
     slope: f64,
 }
@@ -116,25 +116,26 @@ impl Sampling {
                 (rounded(wide, whole / 2.0), length / 2.0)
             }
         };
-        let within = |place: f64| (place >= 0.0 && place < length).then_some(place as usize);
+        let within =
+            |position: f64| (position >= 0.0 && position < length).then_some(position as usize);
         let mut axis = Axis { taps: [Tap::default(); 4], count: 0 };
         match self.between {
             Between::Nearest => {
-                let place = self.inside(coordinate, size, wide).0.round_ties_even();
-                axis.taps[0] = Tap { place: within(place), weight: 1.0, slope: 0.0 };
+                let position = self.inside(coordinate, size, wide).0.round_ties_even();
+                axis.taps[0] = Tap { position: within(position), weight: 1.0, slope: 0.0 };
                 axis.count = 1;
             }
             Between::Linear => {
-                let (place, slope) = self.inside(coordinate, size, wide);
-                let first = place.floor();
-                let second = rounded(wide, place - first);
+                let (position, slope) = self.inside(coordinate, size, wide);
+                let first = position.floor();
+                let second = rounded(wide, position - first);
                 let slope = slope * step;
                 axis.taps[0] = Tap {
-                    place: within(first),
+                    position: within(first),
                     weight: rounded(wide, 1.0 - second),
                     slope: -slope,
                 };
-                axis.taps[1] = Tap { place: within(first + 1.0), weight: second, slope };
+                axis.taps[1] = Tap { position: within(first + 1.0), weight: second, slope };
                 axis.count = 2;
             }
             Between::Cubic => {
@@ -142,9 +143,9 @@ impl Sampling {
                 let part = rounded(wide, coordinate - first);
                 for (i, tap) in axis.taps.iter_mut().enumerate() {
                     let at = i as f64 - 1.0;
-                    let place = self.inside(first + at, size, wide).0;
+                    let position = self.inside(first + at, size, wide).0;
                     let (weight, slope) = curve(part - at);
-                    *tap = Tap { place: within(place), weight, slope: slope * step };
+                    *tap = Tap { position: within(position), weight, slope: slope * step };
                 }
                 axis.count = 4;
             }
@@ -173,11 +174,11 @@ fn curve(distance: f64) -> (f64, f64) {
 #[inline(always)]
 fn each(axes: &[Axis; 3], strides: &[isize], mut visit: impl FnMut(isize, [&Tap; 3])) {
     for deep in axes[0].taps() {
-        let Some(d) = deep.place else { continue };
+        let Some(d) = deep.position else { continue };
         for high in axes[1].taps() {
-            let Some(h) = high.place else { continue };
+            let Some(h) = high.position else { continue };
             for across in axes[2].taps() {
-                let Some(w) = across.place else { continue };
+                let Some(w) = across.position else { continue };
                 let offset =
                     d as isize * strides[2] + h as isize * strides[3] + w as isize * strides[4];
                 visit(offset, [deep, high, across]);
@@ -234,7 +235,8 @@ impl Sampled<'_> {
         let wide = T::DTYPE == DType::Double;
         let [at] = offsets(&self.grid.dims()[..4], [&self.grid.strides()[..4]], point);
         let (count, step) = (self.grid.dims()[4], self.grid.strides()[4]);
-        let still = Axis { taps: [Tap { place: Some(0), weight: 1.0, slope: 0.0 }; 4], count: 1 };
+        let still =
+            Axis { taps: [Tap { position: Some(0), weight: 1.0, slope: 0.0 }; 4], count: 1 };
         let mut axes = [still; 3];
         for i in 0..count {
             let named = cells.get(at + i as isize * step).to_f64();
@@ -256,26 +258,26 @@ impl Sampled<'_> {
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
                 let axes = self.axes(&named, point);
-                let [sample, place] = self.starts(&out, point);
+                let [sample, offset] = self.starts(&out, point);
                 for channel in 0..channels as isize {
                     let mut sum = 0.0;
                     let start = sample + channel * strides[1];
                     each(&axes, strides, |offset, [d, h, w]| {
                         sum += from.get(start + offset).to_f64() * d.weight * h.weight * w.weight;
                     });
-                    to.set(place + channel * out.strides()[1], narrow(sum));
+                    to.set(offset + channel * out.strides()[1], narrow(sum));
                 }
             }
         });
     }
 
-    /// The offsets of the first channel of a point's sample in `a`, and of its place in a tensor of results.
+    /// The offsets of the first channel of a point's sample in `a`, and of its position in a tensor of results.
     fn starts(&self, results: &View<'_>, point: usize) -> [isize; 2] {
         let dims = self.grid.dims();
         let inner: usize = dims[1..4].iter().product();
         let sample = (point / inner) as isize;
-        let [place] = offsets(&dims[1..4], [&results.strides()[2..]], point % inner);
-        [sample * self.a.strides()[0], sample * results.strides()[0] + place]
+        let [offset] = offsets(&dims[1..4], [&results.strides()[2..]], point % inner);
+        [sample * self.a.strides()[0], sample * results.strides()[0] + offset]
     }
 
     /// Adds the gradient to `da`, of the type computed in, from that of the result.
@@ -307,8 +309,8 @@ impl Sampled<'_> {
                     let start = sample as isize * da.strides()[0] + channel * da.strides()[1];
                     for point in sample * inner..(sample + 1) * inner {
                         let axes = self.axes(&named, point);
-                        let [_, place] = self.starts(&dy, point);
-                        let grad = from.get(place + channel * dy.strides()[1]).to_f64();
+                        let [_, offset] = self.starts(&dy, point);
+                        let grad = from.get(offset + channel * dy.strides()[1]).to_f64();
                         each(&axes, da.strides(), |offset, [d, h, w]| {
                             let old = to.get(start + offset).to_f64();
                             to.set(
@@ -339,10 +341,10 @@ impl Sampled<'_> {
         split(parallel, self.points(), 1, (SMALL / 16).div_ceil(channels.max(1)), |range| {
             for point in range {
                 let axes = self.axes(&named, point);
-                let [sample, place] = self.starts(&dy, point);
+                let [sample, offset] = self.starts(&dy, point);
                 let mut sums = [0.0; 3];
                 for channel in 0..channels as isize {
-                    let grad = from.get(place + channel * dy.strides()[1]).to_f64();
+                    let grad = from.get(offset + channel * dy.strides()[1]).to_f64();
                     let start = sample + channel * strides[1];
                     each(&axes, strides, |offset, [d, h, w]| {
                         let value = a.get(start + offset).to_f64() * grad;
@@ -360,13 +362,13 @@ impl Sampled<'_> {
     }
 }
 
-/// The coordinate of the `at`-th of `size` places from -1 to 1.
+/// The coordinate of the `at`-th of `size` positions from -1 to 1.
 fn coordinate(at: usize, size: usize, aligned: bool) -> f64 {
     let even = if size <= 1 { 0.0 } else { 2.0 * at as f64 / (size as f64 - 1.0) - 1.0 };
     if aligned { even } else { even * (size as f64 - 1.0) / size as f64 }
 }
 
-/// `out[n, .., :] = theta[n] * (coordinates of the place, 1)`: the coordinates are those of columns, rows and, for a
+/// `out[n, .., :] = theta[n] * (coordinates of the position, 1)`: the coordinates are those of columns, rows and, for a
 /// matrix of three rows, depth. `out` is samples, depth, rows, columns and coordinates.
 pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, aligned: bool) {
     with_reals!(out.dtype(), T => {
@@ -376,13 +378,13 @@ pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, a
             for point in range {
                 let [to_at] = offsets(&dims[..4], [&out.strides()[..4]], point);
                 let sample = point / (dims[1] * dims[2] * dims[3]);
-                let places = [point % dims[3], point / dims[3] % dims[2], point / dims[3] / dims[2] % dims[1]];
+                let positions = [point % dims[3], point / dims[3] % dims[2], point / dims[3] / dims[2] % dims[1]];
                 for row in 0..count {
                     let start = sample as isize * strides[0] + row as isize * strides[1];
                     let mut sum = from.get(start + count as isize * strides[2]).to_f64();
-                    for (i, place) in places.iter().take(count).enumerate() {
+                    for (i, position) in positions.iter().take(count).enumerate() {
                         let size = dims[3 - i];
-                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*place, size, aligned);
+                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, aligned);
                     }
                     to.set(to_at + row as isize * out.strides()[4], narrow(sum));
                 }

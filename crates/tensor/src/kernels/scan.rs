@@ -1,6 +1,6 @@
-//! Scans: what has been seen so far, at each place of a line.
+//! Scans: the running result at each index of a line.
 
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::number::Number;
 use crate::parallel::Parallel;
 use crate::{View, ViewMut};
@@ -26,56 +26,56 @@ pub fn scan<C: Number>(
             lines.groups(range, TILE, |offsets, width| {
                 let (row, sums) = (&mut row[..width], &mut sums[..width]);
                 sums.fill(start);
-                for place in 0..lines.length() {
-                    lines.load_row(1, offsets, place, row);
+                for index in 0..lines.length() {
+                    lines.load_row(1, offsets, index, row);
                     for (sum, x) in sums.iter_mut().zip(row.iter_mut()) {
                         let next = merge(*sum, *x);
                         *x = if exclusive { *sum } else { next };
                         *sum = next;
                     }
-                    lines.store_row(&out, 0, offsets, place, row);
+                    lines.store_row(&out, 0, offsets, index, row);
                 }
             });
         }
         false => {
-            let mut held = [start; HELD];
+            let mut buffer = [start; BUFFER];
             lines.each(range, |offsets| {
                 let mut sum = start;
-                for from in (0..lines.length()).step_by(HELD) {
-                    let held = &mut held[..HELD.min(lines.length() - from)];
-                    lines.load(1, offsets, from, held);
-                    for x in held.iter_mut() {
+                for from in (0..lines.length()).step_by(BUFFER) {
+                    let buffer = &mut buffer[..BUFFER.min(lines.length() - from)];
+                    lines.load(1, offsets, from, buffer);
+                    for x in buffer.iter_mut() {
                         let next = merge(sum, *x);
                         *x = if exclusive { sum } else { next };
                         sum = next;
                     }
-                    lines.store(&out, 0, offsets, from, held);
+                    lines.store(&out, 0, offsets, from, buffer);
                 }
             });
         }
     });
 }
 
-/// The greatest (or least) so far and its last place, along a dimension. NaN stays once it is seen. Sizes are
+/// The greatest (or least) so far and its last index, along a dimension. Once there was a NaN, it stays. Sizes are
 /// equal; `a` may be `values` itself.
 pub fn extremes<C: Number>(
     parallel: &dyn Parallel,
     values: ViewMut<'_>,
-    places: ViewMut<'_>,
+    indices: ViewMut<'_>,
     a: View<'_>,
     dim: usize,
     greatest: bool,
 ) {
-    let lines = Lines::new([values.view(), places.view(), a], dim);
+    let lines = Lines::new([values.view(), indices.view(), a], dim);
     let length = lines.length();
     lines.spread(parallel, |range: Range<usize>| {
-        let (mut held, mut found) = ([C::ZERO; HELD], [0i64; HELD]);
+        let (mut buffer, mut found) = ([C::ZERO; BUFFER], [0i64; BUFFER]);
         lines.each(range, |offsets| {
             let mut best: Option<(C, i64)> = None;
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
-                lines.load(2, offsets, from, &mut held[..here]);
-                for (i, (x, place)) in held.iter_mut().zip(&mut found).take(here).enumerate() {
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
+                lines.load(2, offsets, from, &mut buffer[..here]);
+                for (i, (x, index)) in buffer.iter_mut().zip(&mut found).take(here).enumerate() {
                     let new = match best {
                         None => true,
                         Some((old, _)) => {
@@ -85,10 +85,10 @@ pub fn extremes<C: Number>(
                     };
                     let now = if new { (*x, (from + i) as i64) } else { best.unwrap_or((*x, 0)) };
                     best = Some(now);
-                    (*x, *place) = now;
+                    (*x, *index) = now;
                 }
-                lines.store(&values, 0, offsets, from, &held[..here]);
-                lines.store(&places, 1, offsets, from, &found[..here]);
+                lines.store(&values, 0, offsets, from, &buffer[..here]);
+                lines.store(&indices, 1, offsets, from, &found[..here]);
             }
         });
     });

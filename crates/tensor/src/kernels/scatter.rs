@@ -1,9 +1,9 @@
-//! Elements to places that indices name.
+//! Elements to positions that indices name.
 
-use super::element::{Compute, Element, Truth};
+use super::element::{BoolByte, Compute, Element};
+use super::indexed::{BadIndex, Index, IndexedView, with_index};
 use super::map::SMALL;
 use super::number::Number;
-use super::place::{BadIndex, Index, Places, with_index};
 use super::strip::{narrow, vectorised};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
@@ -11,10 +11,10 @@ use crate::{DType, View, ViewMut, with_bits};
 use half::{bf16, f16};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// What becomes of an element when a value comes to its place.
+/// What becomes of an element when a value is scattered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meeting {
-    /// The value takes its place; of several the last in the order of the indices.
+    /// The value replaces it; of several the last in the order of the indices.
     Replace,
     /// The sum.
     Add,
@@ -26,41 +26,41 @@ pub enum Meeting {
     Least,
 }
 
-/// Brings `values` to their places. Sizes are those of the places; `Replace` takes values of the tensor's
+/// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
 /// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
 /// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
-/// `tensor` is the one that the places lie in, and shares no memory with values or index.
+/// `tensor` is the one that the targets lie in, and shares no memory with values or index.
 pub fn scatter(
     parallel: &dyn Parallel,
     tensor: ViewMut<'_>,
-    places: &Places<'_>,
+    targets: &IndexedView<'_>,
     values: View<'_>,
     meeting: Meeting,
     index: View<'_>,
 ) -> Result<(), BadIndex> {
-    assert!(values.dims() == places.dims() && tensor.dtype() == places.base.dtype());
+    assert!(values.dims() == targets.dims() && tensor.dtype() == targets.base.dtype());
     let bad = AtomicBool::new(false);
     match meeting {
         Meeting::Replace => {
             assert!(values.dtype() == tensor.dtype());
-            with_bits!(tensor.item(), T => with_index!(places.index.dtype(), I => {
-                each::<I>(parallel, places, values, &bad, &|to, from| {
+            with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
+                each::<I>(parallel, targets, values, &bad, &|to, from| {
                     // SAFETY: both are elements of this size, as `each` vouches.
                     unsafe { to.cast::<T>().write_unaligned(from.cast::<T>().read_unaligned()) }
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
         Meeting::Add => {
-            meet(parallel, places, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
+            meet(parallel, targets, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
         }
         Meeting::Multiply => {
-            meet(parallel, places, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
+            meet(parallel, targets, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
         }
         Meeting::Greatest => meet(
             parallel,
-            places,
+            targets,
             values,
             &bad,
             |x, y| x.greatest(y),
@@ -69,7 +69,7 @@ pub fn scatter(
         ),
         Meeting::Least => meet(
             parallel,
-            places,
+            targets,
             values,
             &bad,
             |x, y| x.least(y),
@@ -77,7 +77,7 @@ pub fn scatter(
             |x, y| x.least(y),
         ),
     }
-    if bad.load(Relaxed) { Err(places.accuse(index)) } else { Ok(()) }
+    if bad.load(Relaxed) { Err(targets.accuse(index)) } else { Ok(()) }
 }
 
 /// Whether values of one type can meet elements of another, other than by `Replace`.
@@ -91,18 +91,18 @@ pub fn meets(tensor: DType, values: DType) -> bool {
 
 fn meet(
     parallel: &dyn Parallel,
-    places: &Places<'_>,
+    targets: &IndexedView<'_>,
     values: View<'_>,
     bad: &AtomicBool,
     single: impl Fn(f32, f32) -> f32 + Sync,
     double: impl Fn(f64, f64) -> f64 + Sync,
     whole: impl Fn(i64, i64) -> i64 + Sync,
 ) {
-    let (to, from) = (places.base.dtype(), values.dtype());
+    let (to, from) = (targets.base.dtype(), values.dtype());
     macro_rules! numbers {
         ($T:ty, $V:ty, $C:ty, $f:expr) => {
-            with_index!(places.index.dtype(), I => {
-                numbers::<$T, $V, $C, I>(parallel, places, values, bad, &$f)
+            with_index!(targets.index.dtype(), I => {
+                numbers::<$T, $V, $C, I>(parallel, targets, values, bad, &$f)
             })
         };
     }
@@ -116,21 +116,21 @@ fn meet(
         (DType::Int16, DType::Int16) => numbers!(i16, i16, i64, whole),
         (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
         (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
-        (DType::Bool, DType::Bool) => numbers!(Truth, Truth, i64, whole),
+        (DType::Bool, DType::Bool) => numbers!(BoolByte, BoolByte, i64, whole),
         _ => unreachable!("{from} meets {to}"),
     }
 }
 
 fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
     parallel: &dyn Parallel,
-    places: &Places<'_>,
+    targets: &IndexedView<'_>,
     values: View<'_>,
     bad: &AtomicBool,
     f: &(impl Fn(C, C) -> C + Sync),
 ) {
     each::<I>(
         parallel,
-        places,
+        targets,
         values,
         bad,
         &|to, from| {
@@ -151,24 +151,24 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
 #[inline(always)]
 fn each<I: Index>(
     parallel: &dyn Parallel,
-    places: &Places<'_>,
+    targets: &IndexedView<'_>,
     values: View<'_>,
     bad: &AtomicBool,
     put: &(impl Fn(*mut u8, *const u8) + Sync),
     item: isize,
     value_item: isize,
 ) {
-    let dims = places.dims();
+    let dims = targets.dims();
     let count: usize = dims.iter().product();
-    let apart = (0..dims.len()).filter(|at| places.base.strides()[*at] != 0);
+    let apart = (0..dims.len()).filter(|at| targets.base.strides()[*at] != 0);
     let Some(dim) = apart.max_by_key(|at| dims[*at]) else {
-        return slice::<I>(places, values, bad, put, item, value_item);
+        return slice::<I>(targets, values, bad, put, item, value_item);
     };
     let least = (SMALL / 2).div_ceil((count / dims[dim].max(1)).max(1));
-    let grain = if places.base.strides()[dim] == 1 { 16 } else { 1 };
+    let grain = if targets.base.strides()[dim] == 1 { 16 } else { 1 };
     split(parallel, dims[dim], grain, least, |range| {
-        let part = places.sliced(dim, range.start, range.len());
-        let values = values.seen(values.layout().sliced(dim, range.start, range.len(), 1));
+        let part = targets.sliced(dim, range.start, range.len());
+        let values = values.with_layout(values.layout().sliced(dim, range.start, range.len(), 1));
         let values = values.expect("a part of the values");
         slice::<I>(&part, values, bad, put, item, value_item);
     });
@@ -176,25 +176,25 @@ fn each<I: Index>(
 
 #[inline(always)]
 fn slice<I: Index>(
-    places: &Places<'_>,
+    targets: &IndexedView<'_>,
     values: View<'_>,
     bad: &AtomicBool,
     put: &impl Fn(*mut u8, *const u8),
     item: isize,
     value_item: isize,
 ) {
-    let walk = Walk::new([places.index.layout(), places.base.layout(), values.layout()]);
+    let walk = Walk::new([targets.index.layout(), targets.base.layout(), values.layout()]);
     let [si, sb, sv] = walk.inner_strides();
     vectorised(|| {
         walk.runs(0..walk.count(), usize::MAX, |[named, to, from], length| {
             // SAFETY: walks stay inside their layouts, and a checked index inside the tensor.
             unsafe {
-                let named = places.index.first().cast::<I>().offset(named);
-                let to = places.base.first().cast_mut().offset(to * item);
+                let named = targets.index.first().cast::<I>().offset(named);
+                let to = targets.base.first().cast_mut().offset(to * item);
                 let from = values.first().offset(from * value_item);
                 if si != 0 {
                     for at in 0..length as isize {
-                        match places.offset(named.offset(at * si).read_unaligned().to_i64()) {
+                        match targets.offset(named.offset(at * si).read_unaligned().to_i64()) {
                             Some(offset) => put(
                                 to.offset((at * sb + offset) * item),
                                 from.offset(at * sv * value_item),
@@ -204,7 +204,7 @@ fn slice<I: Index>(
                     }
                     return;
                 }
-                let Some(offset) = places.offset(named.read_unaligned().to_i64()) else {
+                let Some(offset) = targets.offset(named.read_unaligned().to_i64()) else {
                     return bad.store(true, Relaxed);
                 };
                 let to = to.offset(offset * item);

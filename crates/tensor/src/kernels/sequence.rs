@@ -19,8 +19,8 @@ pub fn generate<C: Compute + Default>(
             let mut room = [C::default(); STRIP];
             for start in range.clone().step_by(STRIP) {
                 let length = STRIP.min(range.end - start);
-                for (at, place) in room[..length].iter_mut().enumerate() {
-                    *place = f(start + at);
+                for (at, slot) in room[..length].iter_mut().enumerate() {
+                    *slot = f(start + at);
                 }
                 // SAFETY: elements of the one dimension.
                 unsafe {
@@ -32,17 +32,17 @@ pub fn generate<C: Compute + Default>(
     });
 }
 
-/// Each place as often as `repeats` says at it (at its only place, when there is one): `out` becomes `0, 0, 1, ..`.
-/// `out` holds whole numbers of 64 bits one after the other. `Err` with the sum, or with a negative number of times,
+/// Each index as often as `repeats` says at it (or as its only element says): `out` becomes `0, 0, 1, ..`.
+/// `out` holds 64-bit integers one after the other. `Err` with the sum, or with a negative number of times,
 /// when they do not fill `out` exactly; then it holds zeros.
-pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Result<(), i64> {
+pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result<(), i64> {
     assert!(out.is_contiguous() && out.item() == 8 && repeats.rank() == 1);
     let single = repeats.dims()[0] == 1;
-    assert!(single || repeats.dims()[0] == places);
-    let times = |place: usize| super::place::at(&repeats, &[if single { 0 } else { place }]);
+    assert!(single || repeats.dims()[0] == size);
+    let times = |index: usize| super::indexed::at(&repeats, &[if single { 0 } else { index }]);
     let mut sum = 0i64;
-    for place in 0..places {
-        let count = times(place);
+    for index in 0..size {
+        let count = times(index);
         sum = if count < 0 { count } else { sum.saturating_add(count) };
         if sum < 0 {
             break;
@@ -54,11 +54,11 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, places: usize) -> Resu
         return Err(sum);
     }
     let mut next = 0;
-    for place in 0..places {
-        for _ in 0..times(place).max(0) {
+    for index in 0..size {
+        for _ in 0..times(index).max(0) {
             if next < room {
-                // SAFETY: one of the places of `out`.
-                unsafe { out.first_mut().cast::<i64>().add(next).write_unaligned(place as i64) };
+                // SAFETY: an element of `out`.
+                unsafe { out.first_mut().cast::<i64>().add(next).write_unaligned(index as i64) };
             }
             next += 1;
         }
@@ -190,10 +190,10 @@ impl<'l> Lines<'l> {
         let (mut rest, mut a, mut b) = (line, 0, 0);
         for dim in (0..self.a.rank()).rev() {
             let size = self.a.dims()[dim];
-            let place = (rest % size) as isize;
+            let index = (rest % size) as isize;
             rest /= size;
-            a += place * self.a.strides()[dim];
-            b += place * self.b.strides()[dim];
+            a += index * self.a.strides()[dim];
+            b += index * self.b.strides()[dim];
         }
         (a, b)
     }

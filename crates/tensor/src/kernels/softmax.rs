@@ -1,7 +1,7 @@
 //! Softmax, its logarithm, and their gradients.
 
 use super::fold::{folded, shift};
-use super::lines::{HELD, Lines};
+use super::lines::{BUFFER, Lines};
 use super::math::Real;
 use super::strip::widened;
 use crate::parallel::Parallel;
@@ -75,11 +75,11 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut held, mut room) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
-            if length <= HELD {
-                let x = lines.line(1, offsets, 0, &mut held[..length]);
+            if length <= BUFFER {
+                let x = lines.line(1, offsets, 0, &mut buffer[..length]);
                 let taken = off(folded(x, C::LEAST, |x| x, C::greatest));
                 return lines.written(out, 0, offsets, 0, &mut room[..length], |to| {
                     let sum = raised(x, taken, to);
@@ -93,20 +93,20 @@ widened! {
                 });
             }
             let mut all = (C::LEAST, C::ZERO);
-            for from in (0..length).step_by(HELD) {
-                let held = &mut held[..HELD.min(length - from)];
-                lines.load(1, offsets, from, held);
-                all = together(all, exponentials::<C>(held));
+            for from in (0..length).step_by(BUFFER) {
+                let buffer = &mut buffer[..BUFFER.min(length - from)];
+                lines.load(1, offsets, from, buffer);
+                all = together(all, exponentials::<C>(buffer));
             }
             let (taken, rest, part) = (off(all.0), all.1.ln(), C::ONE.div(all.1));
-            for from in (0..length).step_by(HELD) {
-                let held = &mut held[..HELD.min(length - from)];
-                lines.load(1, offsets, from, held);
-                for value in held.iter_mut() {
+            for from in (0..length).step_by(BUFFER) {
+                let buffer = &mut buffer[..BUFFER.min(length - from)];
+                lines.load(1, offsets, from, buffer);
+                for value in buffer.iter_mut() {
                     let x = value.sub(taken);
                     *value = if LOG { x.sub(rest) } else { x.exp().mul(part) };
                 }
-                lines.store(out, 0, offsets, from, held);
+                lines.store(out, 0, offsets, from, buffer);
             }
         });
     }
@@ -124,27 +124,27 @@ widened! {
             let (row, taken, sums) = (&mut row[..width], &mut taken[..width], &mut sums[..width]);
             taken.fill(C::LEAST);
             sums.fill(C::ZERO);
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for (best, x) in taken.iter_mut().zip(row.iter()) {
                     *best = best.greatest(*x);
                 }
             }
             taken.iter_mut().for_each(|best| *best = off(*best));
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for ((sum, x), out) in sums.iter_mut().zip(row.iter()).zip(taken.iter()) {
                     *sum = sum.add(x.sub(*out).exp());
                 }
             }
             sums.iter_mut().for_each(|sum| *sum = if logarithm { sum.ln() } else { C::ONE.div(*sum) });
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, row);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, row);
                 for ((x, sum), out) in row.iter_mut().zip(sums.iter()).zip(taken.iter()) {
                     let rest = x.sub(*out);
                     *x = if logarithm { rest.sub(*sum) } else { rest.exp().mul(*sum) };
                 }
-                lines.store_row(out, 0, offsets, place, row);
+                lines.store_row(out, 0, offsets, index, row);
             }
         });
     }
@@ -182,16 +182,16 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut grads, mut ys) = ([C::ZERO; HELD], [C::ZERO; HELD]);
+        let (mut grads, mut ys) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
             let mut sum = C::ZERO;
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
                 lines.load(1, offsets, from, &mut grads[..here]);
                 if LOG {
                     sum = sum.add(folded(&grads[..here], C::ZERO, |x| x, C::add));
-                    if length <= HELD {
+                    if length <= BUFFER {
                         lines.load(2, offsets, from, &mut ys[..here]);
                     }
                 } else {
@@ -208,9 +208,9 @@ widened! {
                     sum = sum.add(folded(&products, C::ZERO, |x| x, C::add)).add(last);
                 }
             }
-            for from in (0..length).step_by(HELD) {
-                let here = HELD.min(length - from);
-                if length > HELD {
+            for from in (0..length).step_by(BUFFER) {
+                let here = BUFFER.min(length - from);
+                if length > BUFFER {
                     lines.load(1, offsets, from, &mut grads[..here]);
                     lines.load(2, offsets, from, &mut ys[..here]);
                 }
@@ -234,22 +234,22 @@ widened! {
         lines.groups(range, TILE, |offsets, width| {
             let (grads, ys, sums) = (&mut grads[..width], &mut ys[..width], &mut sums[..width]);
             sums.fill(C::ZERO);
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, grads);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, grads);
                 if !logarithm {
-                    lines.load_row(2, offsets, place, ys);
+                    lines.load_row(2, offsets, index, ys);
                 }
                 for ((sum, g), y) in sums.iter_mut().zip(grads.iter()).zip(ys.iter()) {
                     *sum = sum.add(if logarithm { *g } else { g.mul(*y) });
                 }
             }
-            for place in 0..lines.length() {
-                lines.load_row(1, offsets, place, grads);
-                lines.load_row(2, offsets, place, ys);
+            for index in 0..lines.length() {
+                lines.load_row(1, offsets, index, grads);
+                lines.load_row(2, offsets, index, ys);
                 for ((g, y), sum) in grads.iter_mut().zip(ys.iter()).zip(sums.iter()) {
                     *g = gradient(*g, *y, *sum, logarithm);
                 }
-                lines.store_row(out, 0, offsets, place, grads);
+                lines.store_row(out, 0, offsets, index, grads);
             }
         });
     }

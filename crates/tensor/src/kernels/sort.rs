@@ -6,12 +6,12 @@ use super::strip::store_one;
 use crate::parallel::{Parallel, split};
 use crate::{View, ViewMut};
 
-/// Which elements of a line are wanted.
+/// Which elements of a line are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     /// The first so many, in order.
     First(usize),
-    /// The one with this place in the order.
+    /// The one with this rank in the order.
     Nth(usize),
     /// The lower of the middle ones; NaN where there is one.
     Median,
@@ -19,18 +19,18 @@ pub enum Selection {
     NumberMedian,
 }
 
-/// Where the wanted elements go, and room to find them.
+/// Where the selected elements go, and room to find them.
 #[derive(Clone, Copy)]
 pub struct Ranked<'a> {
     /// The elements; the type of the tensor.
     pub values: Option<ViewMut<'a>>,
-    /// Their places in the line; whole numbers.
+    /// Their indices in the line; integers.
     pub indices: Option<ViewMut<'a>>,
     /// [`super::order::entry_bytes`] bytes for each element of the tensor.
     pub room: ViewMut<'a>,
 }
 
-/// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are wanted; they and
+/// Orders the lines of `a` along `dim`. Outputs have the sizes of `a`, but along `dim` as many as are selected; they and
 /// the room are apart from `a`. Equal elements keep their order; NaN is the greatest.
 #[allow(clippy::too_many_arguments)]
 pub fn ordered(
@@ -38,7 +38,7 @@ pub fn ordered(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Selection,
+    selection: Selection,
     ranked: &Ranked<'_>,
 ) {
     if a.count() == 0 {
@@ -46,7 +46,7 @@ pub fn ordered(
     }
     let length = a.dims().get(dim).map_or(1, |size| *size);
     with_ordered!(a.dtype(), length, T, E => {
-        lines::<T, E>(parallel, a, dim, descending, wanted, ranked)
+        lines::<T, E>(parallel, a, dim, descending, selection, ranked)
     });
 }
 
@@ -55,7 +55,7 @@ fn lines<T: Ordered, E: Entry>(
     a: View<'_>,
     dim: usize,
     descending: bool,
-    wanted: Selection,
+    selection: Selection,
     ranked: &Ranked<'_>,
 ) {
     let (length, stride) = match a.rank() {
@@ -75,16 +75,16 @@ fn lines<T: Ordered, E: Entry>(
             unsafe { enter(entries, first, stride, descending) };
             let read = |entry: E| {
                 // The workspace is the user's, and may change under us.
-                let place = entry.place().min(length - 1);
-                // SAFETY: a place in the line.
-                unsafe { first.offset(place as isize * stride).read_unaligned() }
+                let index = entry.index().min(length - 1);
+                // SAFETY: inside the line.
+                unsafe { first.offset(index as isize * stride).read_unaligned() }
             };
-            let chosen = choose(entries, wanted, |entry| read(entry).is_nan());
+            let chosen = choose(entries, selection, |entry| read(entry).is_nan());
             if let Some((out, starts, step)) = &values {
                 let start = starts(line);
                 for (at, entry) in chosen.iter().enumerate() {
                     let value = read(*entry);
-                    // SAFETY: a place in the line of the output.
+                    // SAFETY: inside the line of the output.
                     unsafe {
                         let to = out.first_mut().cast::<T>().offset(start + at as isize * step);
                         to.write_unaligned(value);
@@ -94,10 +94,10 @@ fn lines<T: Ordered, E: Entry>(
             if let Some((out, starts, step)) = &indices {
                 let (start, item) = (starts(line), out.item() as isize);
                 for (at, entry) in chosen.iter().enumerate() {
-                    // SAFETY: a place in the line of the output.
+                    // SAFETY: inside the line of the output.
                     unsafe {
                         let to = out.first_mut().offset((start + at as isize * step) * item);
-                        store_one(out.dtype(), to, entry.place() as i64);
+                        store_one(out.dtype(), to, entry.index() as i64);
                     }
                 }
             }
@@ -105,9 +105,9 @@ fn lines<T: Ordered, E: Entry>(
     });
 }
 
-/// Brings what is wanted to one place, in order.
-fn choose<E: Entry>(entries: &mut [E], wanted: Selection, nan: impl Fn(E) -> bool) -> &[E] {
-    let nth = match wanted {
+/// Partitions the entries and returns the selected ones, in order.
+fn choose<E: Entry>(entries: &mut [E], selection: Selection, nan: impl Fn(E) -> bool) -> &[E] {
+    let nth = match selection {
         Selection::First(count) => {
             if count == 0 {
                 return &[];
@@ -145,7 +145,7 @@ fn starts(view: &View<'_>, dim: usize) -> impl Fn(usize) -> isize + use<> {
 /// less than `values[i]`, or not greater when `right`. The lines are the last dimension of `sequences`,
 /// sorted, or in the order that `sorter` gives; `lines(i)` says which line the i-th value belongs to.
 ///
-/// A place of `sorter` out of range makes `Err` with it.
+/// An index of `sorter` out of range is returned as `Err`.
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
@@ -170,25 +170,25 @@ pub fn search(
         split(parallel, values.count(), 64, SMALL / 8, |range| {
             for at in range {
                 let line = if shared { 0 } else { at / per_line };
-                // SAFETY: positions of each tensor; a sorted place is checked.
+                // SAFETY: positions of each tensor; a sorted index is checked.
                 unsafe {
                     let value = values.first().cast::<T>().offset(at_value(at)).read_unaligned();
                     let (mut low, mut high) = (0, length);
                     while low < high {
                         let middle = low + (high - low) / 2;
-                        let mut place = middle;
+                        let mut index = middle;
                         if let (Some(view), Some(flat)) = (&sorter, &at_sorter) {
                             let offset = flat(line * length + middle) * view.item() as isize;
                             let named: i64 =
                                 super::strip::load_one(view.dtype(), view.first().offset(offset));
                             if named < 0 || named >= length as i64 {
-                                *bad.lock().expect("no panic while it is held") = Some(named);
+                                *bad.lock().expect("no panic while it is locked") = Some(named);
                                 break;
                             }
-                            place = named as usize;
+                            index = named as usize;
                         }
                         let other = sequences.first().cast::<T>();
-                        let other = other.offset(at_sequence(line * length + place));
+                        let other = other.offset(at_sequence(line * length + index));
                         let (value, other) = (value.key(), other.read_unaligned().key());
                         if other < value || (right && other == value) {
                             low = middle + 1;
@@ -202,7 +202,7 @@ pub fn search(
             }
         });
     });
-    match bad.into_inner().expect("no panic while it was held") {
+    match bad.into_inner().expect("no panic while it was locked") {
         Some(named) => Err(named),
         None => Ok(()),
     }

@@ -20,7 +20,7 @@ pub fn runs_here() -> bool {
 
 /// Runs `work` compiled for the vectors that kernels ask of a processor.
 ///
-/// There is one place that calls `work`: with a second one, for processors without such vectors, the compiler
+/// There is one call of `work`: with a second one, for processors without such vectors, the compiler
 /// would make it a function of its own, without vectors. It may do that to a long one anyway: what matters is
 /// defined with `widened!`.
 ///
@@ -98,15 +98,15 @@ unsafe fn load_typed<T: Element, C: Compute>(from: *const T, stride: isize, into
                 };
                 return widen_halves(source, target);
             }
-            for (at, place) in into.iter_mut().enumerate() {
+            for (at, slot) in into.iter_mut().enumerate() {
                 // SAFETY: as the caller vouches.
-                *place = unsafe { from.add(at).read_unaligned() }.widen();
+                *slot = unsafe { from.add(at).read_unaligned() }.widen();
             }
         }
         _ => {
-            for (at, place) in into.iter_mut().enumerate() {
+            for (at, slot) in into.iter_mut().enumerate() {
                 // SAFETY: as the caller vouches.
-                *place = unsafe { from.offset(at as isize * stride).read_unaligned() }.widen();
+                *slot = unsafe { from.offset(at as isize * stride).read_unaligned() }.widen();
             }
         }
     }
@@ -161,24 +161,24 @@ unsafe fn store_typed<T: Element, C: Compute>(to: *mut T, stride: isize, from: &
 #[inline(always)]
 fn widen_halves(from: &[f16], into: &mut [f32]) {
     let (whole, rest) = from.as_chunks::<8>();
-    let (places, last) = into.as_chunks_mut::<8>();
-    for (eight, place) in whole.iter().zip(places) {
+    let (slots, last) = into.as_chunks_mut::<8>();
+    for (eight, slot) in whole.iter().zip(slots) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: strips are only loaded where `runs_here` holds; both sides are eight elements.
         unsafe {
             use std::arch::x86_64::{_mm_loadu_si128, _mm256_cvtph_ps, _mm256_storeu_ps};
             _mm256_storeu_ps(
-                place.as_mut_ptr(),
+                slot.as_mut_ptr(),
                 _mm256_cvtph_ps(_mm_loadu_si128(eight.as_ptr().cast())),
             );
         }
         #[cfg(not(target_arch = "x86_64"))]
-        for (place, one) in place.iter_mut().zip(eight) {
-            *place = one.to_f32();
+        for (slot, one) in slot.iter_mut().zip(eight) {
+            *slot = one.to_f32();
         }
     }
-    for (place, one) in last.iter_mut().zip(rest) {
-        *place = one.to_f32();
+    for (slot, one) in last.iter_mut().zip(rest) {
+        *slot = one.to_f32();
     }
 }
 
@@ -186,8 +186,8 @@ fn widen_halves(from: &[f16], into: &mut [f32]) {
 #[inline(always)]
 fn narrow_halves(from: &[f32], into: &mut [f16]) {
     let (whole, rest) = from.as_chunks::<8>();
-    let (places, last) = into.as_chunks_mut::<8>();
-    for (eight, place) in whole.iter().zip(places) {
+    let (slots, last) = into.as_chunks_mut::<8>();
+    for (eight, slot) in whole.iter().zip(slots) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: strips are only stored where `runs_here` holds; both sides are eight elements.
         unsafe {
@@ -196,15 +196,15 @@ fn narrow_halves(from: &[f32], into: &mut [f16]) {
             };
             let halves =
                 _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(eight.as_ptr()));
-            _mm_storeu_si128(place.as_mut_ptr().cast(), halves);
+            _mm_storeu_si128(slot.as_mut_ptr().cast(), halves);
         }
         #[cfg(not(target_arch = "x86_64"))]
-        for (place, one) in place.iter_mut().zip(eight) {
-            *place = f16::from_f32(*one);
+        for (slot, one) in slot.iter_mut().zip(eight) {
+            *slot = f16::from_f32(*one);
         }
     }
-    for (place, one) in last.iter_mut().zip(rest) {
-        *place = f16::from_f32(*one);
+    for (slot, one) in last.iter_mut().zip(rest) {
+        *slot = f16::from_f32(*one);
     }
 }
 

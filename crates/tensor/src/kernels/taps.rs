@@ -11,34 +11,34 @@ pub struct Scaling {
     pub alignment: Alignment,
     /// Outputs for each input, if the caller says so; otherwise by the sizes.
     pub factor: Option<f64>,
-    /// Places are computed in `f64`; otherwise in `f32`.
+    /// Positions are computed in `f64`; otherwise in `f32`.
     pub wide: bool,
 }
 
 /// What of the outputs of a dimension lies upon its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// The first places, and the last.
+    /// The first positions, and the last.
     Corners,
-    /// The outer borders: places are the centres of what lies between.
+    /// The outer borders: positions are the centres of what lies between.
     Centres,
-    /// The first places alone.
+    /// The first positions alone.
     Origins,
 }
 
 /// How the outputs of a dimension follow from its inputs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rule {
-    /// The sum of a window of `kernel` places, divided by its count: windows begin `stride` apart, the first `before`
-    /// places before the input, which has `after` places more after its end.
+    /// The sum of a window of `kernel` positions, divided by its count: windows begin `stride` apart, the first `before`
+    /// positions before the input, which has `after` positions more after its end.
     Windows {
-        /// Places of a window.
+        /// Positions of a window.
         kernel: usize,
         /// From the start of one to the start of the next.
         stride: usize,
-        /// Places in front of the input.
+        /// Positions in front of the input.
         before: usize,
-        /// Places after the input.
+        /// Positions after the input.
         after: usize,
         /// What the sum is divided by.
         divisor: Divisor,
@@ -57,16 +57,16 @@ pub enum Rule {
     SmoothLinear(Scaling),
     /// A cubic curve as wide as two outputs on each side, at least as two inputs.
     SmoothCubic(Scaling),
-    /// The input with borders: `before` places in front (negative: so many less).
+    /// The input with borders: `before` positions in front (negative: so many less).
     Border(i64, Edge),
 }
 
 /// What a sum over a window is divided by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Divisor {
-    /// The places of the window that are in the input.
+    /// The positions of the window that are in the input.
     Inside,
-    /// The places of the window that are in the input or its borders.
+    /// The positions of the window that are in the input or its borders.
     Padded,
     /// This number.
     Number(i64),
@@ -85,7 +85,7 @@ pub enum Edge {
     Circular,
 }
 
-/// A map of `input` places to `output` places. Both are at least 1.
+/// A map of `input` positions to `output` positions. Both are at least 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Taps {
     /// How outputs follow from inputs.
@@ -115,8 +115,8 @@ impl Scaling {
         }
     }
 
-    /// The place of an output among the inputs.
-    fn place(&self, step: f64, output: usize) -> f64 {
+    /// The position of an output among the inputs.
+    fn position(&self, step: f64, output: usize) -> f64 {
         match self.alignment {
             Alignment::Centres => self.round(self.round(step * (output as f64 + 0.5)) - 0.5),
             Alignment::Corners | Alignment::Origins => self.round(step * output as f64),
@@ -149,30 +149,30 @@ impl Taps {
                 if self.output == input && scaling.factor.is_none() {
                     return Some(output);
                 }
-                let place = scaling.round(scaling.step(input, self.output) * output as f64);
+                let position = scaling.round(scaling.step(input, self.output) * output as f64);
                 let whole = match scaling.alignment {
-                    Alignment::Corners => place.round(),
-                    _ => place.floor(),
+                    Alignment::Corners => position.round(),
+                    _ => position.floor(),
                 };
                 (whole as usize).min(input - 1)
             }
             Rule::NearestCentre(scaling) => {
                 let step = scaling.step(input, self.output);
-                let place = scaling.round(step * scaling.round(output as f64 + 0.5));
-                (place.floor() as usize).min(input - 1)
+                let position = scaling.round(step * scaling.round(output as f64 + 0.5));
+                (position.floor() as usize).min(input - 1)
             }
             Rule::Border(before, edge) => {
-                let place = output as i64 - before;
+                let position = output as i64 - before;
                 let inside = match edge {
-                    Edge::Replicate => place.clamp(0, last),
-                    Edge::Circular => place.rem_euclid(last + 1),
+                    Edge::Replicate => position.clamp(0, last),
+                    Edge::Circular => position.rem_euclid(last + 1),
                     Edge::Reflect if last == 0 => 0,
                     Edge::Reflect => {
-                        let turn = place.rem_euclid(2 * last);
+                        let turn = position.rem_euclid(2 * last);
                         turn.min(2 * last - turn)
                     }
                     Edge::Symmetric => {
-                        let turn = place.rem_euclid(2 * (last + 1));
+                        let turn = position.rem_euclid(2 * (last + 1));
                         turn.min(2 * last + 1 - turn)
                     }
                 };
@@ -192,26 +192,26 @@ impl Taps {
             Rule::Windows { kernel, stride, before, .. } => {
                 let start = output as i64 * stride as i64 - before as i64;
                 let end = (start + kernel as i64).min(input as i64);
-                (start.max(0)..end).for_each(|place| visit(place as usize, 1.0));
+                (start.max(0)..end).for_each(|position| visit(position as usize, 1.0));
             }
             Rule::Parts => {
                 let (start, end) = part(output, input, self.output);
-                (start..end).for_each(|place| visit(place, 1.0));
+                (start..end).for_each(|position| visit(position, 1.0));
             }
             Rule::Linear(scaling) => {
                 if input == self.output {
                     return visit(output, 1.0);
                 }
-                let place = scaling.place(scaling.step(input, self.output), output).max(0.0);
-                let first = (place.floor() as usize).min(input - 1);
-                let second = scaling.round(place - first as f64).clamp(0.0, 1.0);
+                let position = scaling.position(scaling.step(input, self.output), output).max(0.0);
+                let first = (position.floor() as usize).min(input - 1);
+                let second = scaling.round(position - first as f64).clamp(0.0, 1.0);
                 visit(first, scaling.round(1.0 - second));
                 visit((first + 1).min(input - 1), second);
             }
             Rule::Cubic(scaling, steepness) => {
-                let place = scaling.place(scaling.step(input, self.output), output);
-                let (first, last) = (place.floor(), input as i64 - 1);
-                let part = scaling.round(place - first);
+                let position = scaling.position(scaling.step(input, self.output), output);
+                let (first, last) = (position.floor(), input as i64 - 1);
+                let part = scaling.round(position - first);
                 for at in -1..=2 {
                     let source = (first as i64).saturating_add(at).clamp(0, last);
                     visit(source as usize, cubic(steepness, at as f64 - part));
@@ -238,10 +238,10 @@ impl Taps {
         let centre = step * (output as f64 + 0.5);
         let start = (centre - reach * width + 0.5).max(0.0) as usize;
         let end = ((centre + reach * width + 0.5).max(0.0) as usize).min(self.input);
-        let weight = |place: usize| curve((place as f64 - centre + 0.5) / width);
+        let weight = |position: usize| curve((position as f64 - centre + 0.5) / width);
         let total: f64 = (start..end).map(weight).sum();
         let total = if total == 0.0 { 1.0 } else { total };
-        (start..end).for_each(|place| visit(place, weight(place) / total));
+        (start..end).for_each(|position| visit(position, weight(position) / total));
     }
 
     /// What the weighted sum of an output is divided by; 0 where there is nothing to divide.
@@ -273,7 +273,7 @@ impl Taps {
         count
     }
 
-    /// Whether every output is the input at its place.
+    /// Whether every output is the input at its position.
     pub fn is_identity(&self) -> bool {
         self.input == self.output
             && match self.rule {
@@ -288,22 +288,22 @@ impl Taps {
             }
     }
 
-    /// The sources of all outputs, written to `places`, which has that many whole numbers of 64 bits in a line.
+    /// The sources of all outputs, written to `positions`, which has that many 64-bit integers in a line.
     ///
     /// # Panics
     /// Under a rule that has more than one input for an output.
-    pub fn sources<'a>(&self, places: ViewMut<'a>) -> &'a [i64] {
-        let row = line::<i64>(places, self.output);
-        for (output, place) in row.iter_mut().enumerate() {
+    pub fn sources<'a>(&self, positions: ViewMut<'a>) -> &'a [i64] {
+        let row = line::<i64>(positions, self.output);
+        for (output, slot) in row.iter_mut().enumerate() {
             let source = self.source(output).expect("a rule with one source");
             assert!(source < self.input);
-            *place = source as i64;
+            *slot = source as i64;
         }
         row
     }
 }
 
-/// The part `at` of `input` places that are cut into `output` parts.
+/// The part `at` of `input` positions that are cut into `output` parts.
 pub fn part(at: usize, input: usize, output: usize) -> (usize, usize) {
     let (at, input, output) = (at as u128, input as u128, output as u128);
     let (start, end) = (at * input / output, ((at + 1) * input).div_ceil(output));
@@ -322,9 +322,9 @@ fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
 /// The memory that a [`Table`] is written to.
 #[derive(Clone, Copy)]
 pub struct TableRoom<'a> {
-    /// Two more whole numbers than there are results.
+    /// Two more integers than there are results.
     pub starts: ViewMut<'a>,
-    /// As many whole numbers as there are pairs.
+    /// As many integers as there are pairs.
     pub sources: ViewMut<'a>,
     /// As many numbers of the type computed in.
     pub weights: ViewMut<'a>,
@@ -380,9 +380,9 @@ impl<'a, C: Number> Table<'a, C> {
         for output in 0..taps.output {
             let divisor = taps.divisor(output);
             taps.each(output, |source, weight| {
-                let place = starts[source + 1] as usize;
+                let position = starts[source + 1] as usize;
                 let share = if divisor == 0.0 { 0.0 } else { weight / divisor };
-                (sources[place], weights[place]) = (output as i64, C::from_f64(share));
+                (sources[position], weights[position]) = (output as i64, C::from_f64(share));
                 starts[source + 1] += 1;
             });
         }

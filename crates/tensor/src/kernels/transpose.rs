@@ -38,10 +38,10 @@ pub fn transposed<T: Copy>(
                 (tile / (tall * wide), tile / wide % tall * TILE, tile % wide * TILE);
             let (mut o, mut f) = (0isize, 0isize);
             for at in (0..along).rev().filter(|at| *at != across) {
-                let place = (rest % dims[at]) as isize;
+                let index = (rest % dims[at]) as isize;
                 rest /= dims[at];
-                o += place * to[at];
-                f += place * from[at];
+                o += index * to[at];
+                f += index * from[at];
             }
             o += row as isize * pitch_out + column as isize;
             f += column as isize * pitch_a + row as isize;
@@ -124,7 +124,7 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
     unsafe { part_of_tile(out, pitch_out, a, pitch_a, TILE, TILE) };
 }
 
-/// Eight rows of eight four-byte elements, turned in registers.
+/// Eight rows of eight four-byte elements, transposed in registers.
 ///
 /// # Safety
 /// All 64 are readable and writable.
@@ -133,9 +133,9 @@ unsafe fn whole_tile<T: Copy>(out: *mut T, pitch_out: isize, a: *const T, pitch_
 unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a: isize) {
     use std::arch::x86_64::*;
     let mut row = [_mm256_setzero_ps(); 8];
-    for (at, place) in row.iter_mut().enumerate() {
+    for (at, slot) in row.iter_mut().enumerate() {
         // SAFETY: as the caller vouches.
-        *place = unsafe { _mm256_loadu_ps(a.offset(at as isize * pitch_a)) };
+        *slot = unsafe { _mm256_loadu_ps(a.offset(at as isize * pitch_a)) };
     }
     let pairs: [__m256; 8] = std::array::from_fn(|at| match at % 2 {
         0 => _mm256_unpacklo_ps(row[at], row[at + 1]),
@@ -157,7 +157,7 @@ unsafe fn eight_by_eight(out: *mut f32, pitch_out: isize, a: *const f32, pitch_a
     }
 }
 
-/// Eight rows of eight two-byte elements, turned in registers.
+/// Eight rows of eight two-byte elements, transposed in registers.
 ///
 /// # Safety
 /// All 64 are readable and writable.

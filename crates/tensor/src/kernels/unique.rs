@@ -7,9 +7,9 @@ use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
 use std::cmp::Ordering;
 
-/// What is reported of the distinct elements.
+/// Where the distinct elements, their indices and their counts go.
 #[derive(Clone, Copy)]
-pub struct Told<'a> {
+pub struct UniqueOutputs<'a> {
     /// Each once; the type of the tensor.
     pub values: Option<ViewMut<'a>>,
     /// For each element the number of its value. As many as there are elements, in their order.
@@ -18,7 +18,7 @@ pub struct Told<'a> {
     pub counts: Option<ViewMut<'a>>,
 }
 
-impl Told<'_> {
+impl UniqueOutputs<'_> {
     fn note(out: Option<&ViewMut<'_>>, flat: &dyn Fn(usize) -> isize, at: usize, value: i64) {
         if let Some(out) = out {
             assert!(at < out.count());
@@ -39,13 +39,13 @@ impl Told<'_> {
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
 )]
-pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize {
+pub fn unique(a: View<'_>, outputs: &UniqueOutputs<'_>, room: Option<ViewMut<'_>>) -> usize {
     let count = a.count();
     with_ordered!(a.dtype(), count, T, E => {
         let at_a = flat(a.layout());
-        let read = |place: usize| {
+        let read = |index: usize| {
             // SAFETY: a position of the tensor.
-            unsafe { a.first().cast::<T>().offset(at_a(place)).read_unaligned() }
+            unsafe { a.first().cast::<T>().offset(at_a(index)).read_unaligned() }
         };
         let mut order: Option<&mut [E]> = None;
         if let Some(room) = &room {
@@ -55,20 +55,20 @@ pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize 
                 // SAFETY: as many elements as entries.
                 unsafe { enter(all, a.first().cast::<T>(), 1, false) };
             } else {
-                for (place, entry) in all.iter_mut().enumerate() {
-                    *entry = E::new(read(place).key(), place);
+                for (index, entry) in all.iter_mut().enumerate() {
+                    *entry = E::new(read(index).key(), index);
                 }
             }
             all.sort_unstable();
             order = Some(all);
         }
-        let place = |at: usize| order.as_ref().map_or(at, |all| all[at].place());
+        let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
         let same = |x: usize, y: usize| {
             let (x, y) = (read(x), read(y));
             x.key() == y.key() && !x.is_nan()
         };
-        let values = told.values.map(|out| (out, flat(out.layout())));
-        tell(count, place, same, told, |found, first| {
+        let values = outputs.values.map(|out| (out, flat(out.layout())));
+        emit(count, index, same, outputs, |found, first| {
             let Some((out, flat)) = &values else { return };
             assert!(found < out.count());
             // SAFETY: a position of the values.
@@ -79,42 +79,42 @@ pub fn unique(a: View<'_>, told: &Told<'_>, room: Option<ViewMut<'_>>) -> usize 
     })
 }
 
-/// Walks elements in an order and tells of each that differs from the one before; how many there are.
-fn tell(
+/// Walks elements in an order and emits each that differs from the one before; returns how many there are.
+fn emit(
     count: usize,
-    place: impl Fn(usize) -> usize,
+    index: impl Fn(usize) -> usize,
     same: impl Fn(usize, usize) -> bool,
-    told: &Told<'_>,
+    outputs: &UniqueOutputs<'_>,
     mut keep: impl FnMut(usize, usize),
 ) -> usize {
-    let at_inverse = told.inverse.as_ref().map(|out| flat(out.layout()));
-    let at_counts = told.counts.as_ref().map(|out| flat(out.layout()));
+    let at_inverse = outputs.inverse.as_ref().map(|out| flat(out.layout()));
+    let at_counts = outputs.counts.as_ref().map(|out| flat(out.layout()));
     let none = |_: usize| 0isize;
     let at_inverse = at_inverse.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
     let at_counts = at_counts.as_ref().map_or(&none as &dyn Fn(usize) -> isize, |flat| flat);
     let (mut found, mut run) = (0usize, 0i64);
     for at in 0..count {
-        let here = place(at);
-        if at == 0 || !same(place(at - 1), here) {
+        let here = index(at);
+        if at == 0 || !same(index(at - 1), here) {
             if at > 0 {
-                Told::note(told.counts.as_ref(), at_counts, found - 1, run);
+                UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
             }
             keep(found, here);
             found += 1;
             run = 0;
         }
         run += 1;
-        Told::note(told.inverse.as_ref(), at_inverse, here, found as i64 - 1);
+        UniqueOutputs::note(outputs.inverse.as_ref(), at_inverse, here, found as i64 - 1);
     }
     if count > 0 {
-        Told::note(told.counts.as_ref(), at_counts, found - 1, run);
+        UniqueOutputs::note(outputs.counts.as_ref(), at_counts, found - 1, run);
     }
     found
 }
 
 /// As [`unique`] for the slices of `a` along a dimension, ordered element by element. `room` is for a sort: 16
 /// bytes for each slice. Slices go one after the other to `values`, which has the sizes of `a`, but along `dim`
-/// as many as there are (told by a call without `values`).
+/// as many as there are (known from a call without `values`).
 #[allow(
     clippy::undocumented_unsafe_blocks,
     reason = "clippy sees no comment inside a macro's argument"
@@ -123,21 +123,21 @@ pub fn unique_slices(
     parallel: &dyn Parallel,
     a: View<'_>,
     dim: usize,
-    told: &Told<'_>,
+    outputs: &UniqueOutputs<'_>,
     room: Option<ViewMut<'_>>,
 ) -> usize {
     use super::order::Wide;
     let count = a.dims()[dim];
-    let slice = |at: usize| a.seen(a.layout().at(dim, at)).expect("a slice");
+    let slice = |at: usize| a.with_layout(a.layout().at(dim, at)).expect("a slice");
     let compare = |x: usize, y: usize| -> Ordering {
         let (x, y) = (slice(x), slice(y));
         let at = flat(x.layout());
         with_ordered!(a.dtype(), 1, T, E => {
             let _ = size_of::<E>();
-            for place in 0..x.count() {
+            for index in 0..x.count() {
                 // SAFETY: a position that both slices have.
                 let (p, q) = unsafe {
-                    let offset = at(place);
+                    let offset = at(index);
                     (x.first().cast::<T>().offset(offset), y.first().cast::<T>().offset(offset))
                 };
                 // SAFETY: as before.
@@ -154,14 +154,14 @@ pub fn unique_slices(
         // SAFETY: the room is this kernel's.
         let all = unsafe { entries::<Wide>(room, 0, count) };
         all.iter_mut().enumerate().for_each(|(at, entry)| *entry = Wide::new(0, at));
-        all.sort_unstable_by(|x, y| compare(x.place(), y.place()).then(x.cmp(y)));
+        all.sort_unstable_by(|x, y| compare(x.index(), y.index()).then(x.cmp(y)));
         order = Some(all);
     }
-    let place = |at: usize| order.as_ref().map_or(at, |all| all[at].place());
+    let index = |at: usize| order.as_ref().map_or(at, |all| all[at].index());
     let same = |x: usize, y: usize| compare(x, y) == Ordering::Equal;
-    tell(count, place, same, told, |found, first| {
-        let Some(values) = &told.values else { return };
+    emit(count, index, same, outputs, |found, first| {
+        let Some(values) = &outputs.values else { return };
         let to: Layout = values.layout().at(dim, found);
-        copy(parallel, values.seen(to).expect("a slice"), slice(first));
+        copy(parallel, values.with_layout(to).expect("a slice"), slice(first));
     })
 }

@@ -87,16 +87,16 @@ impl<const N: usize> Walk<N> {
 
     /// The runs of [`Walk::runs`], one by one: for kernels whose bodies are large.
     pub fn steps(&self, range: Range<usize>, longest: usize) -> Steps<'_, N> {
-        let mut place = [0usize; MAX_DIMS];
+        let mut index = [0usize; MAX_DIMS];
         let mut rest = range.start;
         for at in (0..self.dims.len()).rev() {
-            place[at] = rest % self.dims[at].max(1);
+            index[at] = rest % self.dims[at].max(1);
             rest /= self.dims[at].max(1);
         }
         let offsets = std::array::from_fn(|i| {
-            (0..self.dims.len()).map(|at| place[at] as isize * self.strides[i][at]).sum()
+            (0..self.dims.len()).map(|at| index[at] as isize * self.strides[i][at]).sum()
         });
-        Steps { walk: self, place, offsets, left: range.len(), longest }
+        Steps { walk: self, index, offsets, left: range.len(), longest }
     }
 
     /// Calls `run` with the offsets (in elements) of the first position and the length of each run along the
@@ -112,32 +112,32 @@ impl<const N: usize> Walk<N> {
             return;
         }
         let last = self.dims.len() - 1;
-        let mut place = [0usize; MAX_DIMS];
+        let mut index = [0usize; MAX_DIMS];
         let mut rest = range.start;
         for at in (0..=last).rev() {
-            place[at] = rest % self.dims[at];
+            index[at] = rest % self.dims[at];
             rest /= self.dims[at];
         }
         let mut offsets: [isize; N] = std::array::from_fn(|i| {
-            (0..=last).map(|at| place[at] as isize * self.strides[i][at]).sum()
+            (0..=last).map(|at| index[at] as isize * self.strides[i][at]).sum()
         });
         let inner = self.inner_strides();
         let mut left = range.len();
         loop {
-            let length = (self.dims[last] - place[last]).min(left).min(longest);
+            let length = (self.dims[last] - index[last]).min(left).min(longest);
             run(offsets, length);
             left -= length;
             if left == 0 {
                 return;
             }
-            place[last] += length;
+            index[last] += length;
             (0..N).for_each(|i| offsets[i] += length as isize * inner[i]);
             let mut at = last;
-            while place[at] == self.dims[at] {
+            while index[at] == self.dims[at] {
                 (0..N).for_each(|i| offsets[i] -= self.dims[at] as isize * self.strides[i][at]);
-                place[at] = 0;
+                index[at] = 0;
                 at -= 1;
-                place[at] += 1;
+                index[at] += 1;
                 (0..N).for_each(|i| offsets[i] += self.strides[i][at]);
             }
         }
@@ -148,7 +148,7 @@ impl<const N: usize> Walk<N> {
 /// position, and the length.
 pub struct Steps<'w, const N: usize> {
     walk: &'w Walk<N>,
-    place: [usize; MAX_DIMS],
+    index: [usize; MAX_DIMS],
     offsets: [isize; N],
     left: usize,
     longest: usize,
@@ -164,20 +164,20 @@ impl<const N: usize> Iterator for Steps<'_, N> {
         }
         let walk = self.walk;
         let last = walk.dims.len() - 1;
-        let length = (walk.dims[last] - self.place[last]).min(self.left).min(self.longest);
+        let length = (walk.dims[last] - self.index[last]).min(self.left).min(self.longest);
         let here = (self.offsets, length);
         self.left -= length;
         if self.left > 0 {
-            self.place[last] += length;
+            self.index[last] += length;
             (0..N).for_each(|i| self.offsets[i] += length as isize * walk.strides[i][last]);
             let mut at = last;
-            while self.place[at] == walk.dims[at] {
+            while self.index[at] == walk.dims[at] {
                 (0..N).for_each(|i| {
                     self.offsets[i] -= walk.dims[at] as isize * walk.strides[i][at];
                 });
-                self.place[at] = 0;
+                self.index[at] = 0;
                 at -= 1;
-                self.place[at] += 1;
+                self.index[at] += 1;
                 (0..N).for_each(|i| self.offsets[i] += walk.strides[i][at]);
             }
         }
@@ -205,31 +205,31 @@ mod tests {
                 order.rotate_left(turn.index(sizes.len()));
             }
             let inverse: Vec<usize> = (0..sizes.len()).map(|at| order.iter().position(|o| *o == at).unwrap()).collect();
-            let turned_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
-            let turned = Layout::contiguous(DType::Float, &turned_sizes).permuted(&inverse);
-            prop_assert_eq!(turned.dims(), plain.dims());
-            let walk = Walk::new([&turned, &plain]);
+            let permuted_sizes: Vec<usize> = order.iter().map(|at| sizes[*at]).collect();
+            let permuted = Layout::contiguous(DType::Float, &permuted_sizes).permuted(&inverse);
+            prop_assert_eq!(permuted.dims(), plain.dims());
+            let walk = Walk::new([&permuted, &plain]);
             prop_assert_eq!(walk.count(), plain.count());
             let middle = if walk.count() == 0 { 0 } else { cut.index(walk.count()) };
-            let mut seen = vec![None; walk.count()];
+            let mut visited = vec![None; walk.count()];
             for range in [0..middle, middle..walk.count()] {
                 let mut steps = walk.steps(range.clone(), longest);
                 walk.runs(range, longest, |[a, b], n| {
                     let [da, db] = walk.inner_strides();
                     assert_eq!(steps.next(), Some(([a, b], n)));
                     for i in 0..n as isize {
-                        let place = &mut seen[(b + i * db) as usize];
-                        assert!(place.is_none() && n <= longest);
-                        *place = Some(a + i * da);
+                        let slot = &mut visited[(b + i * db) as usize];
+                        assert!(slot.is_none() && n <= longest);
+                        *slot = Some(a + i * da);
                     }
                 });
                 prop_assert_eq!(steps.next(), None);
             }
-            for (at, found) in seen.iter().enumerate() {
+            for (at, found) in visited.iter().enumerate() {
                 let mut rest = at;
                 let mut expected = 0isize;
                 for dim in (0..sizes.len()).rev() {
-                    expected += (rest % sizes[dim]) as isize * turned.strides()[dim];
+                    expected += (rest % sizes[dim]) as isize * permuted.strides()[dim];
                     rest /= sizes[dim];
                 }
                 prop_assert_eq!(*found, Some(expected));

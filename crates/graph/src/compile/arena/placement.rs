@@ -109,7 +109,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Places `order[from..]`, when those before lie already, in the same order. `Err` names the place in the
-    /// order of the first block that would end above `limit`; the blocks behind it are not placed then.
+    /// order of the first block that would end above `limit`; the blocks after it are not placed then.
     pub fn place_from(
         &mut self,
         order: &[u32],

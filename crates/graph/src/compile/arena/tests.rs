@@ -221,8 +221,8 @@ fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -
                 program.run(&[biased], row, 0)
             })
             .collect();
-        let turned = program.run(&[parts[1]], row, 0);
-        let raw = program.run(&[parts[0], turned], scores, scores / 7);
+        let transposed = program.run(&[parts[1]], row, 0);
+        let raw = program.run(&[parts[0], transposed], scores, scores / 7);
         let scaled = program.run(&[raw], scores, 0);
         let masked = program.run(&[scaled, mask], scores, 0);
         let soft = program.run(&[masked], scores, batch * heads * tokens * 4);

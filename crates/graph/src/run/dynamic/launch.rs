@@ -54,13 +54,13 @@ impl Run<'_> {
                 Origin::ComputedFor(at) => Some(at),
                 _ => None,
             };
-            let given = output.and_then(|at| self.wanted.get(at).copied().flatten());
-            let given = given.filter(|OutputMemory { address, bytes: have }| {
+            let own_memory = output.and_then(|at| self.requested.get(at).copied().flatten());
+            let own_memory = own_memory.filter(|OutputMemory { address, bytes: have }| {
                 have >= bytes
                     && !shares_input(self.inputs, *address, *bytes)
                     && !output.is_some_and(|at| self.meets(at, *address, *bytes))
             });
-            match given {
+            match own_memory {
                 Some(OutputMemory { address, .. }) => memory.addresses[*root] = address,
                 None => {
                     let class =

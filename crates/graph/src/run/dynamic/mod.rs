@@ -33,7 +33,7 @@ pub struct Run<'a> {
     /// What comes in.
     pub inputs: &'a [RunInput],
     /// Memory of the caller, by output.
-    pub wanted: &'a [Option<OutputMemory>],
+    pub requested: &'a [Option<OutputMemory>],
 }
 
 impl Run<'_> {

@@ -15,7 +15,7 @@ use cairn_tensor::Layout;
 impl Run<'_> {
     /// Fails for memory of the caller that is too small.
     pub(super) fn check_outputs(&self, layouts: &[Layout]) -> Result<()> {
-        check_outputs(self.label, layouts, self.wanted)
+        check_outputs(self.label, layouts, self.requested)
     }
 
     /// Hands the outputs over; copies those that were not made where they go. What a copy would overwrite
@@ -29,17 +29,19 @@ impl Run<'_> {
             let root = self.flow.roots[output.value];
             let layout = plan.outputs[at];
             let is_made_here = self.flow.origins[root] == Origin::ComputedFor(at);
-            let wanted = self.wanted.get(at).copied().flatten();
+            let requested = self.requested.get(at).copied().flatten();
             let mut from = self.address(root, &plan.hosted, memory)?;
-            if is_made_here && (wanted.is_none() || wanted.is_some_and(|to| to.address == from)) {
-                let block = if wanted.is_none() { memory.blocks[root].take() } else { None };
+            if is_made_here
+                && (requested.is_none() || requested.is_some_and(|to| to.address == from))
+            {
+                let block = if requested.is_none() { memory.blocks[root].take() } else { None };
                 made.push(RunOutput { layout, address: from, block });
                 continue;
             }
-            let is_overwritten = (self.wanted.iter().flatten()).any(|to| {
+            let is_overwritten = (self.requested.iter().flatten()).any(|to| {
                 let OutputMemory { address: to, bytes: have } = *to;
                 to != from && to < from + layout.bytes() && from < to + have
-                    || (to == from && wanted.is_some_and(|mine| mine.address != from))
+                    || (to == from && requested.is_some_and(|mine| mine.address != from))
             });
             if is_overwritten {
                 let block = self.source.take(Purpose::Intermediate, None, self.room(&layout))?;
@@ -47,12 +49,12 @@ impl Run<'_> {
                 from = block.address();
                 apart.push(block);
             }
-            let block = match wanted {
+            let block = match requested {
                 Some(_) => None,
                 None => Some(self.source.take(Purpose::Output, None, self.room(&layout))?),
             };
             let to =
-                block.as_ref().map_or_else(|| wanted.map_or(0, |to| to.address), Block::address);
+                block.as_ref().map_or_else(|| requested.map_or(0, |to| to.address), Block::address);
             copies.push((from, made.len()));
             made.push(RunOutput { layout, address: to, block });
         }
@@ -67,8 +69,8 @@ impl Run<'_> {
 
     /// Whether memory of an output shares bytes with that of another.
     pub(super) fn meets(&self, output: usize, address: usize, bytes: usize) -> bool {
-        let others = self.wanted.iter().enumerate().filter(|(at, _)| *at != output);
-        let mut others = others.filter_map(|(_, wanted)| *wanted);
+        let others = self.requested.iter().enumerate().filter(|(at, _)| *at != output);
+        let mut others = others.filter_map(|(_, requested)| *requested);
         others.any(|OutputMemory { address: other, bytes: have }| {
             address < other + have && other < address + bytes
         })

@@ -49,9 +49,9 @@ impl Run<'_> {
             launched: 0,
             repeats: true,
         };
-        for (input, given) in prepared.inputs.iter().zip(self.inputs) {
-            let bytes = given.host.clone().filter(|bytes| bytes.len() <= SMALL);
-            planning.seen[input.value] = Some(KnownTensor { layout: given.layout, bytes });
+        for (input, tensor) in prepared.inputs.iter().zip(self.inputs) {
+            let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= SMALL);
+            planning.seen[input.value] = Some(KnownTensor { layout: tensor.layout, bytes });
         }
         for work in 0..prepared.works.len() {
             self.plan_node(work, &mut planning, memory)?;

@@ -61,16 +61,16 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
     let (windows, form) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(0, &[&out])?, call.read(1, &[&out])?);
-    let (x, w) = (x.seen(form.image(*x)), w.seen(form.weights(*w)));
-    let small = out.seen(form.image(*out));
+    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
+    let small = out.with_layout(form.image(*out));
     let sides = Sides { large: (0, *x), weights: (1, *w), small: (OUT, *small) };
     windows.check(call, &sides, false)?;
     let groups = windows.groups;
     let bias = bias(call, small.dims()[1], groups)?;
     let grouped = (
-        x.seen(by_groups(*x, groups)),
-        w.seen(weights_by_groups(*w, groups)),
-        small.seen(by_groups(*small, groups)),
+        x.with_layout(by_groups(*x, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
+        small.with_layout(by_groups(*small, groups)),
     );
     let convolving = Convolving::shrinking(call, &windows, grouped, bias);
     run(call, convolving)
@@ -98,25 +98,25 @@ fn bias(
     call.expect_dtype(BIAS, &bias, TYPES)?;
     call.expect_dims(BIAS, &bias, &[channels])?;
     let layout = super::window::grouped(*bias, 0, groups);
-    Ok(Some(bias.seen(layout)))
+    Ok(Some(bias.with_layout(layout)))
 }
 
-/// From the smaller side to the larger one: `x` and the filter at these places.
+/// From the smaller side to the larger one: `x` and the filter at these indices.
 fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Plan> {
     let (windows, form) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, w) = (call.read(small_at, &[&out])?, call.read(weights_at, &[&out])?);
-    let (x, w) = (x.seen(form.image(*x)), w.seen(form.weights(*w)));
-    let large = out.seen(form.image(*out));
+    let (x, w) = (x.with_layout(form.image(*x)), w.with_layout(form.weights(*w)));
+    let large = out.with_layout(form.image(*out));
     call.expect_dims(OUT, &out, &large_sizes(call, &windows, form, small_at, weights_at)?)?;
     let sides = Sides { large: (OUT, *large), weights: (weights_at, *w), small: (small_at, *x) };
     windows.check(call, &sides, false)?;
     let groups = windows.groups;
     let bias = bias(call, large.dims()[1], groups)?;
     let grouped = (
-        x.seen(by_groups(*x, groups)),
-        w.seen(weights_by_groups(*w, groups)),
-        large.seen(by_groups(*large, groups)),
+        x.with_layout(by_groups(*x, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
+        large.with_layout(by_groups(*large, groups)),
     );
     let convolving = Convolving::growing(call, &windows, grouped, bias);
     run(call, convolving)
@@ -155,16 +155,16 @@ pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
     let (windows, form) = windows(call)?;
     let out = call.output(OUT)?;
     let (x, dy) = (call.read(0, &[&out])?, call.read(2, &[&out])?);
-    let (x, dy) = (x.seen(form.image(*x)), dy.seen(form.image(*dy)));
+    let (x, dy) = (x.with_layout(form.image(*x)), dy.with_layout(form.image(*dy)));
     call.expect_dims(OUT, &out, &named(call, 1, windows.axes)?)?;
-    let w = out.seen(form.weights(*out));
+    let w = out.with_layout(form.weights(*out));
     let sides = Sides { large: (0, *x), weights: (OUT, *w), small: (2, *dy) };
     windows.check(call, &sides, false)?;
     let groups = windows.groups;
     let grouped = (
-        x.seen(by_groups(*x, groups)),
-        dy.seen(by_groups(*dy, groups)),
-        w.seen(weights_by_groups(*w, groups)),
+        x.with_layout(by_groups(*x, groups)),
+        dy.with_layout(by_groups(*dy, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
     );
     let filtering = Filtering::new(call, &windows, grouped);
     call.plan(move |memory| {

@@ -52,7 +52,7 @@ fn bias(
     call.expect_dtype(at, &read, TYPES)?;
     let by_groups = read.reshaped(&[groups, channels / groups.max(1)]);
     match by_groups.filter(|_| read.count() == channels && read.rank() >= 1) {
-        Some(layout) => Ok(Some(read.seen(layout))),
+        Some(layout) => Ok(Some(read.with_layout(layout))),
         None => {
             let (name, dims) = (call.parameter(at), read.dims());
             Err(Error::invalid(format!("{name} {dims:?} is no row of {channels} numbers")))
@@ -76,7 +76,7 @@ impl Order {
     }
 }
 
-/// A convolution. Places of input, weight, bias and output; how the dimensions of images and weights are ordered.
+/// A convolution. Indices of input, weight, bias and output; how the dimensions of images and weights are ordered.
 fn planned(
     call: &mut Call<'_>,
     windows: &Windows,
@@ -86,8 +86,8 @@ fn planned(
 ) -> Result<Plan> {
     let out = call.output(out_at)?;
     let (x, w) = (call.read(input_at, &[&out])?, call.read(weight_at, &[&out])?);
-    let (x, w) = (x.seen(images.of(&x)), w.seen(of_weights.of(&w)));
-    let out = out.seen(images.of(&out));
+    let (x, w) = (x.with_layout(images.of(&x)), w.with_layout(of_weights.of(&w)));
+    let out = out.with_layout(images.of(&out));
     expect_promoted(call, &x, &w, (out_at, &out))?;
     let weights = (weight_at, *w);
     let sides = match transposed {
@@ -98,9 +98,9 @@ fn planned(
     let groups = windows.groups;
     let bias = bias(call, bias_at, (out.dims()[1], groups), &out)?;
     let grouped = (
-        x.seen(by_groups(*x, groups)),
-        w.seen(weights_by_groups(*w, groups)),
-        out.seen(by_groups(*out, groups)),
+        x.with_layout(by_groups(*x, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
+        out.with_layout(by_groups(*out, groups)),
     );
     let convolving = match transposed {
         true => Convolving::growing(call, windows, grouped, bias),
@@ -141,7 +141,7 @@ fn beyond(call: &Call<'_>, at: usize, windows: &mut Windows) -> Result<()> {
     Ok(())
 }
 
-/// Windows from the arguments stride, padding, dilation, transposed, output padding and groups, at these places.
+/// Windows from the arguments stride, padding, dilation, transposed, output padding and groups, at these indices.
 fn windows(
     call: &Call<'_>,
     axes: usize,
@@ -208,8 +208,8 @@ pub fn depthwise(call: &mut Call<'_>) -> Result<Plan> {
 /// Time, samples, channels become samples, channels, time; taps, inputs, outputs become outputs, inputs, taps.
 const TIME_FIRST: (Order, Order) = (Order(&[1, 2, 0]), Order(&[2, 1, 0]));
 
-fn time_windows(call: &Call<'_>, places: &[usize], pad: usize) -> Result<Windows> {
-    for at in places {
+fn time_windows(call: &Call<'_>, indices: &[usize], pad: usize) -> Result<Windows> {
+    for at in indices {
         let layout = call.layout(*at)?;
         if layout.rank() != 3 {
             let (name, dims) = (call.parameter(*at), layout.dims());
@@ -237,13 +237,13 @@ pub fn time_first(call: &mut Call<'_>) -> Result<Plan> {
     planned(call, &windows, false, [0, 1, 2, 4], TIME_FIRST)
 }
 
-/// The outputs of a backward: places of the gradients of input, weight and bias, and which are asked for.
+/// The outputs of a backward: indices of the gradients of input, weight and bias, and which are asked for.
 struct Grads {
-    places: [usize; 3],
+    indices: [usize; 3],
     mask: [bool; 3],
 }
 
-/// Gradients. Places of the output's gradient, input and weight.
+/// Gradients. Indices of the output's gradient, input and weight.
 fn gradients(
     call: &mut Call<'_>,
     windows: &Windows,
@@ -254,17 +254,18 @@ fn gradients(
 ) -> Result<Plan> {
     let mut outs = [None; 3];
     for (at, out) in outs.iter_mut().enumerate().filter(|(at, _)| grads.mask[*at]) {
-        *out = Some(call.output(grads.places[at])?);
+        *out = Some(call.output(grads.indices[at])?);
     }
     let written: Vec<&Operand> = outs.iter().flatten().collect();
     let dy = call.read(grad_at, &written)?;
     // What no gradient needs is not read.
     let x = grads.mask[1].then(|| call.read(input_at, &written)).transpose()?;
     let w = grads.mask[0].then(|| call.read(weight_at, &written)).transpose()?;
-    let dy = dy.seen(images.of(&dy));
+    let dy = dy.with_layout(images.of(&dy));
     let x_layout = images.of(&call.layout(input_at)?);
     let w_layout = of_weights.of(&call.layout(weight_at)?);
-    let (x, w) = (x.map(|x| x.seen(images.of(&x))), w.map(|w| w.seen(of_weights.of(&w))));
+    let (x, w) =
+        (x.map(|x| x.with_layout(images.of(&x))), w.map(|w| w.with_layout(of_weights.of(&w))));
     let weights = (weight_at, w_layout);
     let sides = match transposed {
         true => Sides { large: (grad_at, *dy), weights, small: (input_at, x_layout) },
@@ -273,14 +274,14 @@ fn gradients(
     windows.check(call, &sides, transposed)?;
     let [dx, dw, db] = outs;
     let groups = windows.groups;
-    let seen_dy = dy.seen(by_groups(*dy, groups));
+    let dy_view = dy.with_layout(by_groups(*dy, groups));
     let of_input = match (dx, w) {
         (Some(dx), Some(w)) => {
-            let (at, dx) = (grads.places[0], dx.seen(images.of(&dx)));
+            let (at, dx) = (grads.indices[0], dx.with_layout(images.of(&dx)));
             call.expect_dtype(at, &dx, TYPES)?;
             expect_like(call, at, &dx, &x_layout)?;
-            let w = w.seen(weights_by_groups(*w, groups));
-            let all = (seen_dy, w, dx.seen(by_groups(*dx, groups)));
+            let w = w.with_layout(weights_by_groups(*w, groups));
+            let all = (dy_view, w, dx.with_layout(by_groups(*dx, groups)));
             Some(match transposed {
                 true => Convolving::shrinking(call, windows, all, None),
                 false => Convolving::growing(call, windows, all, None),
@@ -290,12 +291,12 @@ fn gradients(
     };
     let of_weights = match (dw, x) {
         (Some(dw), Some(x)) => {
-            let (at, dw) = (grads.places[1], dw.seen(of_weights.of(&dw)));
+            let (at, dw) = (grads.indices[1], dw.with_layout(of_weights.of(&dw)));
             call.expect_dtype(at, &dw, TYPES)?;
             expect_like(call, at, &dw, &w_layout)?;
-            let dw = dw.seen(weights_by_groups(*dw, groups));
-            let x = x.seen(by_groups(*x, groups));
-            let (large, small) = if transposed { (seen_dy, x) } else { (x, seen_dy) };
+            let dw = dw.with_layout(weights_by_groups(*dw, groups));
+            let x = x.with_layout(by_groups(*x, groups));
+            let (large, small) = if transposed { (dy_view, x) } else { (x, dy_view) };
             Some(Filtering::new(call, windows, (large, small, dw)))
         }
         _ => None,
@@ -303,8 +304,8 @@ fn gradients(
     let of_bias = match db {
         None => None,
         Some(db) => {
-            call.expect_dtype(grads.places[2], &db, TYPES)?;
-            call.expect_dims(grads.places[2], &db, &[dy.dims()[1]])?;
+            call.expect_dtype(grads.indices[2], &db, TYPES)?;
+            call.expect_dims(grads.indices[2], &db, &[dy.dims()[1]])?;
             Some(Summing::new(call, dy, db))
         }
     };
@@ -341,7 +342,7 @@ pub fn convolution_backward(call: &mut Call<'_>) -> Result<Plan> {
     let mask = call.flags(10)?;
     let Ok(mask) = <[bool; 3]>::try_from(mask.clone()) else {
         let name = call.parameter(10);
-        return Err(Error::invalid(format!("{name} = {mask:?} has not three truth values")));
+        return Err(Error::invalid(format!("{name} = {mask:?} does not have three booleans")));
     };
     if mask[2] && call.has(3) {
         let (have, want) = (call.ints(3)?, call.layout(0)?.dims()[1]);
@@ -350,7 +351,7 @@ pub fn convolution_backward(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} = {have:?}: expected [{want}]")));
         }
     }
-    let grads = Grads { places: [12, 13, 14], mask };
+    let grads = Grads { indices: [12, 13, 14], mask };
     let orders = (Order::SAME, Order::SAME);
     gradients(call, &windows, transposed, [0, 1, 2], &grads, orders)
 }
@@ -361,6 +362,6 @@ pub fn time_first_backward(call: &mut Call<'_>) -> Result<Plan> {
     expect_math(call, 5, &[&call.layout(0)?, &call.layout(1)?, &call.layout(2)?])?;
     let channels = call.layout(2)?.dims()[2];
     call.expect_dims(3, &call.layout(3)?, &[channels])?;
-    let grads = Grads { places: [6, 7, 8], mask: [true; 3] };
+    let grads = Grads { indices: [6, 7, 8], mask: [true; 3] };
     gradients(call, &windows, false, [0, 1, 2], &grads, TIME_FIRST)
 }

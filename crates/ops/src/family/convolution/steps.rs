@@ -68,31 +68,31 @@ impl Convolving {
         Convolving::new(call, (large, weights, small), bias, vec![part])
     }
 
-    /// From the smaller side to the larger one. Places that leave the same rest by the strides are a convolution of their own.
+    /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
     pub fn growing(
         call: &mut Call<'_>,
         windows: &Windows,
         (small, weights, large): (Read, Read, Operand),
         bias: Option<Read>,
     ) -> Convolving {
-        let turned = weights.transposed(1, 2);
-        let classes =
-            [0, 1, 2].map(|at| windows.classes(at, large.dims()[3 + at], turned.dims()[3 + at]));
+        let transposed = weights.transposed(1, 2);
+        let classes = [0, 1, 2]
+            .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
         let mut parts = Vec::new();
         let reached: [usize; 3] =
-            [0, 1, 2].map(|at| classes[at].iter().map(|one| one.places).sum());
+            [0, 1, 2].map(|at| classes[at].iter().map(|one| one.positions).sum());
         if reached != large.dims()[3..] {
-            let none = (3..6).fold(turned, |layout, dim| layout.sliced(dim, 0, 0, 1));
+            let none = (3..6).fold(transposed, |layout, dim| layout.sliced(dim, 0, 0, 1));
             let axes = [Axis { taps: 0, ..Axis::NONE }; 3];
             parts.push(Part { out: *large, weights: none, axes });
         }
         for z in &classes[0] {
             for y in &classes[1] {
                 for x in &classes[2] {
-                    let (mut out, mut weights) = (*large, turned);
+                    let (mut out, mut weights) = (*large, transposed);
                     for (at, class) in [z, y, x].into_iter().enumerate() {
                         let step = windows.stride[at] as isize;
-                        out = out.sliced(3 + at, class.start, class.places, step);
+                        out = out.sliced(3 + at, class.start, class.positions, step);
                         let (tap, taps) = (class.tap, class.axis.taps);
                         weights = weights.sliced(3 + at, tap, taps, class.apart as isize);
                     }
@@ -118,16 +118,16 @@ impl Convolving {
         let source = self.source.prepared(memory);
         let bias = self.bias.map(|bias| bias.prepared(memory));
         for part in &self.parts {
-            let mut weights = self.weights.seen(part.weights).prepared(memory);
+            let mut weights = self.weights.with_layout(part.weights).prepared(memory);
             if let Some(packed) = &self.packed
                 && !kernel::takes_weights(&part.weights)
             {
                 let packed = memory.scratch(packed);
-                let place = Layout::contiguous(DType::Float, part.weights.dims());
-                let into = packed.seen(place).expect("room for the largest part");
+                let layout = Layout::contiguous(DType::Float, part.weights.dims());
+                let into = packed.with_layout(layout).expect("room for the largest part");
                 weights = kernel::pack_weights(memory.parallel, into, weights);
             }
-            let out = memory.out(&self.out.seen(part.out));
+            let out = memory.out(&self.out.with_layout(part.out));
             kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, room);
         }
     }

@@ -159,7 +159,7 @@ pub fn groups(call: &Call<'_>, at: usize) -> Result<usize> {
 }
 
 /// The three tensors of a convolution: both sides by samples, channels and axes, and the weights by channels of the smaller
-/// side, channels of a group of the larger side, and taps. The place of each argument stands beside it.
+/// side, channels of a group of the larger side, and taps. The index of each argument stands beside it.
 pub struct Sides {
     /// The input; of a transposed convolution the output.
     pub large: (usize, Layout),
@@ -212,15 +212,15 @@ impl Windows {
         let mut dims = vec![known.dims()[0], channels];
         for axis in 0..self.axes {
             let (size, taps) = (known.dims()[2 + axis], weights.dims()[2 + axis]);
-            let place = 3 - self.axes + axis;
+            let dim = 3 - self.axes + axis;
             let other = match transposed {
-                true => self.grown(place, size, taps),
-                false => self.shrunk(place, size, taps),
+                true => self.grown(dim, size, taps),
+                false => self.shrunk(dim, size, taps),
             };
             let Some(other) = other.filter(|one| *one >= 0) else {
                 let (name, other) = (call.parameter(at), call.parameter(weights_at));
                 let (sizes, taps) = (known.dims(), weights.dims());
-                let (borders, dilation) = (self.borders[place], self.dilation[place]);
+                let (borders, dilation) = (self.borders[dim], self.dilation[dim]);
                 return Err(Error::invalid(format!(
                     "{name} {sizes:?} with borders {borders:?} has no room along axis {axis} for {other} {taps:?} with dilation {dilation}"
                 )));
@@ -258,12 +258,12 @@ impl Windows {
         for (at, layout) in [large, weights, small] {
             call.expect_dtype(*at, layout, TYPES)?;
         }
-        let (known, wanted) = if exactly { (small, large) } else { (large, small) };
+        let (known, expected) = if exactly { (small, large) } else { (large, small) };
         let dims = self.other(call, (known.0, &known.1), (weights.0, &weights.1), exactly)?;
-        if wanted.1.dims() == &dims[..] {
+        if expected.1.dims() == &dims[..] {
             return Ok(());
         }
-        let (name, have) = (call.parameter(wanted.0), wanted.1.dims());
+        let (name, have) = (call.parameter(expected.0), expected.1.dims());
         Err(Error::invalid(format!(
             "{name} has the sizes {have:?} by samples, channels and axes: expected {dims:?}"
         )))
@@ -279,7 +279,7 @@ impl Windows {
         })
     }
 
-    /// The places of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
+    /// The positions of the larger side along an axis, by what they leave of the stride: those that a tap reaches.
     pub fn classes(&self, at: usize, size: usize, taps: usize) -> Vec<Class> {
         let (stride, dilation) = (self.stride[at], self.dilation[at]);
         let before = self.borders[at].0;
@@ -297,7 +297,7 @@ impl Windows {
         (rests.into_iter())
             .filter_map(|rest| {
                 let tap = reached(rest)?;
-                let places = (size as i64 - rest + stride - 1) / stride;
+                let positions = (size as i64 - rest + stride - 1) / stride;
                 let axis = Axis {
                     step: 1,
                     first: ((rest + before - tap * dilation) / stride) as isize,
@@ -305,19 +305,25 @@ impl Windows {
                     taps: (taps - tap as usize).div_ceil(apart as usize),
                 };
                 let (start, tap) = (rest as usize, tap as usize);
-                Some(Class { start, places: places as usize, tap, apart: apart as usize, axis })
+                Some(Class {
+                    start,
+                    positions: positions as usize,
+                    tap,
+                    apart: apart as usize,
+                    axis,
+                })
             })
             .collect()
     }
 }
 
-/// Places of the larger side along one axis that the same taps reach.
+/// Positions of the larger side along one axis that the same taps reach.
 #[derive(Clone, Copy, Debug)]
 pub struct Class {
     /// The first of them.
     pub start: usize,
     /// How many.
-    pub places: usize,
+    pub positions: usize,
     /// The first tap.
     pub tap: usize,
     /// Between taps.
@@ -355,7 +361,7 @@ pub fn grouped(layout: Layout, dim: usize, groups: usize) -> Layout {
 mod tests {
     use super::*;
 
-    /// Every tap at every place of the smaller side reaches a place of the larger side in one class, and there alone.
+    /// Every tap at every position of the smaller side reaches a position of the larger side in one class, and there alone.
     #[test]
     fn classes_have_every_tap_once() {
         for (stride, dilation, before) in
@@ -373,9 +379,9 @@ mod tests {
                     };
                     let mut have = Vec::new();
                     for class in windows.classes(2, size, taps) {
-                        for at in 0..class.places {
-                            let place = class.start + at * stride as usize;
-                            assert!(place < size);
+                        for at in 0..class.positions {
+                            let position = class.start + at * stride as usize;
+                            assert!(position < size);
                             for t in 0..class.axis.taps {
                                 let tap = class.tap + t * class.apart;
                                 assert!(tap < taps);
@@ -383,7 +389,7 @@ mod tests {
                                     + class.axis.first
                                     + t as isize * class.axis.tap_step;
                                 if (0..20).contains(&small) {
-                                    have.push((place, tap, small));
+                                    have.push((position, tap, small));
                                 }
                             }
                         }
@@ -391,9 +397,9 @@ mod tests {
                     let mut want = Vec::new();
                     for small in 0..20i64 {
                         for tap in 0..taps {
-                            let place = small * stride - before + tap as i64 * dilation;
-                            if (0..size as i64).contains(&place) {
-                                want.push((place as usize, tap, small as isize));
+                            let position = small * stride - before + tap as i64 * dilation;
+                            if (0..size as i64).contains(&position) {
+                                want.push((position as usize, tap, small as isize));
                             }
                         }
                     }

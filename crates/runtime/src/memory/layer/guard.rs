@@ -26,7 +26,7 @@ pub const POISON: u8 = 0xfd;
 /// How many of the bytes that were found an error shows.
 const SHOWN: usize = 8;
 
-/// Puts a canary in front of each block and one behind it, looks at them when the block comes back or
+/// Puts a canary before each block and one after it, looks at them when the block comes back or
 /// [`Layer::inspect`] asks, and wishes that the memory be poisoned when it really leaves
 /// ([`RawBlock::poison`]).
 ///
@@ -51,7 +51,7 @@ struct Watched {
 }
 
 impl Guard {
-    /// A guard that poisons and, if wanted, puts canaries.
+    /// A guard that poisons and, if requested, puts canaries.
     pub fn new(canaries: bool) -> Guard {
         Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
     }
@@ -157,11 +157,11 @@ fn give(
     below: &dyn Allocator,
     found: Result<()>,
 ) -> Result<()> {
-    let given = below.free(block, stream);
-    if let (Err(_), Err(second)) = (&found, &given) {
+    let freed = below.free(block, stream);
+    if let (Err(_), Err(second)) = (&found, &freed) {
         log::error!("{}: {}", below.name(), second.text);
     }
-    found.and(given)
+    found.and(freed)
 }
 
 struct Arm(Arc<Watched>);
@@ -200,7 +200,7 @@ impl Watched {
         if !self.armed.load(Ordering::Acquire) {
             return Ok(());
         }
-        let damages: Vec<_> = [("in front of", &self.front), ("behind", &self.back)]
+        let damages: Vec<_> = [("before", &self.front), ("after", &self.back)]
             .into_iter()
             .filter_map(|(side, extent)| self.damage(side, extent))
             .collect();
@@ -219,8 +219,8 @@ impl Watched {
     }
 
     fn damage(&self, side: &str, extent: &Extent) -> Option<String> {
-        let (found, wanted) = (extent.read(), canary(extent.address()));
-        let bad = |at: &usize| found[*at] != wanted[*at];
+        let (found, expected) = (extent.read(), canary(extent.address()));
+        let bad = |at: &usize| found[*at] != expected[*at];
         let first = (0..CANARY).find(bad)?;
         let count = (0..CANARY).filter(bad).count();
         let shown: Vec<_> =

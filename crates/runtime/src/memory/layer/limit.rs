@@ -63,9 +63,9 @@ impl Layer for Limit {
         below: &dyn Allocator,
     ) -> Result<()> {
         let bytes = block.bytes;
-        let given = below.free(block, stream);
+        let freed = below.free(block, stream);
         self.live.fetch_sub(bytes, Ordering::AcqRel);
-        given
+        freed
     }
 }
 

@@ -192,13 +192,13 @@ impl FaultSpec {
                     _ => return Err(piece.wrong("a probability is a number from 0 to 1")),
                 },
                 "seed" if seed.is_none() => {
-                    let whole = || piece.wrong("a seed is a whole number of 64 bits");
+                    let whole = || piece.wrong("a seed is a 64-bit integer");
                     seed = Some((*piece, number(0).ok_or_else(whole)?));
                     continue;
                 }
                 "delay" if delay.is_none() => {
                     delay = Some(parse_time(value).ok_or_else(|| {
-                        piece.wrong("a delay is a whole number and ns, us, ms or s, 60s at most")
+                        piece.wrong("a delay is an integer and ns, us, ms or s, 60s at most")
                     })?);
                     continue;
                 }
@@ -210,7 +210,7 @@ impl FaultSpec {
             }
         }
         match (&mut fault.trigger, seed) {
-            (Some(Trigger::Chance { seed, .. }), Some((_, given))) => *seed = given,
+            (Some(Trigger::Chance { seed, .. }), Some((_, value))) => *seed = value,
             (_, Some((piece, _))) => return Err(piece.wrong("a seed goes with p")),
             (_, None) => {}
         }

@@ -1,6 +1,6 @@
 //! The gradients of attention.
 
-use super::{Attention, LANES, Sizes, Wide, cut, place, product};
+use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
 use crate::kernels::strip::{load_one, store, vectorised};
@@ -28,14 +28,14 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`backward`] wants.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
-    Dims::new(&[units.min(LANES), sizes.backward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.backward_room().iter().sum()])
 }
 
 /// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
 pub struct Gradients<'a> {
     /// The gradient of the result.
-    pub given: View<'a>,
-    /// The result; what it takes the place of is computed when it is absent.
+    pub grad: View<'a>,
+    /// The result; without it, what is needed of it is computed again.
     pub result: Option<View<'a>>,
     /// The greatest score and the sum of exponentials of each query, as [`super::forward`] noted them; computed
     /// when they are absent.
@@ -56,21 +56,21 @@ pub fn backward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (lanes, room) = (scratch.dims()[0], scratch.dims()[1]);
+    let (workers, room) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
-    let lane = |lane: usize| {
-        // SAFETY: each lane has a row of the scratch of its own, which is aligned.
+    let worker = |worker: usize| {
+        // SAFETY: each worker has a row of the scratch of its own, which is aligned.
         let room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(lane * room);
+            let first = scratch.first_mut().cast::<f32>().add(worker * room);
             std::slice::from_raw_parts_mut(first, room)
         };
-        for unit in (lane..units).step_by(lanes) {
+        for unit in (worker..units).step_by(workers) {
             group(task, &sizes, to, room, unit / sizes.groups, unit % sizes.groups);
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 
@@ -83,7 +83,7 @@ fn group(
     batch: usize,
     group: usize,
 ) {
-    let [keys, values, to_keys, to_values, query, given, result, to_query, weights, slopes] =
+    let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
         cut(room, sizes.backward_room());
     // SAFETY: batch and head lie inside the views, and the scratch has room for them.
     let (keys, values) = unsafe {
@@ -102,13 +102,13 @@ fn group(
             // SAFETY: as above; the rows of the gradients belong to this unit alone.
             unsafe {
                 let query = Wide::of(&task.query, batch, head, rows.clone(), query);
-                let given = Wide::of(&to.given, batch, head, rows.clone(), given);
+                let grad = Wide::of(&to.grad, batch, head, rows.clone(), grad);
                 let result =
                     to.result.map(|view| Wide::of(&view, batch, head, rows.clone(), result));
                 let shape = (count, sizes.keys, sizes.features);
-                product(shape, weights, query, keys.turned(), false);
+                product(shape, weights, query, keys.transposed(), false);
                 let shape = (count, sizes.keys, sizes.width);
-                product(shape, slopes, given, values.turned(), false);
+                product(shape, slopes, grad, values.transposed(), false);
                 for row in 0..count {
                     let at = [batch, head, first + row];
                     let weights = &mut weights[row * sizes.keys..][..sizes.keys];
@@ -119,7 +119,7 @@ fn group(
                             let offset = row as isize * down + column as isize * across;
                             *wide.first.offset(offset)
                         };
-                        (0..sizes.width).map(|at| line(given, at) * line(result, at)).sum()
+                        (0..sizes.width).map(|at| line(grad, at) * line(result, at)).sum()
                     });
                     vectorised(|| slope(task, to, at, weights, slopes, share));
                 }
@@ -128,14 +128,14 @@ fn group(
                 product(shape, to_query, factors, keys, false);
                 put(&to.query, [batch, head, first], to_query, count, sizes.features);
                 let shape = (sizes.keys, sizes.features, count);
-                product(shape, to_keys, factors.turned(), query, true);
+                product(shape, to_keys, factors.transposed(), query, true);
                 for row in 0..count {
                     let at = [batch, head, first + row];
                     task.dropped(at, &mut weights[row * sizes.keys..][..sizes.keys]);
                 }
-                let weights = Wide::packed(weights, sizes.keys).turned();
+                let weights = Wide::packed(weights, sizes.keys).transposed();
                 let shape = (sizes.keys, sizes.width, count);
-                product(shape, to_values, weights, given, true);
+                product(shape, to_values, weights, grad, true);
             }
         }
     }
@@ -177,9 +177,9 @@ fn slope(
 
 /// The first number at a query.
 fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
-    // SAFETY: the place lies inside the view.
+    // SAFETY: the position lies inside the view.
     unsafe {
-        let from = view.first().offset(place(view, at) * view.item() as isize);
+        let from = view.first().offset(offset_of(view, at) * view.item() as isize);
         load_one(view.dtype(), from)
     }
 }
@@ -187,7 +187,7 @@ fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
 /// Stores rows one after the other.
 fn put(view: &ViewMut<'_>, at: [usize; 3], from: &[f32], rows: usize, columns: usize) {
     for (row, line) in from.chunks_exact(columns.max(1)).take(rows).enumerate() {
-        let offset = place(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
+        let offset = offset_of(view, [at[0], at[1], at[2] + row]) * view.item() as isize;
         // SAFETY: the rows lie inside the view, and belong to the calling unit alone.
         unsafe {
             store(view.dtype(), view.first_mut().offset(offset), view.strides()[3], line);

@@ -1,6 +1,6 @@
 //! Attention from queries, keys and values.
 
-use super::{Attention, LANES, Sizes, Wide, cut, place, product};
+use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
 use crate::kernels::math::exp;
 use crate::kernels::strip::{store, vectorised};
 use crate::parallel::Parallel;
@@ -10,7 +10,7 @@ impl Sizes {
     /// Runs of queries of one head: one piece of work each.
     fn runs(&self) -> usize {
         let heads = (self.batches * self.heads).max(1);
-        LANES.div_ceil(heads).min(self.queries.div_ceil(self.tile().max(1))).max(1)
+        WORKERS.div_ceil(heads).min(self.queries.div_ceil(self.tile().max(1))).max(1)
     }
 
     fn forward_room(&self) -> [usize; 5] {
@@ -28,7 +28,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`forward`] wants.
 pub fn forward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.heads * sizes.runs();
-    Dims::new(&[units.min(LANES), sizes.forward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.forward_room().iter().sum()])
 }
 
 /// Attention into `out`, of the queries' sizes with the values' features. The greatest score of each query, and
@@ -43,19 +43,19 @@ pub fn forward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (runs, lanes, room) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
+    let (runs, workers, room) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.heads * runs;
-    let lane = |lane: usize| {
-        // SAFETY: each lane has a row of the scratch of its own, which is aligned.
-        let lane_room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(lane * room);
+    let worker = |worker: usize| {
+        // SAFETY: each worker has a row of the scratch of its own, which is aligned.
+        let worker_room = unsafe {
+            let first = scratch.first_mut().cast::<f32>().add(worker * room);
             std::slice::from_raw_parts_mut(first, room)
         };
-        for unit in (lane..units).step_by(lanes) {
+        for unit in (worker..units).step_by(workers) {
             let (head, run) = (unit / runs, unit % runs);
             let (batch, head) = (head / sizes.heads, head % sizes.heads);
             let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
-            let [keys, values, query, scores, results] = cut(lane_room, sizes.forward_room());
+            let [keys, values, query, scores, results] = cut(worker_room, sizes.forward_room());
             let group = head / sizes.heads_of_group();
             // SAFETY: batch, head and rows lie inside the views, and the scratch has room for them.
             let (keys, values) = unsafe {
@@ -70,7 +70,7 @@ pub fn forward(
                 unsafe {
                     let query = Wide::of(&task.query, batch, head, rows.clone(), query);
                     let shape = (rows.len(), sizes.keys, sizes.features);
-                    product(shape, scores, query, keys.turned(), false);
+                    product(shape, scores, query, keys.transposed(), false);
                     let mut totals = [0f32; super::QUERIES];
                     for (at, total) in rows.clone().zip(&mut totals) {
                         let row = &mut scores[(at - first) * sizes.keys..][..sizes.keys];
@@ -86,16 +86,16 @@ pub fn forward(
                         let row = &mut results[(at - first) * sizes.width..][..sizes.width];
                         let factor = if total > 0.0 { 1.0 / total } else { 0.0 };
                         row.iter_mut().for_each(|value| *value *= factor);
-                        let offset = place(&out, [batch, head, at]) * out.item() as isize;
+                        let offset = offset_of(&out, [batch, head, at]) * out.item() as isize;
                         store(out.dtype(), out.first_mut().offset(offset), out.strides()[3], row);
                     }
                 }
             }
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 
@@ -147,8 +147,8 @@ fn note(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     };
     let line: View<'_> = *view;
     for last in 0..line.dims()[3] {
-        let offset = place(&line, at) + last as isize * line.strides()[3];
-        // SAFETY: the place lies inside the view, and belongs to this unit alone.
+        let offset = offset_of(&line, at) + last as isize * line.strides()[3];
+        // SAFETY: the position lies inside the view, and belongs to this unit alone.
         unsafe {
             let to = view.first_mut().offset(offset * view.item() as isize);
             store(view.dtype(), to, 0, &[value]);

@@ -1,7 +1,7 @@
 //! Attention: `softmax(mask(scale * (q @ k^T + shift))) @ v`, head by head, and its way back.
 //!
-//! A lane is a part of the workspace that one thread works in at a time: keys and values of one head in `f32`,
-//! and the scores of a few queries with all keys. Lanes do not depend on how many threads there are.
+//! Each worker has a part of the workspace to itself: keys and values of one head in `f32`, and the scores of a few
+//! queries with all keys. How many workers there are does not depend on the number of threads.
 
 mod backward;
 mod forward;
@@ -13,10 +13,10 @@ use super::strip::{STRIP, load, strip};
 use crate::{DType, View};
 use std::ops::Range;
 
-/// Queries whose scores are held at a time.
+/// Queries whose scores are computed at a time.
 const QUERIES: usize = 64;
-/// Lanes at work at the same time, at most.
-const LANES: usize = 8;
+/// Workers at the same time, at most.
+const WORKERS: usize = 8;
 
 /// What is attended to, and how. Sizes: batches, heads, positions, features.
 #[derive(Clone, Copy)]
@@ -92,9 +92,9 @@ impl Attention<'_> {
         let Some((low, high)) = self.band else {
             return 0..keys;
         };
-        let place = query as isize;
-        let start = place.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = place.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
+        let position = query as isize;
+        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
+        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
         start..end.max(start)
     }
 
@@ -103,10 +103,10 @@ impl Attention<'_> {
     fn score(&self, at: [usize; 3], row: &mut [f32]) {
         let counts = self.in_band(at[2], row.len());
         let mut room = [0f32; STRIP];
-        let mut truths = [false; STRIP];
+        let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, start: usize| -> isize {
-            let places = [at[0], at[1], at[2], start];
-            places.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+            let indices = [at[0], at[1], at[2], start];
+            indices.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum()
         };
         row[..counts.start].fill(f32::NEG_INFINITY);
         row[counts.end..].fill(f32::NEG_INFINITY);
@@ -129,7 +129,14 @@ impl Attention<'_> {
             if let Some(mask) = &self.mask {
                 // SAFETY: as above.
                 let mask = unsafe {
-                    strip(mask, offset(mask, start), mask.strides()[3], length, false, &mut truths)
+                    strip(
+                        mask,
+                        offset(mask, start),
+                        mask.strides()[3],
+                        length,
+                        false,
+                        &mut booleans,
+                    )
                 };
                 for (score, masked) in part.iter_mut().zip(mask) {
                     *score = if *masked { f32::NEG_INFINITY } else { *score };
@@ -147,8 +154,8 @@ impl Attention<'_> {
         let sizes = self.sizes();
         let first = ((at[0] * sizes.heads + at[1]) * sizes.queries + at[2]) * sizes.keys;
         let factor = 1.0 / self.keep;
-        for (place, value) in row.iter_mut().enumerate() {
-            let bit = first + place;
+        for (at, value) in row.iter_mut().enumerate() {
+            let bit = first + at;
             // SAFETY: the mask has a bit for each score.
             let byte = unsafe { kept.first().add(bit / 8).read() };
             *value = if byte >> (bit % 8) & 1 != 0 { *value * factor } else { 0.0 };
@@ -199,7 +206,7 @@ impl Wide {
         Wide { first: room.as_ptr(), strides: (columns as isize, 1) }
     }
 
-    fn turned(self) -> Wide {
+    fn transposed(self) -> Wide {
         Wide { strides: (self.strides.1, self.strides.0), ..self }
     }
 }
@@ -233,7 +240,7 @@ unsafe fn product(
     }
 }
 
-/// Cuts `lengths` off a lane, one after the other.
+/// Cuts a worker's part of the workspace into `lengths`, one after the other.
 fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
     lengths.map(|length| {
         let (head, tail) = std::mem::take(&mut room).split_at_mut(length);
@@ -242,7 +249,7 @@ fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]
     })
 }
 
-/// The element of a matrix of one head.
-fn place(view: &View<'_>, at: [usize; 3]) -> isize {
-    at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
+/// The offset of a position of one head.
+fn offset_of(view: &View<'_>, at: [usize; 3]) -> isize {
+    at.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum()
 }

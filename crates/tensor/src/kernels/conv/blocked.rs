@@ -2,7 +2,7 @@
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, Task, lanes, places, spread, taps};
+use super::{Axis, Task, positions, spread, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, ViewMut};
@@ -24,7 +24,7 @@ pub struct Cut {
     channels: usize,
     /// Rows of a column.
     rows: usize,
-    places: [usize; 4],
+    positions: [usize; 4],
     /// Rows that are made at a time.
     depth: usize,
     /// Output channels of one unit.
@@ -41,7 +41,7 @@ impl Cut {
             groups,
             channels,
             rows,
-            places: places(out),
+            positions: positions(out),
             depth: rows.div_ceil(blocks),
             chunk: if blocks == 1 { channels } else { channels.min(WAITING) },
         };
@@ -52,7 +52,7 @@ impl Cut {
     }
 
     fn count(&self) -> usize {
-        self.places.iter().product()
+        self.positions.iter().product()
     }
 
     fn tiles(&self) -> usize {
@@ -68,28 +68,28 @@ impl Cut {
     }
 
     fn work(&self) -> usize {
-        let places = self.count().saturating_mul(self.groups);
-        places.saturating_mul(self.channels).saturating_mul(self.rows)
+        let positions = self.count().saturating_mul(self.groups);
+        positions.saturating_mul(self.channels).saturating_mul(self.rows)
     }
 
-    fn is_whole(&self) -> bool {
+    fn is_one_block(&self) -> bool {
         self.depth == self.rows
     }
 
-    /// Elements of one lane: columns, then sums.
-    fn lane(&self) -> (usize, usize) {
-        let sums = if self.is_whole() { self.chunk.min(CHANNELS) } else { self.chunk };
+    /// Elements of one worker's room: columns, then sums.
+    fn worker_room(&self) -> (usize, usize) {
+        let sums = if self.is_one_block() { self.chunk.min(CHANNELS) } else { self.chunk };
         (self.depth * TILE, sums * TILE)
     }
 
-    fn lanes(&self) -> usize {
-        lanes(self.units(), self.work())
+    fn workers(&self) -> usize {
+        workers(self.units(), self.work())
     }
 
     /// Elements of scratch.
     pub fn room(&self) -> usize {
-        let (columns, sums) = self.lane();
-        self.lanes() * (columns + sums)
+        let (columns, sums) = self.worker_room();
+        self.workers() * (columns + sums)
     }
 }
 
@@ -97,45 +97,45 @@ impl Cut {
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let cut = Cut::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
-    let (first, second) = cut.lane();
-    spread(parallel, cut.units(), (cut.lanes(), 0, first + second), &scratch, |unit, room| {
+    let (first, second) = cut.worker_room();
+    spread(parallel, cut.units(), (cut.workers(), 0, first + second), &scratch, |unit, room| {
         let (group, rest) =
             (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
         let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
-        let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
+        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
         let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
-        let (made, sums) = room.split_at_mut(first);
-        one(task, &cut, &columns, (group, places, channels), made, sums);
+        let (buffer, sums) = room.split_at_mut(first);
+        one(task, &cut, &columns, (group, positions, channels), buffer, sums);
     });
 }
 
-/// A few output channels of one group at the places of a tile.
+/// A few output channels of one group at the positions of a tile.
 fn one(
     task: &Task<'_>,
     cut: &Cut,
     columns: &Columns<'_>,
-    (group, places, channels): (usize, Range<usize>, Range<usize>),
-    made: &mut [f32],
+    (group, positions, channels): (usize, Range<usize>, Range<usize>),
+    buffer: &mut [f32],
     sums: &mut [f32],
 ) {
-    let wide = places.len().next_multiple_of(WIDTH);
-    let runs = Runs::new(cut.places, places.clone());
+    let wide = positions.len().next_multiple_of(WIDTH);
+    let runs = Runs::new(cut.positions, positions.clone());
     let targets = Targets::new(task, &runs);
     let most = sums.len() / TILE;
     let mut start = 0;
     loop {
         let rows = start..(start + cut.depth).min(cut.rows);
-        columns.fill(group, rows.clone(), &runs, made, TILE);
-        if wide > places.len() {
-            made.chunks_mut(TILE).for_each(|line| line[places.len()..wide].fill(0.0));
+        columns.fill(group, rows.clone(), &runs, buffer, TILE);
+        if wide > positions.len() {
+            buffer.chunks_mut(TILE).for_each(|line| line[positions.len()..wide].fill(0.0));
         }
         for first in channels.clone().step_by(most) {
             let channels = first..(first + most).min(channels.end);
-            debug_assert!(rows.len() * TILE <= made.len() && channels.len() * TILE <= sums.len());
+            debug_assert!(rows.len() * TILE <= buffer.len() && channels.len() * TILE <= sums.len());
             let block = Block {
                 a: weights(task, cut, group, &channels, &rows),
                 lda: task.weights.strides()[1].unsigned_abs(),
-                b: made.as_ptr(),
+                b: buffer.as_ptr(),
                 ldb: TILE,
                 c: sums.as_mut_ptr(),
                 ldc: TILE,
@@ -176,7 +176,7 @@ fn weights(
     task.weights.first().cast::<f32>().wrapping_offset(offset)
 }
 
-/// Where the places of a tile lie in the output: pieces that are written in one go.
+/// Where the positions of a tile lie in the output: pieces that are written in one go.
 struct Targets {
     count: usize,
     pieces: [(usize, usize, isize); TILE],
@@ -187,7 +187,7 @@ impl Targets {
         let strides = task.out.strides();
         let mut all = Targets { count: 0, pieces: [(0, 0, 0); TILE] };
         for run in runs.iter() {
-            let [z, y, x] = run.place;
+            let [z, y, x] = run.position;
             let offset = run.sample as isize * strides[0]
                 + z as isize * strides[3]
                 + y as isize * strides[4]

@@ -1,24 +1,24 @@
-//! Columns: what windows cover, for a few places and a few taps at a time.
+//! Columns: what windows cover, for a few positions and a few taps at a time.
 
 use super::{Axis, is_here, take};
 use crate::View;
 use std::ops::Range;
 
-/// Places that are worked on together. Two lines of 56, four of 28, eight of 14; its lines of 64 bytes are an odd number, so
+/// Positions that are worked on together. Two lines of 56, four of 28, eight of 14; its lines of 64 bytes are an odd number, so
 /// that rows of a tile do not all fall into the same sets of a cache.
 pub const TILE: usize = 112;
 
-/// A run of places along the last axis.
+/// A run of positions along the last axis.
 #[derive(Clone, Copy, Default)]
 pub struct Run {
-    /// The first place, counted from that of the tile.
+    /// The first position, counted from that of the tile.
     pub at: usize,
     /// How many.
     pub length: usize,
     /// The sample.
     pub sample: usize,
-    /// The first place along each axis.
-    pub place: [usize; 3],
+    /// The first position along each axis.
+    pub position: [usize; 3],
 }
 
 /// The runs of a tile.
@@ -28,7 +28,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// The runs of the places `range`, at most [`TILE`] of them, of so many samples and places along each axis.
+    /// The runs of the positions `range`, at most [`TILE`] of them, of so many samples and positions along each axis.
     pub fn new([_, depth, height, width]: [usize; 4], range: Range<usize>) -> Runs {
         assert!(range.len() <= TILE);
         let mut all = Runs { count: 0, runs: [Run::default(); TILE] };
@@ -39,7 +39,7 @@ impl Runs {
             let (sample, z) = (plane / depth, plane % depth);
             let length = (width - x).min(range.end - next);
             let at = next - range.start;
-            all.runs[all.count] = Run { at, length, sample, place: [z, y, x] };
+            all.runs[all.count] = Run { at, length, sample, position: [z, y, x] };
             all.count += 1;
             next += length;
         }
@@ -105,13 +105,13 @@ impl<'a> Columns<'a> {
         let part = group as isize * strides[1] + channel as isize * strides[2];
         for run in runs.iter() {
             let into = &mut line[run.at..run.at + run.length];
-            let d = deep.at(run.place[0]) + z as isize * deep.tap_step;
-            let h = high.at(run.place[1]) + y as isize * high.tap_step;
+            let d = deep.at(run.position[0]) + z as isize * deep.tap_step;
+            let h = high.at(run.position[1]) + y as isize * high.tap_step;
             if d < 0 || d >= sizes[0] as isize || h < 0 || h >= sizes[1] as isize {
                 into.fill(0.0);
                 continue;
             }
-            let w = wide.at(run.place[2]) + x as isize * wide.tap_step;
+            let w = wide.at(run.position[2]) + x as isize * wide.tap_step;
             let (low, end) = wide.inside(w, sizes[2], run.length);
             into[..low].fill(0.0);
             into[end..].fill(0.0);

@@ -1,7 +1,7 @@
 //! Convolutions of groups with few channels: each tap is multiplied with one long line.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, Task, is_here, lanes, spread, taps};
+use super::{Axis, Task, is_here, spread, taps, workers};
 use crate::kernels::strip::{load_one, store};
 use crate::parallel::Parallel;
 use crate::{Layout, ViewMut};
@@ -22,23 +22,23 @@ fn units(planes: &Planes, out: &Layout) -> usize {
     dims[0] * dims[1] * dims[3] * planes.bands(dims[4])
 }
 
-/// Elements of one lane: planes, then a line of sums.
-fn lane(planes: &Planes) -> (usize, usize) {
+/// Elements of one worker's room: planes, then a line of sums.
+fn worker_room(planes: &Planes) -> (usize, usize) {
     (planes.count(), planes.band * planes.pitch)
 }
 
 /// Elements of scratch.
 pub fn room(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
-    let (first, second) = lane(planes);
-    lanes(units(planes, out), work(out, source, axes)) * (first + second)
+    let (first, second) = worker_room(planes);
+    workers(units(planes, out), work(out, source, axes)) * (first + second)
 }
 
 /// See [`super::convolve`].
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratch: ViewMut<'_>) {
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
-    let lanes = lanes(units, work(&out, &source, &task.axes));
-    let (first, second) = lane(planes);
+    let workers = workers(units, work(&out, &source, &task.axes));
+    let (first, second) = worker_room(planes);
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
@@ -46,21 +46,21 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    spread(parallel, units, (lanes, 0, first + second), &scratch, |unit, room| {
+    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, room| {
         let (band, rest) = (unit % bands, unit / bands);
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);
         let lines = planes.lines_of(band, height);
-        let (made, sums) = room.split_at_mut(first);
-        planes.fill(&task.source, (sample, group, d, lines.start), made);
+        let (buffer, sums) = room.split_at_mut(first);
+        planes.fill(&task.source, (sample, group, d, lines.start), buffer);
         let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
         for output in 0..outputs {
             let mut weights = [0f32; TAPS];
             let bias = coefficients(task, group, output, &mut weights[..count]);
-            slide(made, (offsets, &weights[..count]), bias, sums);
-            let places = [sample, group, output, d, lines.start];
+            slide(buffer, (offsets, &weights[..count]), bias, sums);
+            let positions = [sample, group, output, d, lines.start];
             for (line, sums) in sums.chunks(planes.pitch).enumerate() {
-                put(task, &places, line, &sums[..width]);
+                put(task, &positions, line, &sums[..width]);
             }
         }
     });
@@ -82,11 +82,11 @@ fn coefficients(task: &Task<'_>, group: usize, output: usize, weights: &mut [f32
     })
 }
 
-/// Writes a line of the output, counted from the one at these places.
-fn put(task: &Task<'_>, places: &[usize; 5], line: usize, sums: &[f32]) {
+/// Writes a line of the output, counted from the one at these positions.
+fn put(task: &Task<'_>, positions: &[usize; 5], line: usize, sums: &[f32]) {
     let (out, strides) = (&task.out, task.out.strides());
     let start: isize =
-        places.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum();
+        positions.iter().zip(strides).map(|(position, stride)| *position as isize * stride).sum();
     let offset = start + line as isize * strides[4];
     // SAFETY: the line belongs to the output, and to this unit alone.
     unsafe {
@@ -129,10 +129,10 @@ unsafe fn slide_wide(
     let wide = [32, 16, 8].into_iter().find(|wide| *wide <= length).unwrap_or(1);
     let mut at = 0;
     while at < length {
-        let place = at.min(length - wide);
-        // SAFETY: as the caller vouches; the sums from `place` on are as many as are made.
+        let position = at.min(length - wide);
+        // SAFETY: as the caller vouches; the sums from `position` on are as many as are made.
         unsafe {
-            let (from, to) = (from.add(place), to.add(place));
+            let (from, to) = (from.add(position), to.add(position));
             match wide {
                 32 => eights::<4>(from, offsets, weights, bias, to),
                 16 => eights::<2>(from, offsets, weights, bias, to),

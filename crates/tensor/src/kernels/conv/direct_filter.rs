@@ -1,7 +1,7 @@
 //! Gradients of weights of groups with few channels: products of gradients with the line of each tap, summed.
 
 use super::planes::{Planes, TAPS};
-use super::{Axis, is_here, lanes, spread, take};
+use super::{Axis, is_here, spread, take, workers};
 use crate::kernels::strip::store_one;
 use crate::parallel::Parallel;
 use crate::{Layout, View, ViewMut};
@@ -24,15 +24,15 @@ fn work(source: &Layout, grad: &Layout) -> usize {
     grad.count().saturating_mul(source.dims()[2])
 }
 
-/// Elements of one lane: planes, and a band of gradients, each with room to read beyond its end.
-fn lane(planes: &Planes, grad: &Layout) -> (usize, usize) {
+/// Elements of one worker's room: planes, and a band of gradients, each with room to read beyond its end.
+fn worker_room(planes: &Planes, grad: &Layout) -> (usize, usize) {
     (planes.count() + WIDTH, planes.band * grad.dims()[5] + WIDTH)
 }
 
 /// Elements of scratch.
 pub fn room(planes: &Planes, source: &Layout, grad: &Layout) -> usize {
-    let (first, second) = lane(planes, grad);
-    lanes(grad.dims()[1], work(source, grad)) * (first + second)
+    let (first, second) = worker_room(planes, grad);
+    workers(grad.dims()[1], work(source, grad)) * (first + second)
 }
 
 /// See [`super::filter`].
@@ -47,25 +47,25 @@ pub fn product(
     let [samples, groups, outputs, depth, height, width] = *grad.dims() else {
         unreachable!("six dimensions")
     };
-    let lanes = lanes(groups, work(source.layout(), grad.layout()));
-    let (first, second) = lane(planes, grad.layout());
+    let workers = workers(groups, work(source.layout(), grad.layout()));
+    let (first, second) = worker_room(planes, grad.layout());
     let mut offsets = [0; TAPS];
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
-    spread(parallel, groups, (lanes, 0, first + second), &scratch, |group, room| {
-        let (made, lines) = room.split_at_mut(first);
-        made[first - WIDTH..].fill(0.0);
+    spread(parallel, groups, (workers, 0, first + second), &scratch, |group, room| {
+        let (buffer, lines) = room.split_at_mut(first);
+        buffer[first - WIDTH..].fill(0.0);
         lines[second - WIDTH..].fill(0.0);
         let mut sums = [[[0f32; WIDTH]; TAPS]; OUTPUTS];
         for unit in 0..samples * depth * planes.bands(height) {
             let (band, rest) = (unit % planes.bands(height), unit / planes.bands(height));
             let (d, sample) = (rest % depth, rest / depth);
             let band = planes.lines_of(band, height);
-            planes.fill(source, (sample, group, d, band.start), &mut made[..first - WIDTH]);
+            planes.fill(source, (sample, group, d, band.start), &mut buffer[..first - WIDTH]);
             for (output, sums) in sums[..outputs].iter_mut().enumerate() {
-                let place = [sample, group, output, d, band.start];
-                load(grad, &place, band.len(), width, lines);
-                let bands = Band { lines, made, pitch: planes.pitch, count: band.len(), width };
+                let position = [sample, group, output, d, band.start];
+                load(grad, &position, band.len(), width, lines);
+                let bands = Band { lines, buffer, pitch: planes.pitch, count: band.len(), width };
                 bands.add_up(offsets, sums);
             }
         }
@@ -78,10 +78,10 @@ pub fn product(
 }
 
 /// Loads the lines of a band of gradients, one after the other.
-fn load(grad: &View<'_>, place: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
+fn load(grad: &View<'_>, position: &[usize; 5], count: usize, width: usize, into: &mut [f32]) {
     let (strides, here) = (grad.strides(), is_here(grad));
     let start: isize =
-        place.iter().zip(strides).map(|(place, stride)| *place as isize * stride).sum();
+        position.iter().zip(strides).map(|(position, stride)| *position as isize * stride).sum();
     for (line, into) in into.chunks_exact_mut(width.max(1)).take(count).enumerate() {
         let offset = start + line as isize * strides[4];
         // SAFETY: a line of the gradients, which nobody writes.
@@ -108,7 +108,7 @@ fn put(out: &ViewMut<'_>, group: usize, output: usize, tap: usize, sum: f32) {
 /// Lines of gradients and the planes that their windows cover.
 struct Band<'a> {
     lines: &'a [f32],
-    made: &'a [f32],
+    buffer: &'a [f32],
     pitch: usize,
     count: usize,
     width: usize,
@@ -119,7 +119,7 @@ impl Band<'_> {
     fn add_up(&self, offsets: &[usize], sums: &mut [[f32; WIDTH]; TAPS]) {
         let most = offsets.iter().max().copied().unwrap_or(0);
         let reach = (self.count - 1) * self.pitch + self.width + WIDTH;
-        assert!(most + reach <= self.made.len() || offsets.is_empty());
+        assert!(most + reach <= self.buffer.len() || offsets.is_empty());
         assert!(self.count * self.width + WIDTH <= self.lines.len());
         assert!(crate::kernels::strip::runs_here(), "this processor lacks AVX2, FMA or F16C");
         for (offset, sum) in offsets.iter().zip(sums) {
@@ -138,13 +138,13 @@ impl Band<'_> {
         for line in 0..self.count {
             let (left, right) = (line * self.width, offset + line * self.pitch);
             for at in (0..whole).step_by(WIDTH) {
-                let (a, b) = (eight(self.lines, left + at), eight(self.made, right + at));
+                let (a, b) = (eight(self.lines, left + at), eight(self.buffer, right + at));
                 for lane in 0..WIDTH {
                     all[lane] = a[lane].mul_add(b[lane], all[lane]);
                 }
             }
             if rest > 0 {
-                let (a, b) = (eight(self.lines, left + whole), eight(self.made, right + whole));
+                let (a, b) = (eight(self.lines, left + whole), eight(self.buffer, right + whole));
                 for lane in 0..WIDTH {
                     let inside = lane < rest;
                     let (a, b) = if inside { (a[lane], b[lane]) } else { (0.0, 0.0) };

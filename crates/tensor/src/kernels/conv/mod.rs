@@ -5,14 +5,14 @@
 //! gradient of the weights. Elements are multiplied in `f32`, whatever their type, and widened a tile at a time.
 //!
 //! A convolution is a product of matrices: weights by columns, where a column has what a window covers. Columns are made
-//! for a tile of places and a block of rows at a time, into a lane of the workspace ([`columns`]), and multiplied from there
-//! ([`block`], [`blocked`], [`by_places`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
+//! for a tile of positions and a block of rows at a time, into a worker's room in the workspace ([`columns`]), and multiplied from there
+//! ([`block`], [`blocked`], [`by_positions`]). Where a group has few channels, as in depthwise convolutions, a line for each tap
 //! is multiplied with its weight ([`planes`], [`direct`], [`direct_filter`]). Every element is summed in an order that follows from
 //! the sizes alone, so results depend neither on the number of threads nor on who computes what.
 
 mod block;
 mod blocked;
-mod by_places;
+mod by_positions;
 mod columns;
 mod direct;
 mod direct_filter;
@@ -27,18 +27,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Multiply-adds that are worth another thread.
 const LEAST: usize = 1 << 18;
 /// Threads that have room of their own, at most.
-const LANES: usize = 8;
+const WORKERS: usize = 8;
 
-/// How windows lie along one axis: tap `t` of the window at place `p` covers `p * step + first + t * tap_step` of the
+/// How windows lie along one axis: tap `t` of the window at position `p` covers `p * step + first + t * tap_step` of the
 /// source. What lies outside of the source counts as zero.
 ///
 /// For a convolution, `step` is its stride, `first` its padding below zero, `tap_step` its dilation. For the gradient of its
-/// input, places are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
+/// input, positions are those of the input that leave the same rest by the stride: `step` is 1, and `tap_step` negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// Between neighbouring places; at least 1.
+    /// Between neighbouring positions; at least 1.
     pub step: isize,
-    /// What the first tap at the first place covers.
+    /// What the first tap at the first position covers.
     pub first: isize,
     /// Between neighbouring taps.
     pub tap_step: isize,
@@ -47,12 +47,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis along which nothing happens: places and source are the same.
+    /// An axis along which nothing happens: positions and source are the same.
     pub const NONE: Axis = Axis { step: 1, first: 0, tap_step: 1, taps: 1 };
 
-    /// Where the first tap at a place lies.
-    fn at(&self, place: usize) -> isize {
-        place as isize * self.step + self.first
+    /// Where the first tap at a position lies.
+    fn at(&self, position: usize) -> isize {
+        position as isize * self.step + self.first
     }
 
     /// Which of `length` positions, that begin at `start` and lie `step` apart, are inside `0..size`.
@@ -103,7 +103,7 @@ pub fn room(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
 
 /// `out = source * weights + bias`, window by window.
 ///
-/// `out` is by samples, groups, channels, and places along three axes; `source` by samples, groups, channels and three axes;
+/// `out` is by samples, groups, channels, and positions along three axes; `source` by samples, groups, channels and three axes;
 /// `weights`, which [`takes_weights`], by groups, output channels, input channels and taps; `bias` by groups and output channels.
 /// `out` is apart from the others. `scratch` has [`room`] elements.
 pub fn convolve(
@@ -119,11 +119,11 @@ pub fn convolve(
         return;
     }
     let inside = "the same elements";
-    let (seen_out, seen_source, axes) = folded(*out.layout(), *source.layout(), *axes);
-    let out = out.seen(seen_out).expect(inside);
-    let source = source.seen(seen_source).expect(inside);
+    let (out_layout, source_layout, axes) = folded(*out.layout(), *source.layout(), *axes);
+    let out = out.with_layout(out_layout).expect(inside);
+    let source = source.with_layout(source_layout).expect(inside);
     let task = Task { out, source, weights, bias, axes };
-    match direct::planes(&seen_out, &seen_source, &axes) {
+    match direct::planes(&out_layout, &source_layout, &axes) {
         Some(planes) => direct::product(parallel, &task, &planes, scratch),
         None => blocked::product(parallel, &task, scratch),
     }
@@ -137,7 +137,7 @@ pub fn filter_room(out: &Layout, source: &Layout, grad: &Layout, axes: &[Axis; 3
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::room(&planes, &source, &grad),
-        None => by_places::Cut::new(out, &source, &grad, &axes).room(),
+        None => by_positions::Cut::new(out, &source, &grad, &axes).room(),
     }
 }
 
@@ -155,12 +155,12 @@ pub fn filter(
         return;
     }
     let inside = "the same elements";
-    let (seen_grad, seen_source, axes) = folded(*grad.layout(), *source.layout(), *axes);
-    let source = source.seen(seen_source).expect(inside);
-    let grad = grad.seen(seen_grad).expect(inside);
-    match direct_filter::planes(out.layout(), &seen_source, &seen_grad, &axes) {
+    let (grad_layout, source_layout, axes) = folded(*grad.layout(), *source.layout(), *axes);
+    let source = source.with_layout(source_layout).expect(inside);
+    let grad = grad.with_layout(grad_layout).expect(inside);
+    match direct_filter::planes(out.layout(), &source_layout, &grad_layout, &axes) {
         Some(planes) => direct_filter::product(parallel, &out, &source, &grad, &planes, scratch),
-        None => by_places::product(parallel, &out, &source, &grad, &axes, scratch),
+        None => by_positions::product(parallel, &out, &source, &grad, &axes, scratch),
     }
 }
 
@@ -189,8 +189,8 @@ fn folded(out: Layout, source: Layout, axes: [Axis; 3]) -> (Layout, Layout, [Axi
     }
 }
 
-/// The places of a tensor: samples, and those along each axis.
-fn places(layout: &Layout) -> [usize; 4] {
+/// The positions of a tensor: samples, and those along each axis.
+fn positions(layout: &Layout) -> [usize; 4] {
     let dims = layout.dims();
     [dims[0], dims[3], dims[4], dims[5]]
 }
@@ -200,30 +200,30 @@ fn taps(axes: &[Axis; 3]) -> usize {
     axes.iter().map(|axis| axis.taps).product()
 }
 
-/// How many threads get room of their own.
-fn lanes(units: usize, work: usize) -> usize {
-    if work < LEAST { 1 } else { units.clamp(1, LANES) }
+/// How many workers get room of their own.
+fn workers(units: usize, work: usize) -> usize {
+    if work < LEAST { 1 } else { units.clamp(1, WORKERS) }
 }
 
-/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `lanes` threads,
+/// Calls `body` once for each unit, with room that nobody else has meanwhile: `length` elements for each of `workers` workers,
 /// from element `start` of the scratch on.
 fn spread(
     parallel: &dyn Parallel,
     units: usize,
-    (lanes, start, length): (usize, usize, usize),
+    (workers, start, length): (usize, usize, usize),
     scratch: &ViewMut<'_>,
     body: impl Fn(usize, &mut [f32]) + Sync,
 ) {
-    let lanes = lanes.min(parallel.width()).min(units).max(1);
+    let workers = workers.min(parallel.width()).min(units).max(1);
     let have = scratch.count();
-    assert!(start + lanes * length <= have, "{have} elements of scratch are too few");
+    assert!(start + workers * length <= have, "{have} elements of scratch are too few");
     let next = AtomicUsize::new(0);
-    let lane = |lane: usize| {
+    let worker = |worker: usize| {
         let room = match length {
             0 => &mut [],
-            // SAFETY: inside the scratch, as just checked; each lane is of one call alone.
+            // SAFETY: inside the scratch, as just checked; each worker is of one call alone.
             _ => unsafe {
-                let first = elements(scratch).0.add(start + lane * length);
+                let first = elements(scratch).0.add(start + worker * length);
                 std::slice::from_raw_parts_mut(first, length)
             },
         };
@@ -235,9 +235,9 @@ fn spread(
             body(unit, room);
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 
@@ -297,8 +297,8 @@ unsafe fn take(view: &View<'_>, is_here: bool, offset: isize, stride: isize, int
         match stride {
             1 => copy_line(from, into),
             _ => {
-                for (at, place) in into.iter_mut().enumerate() {
-                    *place = *from.offset(at as isize * stride);
+                for (at, slot) in into.iter_mut().enumerate() {
+                    *slot = *from.offset(at as isize * stride);
                 }
             }
         }
@@ -316,8 +316,8 @@ mod tests {
             for start in -7..7isize {
                 for size in 0..6usize {
                     let inside = |at: usize| {
-                        let place = start + at as isize * step;
-                        place >= 0 && place < size as isize
+                        let position = start + at as isize * step;
+                        position >= 0 && position < size as isize
                     };
                     let (low, high) = axis(step).inside(start, size, 5);
                     let have: Vec<usize> = (low..high).collect();

@@ -1,8 +1,8 @@
 //! What the windows of a few output lines cover, in an order in which each tap covers one long line.
 //!
 //! Elements are by input channel, tap along the first axis, rest by the step of the second axis, rest by that of the third,
-//! then line and place. Borders are there, as zeros. Windows at neighbouring places then lie side by side for every tap, also
-//! from the end of one output line to the start of the next, where what is made belongs to no place and is dropped.
+//! then line and position. Borders are there, as zeros. Windows at neighbouring positions then lie side by side for every tap, also
+//! from the end of one output line to the start of the next, where what is made belongs to no position and is dropped.
 
 use super::{Axis, is_here, take};
 use crate::{Layout, View};
@@ -69,7 +69,7 @@ impl Planes {
         rests * self.lines * self.pitch
     }
 
-    /// Where each tap of each channel covers the first place of a band, in the order of weights; gives their number.
+    /// Where each tap of each channel covers the first position of a band, in the order of weights; gives their number.
     pub fn offsets(&self, into: &mut [usize; TAPS]) -> usize {
         let [deep, high, wide] = self.axes;
         let mut count = 0;
@@ -80,11 +80,11 @@ impl Planes {
                 let line = (line - self.least[0]) as usize;
                 for x in 0..wide.taps as isize {
                     let x = wide.first + x * wide.tap_step;
-                    let (place, rest_x) = (x.div_euclid(wide.step), x.rem_euclid(wide.step));
-                    let place = (place - self.least[1]) as usize;
+                    let (position, rest_x) = (x.div_euclid(wide.step), x.rem_euclid(wide.step));
+                    let position = (position - self.least[1]) as usize;
                     let rest = (rest_y * wide.step + rest_x) as usize;
                     into[count] =
-                        plane * self.sheet() + (rest * self.lines + line) * self.pitch + place;
+                        plane * self.sheet() + (rest * self.lines + line) * self.pitch + position;
                     count += 1;
                 }
             }
@@ -92,7 +92,7 @@ impl Planes {
         count
     }
 
-    /// Makes the planes of a sample and a group, at a place along the first axis and for output lines from `first` on.
+    /// Makes the planes of a sample and a group, at a position along the first axis and for output lines from `first` on.
     pub fn fill(
         &self,
         source: &View<'_>,

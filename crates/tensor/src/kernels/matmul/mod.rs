@@ -2,7 +2,7 @@
 //!
 //! Matrices of `f32` or `f64` alone go to `gemm` as they lie. Half and mixed types pass through panels of
 //! `f32` in the workspace ([`panels`]); a vector is read once, as fast as memory gives it ([`vector`]);
-//! whole numbers, and reals that are not aligned, take the plain road ([`plain`]).
+//! integers, and reals that are not aligned, take the plain road ([`plain`]).
 
 mod direct;
 mod panels;
@@ -41,8 +41,8 @@ pub fn matmul(
     }
     if let Some([fo, fa, fb]) = folded([out.layout(), a.layout(), b.layout()]) {
         let inside = "the same elements";
-        let (a, b) = (a.seen(fa).expect(inside), b.seen(fb).expect(inside));
-        return matmul(parallel, out.seen(fo).expect(inside), a, b, alpha, beta, scratch);
+        let (a, b) = (a.with_layout(fa).expect(inside), b.with_layout(fb).expect(inside));
+        return matmul(parallel, out.with_layout(fo).expect(inside), a, b, alpha, beta, scratch);
     }
     match product_type(a.dtype(), b.dtype()) {
         DType::Float => typed::<f32>(parallel, out, a, b, alpha, beta, scratch),
@@ -123,7 +123,7 @@ impl Matrix {
         self.offset + row as isize * self.row + column as isize * self.column
     }
 
-    fn turned(self) -> Matrix {
+    fn transposed(self) -> Matrix {
         Matrix { row: self.column, column: self.row, ..self }
     }
 }

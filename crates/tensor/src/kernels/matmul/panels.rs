@@ -13,7 +13,7 @@ const TILE: usize = 256;
 /// The smallest side that a tile is cut to so that more threads have one.
 const SMALLEST: usize = 64;
 /// Tiles at work at the same time, at most.
-const LANES: usize = 8;
+const WORKERS: usize = 8;
 
 /// How a product is cut into tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Panels {
     rows: usize,
     columns: usize,
     depth: usize,
-    lanes: usize,
+    workers: usize,
     dtype: DType,
 }
 
@@ -30,14 +30,14 @@ impl Panels {
         let (mut rows, mut columns) = (m.min(TILE), n.min(TILE));
         let tiles = |rows: usize, columns| batches * m.div_ceil(rows) * n.div_ceil(columns);
         let small = m.saturating_mul(n).saturating_mul(k).saturating_mul(batches) < super::LEAST;
-        while !small && tiles(rows, columns) < LANES && rows.max(columns) > SMALLEST {
+        while !small && tiles(rows, columns) < WORKERS && rows.max(columns) > SMALLEST {
             match rows >= columns {
                 true => rows = rows.div_ceil(2).next_multiple_of(8),
                 false => columns = columns.div_ceil(2).next_multiple_of(8),
             }
         }
-        let lanes = if small { 1 } else { tiles(rows, columns).min(LANES) };
-        Panels { rows, columns, depth: k.min(TILE), lanes, dtype }
+        let workers = if small { 1 } else { tiles(rows, columns).min(WORKERS) };
+        Panels { rows, columns, depth: k.min(TILE), workers, dtype }
     }
 
     /// The type of the scratch.
@@ -47,7 +47,7 @@ impl Panels {
 
     /// The sizes of the scratch.
     pub fn dims(&self) -> Dims {
-        Dims::new(&[self.lanes, self.room()])
+        Dims::new(&[self.workers, self.room()])
     }
 
     fn room(&self) -> usize {
@@ -74,25 +74,25 @@ pub fn panels(out: &Layout, a: &Layout, b: &Layout) -> Option<Panels> {
 /// See [`super::matmul`].
 pub fn product<C: Real>(parallel: &dyn Parallel, task: &Task<'_, C>, scratch: ViewMut<'_>) {
     let plan = Panels::of(C::DTYPE, task.batches(), task.m, task.n, task.k);
-    let lanes = plan.lanes;
+    let workers = plan.workers;
     assert!(*scratch.dims() == *plan.dims() && scratch.dtype() == C::DTYPE, "{plan:?} fits not");
     let (down, across) = (task.m.div_ceil(plan.rows), task.n.div_ceil(plan.columns));
     let tiles = task.batches() * down * across;
-    let lane = |lane: usize| {
-        // SAFETY: each lane has a row of the scratch of its own, which is aligned.
+    let worker = |worker: usize| {
+        // SAFETY: each worker has a row of the scratch of its own, which is aligned.
         let room = unsafe {
-            let first = scratch.first_mut().cast::<C>().add(lane * scratch.dims()[1]);
+            let first = scratch.first_mut().cast::<C>().add(worker * scratch.dims()[1]);
             std::slice::from_raw_parts_mut(first, plan.room())
         };
-        for at in (lane..tiles).step_by(lanes) {
+        for at in (worker..tiles).step_by(workers) {
             let (batch, rest) = (at / (down * across), at % (down * across));
             let first = ((rest / across) * plan.rows, (rest % across) * plan.columns);
             vectorised(|| tile(task, &plan, room, batch, first));
         }
     };
-    match lanes {
-        1 => lane(0),
-        _ => parallel.run(lanes, &lane),
+    match workers {
+        1 => worker(0),
+        _ => parallel.run(workers, &worker),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Products without `gemm`: whole numbers, and reals that do not lie on whole elements.
+//! Products without `gemm`: integers, and reals that do not lie on whole elements.
 
 use super::{Matrix, Task};
 use crate::kernels::number::Number;

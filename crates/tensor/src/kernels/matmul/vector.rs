@@ -22,8 +22,8 @@ const PARTS: usize = 16;
 
 /// See [`super::matmul`], with one row or one column.
 pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
-    let turned = task.n != 1;
-    let rows = if turned { task.n } else { task.m };
+    let transposed = task.n != 1;
+    let rows = if transposed { task.n } else { task.m };
     let batches = task.batches();
     if rows == 1 {
         return (0..batches).for_each(|batch| {
@@ -37,8 +37,8 @@ pub fn product<C: Number>(parallel: &dyn Parallel, task: &Task<'_, C>) {
     let by_batch = batches >= parts * 4;
     let one = |batch: usize, rows: Range<usize>| {
         let [out, a, b] = task.matrices(batch);
-        let (out, matrix, vector) = match turned {
-            true => (out.turned(), (&task.b, b.turned()), (&task.a, a.turned())),
+        let (out, matrix, vector) = match transposed {
+            true => (out.transposed(), (&task.b, b.transposed()), (&task.a, a.transposed())),
             false => (out, (&task.a, a), (&task.b, b)),
         };
         vectorised(|| {
@@ -155,7 +155,7 @@ fn by_rows<C: Number>(
     task: &Task<'_, C>,
     out: Matrix,
     (view, matrix): (&View<'_>, Matrix),
-    (vector, place): (&View<'_>, Matrix),
+    (vector, strides): (&View<'_>, Matrix),
     rows: Range<usize>,
 ) {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
@@ -166,7 +166,7 @@ fn by_rows<C: Number>(
             let length = (task.k - start).min(STRIP);
             // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
             unsafe {
-                let y = strip(vector, place.at(start, 0), place.row, length, true, &mut right);
+                let y = strip(vector, strides.at(start, 0), strides.row, length, true, &mut right);
                 for (row, total) in some.clone().zip(&mut sums) {
                     let at = matrix.at(row, start);
                     let x = strip(view, at, matrix.column, length, true, &mut left);
@@ -184,7 +184,7 @@ fn by_columns<C: Number>(
     task: &Task<'_, C>,
     out: Matrix,
     (view, matrix): (&View<'_>, Matrix),
-    (vector, place): (&View<'_>, Matrix),
+    (vector, strides): (&View<'_>, Matrix),
     rows: Range<usize>,
 ) {
     let (mut left, mut right) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
@@ -195,7 +195,8 @@ fn by_columns<C: Number>(
             let count = (task.k - start).min(STRIP);
             // SAFETY: rows and columns lie inside matrix and vector, which nobody writes.
             unsafe {
-                let weights = strip(vector, place.at(start, 0), place.row, count, true, &mut right);
+                let weights =
+                    strip(vector, strides.at(start, 0), strides.row, count, true, &mut right);
                 for (at, weight) in weights.iter().enumerate() {
                     let from = matrix.at(first, start + at);
                     let x = strip(view, from, matrix.row, length, true, &mut left);

@@ -1,4 +1,4 @@
-//! Places in a tensor that other tensors name: what gathers and scatters have in common.
+//! Views of a tensor through index tensors: what gathers and scatters have in common.
 
 use super::element::Element;
 use super::map::SMALL;
@@ -7,7 +7,7 @@ use crate::parallel::{Parallel, split};
 use crate::{DType, Dims, Layout, Strides, View};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// An index that names no place.
+/// An index out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadIndex {
     /// Which of several index tensors.
@@ -24,12 +24,12 @@ pub struct BadIndex {
 pub const INDEX_TYPES: &[DType] = &[DType::Int64, DType::Int32];
 
 /// The elements of a tensor, a *space* of positions and, at each position, an index: the element at that
-/// position is the one at the position's `base` place, moved along by the index.
+/// position is the one at the position's offset in `base`, moved along by the index.
 ///
-/// Whoever reads an index checks it ([`Places::offset`]): values may change under us, and must not lead out
+/// Whoever reads an index checks it ([`IndexedView::offset`]): values may change under us, and must not lead out
 /// of the tensor.
 #[derive(Clone, Copy)]
-pub struct Places<'a> {
+pub struct IndexedView<'a> {
     pub(crate) base: View<'a>,
     pub(crate) index: View<'a>,
     low: i64,
@@ -38,11 +38,11 @@ pub struct Places<'a> {
     step: i64,
 }
 
-impl<'a> Places<'a> {
+impl<'a> IndexedView<'a> {
     /// For each position of `index`, which has the rank of `tensor`: the same position with the coordinate of
     /// `dim` replaced by the index. Other dimensions of `index` are at most as large as the tensor's.
     /// Negative indices count from the end when `wraps`.
-    pub fn along(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> Places<'a> {
+    pub fn along(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> IndexedView<'a> {
         assert_eq!(tensor.rank(), index.rank());
         let mut strides = Strides::new(tensor.strides());
         if tensor.rank() > 0 {
@@ -50,15 +50,15 @@ impl<'a> Places<'a> {
         }
         let fits = |at: usize| at == dim || index.dims()[at] <= tensor.dims()[at];
         assert!((0..tensor.rank()).all(fits), "an index larger than the tensor");
-        Places::over(tensor, dim, index.dims(), &strides, index, wraps)
+        IndexedView::over(tensor, dim, index.dims(), &strides, index, wraps)
     }
 
     /// The tensor with `dim` replaced by the dimensions of `index`.
-    pub fn chosen(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> Places<'a> {
-        Places::chosen_in_batches(tensor, dim, index, 0, wraps)
+    pub fn chosen(tensor: View<'a>, dim: usize, index: View<'a>, wraps: bool) -> IndexedView<'a> {
+        IndexedView::chosen_in_batches(tensor, dim, index, 0, wraps)
     }
 
-    /// As [`Places::chosen`] in each of several tensors side by side: the first `batch` dimensions of `index`, at most
+    /// As [`IndexedView::chosen`] in each of several tensors side by side: the first `batch` dimensions of `index`, at most
     /// `dim`, are those of the tensor too.
     pub fn chosen_in_batches(
         tensor: View<'a>,
@@ -66,7 +66,7 @@ impl<'a> Places<'a> {
         index: View<'a>,
         batch: usize,
         wraps: bool,
-    ) -> Places<'a> {
+    ) -> IndexedView<'a> {
         assert_eq!(tensor.dims()[..batch], index.dims()[..batch]);
         let (mut dims, mut strides) = (Dims::new(tensor.dims()), Strides::new(tensor.strides()));
         if tensor.rank() > 0 {
@@ -81,18 +81,18 @@ impl<'a> Places<'a> {
             wide[dim + at] = index.strides()[batch + at];
         }
         let wide = Layout::strided(index.dtype(), &dims, &wide, 0);
-        let index = index.seen(wide).expect("the same elements");
-        Places::over(tensor, dim, &dims, &strides, index, wraps)
+        let index = index.with_layout(wide).expect("the same elements");
+        IndexedView::over(tensor, dim, &dims, &strides, index, wraps)
     }
 
-    /// As [`Places::chosen`] for several dimensions at once, all replaced where the space has `at`: `offsets`
+    /// As [`IndexedView::chosen`] for several dimensions at once, all replaced where the space has `at`: `offsets`
     /// says how far from the first element each of its positions leads ([`combine`]).
     pub fn combined(
         tensor: View<'a>,
         replaced: &[usize],
         at: usize,
         offsets: View<'a>,
-    ) -> Places<'a> {
+    ) -> IndexedView<'a> {
         let (mut dims, mut strides) = (Dims::default(), Strides::default());
         let (mut low, mut high) = (0i64, 0i64);
         for dim in 0..tensor.rank() {
@@ -113,10 +113,10 @@ impl<'a> Places<'a> {
             wide[at + i] = offsets.strides()[i];
         }
         let wide = Layout::strided(offsets.dtype(), &dims, &wide, 0);
-        let index = offsets.seen(wide).expect("the same elements");
+        let index = offsets.with_layout(wide).expect("the same elements");
         let base = based(tensor, &dims, &strides);
         let high = if tensor.count() == 0 { low } else { high + 1 };
-        Places { base, index, low, high, wrap: 0, step: 1 }
+        IndexedView { base, index, low, high, wrap: 0, step: 1 }
     }
 
     fn over(
@@ -126,11 +126,11 @@ impl<'a> Places<'a> {
         strides: &[isize],
         index: View<'a>,
         wraps: bool,
-    ) -> Places<'a> {
+    ) -> IndexedView<'a> {
         let size = tensor.dims().get(dim).map_or(1, |size| *size as i64);
         let step = tensor.strides().get(dim).map_or(0, |stride| *stride as i64);
         let base = based(tensor, dims, strides);
-        Places { base, index, low: 0, high: size, wrap: if wraps { size } else { 0 }, step }
+        IndexedView { base, index, low: 0, high: size, wrap: if wraps { size } else { 0 }, step }
     }
 
     /// The sizes of the space.
@@ -138,15 +138,16 @@ impl<'a> Places<'a> {
         self.base.dims()
     }
 
-    /// The part of the space between two places of a dimension.
-    pub(crate) fn sliced(&self, dim: usize, start: usize, count: usize) -> Places<'a> {
+    /// The part of the space between two indices of a dimension.
+    pub(crate) fn sliced(&self, dim: usize, start: usize, count: usize) -> IndexedView<'a> {
         let part = |view: &View<'a>| {
-            view.seen(view.layout().sliced(dim, start, count, 1)).expect("a part of the space")
+            view.with_layout(view.layout().sliced(dim, start, count, 1))
+                .expect("a part of the space")
         };
-        Places { base: part(&self.base), index: part(&self.index), ..*self }
+        IndexedView { base: part(&self.base), index: part(&self.index), ..*self }
     }
 
-    /// How many elements an index leads away from the base place; `None` for one out of range.
+    /// How many elements away from its position in `base` an index leads; `None` for one out of range.
     #[inline(always)]
     pub(crate) fn offset(&self, index: i64) -> Option<isize> {
         let index = if index < 0 { index + self.wrap } else { index };
@@ -159,18 +160,18 @@ impl<'a> Places<'a> {
     }
 }
 
-/// A tensor's first element with the sizes and strides of a space. A space without a tensor behind it has no
-/// positions that a good index could name, and is seen as empty of memory.
+/// A tensor's first element with the sizes and strides of a space. A space without a tensor has no
+/// positions that a good index could name, and counts as empty.
 fn based<'a>(tensor: View<'a>, dims: &[usize], strides: &[isize]) -> View<'a> {
     let layout = Layout::strided(tensor.dtype(), dims, strides, 0);
     let dry = || Layout::strided(tensor.dtype(), dims, &Strides::filled(dims.len(), 0), 0);
     match tensor.count() {
         0 => tensor.dangling(dry()),
-        _ => tensor.seen(layout).expect("positions of the tensor itself"),
+        _ => tensor.with_layout(layout).expect("positions of the tensor itself"),
     }
 }
 
-/// The first index, in the order of `index`, that names no place among `size`.
+/// The first index, in the order of `index`, that is out of range for `size`.
 fn accuse(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
     let valid = (if wraps { -size } else { 0 }, size - 1);
     let mut bad = BadIndex { tensor: 0, position: Dims::filled(index.rank(), 0), value: 0, valid };
@@ -185,10 +186,10 @@ fn accuse(index: View<'_>, size: i64, wraps: bool) -> BadIndex {
     bad
 }
 
-/// The value of a whole number at a position.
+/// The value of an integer at a position.
 pub fn at(view: &View<'_>, position: &[usize]) -> i64 {
     let offset: isize =
-        position.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum();
+        position.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum();
     // SAFETY: a position of the view.
     unsafe { load_one(view.dtype(), view.first().offset(offset * view.item() as isize)) }
 }
@@ -236,7 +237,7 @@ macro_rules! with_index {
 }
 pub(crate) use with_index;
 
-/// One index tensor of several, seen with the sizes that all of them broadcast to.
+/// One index tensor of several, with the sizes that all of them broadcast to.
 #[derive(Clone, Copy)]
 pub struct Coordinate<'a> {
     /// The indices.
@@ -247,7 +248,7 @@ pub struct Coordinate<'a> {
     pub stride: isize,
 }
 
-/// What several index tensors say together: `offsets` (whole numbers of 64 bits, contiguous, of their sizes)
+/// What several index tensors say together: `offsets` (64-bit integers, contiguous, of their sizes)
 /// becomes how far each position leads. Negative indices count from the end.
 pub fn combine(
     parallel: &dyn Parallel,
@@ -267,18 +268,18 @@ pub fn combine(
             position[dim] = rest % dims[dim];
             rest /= dims[dim];
         }
-        for place in range {
+        for at in range {
             let mut sum = 0i64;
             for one in coordinates {
-                let value = at(&one.index, &position);
+                let value = self::at(&one.index, &position);
                 let value = if value < 0 { value + one.size as i64 } else { value };
                 if value < 0 || value >= one.size as i64 {
                     bad.store(true, Relaxed);
                 }
                 sum = sum.wrapping_add(value.wrapping_mul(one.stride as i64));
             }
-            // SAFETY: a place of the offsets, which lie one after the other.
-            unsafe { offsets.first_mut().cast::<i64>().add(place).write_unaligned(sum) };
+            // SAFETY: an element of the offsets, which are contiguous.
+            unsafe { offsets.first_mut().cast::<i64>().add(at).write_unaligned(sum) };
             for dim in (0..dims.len()).rev() {
                 position[dim] += 1;
                 if position[dim] < dims[dim] {

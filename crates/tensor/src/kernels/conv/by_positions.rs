@@ -1,8 +1,8 @@
-//! Gradients of weights as products of columns and gradients, summed over places.
+//! Gradients of weights as products of columns and gradients, summed over positions.
 
 use super::block::{Block, WIDTH};
 use super::columns::{Columns, Runs, TILE};
-use super::{Axis, LANES, elements, is_here, lanes, places, spread, take, taps};
+use super::{Axis, WORKERS, elements, is_here, positions, spread, take, taps, workers};
 use crate::kernels::copy::copy;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Layout, View, ViewMut};
@@ -14,14 +14,14 @@ const ROWS: usize = 384;
 const CHANNELS: usize = 256;
 
 /// How the gradient of weights is cut. Sums are by groups, input channels, taps and output channels; there are as many of them as
-/// parts that the places are cut into.
+/// parts that the positions are cut into.
 pub struct Cut {
     groups: usize,
     /// Output channels of a group.
     channels: usize,
     /// Input channels of a group by taps.
     rows: usize,
-    places: [usize; 4],
+    positions: [usize; 4],
     /// Rows of one unit.
     high: usize,
     /// Output channels of one unit.
@@ -40,16 +40,17 @@ impl Cut {
             .div_ceil(channels.div_ceil(CHANNELS).max(1))
             .next_multiple_of(WIDTH)
             .min(channels);
-        let mut cut = Cut { groups, channels, rows, places: places(grad), high, chunk, parts: 1 };
+        let mut cut =
+            Cut { groups, channels, rows, positions: positions(grad), high, chunk, parts: 1 };
         if cut.work() >= super::LEAST {
-            let wanted = LANES.div_ceil(cut.blocks());
-            cut.parts = wanted.min(cut.tiles()).max(1);
+            let parts = WORKERS.div_ceil(cut.blocks());
+            cut.parts = parts.min(cut.tiles()).max(1);
         }
         cut
     }
 
     fn count(&self) -> usize {
-        self.places.iter().product()
+        self.positions.iter().product()
     }
 
     fn tiles(&self) -> usize {
@@ -57,8 +58,8 @@ impl Cut {
     }
 
     fn work(&self) -> usize {
-        let places = self.count().saturating_mul(self.groups);
-        places.saturating_mul(self.channels).saturating_mul(self.rows)
+        let positions = self.count().saturating_mul(self.groups);
+        positions.saturating_mul(self.channels).saturating_mul(self.rows)
     }
 
     fn blocks(&self) -> usize {
@@ -79,24 +80,24 @@ impl Cut {
         self.groups * self.rows * self.stride()
     }
 
-    /// Between places of the turned gradients: lines of 64 bytes are an odd number.
-    fn turned_stride(&self) -> usize {
+    /// Between positions of the transposed gradients: lines of 64 bytes are an odd number.
+    fn transposed_stride(&self) -> usize {
         let lines = self.chunk.div_ceil(WIDTH);
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
-    fn lane(&self) -> (usize, usize) {
-        (self.high * TILE, TILE * self.turned_stride())
+    fn worker_room(&self) -> (usize, usize) {
+        (self.high * TILE, TILE * self.transposed_stride())
     }
 
-    fn lanes(&self) -> usize {
-        lanes(self.units(), self.work())
+    fn workers(&self) -> usize {
+        workers(self.units(), self.work())
     }
 
     /// Elements of scratch.
     pub fn room(&self) -> usize {
-        let (columns, turned) = self.lane();
-        self.sums() * self.parts + self.lanes() * (columns + turned)
+        let (columns, transposed) = self.worker_room();
+        self.sums() * self.parts + self.workers() * (columns + transposed)
     }
 }
 
@@ -111,33 +112,39 @@ pub fn product(
 ) {
     let cut = Cut::new(out.layout(), source.layout(), grad.layout(), axes);
     let columns = Columns::new(*source, *axes);
-    let (start, (first, second)) = (cut.sums() * cut.parts, cut.lane());
+    let (start, (first, second)) = (cut.sums() * cut.parts, cut.worker_room());
     let (sums, count) = elements(&scratch);
     assert!(start <= count, "{count} elements of scratch are too few");
     let sums = Sums(sums);
     let (down, across) = (cut.rows.div_ceil(cut.high), cut.channels.div_ceil(cut.chunk));
-    let lanes = (cut.lanes(), start, first + second);
-    spread(parallel, cut.units(), lanes, &scratch, |unit, room| {
+    let workers = (cut.workers(), start, first + second);
+    spread(parallel, cut.units(), workers, &scratch, |unit, room| {
         let (block, part) = (unit / cut.parts, unit % cut.parts);
         let (group, rest) = (block / (down * across), block % (down * across));
         let (row, channel) = (rest / across * cut.high, rest % across * cut.chunk);
         let rows = row..(row + cut.high).min(cut.rows);
         let channels = channel..(channel + cut.chunk).min(cut.channels);
         let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
-        let (made, turned) = room.split_at_mut(first);
+        let (buffer, transposed) = room.split_at_mut(first);
         let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
         // Rows of other channels lie in between; each unit writes its own rows and channels.
-        one(&cut, (&columns, grad), (group, rows, channels, tiles), (made, turned), sums.at(at));
+        one(
+            &cut,
+            (&columns, grad),
+            (group, rows, channels, tiles),
+            (buffer, transposed),
+            sums.at(at),
+        );
     });
     add_parts(parallel, &cut, &scratch);
     let room = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
     let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let turned = room
+    let transposed = room
         .sliced(2, 0, channels, 1)
         .transposed(1, 2)
         .reshaped(&[groups, channels, inputs, z, y, x])
         .expect("rows lie at one distance");
-    copy(parallel, *out, scratch.view().seen(turned).expect("a part of the scratch"));
+    copy(parallel, *out, scratch.view().with_layout(transposed).expect("a part of the scratch"));
 }
 
 /// The first of the sums.
@@ -153,20 +160,20 @@ impl Sums {
     }
 }
 
-/// A few rows and output channels of one group, summed over the places of some tiles.
+/// A few rows and output channels of one group, summed over the positions of some tiles.
 fn one(
     cut: &Cut,
     (columns, grad): (&Columns<'_>, &View<'_>),
     (group, rows, channels, tiles): (usize, Range<usize>, Range<usize>, Range<usize>),
-    (made, turned): (&mut [f32], &mut [f32]),
+    (buffer, transposed): (&mut [f32], &mut [f32]),
     sums: *mut f32,
 ) {
-    let (stride, wide) = (cut.turned_stride(), channels.len().next_multiple_of(WIDTH));
-    debug_assert!(rows.len() * TILE <= made.len() && stride * TILE <= turned.len());
+    let (stride, wide) = (cut.transposed_stride(), channels.len().next_multiple_of(WIDTH));
+    debug_assert!(rows.len() * TILE <= buffer.len() && stride * TILE <= transposed.len());
     let mut block = Block {
-        a: made.as_ptr(),
+        a: buffer.as_ptr(),
         lda: TILE,
-        b: turned.as_ptr(),
+        b: transposed.as_ptr(),
         ldb: stride,
         c: sums,
         ldc: cut.stride(),
@@ -180,24 +187,24 @@ fn one(
         return unsafe { block.multiply() };
     }
     for tile in tiles {
-        let places = tile * TILE..((tile + 1) * TILE).min(cut.count());
-        let runs = Runs::new(cut.places, places.clone());
-        columns.fill(group, rows.clone(), &runs, made, TILE);
-        turn(grad, group, channels.clone(), &runs, turned, stride);
-        block.depth = places.len();
-        // SAFETY: columns and turned gradients have these rows; the sums are those of this unit.
+        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
+        let runs = Runs::new(cut.positions, positions.clone());
+        columns.fill(group, rows.clone(), &runs, buffer, TILE);
+        transpose(grad, group, channels.clone(), &runs, transposed, stride);
+        block.depth = positions.len();
+        // SAFETY: columns and transposed gradients have these rows; the sums are those of this unit.
         unsafe { block.multiply() };
         block.adds = true;
     }
 }
 
-/// Writes gradients by places, the channels of each one after the other.
-fn turn(
+/// Writes gradients by positions, the channels of each one after the other.
+fn transpose(
     grad: &View<'_>,
     group: usize,
     channels: Range<usize>,
     runs: &Runs,
-    turned: &mut [f32],
+    transposed: &mut [f32],
     stride: usize,
 ) {
     let (strides, is_here) = (grad.strides(), is_here(grad));
@@ -207,7 +214,7 @@ fn turn(
         if channel < channels.end {
             let part = group as isize * strides[1] + channel as isize * strides[2];
             for run in runs.iter() {
-                let [z, y, x] = run.place;
+                let [z, y, x] = run.position;
                 let offset = run.sample as isize * strides[0]
                     + part
                     + z as isize * strides[3]
@@ -220,7 +227,7 @@ fn turn(
         } else {
             line.fill(0.0);
         }
-        let column = &mut turned[channel - first..];
+        let column = &mut transposed[channel - first..];
         for (at, value) in line.iter().enumerate() {
             column[at * stride] = *value;
         }
