@@ -1,6 +1,6 @@
 //! Dropout: masks of bits, and what they keep.
 
-use super::elementwise::Input;
+use super::elementwise::{Input, Typed};
 use super::value::Value;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -89,7 +89,7 @@ fn masked(call: &mut Call<'_>, scale: Scale, multiplies: bool) -> Result<Plan> {
         _ => probability(call, 2)?,
     };
     call.expect_dims(3, &out, x.dims())?;
-    let dtype = call.promoted(&Input::Tensor(x), &Input::Tensor(x))?;
+    let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
     let booleans = mask.dtype == DType::Bool && mask.dims() == x.dims();
     if !booleans {
         check_mask(call, 1, &mask, x.count())?;
@@ -134,7 +134,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let draws = call.draws(3)?;
     call.expect_dims(6, &out, x.dims())?;
     check_mask(call, 7, &mask, x.count())?;
-    let dtype = call.promoted(&Input::Tensor(x), &Input::Tensor(x))?;
+    let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
     let (count, x) = (x.count(), call.apart(Input::Tensor(x), &out));
     call.plan(move |memory| {
         let chance = if active { chance.read(memory).as_f64() } else { 0.0 };

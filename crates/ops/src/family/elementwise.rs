@@ -20,7 +20,34 @@ pub enum Input {
     Copied(Operand, Scratch),
 }
 
+/// What of an operand decides the type to compute in.
+#[derive(Clone, Copy)]
+pub enum Typed {
+    /// A tensor of this type.
+    Tensor(DType),
+    /// A number.
+    Scalar(Scalar),
+}
+
+impl Typed {
+    /// The type of its elements.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Typed::Tensor(dtype) => *dtype,
+            Typed::Scalar(scalar) => scalar.dtype(),
+        }
+    }
+}
+
 impl Input {
+    /// What of it decides the type to compute in.
+    pub fn typed(&self) -> Typed {
+        match self {
+            Input::Tensor(operand) | Input::Copied(operand, _) => Typed::Tensor(operand.dtype),
+            Input::Scalar(scalar) => Typed::Scalar(*scalar),
+        }
+    }
+
     /// The type of its elements.
     pub fn dtype(&self) -> DType {
         match self {
@@ -83,15 +110,18 @@ impl Call<'_> {
         }
     }
 
-    /// The sizes that operands broadcast to, which `out` must have. `operands_at` are the indices of the operands.
-    pub fn broadcast(&self, inputs: &[(usize, Input)], out: (usize, &Operand)) -> Result<Dims> {
+    /// The sizes that operands, with their indices, broadcast to, which `out` must have.
+    pub fn broadcast<'a>(
+        &self,
+        inputs: impl Iterator<Item = (usize, &'a Input)> + Clone,
+        out: (usize, &Operand),
+    ) -> Result<Dims> {
         let mut dims = Dims::default();
-        for (at, input) in inputs {
+        for (_, input) in inputs.clone() {
             let Some(wider) = broadcast(&dims, input.dims()) else {
-                let names: Vec<String> = (inputs.iter())
-                    .map(|(at, one)| format!("{} {:?}", self.parameter(*at), one.dims()))
+                let names: Vec<String> = inputs
+                    .map(|(at, one)| format!("{} {:?}", self.parameter(at), one.dims()))
                     .collect();
-                let _ = at;
                 let names = names.join(", ");
                 return Err(Error::invalid(format!("the sizes do not broadcast: {names}")));
             };
@@ -102,12 +132,10 @@ impl Call<'_> {
     }
 
     /// The type to compute in for two operands: a number does not widen a tensor of its own kind.
-    pub fn promoted(&self, a: &Input, b: &Input) -> Result<DType> {
+    pub fn promoted(&self, a: Typed, b: Typed) -> Result<DType> {
         let both = match (a, b) {
-            (Input::Scalar(scalar), tensor @ (Input::Tensor(_) | Input::Copied(..)))
-            | (tensor @ (Input::Tensor(_) | Input::Copied(..)), Input::Scalar(scalar)) => {
-                with_scalar(tensor.dtype(), *scalar)
-            }
+            (Typed::Scalar(scalar), Typed::Tensor(dtype))
+            | (Typed::Tensor(dtype), Typed::Scalar(scalar)) => with_scalar(dtype, scalar),
             _ => promote(a.dtype(), b.dtype()),
         };
         both.ok_or_else(|| {

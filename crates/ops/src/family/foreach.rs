@@ -74,7 +74,7 @@ impl<const N: usize> Formula<N> {
         let numbers = (self.defaults.iter().enumerate())
             .map(|(at, default)| numbers(call, N + at, *default, outs.len()))
             .collect::<Result<Vec<_>>>()?;
-        let mut bounds: Vec<Bound<N>> = Vec::with_capacity(outs.len());
+        let mut bounds: Vec<Box<Bound<N>>> = Vec::with_capacity(outs.len());
         for (at, out) in outs.into_iter().enumerate() {
             let inputs = std::array::from_fn(|list| Input::Tensor(lists[list][at]));
             let parameters: Parameters = numbers.iter().map(|list| list[at]).collect();

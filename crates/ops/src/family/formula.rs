@@ -3,7 +3,7 @@
 //! A [`Formula`] is written once, with [`real!`], [`number!`] or [`test!`], and makes operators of every
 //! shape: of tensors, in place, of lists of tensors.
 
-use super::elementwise::Input;
+use super::elementwise::{Input, Typed};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -66,8 +66,8 @@ impl Parameter {
     }
 }
 
-/// The numbers of a formula.
-pub type Parameters = SmallVec<[Parameter; 4]>;
+/// The numbers of a formula. Most have none or one; a parameter may be a tensor and is large.
+pub type Parameters = SmallVec<[Parameter; 1]>;
 
 /// A formula with its operands.
 pub struct Bound<const N: usize> {
@@ -151,7 +151,8 @@ impl<const N: usize> Formula<N> {
         })
     }
 
-    /// The formula with its operands; `out_index` is that of the output; inputs come first.
+    /// The formula with its operands; `out_index` is that of the output; inputs come first. In a box, because layouts
+    /// are large: a plan of a node should not copy them from hand to hand.
     pub fn bind(
         &self,
         call: &mut Call<'_>,
@@ -159,16 +160,14 @@ impl<const N: usize> Formula<N> {
         parameters: Parameters,
         out: Operand,
         out_index: usize,
-    ) -> Result<Bound<N>> {
-        let mut indices: SmallVec<[(usize, Input); 4]> = SmallVec::new();
+    ) -> Result<Box<Bound<N>>> {
         for (at, input) in inputs.iter().enumerate() {
             if let Input::Tensor(operand) = input {
                 call.expect_arithmetic(at, operand.dtype)?;
             }
-            indices.push((at, *input));
         }
         call.expect_arithmetic(out_index, out.dtype)?;
-        call.broadcast(&indices, (out_index, &out))?;
+        call.broadcast(inputs.iter().enumerate(), (out_index, &out))?;
         let dtype = self.dtype(call, &inputs, &out)?;
         match self.kind {
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
@@ -179,16 +178,22 @@ impl<const N: usize> Formula<N> {
             if let (Kind::Test, Input::Scalar(scalar)) = (self.kind, &mut *input) {
                 *scalar = rounded(*scalar, dtype);
             }
-            *input = call.apart(*input, &out);
+            if let Input::Tensor(operand) = input
+                && call.is_entangled(operand, &out)
+            {
+                *input = call.apart(*input, &out);
+            }
         }
-        let wide = inputs.map(|input| match input {
-            Input::Tensor(operand) => operand.broadcast_to(out.dims()),
-            Input::Copied(_, scratch) => scratch.broadcast_to(out.dims()),
-            Input::Scalar(_) => Some(*out.layout()),
+        let wide = std::array::from_fn(|at| {
+            let layout = match &inputs[at] {
+                Input::Tensor(operand) => operand.broadcast_to(out.dims()),
+                Input::Copied(_, scratch) => scratch.broadcast_to(out.dims()),
+                Input::Scalar(_) => Some(*out.layout()),
+            };
+            layout.expect("sizes were checked")
         });
-        let wide = wide.map(|layout| layout.expect("sizes were checked"));
         let packed = packed(&inputs, &wide, &out);
-        Ok(Bound { run: self.run, dtype, inputs, wide, packed, parameters, out })
+        Ok(Box::new(Bound { run: self.run, dtype, inputs, wide, packed, parameters, out }))
     }
 
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
@@ -203,19 +208,16 @@ impl<const N: usize> Formula<N> {
                 Ok(if double { DType::Double } else { DType::Float })
             }
             Kind::Number | Kind::Test => {
-                let mut both = inputs[0];
-                for input in &inputs[1..] {
-                    let dtype = call.promoted(&both, input)?;
-                    both = match (both, *input) {
-                        (Input::Scalar(_), Input::Scalar(scalar)) => Input::Scalar(scalar),
-                        (Input::Tensor(one), _) | (_, Input::Tensor(one)) => {
-                            Input::Tensor(one.with_layout(one.with_dtype(dtype)))
-                        }
-                        (other, _) => other,
+                let mut both = inputs[0].typed();
+                for next in inputs[1..].iter().map(Input::typed) {
+                    let dtype = call.promoted(both, next)?;
+                    both = match (both, next) {
+                        (Typed::Scalar(_), Typed::Scalar(_)) => next,
+                        _ => Typed::Tensor(dtype),
                     };
                 }
                 let dtype = match both {
-                    Input::Scalar(scalar) if real(scalar.dtype()) => DType::Float,
+                    Typed::Scalar(scalar) if real(scalar.dtype()) => DType::Float,
                     other => other.dtype(),
                 };
                 let by_output = self.kind == Kind::Number && real(out.dtype) && !real(dtype);

@@ -65,7 +65,7 @@ fn normal(call: &mut Call<'_>) -> Result<Plan> {
 fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     let (out, mean, deviation) = (call.output(0)?, call.input(1)?, call.input(2)?);
     call.expect_dtype(0, &out, REAL)?;
-    let dims = call.broadcast(&[(1, mean), (2, deviation)], (0, &out))?;
+    let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
     let draws = call.draws(3)?;
     let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };

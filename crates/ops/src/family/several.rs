@@ -1,6 +1,6 @@
 //! Functions of several tensors at once, diagonals, products of vectors, and waiting.
 
-use super::elementwise::Input;
+use super::elementwise::Typed;
 use super::formula::{Formula, promote_all, real, test};
 use super::reducing::Axes;
 use crate::call::Call;
@@ -187,7 +187,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(4), out.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));
     }
-    let dtype = call.promoted(&Input::Tensor(tests), &Input::Scalar(number))?;
+    let dtype = call.promoted(Typed::Tensor(tests.dtype), Typed::Scalar(number))?;
     let hits = call.scratch(DType::Bool, tests.dims());
     let axes = Axes::filled(tests.rank(), true);
     let reducing = call.reducing(&hits, &axes, &fold::sum::<i64>());
