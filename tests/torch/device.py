@@ -13,6 +13,7 @@ SUCCESS, DEVICE_TO_HOST, HOST_TO_DEVICE = 0, 2, 1
 TYPES = {
     "f32": (0, torch.float32), "f16": (1, torch.float16), "i8": (2, torch.int8), "i32": (3, torch.int32),
     "u8": (4, torch.uint8), "i16": (6, torch.int16), "i64": (9, torch.int64), "f64": (11, torch.float64),
+    "c64": (16, torch.complex64),
     "bool": (12, torch.bool), "bf16": (27, torch.bfloat16),
 }  # fmt: skip
 NUMBERS = {dtype: number for number, dtype in TYPES.values()}

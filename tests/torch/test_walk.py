@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 ND, HOST = 2, 1
 TOLERANCES = {
     torch.float32: (1e-5, 1e-6), torch.float64: (1e-9, 1e-12), torch.float16: (2e-3, 1e-4), torch.bfloat16: (2e-2, 1e-3),
+    torch.complex64: (1e-5, 1e-6),
 }  # fmt: skip
 C_TYPES = {
     "int64_t": c_int64, "int32_t": c_int, "int": c_int, "aclDataType": c_int, "int8_t": ctypes.c_int8, "uint64_t": c_uint64,

@@ -79,6 +79,13 @@ impl<'a> Call<'a> {
         (self.places.get(at).copied().unwrap_or(at), 0)
     }
 
+    /// Puts another argument in the place of one: for functions that call others in their terms.
+    pub fn replace(&mut self, at: usize, arg: Arg) {
+        if let Some(place) = self.args.get_mut(at) {
+            *place = arg;
+        }
+    }
+
     /// Whether an argument is there.
     pub fn has(&self, at: usize) -> bool {
         !matches!(self.arg(at), Arg::Absent)
@@ -234,8 +241,21 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A number: a scalar, or a plain one.
+    /// A number: a scalar, or a plain one. Complex ones are refused.
     pub fn scalar(&self, at: usize) -> Result<Scalar> {
+        match self.any_scalar(at)? {
+            Scalar::Complex(value, dtype) => {
+                let name = self.parameter(at);
+                Err(Error::invalid(format!(
+                    "{name} = {value} is a number of type {dtype}: expected a real one"
+                )))
+            }
+            real => Ok(real),
+        }
+    }
+
+    /// As [`Call::scalar`], where complex numbers are taken too.
+    pub fn any_scalar(&self, at: usize) -> Result<Scalar> {
         match self.arg(at) {
             Arg::Scalar(scalar) => Ok(*scalar),
             Arg::Int(value) => Ok((*value).into()),

@@ -153,6 +153,19 @@ impl<'a> Memory<'a> {
     }
 }
 
+impl<'a> Memory<'a> {
+    /// The bytes of a part of the workspace.
+    pub fn scratch_bytes(&self, scratch: &Scratch) -> &'a [Cell<u8>] {
+        &self.workspace[scratch.start..scratch.start + scratch.bytes()]
+    }
+
+    /// One part of the complex numbers in a part of the workspace; see [`Layout::part`].
+    pub fn scratch_part(&self, scratch: &Scratch, which: isize) -> View<'a> {
+        View::over(self.scratch_bytes(scratch), scratch.layout.part(which))
+            .expect("scratch is contiguous")
+    }
+}
+
 /// What runs.
 pub type Kernel = dyn Fn(&Memory<'_>) -> Outcome + Send + Sync;
 

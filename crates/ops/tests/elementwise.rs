@@ -393,7 +393,11 @@ fn what_cannot_be_is_refused_by_name() {
         text("Exp", &[tensor(&a), tensor(&b)]).contains("b has the sizes [2]: expected [2, 3]")
     );
     assert!(
-        text("Exp", &[tensor(&complex), tensor(&b)]).contains("a has elements of type complex64")
+        text("Erf", &[tensor(&complex), tensor(&b)]).contains("a has elements of type complex64")
+    );
+    assert!(
+        text("Exp", &[tensor(&complex), tensor(&b)])
+            .contains("the result, of type complex64, can't be cast")
     );
     assert!(text("Mul", &[tensor(&a), tensor(&b), tensor(&a)]).contains("do not broadcast"));
     assert!(

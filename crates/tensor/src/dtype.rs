@@ -140,6 +140,16 @@ impl DType {
         self.layout().0 == Kind::Complex
     }
 
+    /// The type of each part of a complex number; any other type itself.
+    pub fn real_part(self) -> DType {
+        match self {
+            DType::Complex32 => DType::Float16,
+            DType::Complex64 => DType::Float,
+            DType::Complex128 => DType::Double,
+            other => other,
+        }
+    }
+
     /// An integer type; `Bool` is none.
     pub fn is_integer(self) -> bool {
         self.layout().0 == Kind::Integer

@@ -194,6 +194,24 @@ impl Layout {
         bytes.is_some_and(|bytes| isize::try_from(bytes).is_ok())
     }
 
+    /// One part of each complex number, as real numbers: 0 the real, 1 the imaginary one.
+    pub fn part(&self, which: isize) -> Layout {
+        let strides: Strides = self.strides.iter().map(|stride| stride * 2).collect();
+        let (dtype, offset) = (self.dtype.real_part(), self.offset * 2 + which);
+        Layout { dtype, offset, dims: self.dims, strides }
+    }
+
+    /// Complex numbers as real ones, with a last dimension for the two parts; `None` where that is one too many.
+    pub fn parts(&self) -> Option<Layout> {
+        let mut parts = self.part(0);
+        if self.rank() == MAX_DIMS {
+            return None;
+        }
+        parts.dims.push(2);
+        parts.strides.push(1);
+        Some(parts)
+    }
+
     /// Elements lie one after the other, the last dimension fastest.
     pub fn is_contiguous(&self) -> bool {
         let mut expected = 1;

@@ -6,6 +6,9 @@ use DType::*;
 /// The type that holds the values of both: the wider of one kind; floats over integers over
 /// booleans; `float16` with `bf16` gives `float`. `None` for types that take no part in arithmetic.
 pub fn promote(a: DType, b: DType) -> Option<DType> {
+    if a.is_complex() || b.is_complex() {
+        return with_complex(a, b);
+    }
     if a == b {
         return rank(a).map(|_| a);
     }
@@ -21,6 +24,21 @@ pub fn promote(a: DType, b: DType) -> Option<DType> {
             _ if width_a >= width_b => a,
             _ => b,
         },
+    })
+}
+
+/// As [`promote`], where at least one type is complex: the parts promote, whole numbers give way.
+fn with_complex(a: DType, b: DType) -> Option<DType> {
+    rank(a.real_part())?;
+    rank(b.real_part())?;
+    let is_whole = |dtype: DType| !dtype.is_complex() && !dtype.is_floating();
+    if is_whole(a) || is_whole(b) {
+        return Some(if is_whole(a) { b } else { a });
+    }
+    Some(match promote(a.real_part(), b.real_part())? {
+        Double => Complex128,
+        Float | Bf16 => Complex64,
+        _ => Complex32,
     })
 }
 
@@ -56,6 +74,11 @@ mod tests {
             (Float, Double, Double),
             (Bool, Bool, Bool),
             (Int16, Uint8, Int16),
+            (Complex64, Int64, Complex64),
+            (Complex64, Double, Complex128),
+            (Complex32, Complex64, Complex64),
+            (Complex64, Float16, Complex64),
+            (Complex32, Bool, Complex32),
         ] {
             assert_eq!(promote(a, b), Some(both), "{a} {b}");
             assert_eq!(promote(b, a), Some(both), "{b} {a}");

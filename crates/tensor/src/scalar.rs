@@ -2,6 +2,7 @@
 
 use crate::DType;
 use half::{bf16, f16};
+use num_complex::Complex;
 
 /// A number outside of any tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,6 +13,8 @@ pub enum Scalar {
     Int(i64, DType),
     /// A real number, of this type.
     Float(f64, DType),
+    /// A complex number, of the type named.
+    Complex(Complex<f64>, DType),
 }
 
 impl Scalar {
@@ -25,6 +28,13 @@ impl Scalar {
         }
         Some(match dtype {
             DType::Bool => Scalar::Bool(*bytes.first()? != 0),
+            DType::Complex32 | DType::Complex64 | DType::Complex128 => {
+                let part = dtype.real_part();
+                let half = part.size_in_bytes()?;
+                let [re, im] =
+                    [bytes, bytes.get(half..)?].map(|part_of| Scalar::read(part_of, part));
+                Scalar::Complex(Complex::new(re?.as_f64(), im?.as_f64()), dtype)
+            }
             DType::Float => Scalar::Float(f64::from(number!(f32)), dtype),
             DType::Double => Scalar::Float(number!(f64), dtype),
             DType::Float16 => Scalar::Float(f16::from_bits(number!(u16)).to_f64(), dtype),
@@ -45,16 +55,25 @@ impl Scalar {
     pub fn dtype(self) -> DType {
         match self {
             Scalar::Bool(_) => DType::Bool,
-            Scalar::Int(_, dtype) | Scalar::Float(_, dtype) => dtype,
+            Scalar::Int(_, dtype) | Scalar::Float(_, dtype) | Scalar::Complex(_, dtype) => dtype,
         }
     }
 
-    /// As a real number.
+    /// As a complex number.
+    pub fn as_complex(self) -> Complex<f64> {
+        match self {
+            Scalar::Complex(value, _) => value,
+            other => Complex::new(other.as_f64(), 0.0),
+        }
+    }
+
+    /// As a real number; of a complex one the real part.
     pub fn as_f64(self) -> f64 {
         match self {
             Scalar::Bool(value) => f64::from(u8::from(value)),
             Scalar::Int(value, _) => value as f64,
             Scalar::Float(value, _) => value,
+            Scalar::Complex(value, _) => value.re,
         }
     }
 
@@ -64,6 +83,7 @@ impl Scalar {
             Scalar::Bool(value) => i64::from(value),
             Scalar::Int(value, _) => value,
             Scalar::Float(value, _) => value as i64,
+            Scalar::Complex(value, _) => value.re as i64,
         }
     }
 
@@ -73,6 +93,7 @@ impl Scalar {
             Scalar::Bool(value) => value,
             Scalar::Int(value, _) => value != 0,
             Scalar::Float(value, _) => value != 0.0,
+            Scalar::Complex(value, _) => value.re != 0.0 || value.im != 0.0,
         }
     }
 }

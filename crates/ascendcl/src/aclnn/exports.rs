@@ -43,6 +43,7 @@ operators! {
     AminmaxAll(a0 "self": *const aclTensor, a1 "minOut": *mut aclTensor, a2 "maxOut": *mut aclTensor);
     AminmaxDim(a0 "self": *const aclTensor, a1 "dim": i64, a2 "keepDim": CBool, a3 "minOut": *mut aclTensor, a4 "maxOut": *mut aclTensor);
     AmpUpdateScale(a0 "currentScale": *const aclTensor, a1 "growthTracker": *const aclTensor, a2 "foundInf": *const aclTensor, a3 "growthFactor": f64, a4 "backoffFactor": f64, a5 "growthInterval": i64, a6 "updatedScale": *const aclTensor, a7 "updatedGrowthTracker": *const aclTensor);
+    AngleV2(a0 "x": *const aclTensor, a1 "out": *mut aclTensor);
     Any(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepdim": CBool, a3 "out": *mut aclTensor);
     ApplyAdam(a0 "varRef": *mut aclTensor, a1 "m": *const aclTensor, a2 "v": *const aclTensor, a3 "beta1Power": *const aclTensor, a4 "beta2Power": *const aclTensor, a5 "lr": *const aclTensor, a6 "beta1": *const aclTensor, a7 "beta2": *const aclTensor, a8 "epsilon": *const aclTensor, a9 "grad": *const aclTensor, a10 "useLocking": CBool, a11 "useNesterov": CBool);
     ApplyAdamD(a0 "var": *const aclTensor, a1 "m": *const aclTensor, a2 "v": *const aclTensor, a3 "beta1Power": *const aclTensor, a4 "beta2Power": *const aclTensor, a5 "lr": *const aclTensor, a6 "beta1": *const aclTensor, a7 "beta2": *const aclTensor, a8 "epsilon": *const aclTensor, a9 "grad": *const aclTensor, a10 "useLocking": CBool, a11 "useNesterov": CBool, a12 "varOut": *mut aclTensor, a13 "mOut": *mut aclTensor, a14 "vOut": *mut aclTensor);
@@ -99,6 +100,7 @@ operators! {
     Ceil(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Celu(a0 "self": *const aclTensor, a1 "alpha": *const aclScalar, a2 "out": *mut aclTensor);
     ChannelShuffle(a0 "self": *const aclTensor, a1 "groups": i64, a2 "out": *mut aclTensor);
+    ChunkCat(a0 "tensors": *const aclTensorList, a1 "dim": i64, a2 "numChunks": i64, a3 "out": *mut aclTensor);
     CircularPad2d(a0 "self": *const aclTensor, a1 "padding": *const aclIntArray, a2 "out": *mut aclTensor);
     CircularPad2dBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "padding": *const aclIntArray, a3 "gradInput": *mut aclTensor);
     CircularPad3d(a0 "self": *const aclTensor, a1 "padding": *const aclIntArray, a2 "out": *mut aclTensor);
@@ -109,6 +111,8 @@ operators! {
     ClampMin(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclScalar, a2 "out": *mut aclTensor);
     ClampMinTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "out": *mut aclTensor);
     ClampTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "clipValueMax": *const aclTensor, a3 "out": *mut aclTensor);
+    CoalesceSparse(a0 "uniqueLen": *const aclTensor, a1 "uniqueIndices": *const aclTensor, a2 "indices": *const aclTensor, a3 "values": *const aclTensor, a4 "newIndices": *mut aclTensor, a5 "newValues": *mut aclTensor);
+    Complex(a0 "real": *const aclTensor, a1 "imag": *const aclTensor, a2 "out": *mut aclTensor);
     ConfusionTranspose(a0 "x": *const aclTensor, a1 "perm": *const aclIntArray, a2 "shape": *const aclIntArray, a3 "transpose_first": CBool, a4 "out": *mut aclTensor);
     ConstantPadNd(a0 "self": *const aclTensor, a1 "pad": *const aclIntArray, a2 "value": *const aclScalar, a3 "out": *mut aclTensor);
     ConvDepthwise2d(a0 "self": *const aclTensor, a1 "weight": *const aclTensor, a2 "kernelSize": *const aclIntArray, a3 "bias": *const aclTensor, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "dilation": *const aclIntArray, a7 "out": *mut aclTensor, a8 "cubeMathType": i8);
@@ -271,6 +275,7 @@ operators! {
     Gather(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "out": *mut aclTensor);
     GatherNd(a0 "self": *const aclTensor, a1 "indices": *const aclTensor, a2 "negativeIndexSupport": CBool, a3 "out": *mut aclTensor);
     GatherV2(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "out": *mut aclTensor);
+    GatherV3(a0 "self": *const aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "batchDims": i64, a4 "mode": i64, a5 "out": *mut aclTensor);
     Gcd(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "out": *mut aclTensor);
     GeGlu(a0 "self": *const aclTensor, a1 "dim": i64, a2 "approximate": i64, a3 "out": *mut aclTensor, a4 "outGelu": *mut aclTensor);
     GeGluBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "gelu": *const aclTensor, a3 "dim": i64, a4 "approximate": i64, a5 "gradInput": *mut aclTensor);
@@ -436,6 +441,7 @@ operators! {
     InplaceRsqrt(a0 "selfRef": *mut aclTensor);
     InplaceScatter(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64);
     InplaceScatterReduce(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "src": *const aclTensor, a4 "reduce": i64, a5 "includeSelf": CBool);
+    InplaceScatterUpdate(a0 "data": *mut aclTensor, a1 "indices": *const aclTensor, a2 "updates": *const aclTensor, a3 "axis": i64);
     InplaceScatterValue(a0 "selfRef": *mut aclTensor, a1 "dim": i64, a2 "index": *const aclTensor, a3 "value": *const aclScalar, a4 "reduce": i64);
     InplaceSelu(a0 "selfRef": *mut aclTensor);
     InplaceSigmoid(a0 "selfRef": *mut aclTensor);
@@ -456,6 +462,7 @@ operators! {
     InplaceXLogYScalarOther(a0 "selfRef": *mut aclTensor, a1 "other": *const aclScalar);
     InplaceXLogYTensor(a0 "selfRef": *mut aclTensor, a1 "other": *const aclTensor);
     InplaceZero(a0 "selfRef": *mut aclTensor);
+    Inverse(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Iou(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "mode": *const c_char, a3 "eps": f32, a4 "aligned": CBool, a5 "overlap": *mut aclTensor);
     IsClose(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "rtol": f64, a3 "atol": f64, a4 "equal_nan": CBool, a5 "out": *mut aclTensor);
     IsFinite(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
@@ -482,7 +489,9 @@ operators! {
     Lerp(a0 "self": *const aclTensor, a1 "end": *const aclTensor, a2 "weight": *const aclTensor, a3 "out": *mut aclTensor);
     Lerps(a0 "self": *const aclTensor, a1 "end": *const aclTensor, a2 "weight": *const aclScalar, a3 "out": *mut aclTensor);
     Lgamma(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    LinalgCholesky(a0 "self": *const aclTensor, a1 "upper": CBool, a2 "out": *mut aclTensor);
     LinalgCross(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "dim": i64, a3 "out": *mut aclTensor);
+    LinalgQr(a0 "self": *const aclTensor, a1 "mode": i64, a2 "Q": *mut aclTensor, a3 "R": *mut aclTensor);
     LinalgVectorNorm(a0 "self": *const aclTensor, a1 "ord": *const aclScalar, a2 "dims": *const aclIntArray, a3 "keepDims": CBool, a4 "dtype": i32, a5 "out": *mut aclTensor);
     Linspace(a0 "start": *const aclScalar, a1 "end": *const aclScalar, a2 "steps": i64, a3 "out": *mut aclTensor);
     Log(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
@@ -570,6 +579,7 @@ operators! {
     Pdist(a0 "self": *const aclTensor, a1 "p": f32, a2 "out": *mut aclTensor);
     PdistForward(a0 "self": *const aclTensor, a1 "pScalar": *const aclScalar, a2 "out": *mut aclTensor);
     Permute(a0 "self": *const aclTensor, a1 "dims": *const aclIntArray, a2 "out": *mut aclTensor);
+    Polar(a0 "input": *const aclTensor, a1 "angle": *const aclTensor, a2 "out": *mut aclTensor);
     PowScalarTensor(a0 "self": *const aclScalar, a1 "exponent": *const aclTensor, a2 "out": *const aclTensor);
     PowTensorScalar(a0 "self": *const aclTensor, a1 "exponent": *const aclScalar, a2 "out": *const aclTensor);
     PowTensorTensor(a0 "self": *const aclTensor, a1 "exponent": *const aclTensor, a2 "out": *mut aclTensor);
@@ -580,6 +590,7 @@ operators! {
     RReluWithNoise(a0 "self": *const aclTensor, a1 "noise": *const aclTensor, a2 "lower": *const aclScalar, a3 "upper": *const aclScalar, a4 "training": CBool, a5 "seed": i64, a6 "offset": i64, a7 "out": *mut aclTensor);
     Randperm(a0 "n": i64, a1 "seed": i64, a2 "offset": i64, a3 "out": *mut aclTensor);
     Range(a0 "start": *const aclScalar, a1 "end": *const aclScalar, a2 "step": *const aclScalar, a3 "out": *mut aclTensor);
+    Real(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Reciprocal(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     ReduceLogSum(a0 "data": *const aclTensor, a1 "axes": *const aclIntArray, a2 "keepDims": CBool, a3 "noopWithEmptyAxes": CBool, a4 "reduce": *mut aclTensor);
     ReduceNansum(a0 "self": *const aclTensor, a1 "dim": *const aclIntArray, a2 "keepDim": CBool, a3 "dtype": i32, a4 "out": *mut aclTensor);
@@ -598,6 +609,7 @@ operators! {
     Renorm(a0 "self": *const aclTensor, a1 "p": *const aclScalar, a2 "dim": i64, a3 "maxNorm": *const aclScalar, a4 "out": *mut aclTensor);
     Repeat(a0 "self": *const aclTensor, a1 "repeats": *const aclIntArray, a2 "out": *mut aclTensor);
     RepeatInterleave(a0 "self": *const aclTensor, a1 "repeats": *const aclTensor, a2 "outputSize": i64, a3 "out": *mut aclTensor);
+    RepeatInterleaveGrad(a0 "yGrad": *const aclTensor, a1 "repeats": *const aclTensor, a2 "axis": i64, a3 "out": *const aclTensor);
     RepeatInterleaveInt(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "outputSize": i64, a3 "out": *mut aclTensor);
     RepeatInterleaveIntWithDim(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "dim": i64, a3 "outputSize": i64, a4 "out": *mut aclTensor);
     RepeatInterleaveTensor(a0 "repeats": *const aclTensor, a1 "outputSize": i64, a2 "out": *mut aclTensor);
@@ -650,6 +662,7 @@ operators! {
     Sleep(a0 "cycles": *const aclIntArray);
     Slice(a0 "self": *const aclTensor, a1 "dim": i64, a2 "start": i64, a3 "end": i64, a4 "step": i64, a5 "out": *mut aclTensor);
     SliceV2(a0 "self": *const aclTensor, a1 "starts": *const aclIntArray, a2 "ends": *const aclIntArray, a3 "axes": *const aclIntArray, a4 "steps": *const aclIntArray, a5 "out": *mut aclTensor);
+    Slogdet(a0 "self": *const aclTensor, a1 "signOut": *mut aclTensor, a2 "logOut": *mut aclTensor);
     SmoothL1Loss(a0 "self": *const aclTensor, a1 "target": *const aclTensor, a2 "reduction": i64, a3 "beta": f32, a4 "result": *mut aclTensor);
     SmoothL1LossBackward(a0 "gradOut": *const aclTensor, a1 "self": *const aclTensor, a2 "target": *const aclTensor, a3 "reduction": i64, a4 "beta": f32, a5 "gradInput": *mut aclTensor);
     SoftMarginLoss(a0 "self": *const aclTensor, a1 "target": *const aclTensor, a2 "reduction": i64, a3 "out": *mut aclTensor);
@@ -676,6 +689,7 @@ operators! {
     Sub(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "alpha": *const aclScalar, a3 "out": *mut aclTensor);
     Subs(a0 "self": *const aclTensor, a1 "other": *const aclScalar, a2 "alpha": *const aclScalar, a3 "out": *mut aclTensor);
     Sum(a0 "tensors": *const aclTensorList, a1 "out": *mut aclTensor);
+    Svd(a0 "input": *const aclTensor, a1 "fullMatrices": CBool, a2 "computeUV": CBool, a3 "sigma": *mut aclTensor, a4 "u": *mut aclTensor, a5 "v": *mut aclTensor);
     SwiGlu(a0 "x": *const aclTensor, a1 "dim": i64, a2 "out": *const aclTensor);
     SwiGluGrad(a0 "yGrad": *const aclTensor, a1 "x": *const aclTensor, a2 "dim": i64, a3 "out": *const aclTensor);
     Swish(a0 "self": *const aclTensor, a1 "betaOptional": *const aclScalar, a2 "out": *mut aclTensor);
@@ -691,6 +705,9 @@ operators! {
     Topk(a0 "self": *const aclTensor, a1 "k": i64, a2 "dim": i64, a3 "largest": CBool, a4 "sorted": CBool, a5 "valuesOut": *mut aclTensor, a6 "indicesOut": *mut aclTensor);
     TopkV2(a0 "self": *const aclTensor, a1 "k": i64, a2 "dim": i64, a3 "largest": CBool, a4 "sorted": CBool, a5 "sortPolicy": i64, a6 "valuesOut": *mut aclTensor, a7 "indicesOut": *mut aclTensor);
     Trace(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
+    TransformBiasRescaleQkv(a0 "qkv": *const aclTensor, a1 "qkvBias": *const aclTensor, a2 "numHeads": i64, a3 "qOut": *const aclTensor, a4 "kOut": *const aclTensor, a5 "vOut": *const aclTensor);
+    TransposeBatchMatMul(a0 "x1": *const aclTensor, a1 "x2": *const aclTensor, a2 "bias": *const aclTensor, a3 "scale": *const aclTensor, a4 "permX1": *const aclIntArray, a5 "permX2": *const aclIntArray, a6 "permY": *const aclIntArray, a7 "cubeMathType": i8, a8 "batchSplitFactor": i32, a9 "out": *mut aclTensor);
+    TriangularSolve(a0 "self": *const aclTensor, a1 "A": *const aclTensor, a2 "upper": CBool, a3 "transpose": CBool, a4 "unitriangular": CBool, a5 "xOut": *mut aclTensor, a6 "mOut": *mut aclTensor);
     Tril(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Triu(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Trunc(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);

@@ -29,8 +29,8 @@ value_entry! {
         present(value, "value")?;
         let unknown = || Error::invalid(format!("dataType = {dtype}: there are no scalars of this type"));
         let known = DType::from_number(dtype).ok_or_else(unknown)?;
-        let length = known.size_in_bytes().filter(|bytes| *bytes <= 8).ok_or_else(unknown)?;
-        let mut bytes = [0; 8];
+        let length = known.size_in_bytes().filter(|bytes| *bytes <= 16).ok_or_else(unknown)?;
+        let mut bytes = [0; 16];
         // SAFETY: not null; the caller passes one value of the type.
         unsafe { value.cast::<u8>().copy_to_nonoverlapping(bytes.as_mut_ptr(), length) };
         let scalar = cairn_tensor::Scalar::read(&bytes[..length], known).ok_or_else(unknown)?;

@@ -1,6 +1,7 @@
 //! Activations of neural networks. Their gradients are in `activation_grad`.
 
-use super::formula::{Formula, Parameters, number, real};
+use super::complex::{reciprocal, tanh};
+use super::formula::{Formula, Parameters, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -20,9 +21,11 @@ pub const SELU: (f64, f64) = (1.673_263_242_354_377_2, 1.050_700_987_355_480_5);
 
 const RELU: Formula<1> = number!(|x| if x < C::ZERO { C::ZERO } else { x });
 /// 1 / (1 + e^-x).
-pub const SIGMOID: Formula<1> = real!(|x| x.sigmoid());
+pub const SIGMOID: Formula<1> = real!(|x| x.sigmoid()).with_complex(complex!(|x| {
+    reciprocal((-x).exp() + num_complex::Complex::new(T::one(), T::zero()))
+}));
 /// Hyperbolic tangent.
-pub const TANH: Formula<1> = real!(|x| x.tanh());
+pub const TANH: Formula<1> = real!(|x| x.tanh()).with_complex(complex!(|x| tanh(x)));
 const GELU: Formula<1> = real!(|x| {
     let share = C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf());
     x.mul(C::of(0.5)).mul(share)

@@ -1,7 +1,7 @@
 //! The gradients of activations: functions of the gradient of the output, and of input or output.
 
 use super::activation::{CUBIC, ROOT, SELU, by_tangent};
-use super::formula::{Formula, real};
+use super::formula::{Formula, complex, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -13,8 +13,10 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 const THRESHOLD: Formula<2> =
     real!(|g, x; threshold = 0.0| if x <= threshold { C::ZERO } else { g });
-const SIGMOID: Formula<2> = real!(|g, y| g.mul(C::ONE.sub(y)).mul(y));
-const TANH: Formula<2> = real!(|g, y| g.mul(C::ONE.sub(y.mul(y))));
+const SIGMOID: Formula<2> =
+    real!(|g, y| g.mul(C::ONE.sub(y)).mul(y)).with_complex(complex!(|g, y| g * (y - y * y).conj()));
+const TANH: Formula<2> =
+    real!(|g, y| g.mul(C::ONE.sub(y.mul(y)))).with_complex(complex!(|g, y| g - g * (y * y).conj()));
 const GELU: Formula<2> = real!(|g, x| {
     let share = C::of(0.5).mul(C::ONE.add(x.mul(C::of(FRAC_1_SQRT_2)).erf()));
     let density = x.mul(x).mul(C::of(-0.5)).exp().mul(C::of(FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * 0.5));

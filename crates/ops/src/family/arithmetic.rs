@@ -1,6 +1,6 @@
 //! Sums, differences, products.
 
-use super::formula::{Formula, number};
+use super::formula::{Formula, complex, number};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -10,11 +10,13 @@ use crate::table::{Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 
 /// x + alpha y.
-pub const ADD: Formula<2> = number!(|x, y; alpha = 1.0| x.add(alpha.mul(y)));
+pub const ADD: Formula<2> = number!(|x, y; alpha = 1.0| x.add(alpha.mul(y)))
+    .with_complex(complex!(|x, y; alpha| x + alpha * y));
 /// x - alpha y.
-pub const SUB: Formula<2> = number!(|x, y; alpha = 1.0| x.sub(alpha.mul(y)));
+pub const SUB: Formula<2> = number!(|x, y; alpha = 1.0| x.sub(alpha.mul(y)))
+    .with_complex(complex!(|x, y; alpha| x - alpha * y));
 /// x y.
-pub const MUL: Formula<2> = number!(|x, y| x.mul(y));
+pub const MUL: Formula<2> = number!(|x, y| x.mul(y)).with_complex(complex!(|x, y| x * y));
 
 const SELF: &[Pick] = &[A(0), A(1), A(2), A(0)];
 const SELF_MUL: &[Pick] = &[A(0), A(1), A(0)];

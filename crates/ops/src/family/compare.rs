@@ -1,6 +1,6 @@
 //! Comparisons, logic, and logic of bits.
 
-use super::formula::{Formula, Kind, number, test};
+use super::formula::{ComplexFormula, Formula, Kind, complex, number, test};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -13,8 +13,8 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, with_number};
 
-const EQ: Formula<2> = test!(|x, y| x == y);
-const NE: Formula<2> = test!(|x, y| x != y);
+const EQ: Formula<2> = test!(|x, y| x == y).with_complex(complex!(-> bool |x, y| x == y));
+const NE: Formula<2> = test!(|x, y| x != y).with_complex(complex!(-> bool |x, y| x != y));
 const GT: Formula<2> = test!(|x, y| x > y);
 const GE: Formula<2> = test!(|x, y| x >= y);
 const LT: Formula<2> = test!(|x, y| x < y);
@@ -27,6 +27,10 @@ macro_rules! logic {
             kind: Kind::AsOutput,
             defaults: &[],
             run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+            complex: Some(ComplexFormula {
+                has_complex_results: false,
+                run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+            }),
         }
     };
 }
@@ -42,6 +46,7 @@ macro_rules! bits {
             kind: Kind::Test,
             defaults: &[],
             run: |_, over, _| over.map::<i64, i64, i64>(|$x, $y| $body),
+            complex: None,
         }
     };
 }
@@ -92,6 +97,7 @@ const IS_CLOSE: Formula<2> = Formula {
         }
         over.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
+    complex: None,
 };
 
 /// Whether two tensors have the same sizes and elements. Arguments: a, b, out.

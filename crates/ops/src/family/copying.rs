@@ -30,8 +30,11 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Every element the same. Arguments: out, value.
 fn filled(call: &mut Call<'_>) -> Result<Plan> {
-    let (out, value) = (call.output(0)?, call.scalar(1)?);
-    call.expect_arithmetic(0, out.dtype)?;
+    let (out, value) = (call.output(0)?, call.any_scalar(1)?);
+    call.expect_complex_arithmetic(0, out.dtype)?;
+    if !out.dtype.is_complex() {
+        call.expect_real_number(1, value.dtype())?;
+    }
     call.plan(move |memory| {
         fill_scalar(memory.parallel, memory.out(&out), value);
         Ok(())
@@ -41,8 +44,8 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
 /// Every element the value of a tensor with one element. Arguments: out, value.
 fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.tensor(1)?);
-    call.expect_arithmetic(0, out.dtype)?;
-    call.expect_arithmetic(1, value.dtype)?;
+    call.expect_complex_arithmetic(0, out.dtype)?;
+    call.expect_complex_arithmetic(1, value.dtype)?;
     if value.count() != 1 {
         let (name, dims) = (call.parameter(1), value.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one element")));

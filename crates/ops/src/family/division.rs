@@ -1,6 +1,7 @@
 //! Quotients and what is left of them.
 
-use super::formula::{Formula, Kind, number, real};
+use super::complex::quotient;
+use super::formula::{Formula, Kind, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -13,7 +14,7 @@ use cairn_tensor::{DType, with_number};
 use half::{bf16, f16};
 
 /// The true quotient, always real.
-pub const DIV: Formula<2> = real!(|x, y| x.div(y));
+pub const DIV: Formula<2> = real!(|x, y| x.div(y)).with_complex(complex!(|x, y| quotient(x, y)));
 /// Half types round the quotient before it is cut off, as PyTorch does.
 const DIV_TRUNC: Formula<2> = Formula {
     kind: Kind::Number,
@@ -25,6 +26,7 @@ const DIV_TRUNC: Formula<2> = Formula {
         }
         _ => with_number!(dtype, C => over.map::<C, C, C>(|x, y| x.div_trunc(y))),
     },
+    complex: None,
 };
 const DIV_FLOOR: Formula<2> = number!(|x, y| x.div_floor(y));
 const REMAINDER: Formula<2> = number!(|x, y| x.rem_floor(y));
@@ -48,7 +50,8 @@ fn div_mode(call: &mut Call<'_>) -> Result<Plan> {
 
 /// A whole quotient where both are whole, as `Div` by IR name has it.
 fn div_node(call: &mut Call<'_>) -> Result<Plan> {
-    match call.input(0)?.dtype().is_floating() || call.input(1)?.dtype().is_floating() {
+    let is_whole = |dtype: DType| !dtype.is_floating() && !dtype.is_complex();
+    match !is_whole(call.input(0)?.dtype()) || !is_whole(call.input(1)?.dtype()) {
         true => DIV.plan(call),
         false => DIV_TRUNC.plan(call),
     }

@@ -95,7 +95,7 @@ impl Call<'_> {
     pub fn input(&mut self, at: usize) -> Result<Input> {
         match self.arg(at) {
             Arg::Tensor(_) | Arg::Absent => self.tensor(at).map(Input::Tensor),
-            _ => self.scalar(at).map(Input::Scalar),
+            _ => self.any_scalar(at).map(Input::Scalar),
         }
     }
 

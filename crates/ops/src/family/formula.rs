@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
 use cairn_tensor::kernels::constant::Constant;
-use cairn_tensor::kernels::element::{Compute, compute_type};
+use cairn_tensor::kernels::element::{Compute, complex_type, compute_type};
 use cairn_tensor::kernels::over::{Over, Packed};
 use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar, promote, with_number};
@@ -43,6 +43,17 @@ pub struct Formula<const N: usize> {
     pub defaults: &'static [f64],
     /// What it runs.
     pub run: Run<N>,
+    /// What it runs for complex numbers, if it is defined for them.
+    pub complex: Option<ComplexFormula<N>>,
+}
+
+/// A formula of complex numbers.
+#[derive(Clone, Copy)]
+pub struct ComplexFormula<const N: usize> {
+    /// Whether its results are complex, and an output that is not cannot hold them.
+    pub has_complex_results: bool,
+    /// What it runs, in `Complex64` or `Complex128`.
+    pub run: Run<N>,
 }
 
 /// A number of a formula.
@@ -55,6 +66,14 @@ pub enum Parameter {
 }
 
 impl Parameter {
+    /// The type of the number.
+    pub fn dtype(&self) -> DType {
+        match self {
+            Parameter::Now(scalar) => scalar.dtype(),
+            Parameter::Later(operand) => operand.dtype,
+        }
+    }
+
     /// The number, once the kernel runs.
     pub fn value(&self, memory: &Memory<'_>) -> Scalar {
         match self {
@@ -119,6 +138,11 @@ impl<const N: usize> Bound<N> {
 }
 
 impl<const N: usize> Formula<N> {
+    /// The same, defined for complex numbers too.
+    pub const fn with_complex(self, complex: ComplexFormula<N>) -> Formula<N> {
+        Formula { complex: Some(complex), ..self }
+    }
+
     /// An operator: the inputs, the numbers, the output.
     pub fn plan(&self, call: &mut Call<'_>) -> Result<Plan> {
         let numbers: SmallVec<[usize; 4]> = (N..N + self.defaults.len()).collect();
@@ -161,21 +185,39 @@ impl<const N: usize> Formula<N> {
         out: Operand,
         out_index: usize,
     ) -> Result<Box<Bound<N>>> {
+        let complex = self.complex.filter(|_| has_complex(&inputs, &parameters, &out));
         for (at, input) in inputs.iter().enumerate() {
-            if let Input::Tensor(operand) = input {
-                call.expect_arithmetic(at, operand.dtype)?;
+            match input {
+                _ if complex.is_some() => call.expect_complex_arithmetic(at, input.dtype())?,
+                Input::Tensor(operand) => call.expect_arithmetic(at, operand.dtype)?,
+                other => call.expect_real_number(at, other.dtype())?,
             }
         }
-        call.expect_arithmetic(out_index, out.dtype)?;
+        match complex {
+            Some(_) => call.expect_complex_arithmetic(out_index, out.dtype)?,
+            None => call.expect_arithmetic(out_index, out.dtype)?,
+        }
+        if complex.is_none() {
+            for (at, one) in parameters.iter().enumerate() {
+                call.expect_real_number(N + at, one.dtype())?;
+            }
+        }
         call.broadcast(inputs.iter().enumerate(), (out_index, &out))?;
-        let dtype = self.dtype(call, &inputs, &out)?;
+        let dtype = match complex {
+            Some(_) => complex_dtype(&inputs, &out),
+            None => self.dtype(call, &inputs, &out)?,
+        };
+        if complex.is_some_and(|one| one.has_complex_results) {
+            call.expect_castable(out_index, dtype, &out)?;
+        }
         match self.kind {
+            _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
             Kind::Test | Kind::AsOutput => {}
         }
         for input in &mut inputs {
-            if let (Kind::Test, Input::Scalar(scalar)) = (self.kind, &mut *input) {
+            if let (Kind::Test, None, Input::Scalar(scalar)) = (self.kind, complex, &mut *input) {
                 *scalar = rounded(*scalar, dtype);
             }
             if let Input::Tensor(operand) = input
@@ -193,7 +235,8 @@ impl<const N: usize> Formula<N> {
             layout.expect("sizes were checked")
         });
         let packed = packed(&inputs, &wide, &out);
-        Ok(Box::new(Bound { run: self.run, dtype, inputs, wide, packed, parameters, out }))
+        let run = complex.map_or(self.run, |one| one.run);
+        Ok(Box::new(Bound { run, dtype, inputs, wide, packed, parameters, out }))
     }
 
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
@@ -227,6 +270,27 @@ impl<const N: usize> Formula<N> {
     }
 }
 
+/// Whether an operand or a number is complex.
+fn has_complex<const N: usize>(
+    inputs: &[Input; N],
+    parameters: &Parameters,
+    out: &Operand,
+) -> bool {
+    let mut dtypes = inputs.iter().map(Input::dtype).chain(parameters.iter().map(Parameter::dtype));
+    out.dtype.is_complex() || dtypes.any(DType::is_complex)
+}
+
+/// The complex type to compute in: of `f64` where a tensor has such elements, else of `f32`.
+fn complex_dtype<const N: usize>(inputs: &[Input; N], out: &Operand) -> DType {
+    let wide = |dtype: DType| matches!(dtype, DType::Complex128 | DType::Double);
+    let is_tensor = |input: &&Input| !matches!(input, Input::Scalar(_));
+    let mut tensors = inputs.iter().filter(is_tensor);
+    match wide(out.dtype) || tensors.any(|one| wide(one.dtype())) {
+        true => DType::Complex128,
+        false => DType::Complex64,
+    }
+}
+
 /// Where inputs lie whose elements stand in memory as those of the output do, one after the other.
 fn packed<const N: usize>(
     inputs: &[Input; N],
@@ -250,10 +314,11 @@ impl Call<'_> {
     /// A number of a formula: a scalar, a tensor of one element, or the default.
     pub fn parameter_or(&mut self, at: usize, default: f64) -> Result<Parameter> {
         if !matches!(self.arg(at), Arg::Tensor(_)) {
-            return self.scalar_or(at, default).map(Parameter::Now);
+            let value = if self.has(at) { self.any_scalar(at)? } else { default.into() };
+            return Ok(Parameter::Now(value));
         }
         let operand = self.tensor(at)?;
-        self.expect_arithmetic(at, operand.dtype)?;
+        self.expect_complex_arithmetic(at, operand.dtype)?;
         if operand.count() != 1 {
             let (name, dims) = (self.parameter(at), operand.dims());
             return Err(Error::invalid(format!(
@@ -272,6 +337,25 @@ impl Call<'_> {
         Err(Error::invalid(format!(
             "{name} has elements of type {dtype}; it takes float, double, float16, bf16, int8, uint8, int16, int32, int64 and bool"
         )))
+    }
+}
+
+impl Call<'_> {
+    /// Fails for elements that take no part in arithmetic, complex or not.
+    pub fn expect_complex_arithmetic(&self, at: usize, dtype: DType) -> Result<()> {
+        match complex_type(dtype).is_some() {
+            true => Ok(()),
+            false => self.expect_arithmetic(at, dtype),
+        }
+    }
+
+    /// Fails for a complex number, where only real ones are computed with.
+    pub fn expect_real_number(&self, at: usize, dtype: DType) -> Result<()> {
+        if !dtype.is_complex() {
+            return Ok(());
+        }
+        let name = self.parameter(at);
+        Err(Error::invalid(format!("{name} is a number of type {dtype}: expected a real one")))
     }
 }
 
@@ -325,6 +409,7 @@ macro_rules! formula {
                     over.map::<C, $result>(move |x| f::<C>(x, p))
                 })
             },
+            complex: None,
         }
     };
     ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
@@ -341,6 +426,7 @@ macro_rules! formula {
                     over.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
                 })
             },
+            complex: None,
         }
     };
     ($kind:ident, $bound:ident, $with:ident, $result:ident, |$x:ident, $y:ident, $z:ident $(; $($p:ident = $default:tt),*)?| $body:expr) => {
@@ -357,6 +443,7 @@ macro_rules! formula {
                     over.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
                 })
             },
+            complex: None,
         }
     };
 }
@@ -376,11 +463,61 @@ macro_rules! test {
     ($($formula:tt)*) => { $crate::family::formula::formula!(Test, Number, with_number, bool, $($formula)*) };
 }
 
-pub(crate) use {formula, number, real, test};
+/// A formula of complex numbers `x` (and `y`, `z`), which may name the type of their parts `T`. `complex!(-> real ..)`
+/// and `complex!(-> bool ..)` have results of that kind.
+macro_rules! complex {
+    (@run $result:ty, $($x:ident)*; $($p:ident)*; $body:expr) => {{
+        fn run<T: $crate::family::formula::Part>(
+            over: &cairn_tensor::kernels::over::Over<'_, { <[()]>::len(&[$($crate::family::formula::formula!(@unit $x)),*]) }>,
+            _numbers: &[cairn_tensor::Scalar],
+        )
+        where
+            num_complex::Complex<T>: cairn_tensor::kernels::element::Compute,
+        {
+            let mut all = _numbers.iter().map(|one| {
+                <num_complex::Complex<T> as cairn_tensor::kernels::element::Compute>::from_scalar(*one)
+            });
+            let _ = &mut all;
+            $(let $p: num_complex::Complex<T> = all.next().unwrap_or_default();)*
+            over.map::<$($crate::family::formula::complex!(@each $x),)* $result>(move |$($x),*| $body)
+        }
+        |dtype, over, numbers| match dtype {
+            cairn_tensor::DType::Complex128 => run::<f64>(over, numbers),
+            _ => run::<f32>(over, numbers),
+        }
+    }};
+    (@each $x:ident) => { num_complex::Complex<T> };
+    (-> real |$($x:ident),* $(; $($p:ident),*)?| $body:expr) => {
+        $crate::family::formula::ComplexFormula {
+            has_complex_results: false,
+            run: $crate::family::formula::complex!(@run T, $($x)*; $($($p)*)?; $body),
+        }
+    };
+    (-> bool |$($x:ident),* $(; $($p:ident),*)?| $body:expr) => {
+        $crate::family::formula::ComplexFormula {
+            has_complex_results: false,
+            run: $crate::family::formula::complex!(@run bool, $($x)*; $($($p)*)?; $body),
+        }
+    };
+    (|$($x:ident),* $(; $($p:ident),*)?| $body:expr) => {
+        $crate::family::formula::ComplexFormula {
+            has_complex_results: true,
+            run: $crate::family::formula::complex!(@run num_complex::Complex<T>, $($x)*; $($($p)*)?; $body),
+        }
+    };
+}
+
+pub(crate) use {complex, formula, number, real, test};
+
+/// The type of a complex number's parts: `f32` or `f64`.
+pub trait Part: Compute + num_traits::Float + num_traits::FloatConst + Default {}
+impl Part for f32 {}
+impl Part for f64 {}
 
 /// The value itself.
 pub const SAME: Formula<1> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
     run: |dtype, over, _| with_number!(dtype, C => over.map::<C, C>(|x| x)),
+    complex: Some(complex!(|x| x)),
 };

@@ -1,7 +1,8 @@
 //! Sums of products, and values between two others.
 
 use super::arithmetic::ADD;
-use super::formula::{Formula, number, real};
+use super::complex::quotient;
+use super::formula::{Formula, complex, number, real};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -12,9 +13,11 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{Layout, broadcast};
 
 /// x + value y z.
-pub const ADDCMUL: Formula<3> = number!(|x, y, z; value = 1.0| x.add(value.mul(y).mul(z)));
+pub const ADDCMUL: Formula<3> = number!(|x, y, z; value = 1.0| x.add(value.mul(y).mul(z)))
+    .with_complex(complex!(|x, y, z; value| x + value * y * z));
 /// x + value y / z.
-pub const ADDCDIV: Formula<3> = real!(|x, y, z; value = 1.0| x.add(value.mul(y).div(z)));
+pub const ADDCDIV: Formula<3> = real!(|x, y, z; value = 1.0| x.add(value.mul(y).div(z)))
+    .with_complex(complex!(|x, y, z; value| x + value * quotient(y, z)));
 /// From x to y by a share.
 pub const LERP: Formula<2> = real!(|x, y; share = 0.5| between(x, y, share));
 /// From x to y by a share at each position.

@@ -60,6 +60,16 @@ fn chosen(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, false)
 }
 
+/// As [`chosen`], where argument 6 says how the indices lie: 0 apart or 1 together, which gives the same results.
+fn chosen_by_mode(call: &mut Call<'_>) -> Result<Plan> {
+    let mode = call.int(6)?;
+    if mode != 0 && mode != 1 {
+        let name = call.parameter(6);
+        return Err(Error::invalid(format!("{name} = {mode}: it takes 0 and 1")));
+    }
+    chosen(call)
+}
+
 /// As [`chosen`], where an index without dimensions is one with a single element.
 fn selected(call: &mut Call<'_>) -> Result<Plan> {
     by_index(call, true)
@@ -325,6 +335,7 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("IndexSelect", selected).picks(&[A(0), A(1), A(2), A(3)]),
     aclnn("GatherV2", chosen).picks(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("GatherV3", chosen_by_mode).picks(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
     aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
     aclnn("Gather", gathered),
     aclnn("GatherNd", gathered_rows).picks(&[A(0), A(1), A(3)]),

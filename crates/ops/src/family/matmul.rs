@@ -105,6 +105,9 @@ enum Kind {
 
 /// `out = beta * added + alpha * (left @ right)`.
 fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    if call.layout(LEFT)?.dtype.is_complex() {
+        return complex_product(call, kind);
+    }
     let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
     for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
         call.expect_number(at, operand)?;
@@ -169,6 +172,48 @@ fn product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
                 }
             });
         });
+        Ok(())
+    })
+}
+
+/// As [`product`], of complex numbers: products of their parts.
+fn complex_product(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
+    let (left, right, out) = (call.tensor(LEFT)?, call.tensor(RIGHT)?, call.output(OUT)?);
+    for (at, operand) in [(LEFT, &left), (RIGHT, &right), (OUT, &out)] {
+        call.expect_dtype(at, operand, &[DType::Complex64, DType::Complex128])?;
+        call.expect_same(at, operand, LEFT, &left)?;
+    }
+    if call.has(ADDED) || kind == Kind::Sum {
+        let name = call.parameter(ADDED);
+        return Err(Error::invalid(format!(
+            "{name}: nothing is added to products of complex numbers"
+        )));
+    }
+    let Sides { left: a, right: b, dims, added } = match kind {
+        Kind::Outer => sides(call, left.layout.with(1), right.layout.with(0))?,
+        _ => sides(call, left.layout, right.layout)?,
+    };
+    call.expect_dims(OUT, &out, &dims)?;
+    let (left, right) =
+        (aside(call, left.with_layout(a), &out), aside(call, right.with_layout(b), &out));
+    let whole = added.iter().flatten().fold(out.layout, |layout, at| layout.with(*at));
+    call.plan(move |memory| {
+        left.prepare(memory);
+        right.prepare(memory);
+        let part = |input: &Input, which| match input {
+            Input::Copied(_, scratch) => memory.scratch_part(scratch, which),
+            Input::Tensor(operand) => memory.view_with_layout(operand, operand.layout.part(which)),
+            Input::Scalar(_) => unreachable!("a tensor"),
+        };
+        // Real: ac - bd. Imaginary: ad + bc.
+        for (to, terms) in [(0, [(0, 0, 1.0), (1, 1, -1.0)]), (1, [(0, 1, 1.0), (1, 0, 1.0)])] {
+            let place = memory.out(&out.with_layout(whole.part(to)));
+            for (at, (a, b, sign)) in terms.into_iter().enumerate() {
+                let (a, b) = (part(&left, a), part(&right, b));
+                let beta = Scalar::from(at as i64);
+                kernel::matmul(memory.parallel, place, a, b, Scalar::from(sign), beta, None);
+            }
+        }
         Ok(())
     })
 }

@@ -7,11 +7,14 @@ mod attention;
 mod attention_packed;
 mod avg_pool;
 mod batch;
+mod batch_matmul;
 mod bordering;
 mod choosing;
+mod chunking;
 mod clamp;
 mod class_loss;
 mod compare;
+mod complex;
 mod convolution;
 mod copying;
 mod creation;
@@ -30,6 +33,7 @@ mod grid;
 mod indexing;
 mod joining;
 mod likelihood;
+mod linalg;
 mod loss;
 mod matmul;
 mod max_pool;
@@ -79,11 +83,14 @@ pub const ROWS: &[&[Row]] = &[
     arithmetic::ROWS,
     attention::ROWS,
     choosing::ROWS,
+    chunking::ROWS,
+    batch_matmul::ROWS,
     clamp::ROWS,
     class_loss::ROWS,
     slopes::ROWS,
     temporal::ROWS,
     compare::ROWS,
+    complex::ROWS,
     convolution::ROWS,
     copying::ROWS,
     creation::ROWS,
@@ -113,6 +120,7 @@ pub const ROWS: &[&[Row]] = &[
     unfolding::ROWS,
     unary::MORE,
     likelihood::ROWS,
+    linalg::ROWS,
     loss::ROWS,
     norm::ROWS,
     norm_adaptive::ROWS,
@@ -145,6 +153,7 @@ pub const NODES: &[&[Node]] = &[
     clamp::NODES,
     class_loss::NODES,
     compare::NODES,
+    complex::NODES,
     convolution::NODES,
     copying::NODES,
     creation::NODES,
@@ -157,6 +166,7 @@ pub const NODES: &[&[Node]] = &[
     gating::NODES,
     indexing::NODES,
     joining::NODES,
+    linalg::NODES,
     matmul::NODES,
     padding::NODES,
     power::NODES,

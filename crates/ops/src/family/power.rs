@@ -1,7 +1,8 @@
 //! Powers, and other functions of two tensors.
 
+use super::complex::{power, reciprocal};
 use super::elementwise::Input;
-use super::formula::{Formula, Kind, number, real};
+use super::formula::{Formula, Kind, complex, number, real};
 use super::unary::{RECIPROCAL, RSQRT, SQRT, SQUARE};
 use crate::call::Call;
 use crate::error::Result;
@@ -14,9 +15,10 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 
 /// x to the power of y.
-pub const POW: Formula<2> = number!(|x, y| x.power(y));
-const CUBE: Formula<1> = number!(|x| x.mul(x).mul(x));
-const SQUARED_RECIPROCAL: Formula<1> = real!(|x| C::ONE.div(x.mul(x)));
+pub const POW: Formula<2> = number!(|x, y| x.power(y)).with_complex(complex!(|x, y| power(x, y)));
+const CUBE: Formula<1> = number!(|x| x.mul(x).mul(x)).with_complex(complex!(|x| x * x * x));
+const SQUARED_RECIPROCAL: Formula<1> =
+    real!(|x| C::ONE.div(x.mul(x))).with_complex(complex!(|x| reciprocal(x * x)));
 const ATAN2: Formula<2> = real!(|y, x| y.atan2(x));
 const XLOGY: Formula<2> = real!(|x, y| {
     let product = x.mul(y.ln());
@@ -54,7 +56,10 @@ fn pow(call: &mut Call<'_>) -> Result<Plan> {
     let (Input::Tensor(base), Input::Scalar(scalar)) = (base, exponent) else {
         return POW.plan(call);
     };
-    let real = base.dtype.is_floating();
+    let real = base.dtype.is_floating() || base.dtype.is_complex();
+    if matches!(scalar, Scalar::Complex(..)) {
+        return POW.plan(call);
+    }
     let whole = !real && matches!(scalar, Scalar::Int(..));
     let formula = match scalar.as_f64() {
         2.0 if real || whole => SQUARE,

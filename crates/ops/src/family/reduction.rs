@@ -15,7 +15,7 @@ use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::{DType, Layout, Scalar, with_number, with_real};
+use cairn_tensor::{DType, Layout, Scalar, with_complex, with_number, with_real};
 
 /// Input, axes and output of a reduction. Arguments: a, dims, keep, noop, out.
 fn operands(call: &mut Call<'_>) -> Result<(Operand, Axes, Operand)> {
@@ -62,18 +62,53 @@ fn alone<C: Compute>(acc: C) -> (C, bool) {
     (acc, false)
 }
 
+/// As [`operands`], of complex numbers as real ones with a last dimension for their parts; `None` for other types.
+fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operand)>> {
+    let a = call.tensor(0)?;
+    if !a.dtype.is_complex() {
+        return Ok(None);
+    }
+    let mut axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
+    let (a, out) = (call.parts(0, a)?, call.parts(4, out)?);
+    axes.push(false);
+    Ok(Some((a, axes, out)))
+}
+
 fn sum(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = operands(call)?;
+    let (a, axes, out) = match complex_operands(call)? {
+        Some(parts) => parts,
+        None => operands(call)?,
+    };
     with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), alone))
 }
 
+/// The product of complex numbers.
+fn complex_product(call: &mut Call<'_>) -> Result<Plan> {
+    let a = call.tensor(0)?;
+    let axes = call.axes(1, a.rank(), call.flag_or(3, false)?)?;
+    let out = call.reduced(4, a.dims(), &axes, call.flag_or(2, false)?)?;
+    call.expect_dtype(4, &out, &[DType::Complex32, DType::Complex64, DType::Complex128])?;
+    with_complex!(out.dtype, C => {
+        let fold = fold::mapped(C::from_f64(1.0), |x: C| x, |x: C, y: C| x * y);
+        call.fold(a, &axes, (out, None), fold, alone)
+    })
+}
+
 fn product(call: &mut Call<'_>) -> Result<Plan> {
+    if call.layout(0)?.dtype.is_complex() {
+        return complex_product(call);
+    }
     let (a, axes, out) = operands(call)?;
     with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), alone))
 }
 
 fn mean(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, axes, out) = operands(call)?;
+    let (a, axes, out) = match complex_operands(call)? {
+        Some(parts) => parts,
+        None => operands(call)?,
+    };
     real(call, 4, &out)?;
     let count = taken(&a, &axes) as f64;
     with_real!(out.dtype, C => {

@@ -32,6 +32,14 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, a.dims())?;
     let dim = dimension(call, 1, a.rank())?;
     let (exclusive, reverse) = (call.flag_or(2, false)?, call.flag_or(3, false)?);
+    let (a, out) = match !PRODUCT && a.dtype.is_complex() && out.dtype.is_complex() {
+        true => (call.parts(0, a)?, call.parts(4, out)?),
+        false => {
+            call.expect_numbers(0, &a)?;
+            call.expect_numbers(4, &out)?;
+            (a, out)
+        }
+    };
     let a = call.source(a, &[&out]);
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
@@ -51,6 +59,8 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
 /// Running extremes. Arguments: a, dim, values, indices.
 fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     let (a, values, indices) = (call.tensor(0)?, call.output(2)?, call.output(3)?);
+    call.expect_numbers(0, &a)?;
+    call.expect_numbers(2, &values)?;
     call.expect_dims(2, &values, a.dims())?;
     call.expect_dims(3, &indices, a.dims())?;
     call.expect_dtype(3, &indices, &[DType::Int64, DType::Int32])?;

@@ -187,10 +187,14 @@ fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>
 }
 
 /// Values to the positions that an index names along a dimension. Arguments: a, dimension, index, values, how they
-/// meet, out.
+/// meet, out, whether what is there before takes part (yes when absent).
 fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
     let meeting = meeting(call, 4)?;
+    let start = match call.flag_or(6, true)? {
+        true => None,
+        false => neutral(meeting, typed(&out, meeting)),
+    };
     if meeting != Meeting::Replace {
         call.expect_numbers(5, &out)?;
     }
@@ -226,10 +230,37 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             values.with(memory, dtype, layout_of, |values| {
                 let target = lifted(tensor);
                 let targets = IndexedView::along(target.view(), dim, index, false);
+                if let Some(start) = start {
+                    let start = Constant::of(start, target.dtype());
+                    let start = start.view(index.dims());
+                    scatter(memory.parallel, target, &targets, start, Meeting::Replace, index)
+                        .map_err(|bad| out_of_range(name, bad))?;
+                }
                 scatter(memory.parallel, target, &targets, values, meeting, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
+    })
+}
+
+/// The number of a type that changes nothing where it meets another; `None` where the other takes its place anyway.
+fn neutral(meeting: Meeting, dtype: DType) -> Option<Scalar> {
+    let (least, greatest) = match dtype {
+        DType::Bool => (0, 1),
+        DType::Int8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
+        DType::Uint8 => (0, i64::from(u8::MAX)),
+        DType::Int16 => (i64::from(i16::MIN), i64::from(i16::MAX)),
+        DType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
+        _ => (i64::MIN, i64::MAX),
+    };
+    Some(match meeting {
+        Meeting::Replace => return None,
+        Meeting::Add => Scalar::from(0),
+        Meeting::Multiply => Scalar::from(1),
+        Meeting::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
+        Meeting::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
+        Meeting::Greatest => Scalar::from(least),
+        Meeting::Least => Scalar::from(greatest),
     })
 }
 
@@ -470,21 +501,12 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// As [`scattered`], where what is there before takes part. Arguments: those of [`scattered`], whether it does.
-fn reduced(call: &mut Call<'_>) -> Result<Plan> {
-    if !call.flag(6)? {
-        let name = call.parameter(6);
-        return Err(Error::invalid(format!("{name} = false is not known")));
-    }
-    scattered(call)
-}
-
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Scatter", scattered),
     aclnn("ScatterValue", scattered),
-    aclnn("ScatterReduce", reduced).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
-    aclnn("InplaceScatterReduce", reduced).picks(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
+    aclnn("ScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
+    aclnn("InplaceScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
     aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
     aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),

@@ -1,12 +1,12 @@
 //! One of two values at each position.
 
-use super::formula::{Formula, Kind};
+use super::formula::{ComplexFormula, Formula, Kind};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::table::Pick::{A, O};
 use crate::table::{Node, Row, aclnn, node};
-use cairn_tensor::{Layout, broadcast, promote, with_number};
+use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
 
 /// `x` where the condition is other than zero, else `y`. Inputs: condition, x, y.
 pub const WHERE: Formula<3> = Formula {
@@ -17,6 +17,14 @@ pub const WHERE: Formula<3> = Formula {
             over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
         });
     },
+    complex: Some(ComplexFormula {
+        has_complex_results: false,
+        run: |dtype, over, _| {
+            with_complex!(dtype, C => {
+                over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
+            });
+        },
+    }),
 };
 
 /// What the three broadcast to, of the type that the values promote to.

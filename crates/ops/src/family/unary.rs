@@ -1,6 +1,7 @@
 //! Functions of one tensor.
 
-use super::formula::{Formula, Kind, SAME, formula, number, real, test};
+use super::complex::{reciprocal, sgn};
+use super::formula::{Formula, Kind, SAME, complex, formula, number, real, test};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -33,56 +34,62 @@ macro_rules! wave {
                 }
                 with_real!(dtype, C => over.strips::<C, C>(&run::<C>))
             },
+            complex: None,
         }
     };
 }
 
 /// -x.
-pub const NEG: Formula<1> = number!(|x| x.neg());
+pub const NEG: Formula<1> = number!(|x| x.neg()).with_complex(complex!(|x| -x));
 /// |x|.
-pub const ABS: Formula<1> = number!(|x| x.abs());
+pub const ABS: Formula<1> = number!(|x| x.abs()).with_complex(complex!(-> real |x| x.norm()));
 /// -1, 0 or 1.
-pub const SIGN: Formula<1> = number!(|x| x.sign());
+pub const SIGN: Formula<1> = number!(|x| x.sign()).with_complex(complex!(|x| sgn(x)));
 /// x * x.
-pub const SQUARE: Formula<1> = number!(|x| x.mul(x));
+pub const SQUARE: Formula<1> = number!(|x| x.mul(x)).with_complex(complex!(|x| x * x));
 /// e^x.
-pub const EXP: Formula<1> = real!(|x| x.exp());
+pub const EXP: Formula<1> = real!(|x| x.exp()).with_complex(complex!(|x| x.exp()));
 /// 2^x.
-pub const EXP2: Formula<1> = real!(|x| x.exp2());
+pub const EXP2: Formula<1> = real!(|x| x.exp2())
+    .with_complex(complex!(|x| (x * <T as num_traits::FloatConst>::LN_2()).exp()));
 /// e^x - 1.
 pub const EXPM1: Formula<1> = real!(|x| x.expm1());
 /// Natural logarithm.
-pub const LOG: Formula<1> = real!(|x| x.ln());
+pub const LOG: Formula<1> = real!(|x| x.ln()).with_complex(complex!(|x| x.ln()));
 /// ln(1 + x).
 pub const LOG1P: Formula<1> = real!(|x| x.ln_1p());
 /// Logarithm to base 2.
-pub const LOG2: Formula<1> = real!(|x| x.log2());
+pub const LOG2: Formula<1> =
+    real!(|x| x.log2()).with_complex(complex!(|x| x.ln() / <T as num_traits::FloatConst>::LN_2()));
 /// Logarithm to base 10.
-pub const LOG10: Formula<1> = real!(|x| x.log10());
+pub const LOG10: Formula<1> = real!(|x| x.log10())
+    .with_complex(complex!(|x| x.ln() / <T as num_traits::FloatConst>::LN_10()));
 /// Square root.
-pub const SQRT: Formula<1> = real!(|x| x.sqrt());
+pub const SQRT: Formula<1> = real!(|x| x.sqrt()).with_complex(complex!(|x| x.sqrt()));
 /// 1 / sqrt(x).
-pub const RSQRT: Formula<1> = real!(|x| C::ONE.div(x.sqrt()));
+pub const RSQRT: Formula<1> =
+    real!(|x| C::ONE.div(x.sqrt())).with_complex(complex!(|x| reciprocal(x.sqrt())));
 /// 1 / x.
-pub const RECIPROCAL: Formula<1> = real!(|x| C::ONE.div(x));
+pub const RECIPROCAL: Formula<1> =
+    real!(|x| C::ONE.div(x)).with_complex(complex!(|x| reciprocal(x)));
 /// Tangent.
-pub const TAN: Formula<1> = real!(|x| x.tan());
+pub const TAN: Formula<1> = real!(|x| x.tan()).with_complex(complex!(|x| x.tan()));
 /// Inverse sine.
-pub const ASIN: Formula<1> = real!(|x| x.asin());
+pub const ASIN: Formula<1> = real!(|x| x.asin()).with_complex(complex!(|x| x.asin()));
 /// Inverse cosine.
-pub const ACOS: Formula<1> = real!(|x| x.acos());
+pub const ACOS: Formula<1> = real!(|x| x.acos()).with_complex(complex!(|x| x.acos()));
 /// Inverse tangent.
-pub const ATAN: Formula<1> = real!(|x| x.atan());
+pub const ATAN: Formula<1> = real!(|x| x.atan()).with_complex(complex!(|x| x.atan()));
 /// Hyperbolic sine.
-pub const SINH: Formula<1> = real!(|x| x.sinh());
+pub const SINH: Formula<1> = real!(|x| x.sinh()).with_complex(complex!(|x| x.sinh()));
 /// Hyperbolic cosine.
-pub const COSH: Formula<1> = real!(|x| x.cosh());
+pub const COSH: Formula<1> = real!(|x| x.cosh()).with_complex(complex!(|x| x.cosh()));
 /// Inverse hyperbolic sine.
-pub const ASINH: Formula<1> = real!(|x| x.asinh());
+pub const ASINH: Formula<1> = real!(|x| x.asinh()).with_complex(complex!(|x| x.asinh()));
 /// Inverse hyperbolic cosine.
-pub const ACOSH: Formula<1> = real!(|x| x.acosh());
+pub const ACOSH: Formula<1> = real!(|x| x.acosh()).with_complex(complex!(|x| x.acosh()));
 /// Inverse hyperbolic tangent.
-pub const ATANH: Formula<1> = real!(|x| x.atanh());
+pub const ATANH: Formula<1> = real!(|x| x.atanh()).with_complex(complex!(|x| x.atanh()));
 /// Error function.
 pub const ERF: Formula<1> = real!(|x| x.erf());
 /// 1 - erf(x).
@@ -95,9 +102,9 @@ pub const SINC: Formula<1> = real!(|x| {
     if x == C::ZERO { C::ONE } else { angle.sin().div(angle) }
 });
 /// Sine.
-pub const SIN: Formula<1> = wave!(sin_near, sin);
+pub const SIN: Formula<1> = wave!(sin_near, sin).with_complex(complex!(|x| x.sin()));
 /// Cosine.
-pub const COS: Formula<1> = wave!(cos_near, cos);
+pub const COS: Formula<1> = wave!(cos_near, cos).with_complex(complex!(|x| x.cos()));
 
 const FLOOR: Formula<1> = real!(|x| x.floor());
 const CEIL: Formula<1> = real!(|x| x.ceil());
@@ -134,13 +141,18 @@ const LOG_OF: Formula<1> = real!(|x; base = (-1.0), scale = 1.0, shift = 0.0| {
     if base > C::ZERO { log.div(base.ln()) } else { log }
 });
 
-const IS_FINITE: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_finite());
-const IS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.abs() == C::GREATEST);
+const IS_FINITE: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_finite())
+    .with_complex(complex!(-> bool |x| x.re.is_finite() && x.im.is_finite()));
+const IS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.abs() == C::GREATEST)
+    .with_complex(complex!(-> bool |x| x.re.is_infinite() || x.im.is_infinite()));
 const IS_POS_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::GREATEST);
 const IS_NEG_INF: Formula<1> = formula!(Test, Real, with_real, bool, |x| x == C::LEAST);
-const IS_NAN: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_nan());
+const IS_NAN: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_nan()).with_complex(
+    complex!(-> bool |x| num_traits::Float::is_nan(x.re) || num_traits::Float::is_nan(x.im)),
+);
 const SIGNBIT: Formula<1> = formula!(Test, Real, with_real, bool, |x| x.is_negative());
-const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO);
+const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO)
+    .with_complex(complex!(-> bool |x| x == num_complex::Complex::default()));
 
 const BITWISE_NOT: Formula<1> = Formula {
     kind: Kind::Test,
@@ -149,6 +161,7 @@ const BITWISE_NOT: Formula<1> = Formula {
         DType::Bool => over.map::<bool, bool>(|x| !x),
         _ => over.map::<i64, i64>(|x| !x),
     },
+    complex: None,
 };
 
 /// 10 to a small whole power.
@@ -158,7 +171,8 @@ fn ten_to<C: Real>(power: C) -> C {
 
 /// A formula that leaves integers as they are.
 fn for_reals(call: &mut Call<'_>, formula: &Formula<1>) -> Result<Plan> {
-    let whole = !call.layout(0)?.dtype.is_floating();
+    let dtype = call.layout(0)?.dtype;
+    let whole = !dtype.is_floating() && !dtype.is_complex();
     match whole && formula.defaults.is_empty() {
         true => SAME.plan(call),
         false => formula.plan(call),

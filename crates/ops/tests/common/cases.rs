@@ -86,6 +86,7 @@ fn dtype(text: &str) -> DType {
         "i8" => DType::Int8,
         "u8" => DType::Uint8,
         "bool" => DType::Bool,
+        "c64" => DType::Complex64,
         other => panic!("{other}"),
     }
 }
@@ -148,6 +149,7 @@ fn encode(dtype: DType, value: f64) -> Vec<u8> {
         DType::Bool => vec![u8::from(value >= 1.0)],
         DType::Int8 => (value.floor() as i8).to_ne_bytes().to_vec(),
         DType::Uint8 => vec![value as u8],
+        DType::Complex64 => [value as f32, (0.5 - value) as f32].map(f32::to_ne_bytes).concat(),
         other => panic!("{other}"),
     }
 }

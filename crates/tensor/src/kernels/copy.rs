@@ -1,15 +1,18 @@
 //! Copies between any two types and strides.
 
-use super::element::{Compute, compute_type};
+use super::element::{Compute, complex_type, compute_type};
 use super::map::{SMALL, map1};
 use super::transpose::transposed;
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{DType, View, ViewMut};
+use num_complex::Complex;
 
-/// Whether [`copy`] knows the way from one type to the other: the same type, or two with arithmetic.
+/// Whether [`copy`] knows the way from one type to the other: the same type, or two with arithmetic. A complex
+/// number becomes a real one by its real part.
 pub fn converts(from: DType, to: DType) -> bool {
-    from == to || (compute_type(from).is_some() && compute_type(to).is_some())
+    let computes = |dtype| compute_type(dtype).or(complex_type(dtype)).is_some();
+    from == to || (computes(from) && computes(to))
 }
 
 /// `out = a`, converted where types differ. Sizes are equal; the two are apart, or the same.
@@ -17,7 +20,12 @@ pub fn copy(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     if out.dtype() == a.dtype() {
         return relocate(parallel, out, a);
     }
-    let through = match (compute_type(a.dtype()), compute_type(out.dtype())) {
+    match complex_type(a.dtype()) {
+        Some(DType::Complex128) => return same::<Complex<f64>>(parallel, out, a),
+        Some(_) => return same::<Complex<f32>>(parallel, out, a),
+        None => {}
+    }
+    let through = match (compute_type(a.dtype()), compute_type(out.dtype().real_part())) {
         (Some(DType::Bool), Some(_)) => DType::Bool,
         (Some(from), Some(_)) => from,
         _ => unreachable!("a copy from {} to {}", a.dtype(), out.dtype()),

@@ -2,6 +2,7 @@
 
 use crate::{DType, Scalar};
 use half::{bf16, f16};
+use num_complex::Complex;
 
 /// A boolean as a byte in memory: any byte but 0 is true, 1 is written.
 #[derive(Clone, Copy)]
@@ -9,7 +10,7 @@ use half::{bf16, f16};
 pub struct BoolByte(pub u8);
 
 /// A type that kernels compute in: `f32` (also for the half types), `f64`, `i64` (every integer; wraps
-/// as the narrow type does when it is stored) and `bool`.
+/// as the narrow type does when it is stored), `bool`, and `Complex` of `f32` or `f64` in operators that take complex numbers.
 pub trait Compute: Element {
     /// A number as this type.
     fn from_scalar(scalar: Scalar) -> Self;
@@ -35,7 +36,17 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn from_i64(value: i64) -> Self;
     /// 1 or 0.
     fn from_bool(value: bool) -> Self;
-    /// To a compute type.
+    /// As a complex number.
+    #[inline(always)]
+    fn to_complex(self) -> Complex<f64> {
+        Complex::new(self.to_f64(), 0.0)
+    }
+    /// The real part; a truth value is true where either part is not zero.
+    #[inline(always)]
+    fn from_complex(value: Complex<f64>) -> Self {
+        Self::from_f64(value.re)
+    }
+    /// To a compute type. A complex number becomes another complex one, or the truth that it is not zero.
     fn widen<C: Compute>(self) -> C;
 }
 
@@ -47,6 +58,7 @@ macro_rules! widen {
                 DType::Float => C::from_f32(self.to_f32()),
                 DType::Double => C::from_f64(self.to_f64()),
                 DType::Int64 => C::from_i64(self.to_i64()),
+                DType::Complex64 | DType::Complex128 => C::from_complex(self.to_complex()),
                 _ => C::from_bool(self.to_bool()),
             }
         }
@@ -146,6 +158,10 @@ macro_rules! boolean {
             fn from_bool(value: bool) -> Self {
                 ($from)(value)
             }
+            #[inline(always)]
+            fn from_complex(value: Complex<f64>) -> Self {
+                ($from)(value.re != 0.0 || value.im != 0.0)
+            }
         }
     };
 }
@@ -177,7 +193,72 @@ impl Compute for bool {
     }
 }
 
-/// The type to compute in for elements of a type; `None` for a type without arithmetic.
+/// Two halves: a complex number in memory, computed with as `Complex<f32>`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct ComplexHalf([f16; 2]);
+
+macro_rules! complex {
+    ($($type:ty = $dtype:ident, |$value:ident| $to:expr, $from:expr;)*) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$dtype;
+            #[inline(always)]
+            fn widen<C: Compute>(self) -> C {
+                match C::DTYPE {
+                    DType::Complex64 | DType::Complex128 => C::from_complex(self.to_complex()),
+                    DType::Bool => C::from_bool(self.to_bool()),
+                    other => unreachable!("{} read as {other}", Self::DTYPE),
+                }
+            }
+            #[inline(always)] fn to_f32(self) -> f32 { self.to_complex().re as f32 }
+            #[inline(always)] fn to_f64(self) -> f64 { self.to_complex().re }
+            #[inline(always)] fn to_i64(self) -> i64 { self.to_complex().re as i64 }
+            #[inline(always)]
+            fn to_bool(self) -> bool {
+                let value = self.to_complex();
+                value.re != 0.0 || value.im != 0.0
+            }
+            #[inline(always)] fn from_f32(value: f32) -> Self { Self::from_f64(f64::from(value)) }
+            #[inline(always)] fn from_f64(value: f64) -> Self { Self::from_complex(Complex::new(value, 0.0)) }
+            #[inline(always)] fn from_i64(value: i64) -> Self { Self::from_f64(value as f64) }
+            #[inline(always)] fn from_bool(value: bool) -> Self { Self::from_f64(f64::from(u8::from(value))) }
+            #[inline(always)] fn to_complex(self) -> Complex<f64> { let $value = self; $to }
+            #[inline(always)] fn from_complex(value: Complex<f64>) -> Self { ($from)(value) }
+        }
+    )*};
+}
+
+complex! {
+    Complex<f32> = Complex64, |v| Complex::new(f64::from(v.re), f64::from(v.im)),
+        |v: Complex<f64>| Complex::new(v.re as f32, v.im as f32);
+    Complex<f64> = Complex128, |v| v, |v| v;
+    ComplexHalf = Complex32, |v| Complex::new(v.0[0].to_f64(), v.0[1].to_f64()),
+        |v: Complex<f64>| ComplexHalf([f16::from_f64(v.re), f16::from_f64(v.im)]);
+}
+
+impl Compute for Complex<f32> {
+    fn from_scalar(scalar: Scalar) -> Complex<f32> {
+        Element::from_complex(scalar.as_complex())
+    }
+}
+
+impl Compute for Complex<f64> {
+    fn from_scalar(scalar: Scalar) -> Complex<f64> {
+        scalar.as_complex()
+    }
+}
+
+/// The complex type to compute in for elements of a complex type.
+pub fn complex_type(dtype: DType) -> Option<DType> {
+    match dtype {
+        DType::Complex32 | DType::Complex64 => Some(DType::Complex64),
+        DType::Complex128 => Some(DType::Complex128),
+        _ => None,
+    }
+}
+
+/// The type to compute in for elements of a type; `None` for a type without arithmetic, or with that of complex
+/// numbers: see [`complex_type`].
 pub fn compute_type(dtype: DType) -> Option<DType> {
     Some(match dtype {
         DType::Float | DType::Float16 | DType::Bf16 => DType::Float,
@@ -186,6 +267,45 @@ pub fn compute_type(dtype: DType) -> Option<DType> {
         DType::Bool => DType::Bool,
         _ => return None,
     })
+}
+
+/// As [`with_element!`], of complex types too.
+#[macro_export]
+macro_rules! with_any_element {
+    ($dtype:expr, $T:ident => $body:expr, else $other:expr) => {
+        match $dtype {
+            $crate::DType::Complex32 => {
+                type $T = $crate::kernels::element::ComplexHalf;
+                $body
+            }
+            $crate::DType::Complex64 => {
+                type $T = num_complex::Complex<f32>;
+                $body
+            }
+            $crate::DType::Complex128 => {
+                type $T = num_complex::Complex<f64>;
+                $body
+            }
+            other => $crate::with_element!(other, $T => $body, else $other),
+        }
+    };
+}
+
+/// Runs `$body` with `$C` standing for the complex type to compute in for elements of a complex type.
+#[macro_export]
+macro_rules! with_complex {
+    ($dtype:expr, $C:ident => $body:expr) => {
+        match $dtype {
+            $crate::DType::Complex128 => {
+                type $C = num_complex::Complex<f64>;
+                $body
+            }
+            _ => {
+                type $C = num_complex::Complex<f32>;
+                $body
+            }
+        }
+    };
 }
 
 /// Runs `$body` with `$T` standing for the type in memory of `$dtype`; `$other` for a type that has none.

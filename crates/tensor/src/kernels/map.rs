@@ -9,6 +9,7 @@ use super::strip::{STRIP, store, strip};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
 use crate::{DType, Scalar, View, ViewMut};
+use num_complex::Complex;
 use std::mem::MaybeUninit;
 
 /// Below this many elements a kernel stays on its thread.
@@ -271,7 +272,13 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
 
 /// Sets every element to a number, as the type of the tensor has it.
 pub fn fill_scalar(parallel: &dyn Parallel, out: ViewMut<'_>, value: Scalar) {
-    match super::element::compute_type(out.dtype()) {
+    match super::element::compute_type(out.dtype().real_part()) {
+        Some(DType::Double) if out.dtype().is_complex() => {
+            fill(parallel, out, Complex::<f64>::from_scalar(value))
+        }
+        Some(_) if out.dtype().is_complex() => {
+            fill(parallel, out, Complex::<f32>::from_scalar(value))
+        }
         Some(DType::Float) => fill(parallel, out, f32::from_scalar(value)),
         Some(DType::Double) => fill(parallel, out, f64::from_scalar(value)),
         Some(DType::Int64) => fill(parallel, out, i64::from_scalar(value)),

@@ -19,6 +19,7 @@ pub mod fold;
 pub mod gather;
 pub mod indexed;
 pub mod length;
+pub mod linalg;
 mod lines;
 pub mod loss;
 pub mod map;

@@ -4,7 +4,7 @@ use crate::{Scalar, View};
 
 /// The first element as a number; `None` for a tensor without elements, or of a type that is no number.
 pub fn first(view: View<'_>) -> Option<Scalar> {
-    let (mut bytes, item) = ([0u8; 8], view.item());
+    let (mut bytes, item) = ([0u8; 16], view.item());
     if view.count() == 0 || item > bytes.len() {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Strips: short runs of elements that kernels load, compute on and store, whatever their type and stride.
 
 use super::element::{Compute, Element};
-use crate::with_element;
+use crate::with_any_element;
 use crate::{DType, View};
 use half::f16;
 
@@ -69,7 +69,7 @@ pub unsafe fn load<C: Compute>(dtype: DType, from: *const u8, stride: isize, int
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn wide<C: Compute>(dtype: DType, from: *const u8, stride: isize, into: &mut [C]) {
         // SAFETY: as the caller vouches.
-        with_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
+        with_any_element!(dtype, T => unsafe { load_typed::<T, C>(from.cast(), stride, into) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features; for the elements the caller vouches.
@@ -121,7 +121,7 @@ pub unsafe fn store<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     unsafe fn wide<C: Compute>(dtype: DType, to: *mut u8, stride: isize, from: &[C]) {
         // SAFETY: as the caller vouches.
-        with_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
+        with_any_element!(dtype, T => unsafe { store_typed::<T, C>(to.cast(), stride, from) }, else unreachable!("{dtype}"))
     }
     assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
     // SAFETY: this processor has the three features; for the elements the caller vouches.
@@ -215,6 +215,7 @@ pub fn narrow<T: Element, C: Compute>(value: C) -> T {
         DType::Float => T::from_f32(value.to_f32()),
         DType::Double => T::from_f64(value.to_f64()),
         DType::Int64 => T::from_i64(value.to_i64()),
+        DType::Complex64 | DType::Complex128 => T::from_complex(value.to_complex()),
         _ => T::from_bool(value.to_bool()),
     }
 }
@@ -226,7 +227,7 @@ pub fn narrow<T: Element, C: Compute>(value: C) -> T {
 #[inline(always)]
 pub unsafe fn load_one<C: Compute>(dtype: DType, from: *const u8) -> C {
     // SAFETY: as the caller vouches.
-    with_element!(dtype, T => unsafe { from.cast::<T>().read_unaligned() }.widen(), else unreachable!("{dtype}"))
+    with_any_element!(dtype, T => unsafe { from.cast::<T>().read_unaligned() }.widen(), else unreachable!("{dtype}"))
 }
 
 /// Stores one element, whatever its type.
@@ -236,7 +237,7 @@ pub unsafe fn load_one<C: Compute>(dtype: DType, from: *const u8) -> C {
 #[inline(always)]
 pub unsafe fn store_one<C: Compute>(dtype: DType, to: *mut u8, value: C) {
     // SAFETY: as the caller vouches.
-    with_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
+    with_any_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
 }
 
 /// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `room`.

@@ -1,0 +1,101 @@
+//! Products of batches whose dimensions change places on the way in and out.
+
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::matmul as kernel;
+use cairn_tensor::{DType, Layout, Scalar};
+
+/// An order of dimensions, one of those that the function takes.
+fn order(call: &Call<'_>, at: usize, among: &[[usize; 3]]) -> Result<[usize; 3]> {
+    let found = call.ints(at)?;
+    let matches = |one: &&[usize; 3]| {
+        found.len() == 3 && one.iter().zip(&found).all(|(have, want)| *have as i64 == *want)
+    };
+    among.iter().find(matches).copied().ok_or_else(|| {
+        let name = call.parameter(at);
+        Error::invalid(format!("{name} = {found:?}: it takes {among:?}"))
+    })
+}
+
+/// Batches of products, rows before batches in the output. Arguments: x1, x2, bias, scale, order of x1, order of x2,
+/// order of the output, how to compute, in how many parts the batches are split, out.
+fn transposed(call: &mut Call<'_>) -> Result<Plan> {
+    for at in [2, 3] {
+        if call.has(at) {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!(
+                "{name} is there: products are neither biased nor quantised"
+            )));
+        }
+    }
+    let types = &[DType::Float, DType::Float16, DType::Bf16];
+    let (left, right, out) = (call.tensor(0)?, call.tensor(1)?, call.output(9)?);
+    for (at, one) in [(0, &left), (1, &right), (9, &out)] {
+        call.expect_dtype(at, one, types)?;
+        call.expect_same(at, one, 0, &left)?;
+    }
+    for (at, one) in [(0, &left), (1, &right), (9, &out)] {
+        if one.rank() != 3 {
+            let (name, dims) = (call.parameter(at), one.dims());
+            return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected 3")));
+        }
+    }
+    let a = left.layout().permuted(&order(call, 4, &[[0, 1, 2], [1, 0, 2]])?);
+    let b = right.layout().permuted(&order(call, 5, &[[0, 1, 2], [0, 2, 1]])?);
+    order(call, 6, &[[1, 0, 2]])?;
+    let (batch, m, k, n) = (a.dims()[0], a.dims()[1], a.dims()[2], b.dims()[2]);
+    if b.dims()[..2] != [batch, k] {
+        let (x, y) = (call.parameter(0), call.parameter(1));
+        return Err(Error::invalid(format!("{x} ({a}) and {y} ({b}) cannot be multiplied")));
+    }
+    let split = call.int_or(8, 1)?;
+    let Some(parts) =
+        usize::try_from(split).ok().filter(|one| *one > 0 && batch.is_multiple_of(*one))
+    else {
+        let name = call.parameter(8);
+        return Err(Error::invalid(format!("{name} = {split} does not divide {batch} batches")));
+    };
+    let each = batch / parts;
+    let (dims, strides) = if parts > 1 {
+        let own = out.strides();
+        ([parts, m, each * n], [own[0], own[2] * n as isize, own[1], own[2]])
+    } else {
+        let own = out.strides();
+        ([m, batch, n], [0, own[1], own[0], own[2]])
+    };
+    call.expect_dims(9, &out, &dims)?;
+    let whole = Layout::strided(out.dtype, &[parts, each, m, n], &strides, out.offset);
+    let cut = |one: &Layout| {
+        let ([_, rows, columns], own) =
+            ([one.dims()[0], one.dims()[1], one.dims()[2]], one.strides());
+        let strides = [own[0] * each as isize, own[0], own[1], own[2]];
+        Layout::strided(one.dtype, &[parts, each, rows, columns], &strides, one.offset)
+    };
+    let (a, b) = (cut(&a), cut(&b));
+    let shares =
+        |one| call.is_entangled(one, &out) || (one.address == out.address && one.count() > 0);
+    if shares(&left) || shares(&right) {
+        return Err(Error::invalid("an input shares memory with the output"));
+    }
+    let scratch = kernel::panels(&whole, &a, &b).map(|one| call.scratch(one.dtype(), &one.dims()));
+    call.plan(move |memory| {
+        let scratch = scratch.map(|one| memory.scratch(&one));
+        let (a, b) = (memory.view_with_layout(&left, a), memory.view_with_layout(&right, b));
+        let (one, none) = (Scalar::from(1.0), Scalar::from(0));
+        kernel::matmul(
+            memory.parallel,
+            memory.out(&out.with_layout(whole)),
+            a,
+            b,
+            one,
+            none,
+            scratch,
+        );
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[aclnn("TransposeBatchMatMul", transposed)];

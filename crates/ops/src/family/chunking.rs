@@ -1,0 +1,311 @@
+//! Tensors cut into parts and put together otherwise.
+
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::plan::Plan;
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::{fill_scalar, map2};
+use cairn_tensor::kernels::peek;
+use cairn_tensor::{DType, Dims, Layout, Scalar, Strides};
+
+const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// Each tensor cut into chunks along its first dimension, zeros after the last row; line `i` of the output has chunk
+/// `i` of every tensor. Arguments: tensors, dimension (0), how many chunks, out.
+fn chunk_cat(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let tensors = call.tensors(0)?;
+    let (dim, count) = (call.int(1)?, call.int(2)?);
+    if dim != 0 {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} = {dim}: it takes 0 alone")));
+    }
+    let Some(chunks) = usize::try_from(count).ok().filter(|count| *count > 0) else {
+        let name = call.parameter(2);
+        return Err(Error::invalid(format!("{name} = {count}: expected a positive number")));
+    };
+    call.expect_dtype(3, &out, TYPES)?;
+    let mut parts = Vec::new();
+    let mut width = 0usize;
+    for one in &tensors {
+        call.expect_dtype(0, one, TYPES)?;
+        if one.rank() == 0 || one.dtype != tensors[0].dtype || call.is_entangled(one, &out) {
+            let (name, layout) = (call.parameter(0), one.layout());
+            return Err(Error::invalid(format!(
+                "{name} has a tensor {layout}: expected dimensions, one type, and memory apart from the output's"
+            )));
+        }
+        let rows = one.dims()[0].div_ceil(chunks);
+        let line: usize = one.dims()[1..].iter().product();
+        parts.push((*one, width, rows));
+        width += rows * line;
+    }
+    call.expect_dims(3, &out, &[chunks, width])?;
+    call.plan(move |memory| {
+        fill_scalar(memory.parallel, memory.out(&out), Scalar::Bool(false));
+        let (across, along) = (out.strides()[0], out.strides()[1]);
+        for (one, start, rows) in parts.iter().filter(|(one, ..)| one.count() > 0) {
+            let strides = cairn_tensor::contiguous_strides(one.dims());
+            let strides: Strides = strides.iter().map(|stride| stride * along).collect();
+            for chunk in 0..chunks {
+                let first = chunk * rows;
+                let Some(have) = one.dims()[0].checked_sub(first).map(|left| left.min(*rows))
+                else {
+                    break;
+                };
+                let from = one.layout().sliced(0, first, have, 1);
+                let offset = out.offset + chunk as isize * across + *start as isize * along;
+                let to = Layout::strided(out.dtype, from.dims(), &strides, offset);
+                copy(
+                    memory.parallel,
+                    memory.out(&out.with_layout(to)),
+                    memory.view_with_layout(one, from),
+                );
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Queries, keys and values with their biases, the queries divided by the root of a head's length. Arguments: qkv, bias,
+/// heads, q, k, v.
+fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
+    let (qkv, bias) = (call.tensor(0)?, call.tensor(1)?);
+    call.expect_dtype(0, &qkv, TYPES)?;
+    call.expect_same(1, &bias, 0, &qkv)?;
+    let heads = call.int(2)?;
+    let sizes = match (qkv.dims(), usize::try_from(heads)) {
+        ([b, t, all], Ok(heads)) if heads > 0 && all.is_multiple_of(3 * heads) => {
+            [*b, heads, *t, all / 3 / heads]
+        }
+        (dims, _) => {
+            let (name, number) = (call.parameter(0), call.parameter(2));
+            return Err(Error::invalid(format!(
+                "{name} {dims:?} with {number} = {heads}: expected sizes [b, t, 3 heads n]"
+            )));
+        }
+    };
+    let [_, heads, _, each] = sizes;
+    call.expect_dims(1, &bias, &[3 * heads * each])?;
+    let mut outs = [qkv; 3];
+    for (at, out) in outs.iter_mut().enumerate() {
+        *out = call.output(3 + at)?;
+        call.expect_dims(3 + at, out, &sizes)?;
+        call.expect_same(3 + at, out, 0, &qkv)?;
+    }
+    let apart =
+        |one| outs.iter().all(|out| !call.is_entangled(one, out) && out.address != one.address);
+    if !apart(&qkv) || !apart(&bias) {
+        return Err(Error::invalid("an input shares memory with an output"));
+    }
+    call.plan(move |memory| {
+        for (which, out) in outs.iter().enumerate() {
+            let scale = if which == 0 { 1.0 / (each as f32).sqrt() } else { 1.0 };
+            let part = |layout: &Layout, [b, h, t, n]: [isize; 4]| {
+                let offset = layout.offset + (which * heads * each) as isize * n;
+                Layout::strided(layout.dtype, &sizes, &[b, h * each as isize, t, n], offset)
+            };
+            let (own, shared) = (qkv.strides(), bias.strides()[0]);
+            let x = memory.view_with_layout(&qkv, part(&qkv, [own[0], own[2], own[1], own[2]]));
+            let b = memory.view_with_layout(&bias, part(&bias, [0, shared, 0, shared]));
+            map2(memory.parallel, memory.out(out), x, b, move |x: f32, b: f32| (x + b) * scale);
+        }
+        Ok(())
+    })
+}
+
+/// The sums of the slices that a repetition made of one. Arguments: gradients, how often, dimension, out.
+fn repeated_sums(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, repeats) = (call.tensor(0)?, call.tensor(1)?);
+    call.expect_dtype(0, &a, TYPES)?;
+    call.expect_dtype(1, &repeats, &[DType::Int32, DType::Int64])?;
+    let dim = call.dim(2, a.rank())?;
+    let out = call.output(3)?;
+    call.expect_same(3, &out, 0, &a)?;
+    call.touch_by_index(&a);
+    let beside = |dims: &[usize]| {
+        let mut dims = Dims::new(dims);
+        dims.remove(dim);
+        dims
+    };
+    let fits = a.rank() > 0 && out.rank() == a.rank() && beside(out.dims()) == beside(a.dims());
+    let lengths = if repeats.count() == 1 { None } else { Some(repeats.count()) };
+    if !fits || repeats.rank() > 1 || lengths.is_some_and(|count| count != out.dims()[dim]) {
+        let (name, have, want) = (call.parameter(3), out.layout(), a.layout());
+        return Err(Error::invalid(format!(
+            "{name} ({have}) does not go with gradients {want} and {} numbers of repetitions",
+            repeats.count()
+        )));
+    }
+    let sums = call.scratch(DType::Float, out.dims());
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let sums = memory.scratch(&sums);
+        fill_scalar(memory.parallel, sums, Scalar::Bool(false));
+        let often = |at: usize| {
+            let at = if lengths.is_some() { at } else { 0 };
+            let one = repeats.reshaped(&[repeats.count()]).expect("a line").at(0, at);
+            peek::first(memory.view_with_layout(&repeats, one)).map_or(0, Scalar::as_i64)
+        };
+        let mut start = 0usize;
+        for at in 0..out.dims()[dim] {
+            let count = often(at);
+            let left = a.dims()[dim] - start;
+            let Some(count) = usize::try_from(count).ok().filter(|count| *count <= left) else {
+                return Err(Fault(format!("{name}[{at}] = {count}, but {left} slices are left")));
+            };
+            let to = sums.with_layout(sums.layout().at(dim, at)).expect("a slice");
+            for from in start..start + count {
+                let from = memory.view_with_layout(&a, a.layout().at(dim, from));
+                map2(memory.parallel, to, to.view(), from, |x: f32, y: f32| x + y);
+            }
+            start += count;
+        }
+        if start != a.dims()[dim] {
+            let have = a.dims()[dim];
+            return Err(Fault(format!("{name} has a sum of {start}, but there are {have} slices")));
+        }
+        copy(memory.parallel, memory.out(&out), sums.view());
+        Ok(())
+    })
+}
+
+/// Updates a part of each batch from an index on. Arguments: data, indices, updates, dimension.
+fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
+    let data = call.inout(0)?;
+    call.touch_by_index(&data);
+    let (indices, updates) = (call.tensor(1)?, call.tensor(2)?);
+    call.expect_dtype(1, &indices, &[DType::Int32, DType::Int64])?;
+    call.expect_same(2, &updates, 0, &data)?;
+    let dim = call.dim(3, data.rank())?;
+    let fits = updates.rank() == data.rank()
+        && data.rank() >= 2
+        && (0..data.rank()).all(|at| match at == dim {
+            true => updates.dims()[at] <= data.dims()[at],
+            false => updates.dims()[at] == data.dims()[at],
+        });
+    if !fits || dim == 0 || indices.dims() != [data.dims()[0]] {
+        return Err(Error::invalid(format!(
+            "{} ({}) at {} ({}) along dimension {dim} does not go with {} ({}): expected an index for each batch, and a dimension after it",
+            call.parameter(2),
+            updates.layout(),
+            call.parameter(1),
+            indices.layout(),
+            call.parameter(0),
+            data.layout()
+        )));
+    }
+    if call.is_entangled(&updates, &data) || call.is_entangled(&indices, &data) {
+        return Err(Error::invalid("an input shares memory with what is updated"));
+    }
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let (length, most) = (updates.dims()[dim], data.dims()[dim]);
+        let starts = (0..indices.dims()[0]).map(|at| {
+            let one = memory.view_with_layout(&indices, indices.layout().at(0, at));
+            let start = peek::first(one).map_or(0, Scalar::as_i64);
+            let inside = usize::try_from(start).ok().filter(|start| start + length <= most);
+            inside.ok_or_else(|| {
+                let last = most - length;
+                Fault(format!("{name}[{at}] = {start} is outside 0 to {last}"))
+            })
+        });
+        for start in starts.clone() {
+            start?;
+        }
+        for (at, start) in starts.enumerate() {
+            let to = data.layout().sliced(dim, start?, length, 1).at(0, at);
+            let from = updates.layout().at(0, at);
+            copy(
+                memory.parallel,
+                memory.out(&data.with_layout(to)),
+                memory.view_with_layout(&updates, from),
+            );
+        }
+        Ok(())
+    })
+}
+
+/// Entries of a sparse tensor that have the same coordinates, put together: each is copied to its new place, its value
+/// added to what is there. Arguments: how many there are, new places, coordinates, values, new coordinates, new values.
+fn coalesced(call: &mut Call<'_>) -> Result<Plan> {
+    let whole = &[DType::Int32, DType::Int64];
+    let (places, from, values) = (call.tensor(1)?, call.tensor(2)?, call.tensor(3)?);
+    let (to, sums) = (call.inout(4)?, call.inout(5)?);
+    call.touch_by_index(&to);
+    call.touch_by_index(&sums);
+    call.expect_dtype(1, &places, whole)?;
+    call.expect_dtype(2, &from, whole)?;
+    call.expect_same(4, &to, 2, &from)?;
+    call.expect_dtype(3, &values, &[DType::Int32, DType::Float16, DType::Float])?;
+    call.expect_same(5, &sums, 3, &values)?;
+    let fits = places.rank() == 1
+        && from.rank() == 2
+        && to.rank() == 2
+        && values.rank() >= 1
+        && values.rank() == sums.rank()
+        && [from.dims()[0], values.dims()[0]] == [places.count(); 2]
+        && to.dims() == [sums.dims()[0], from.dims()[1]]
+        && values.dims()[1..] == sums.dims()[1..];
+    if !fits {
+        return Err(Error::invalid(format!(
+            "{} ({}), {} ({}) and {} ({}) do not go with {} ({}) and {} ({})",
+            call.parameter(1),
+            places.layout(),
+            call.parameter(2),
+            from.layout(),
+            call.parameter(3),
+            values.layout(),
+            call.parameter(4),
+            to.layout(),
+            call.parameter(5),
+            sums.layout()
+        )));
+    }
+    let name = call.parameter(1);
+    let wide = if values.dtype == DType::Float16 { DType::Float } else { values.dtype };
+    let room = call.scratch(wide, sums.dims());
+    call.plan(move |memory| {
+        let room = memory.scratch(&room);
+        copy(memory.parallel, room, memory.view(&sums));
+        let most = to.dims()[0];
+        for at in 0..places.count() {
+            let place = peek::first(memory.view_with_layout(&places, places.layout().at(0, at)));
+            let place = place.map_or(0, Scalar::as_i64);
+            let Some(inside) = usize::try_from(place).ok().filter(|place| *place < most) else {
+                return Err(Fault(format!(
+                    "{name}[{at}] = {place} is outside 0 to {}",
+                    most.wrapping_sub(1) as i64
+                )));
+            };
+            let line = to.with_layout(to.layout().at(0, inside));
+            copy(
+                memory.parallel,
+                memory.out(&line),
+                memory.view_with_layout(&from, from.layout().at(0, at)),
+            );
+            let sum = room.with_layout(room.layout().at(0, inside)).expect("a slice");
+            let value = memory.view_with_layout(&values, values.layout().at(0, at));
+            match wide {
+                DType::Float => {
+                    map2(memory.parallel, sum, sum.view(), value, |x: f32, y: f32| x + y)
+                }
+                _ => map2(memory.parallel, sum, sum.view(), value, |x: i64, y: i64| {
+                    x.wrapping_add(y)
+                }),
+            }
+        }
+        copy(memory.parallel, memory.out(&sums), room.view());
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("ChunkCat", chunk_cat),
+    aclnn("TransformBiasRescaleQkv", rescaled_heads),
+    aclnn("RepeatInterleaveGrad", repeated_sums),
+    aclnn("InplaceScatterUpdate", updated_parts),
+    aclnn("CoalesceSparse", coalesced),
+];

@@ -1,0 +1,139 @@
+//! Singular values by rotations of pairs of columns, until all are at right angles.
+
+use super::{Field, Stack, matrices};
+use crate::parallel::Parallel;
+
+/// The most passes over all pairs; matrices of a few hundred columns take about ten.
+const MOST_SWEEPS: usize = 60;
+
+/// Singular values and vectors of each matrix with `length >= columns` rows. `w` holds its columns as rows of `length`
+/// elements, and has room for `wide` of them: they become the left vectors, those beyond the columns complete the
+/// basis. `v` gets the `columns` right vectors as rows, `sigma` the values, the greatest first.
+pub fn svd<F: Field>(
+    parallel: &dyn Parallel,
+    w: &Stack<'_, F>,
+    v: &Stack<'_, F>,
+    sigma: &Stack<'_, f64>,
+    [length, columns, wide]: [usize; 3],
+) {
+    let work = 10 * length * columns * columns.max(1);
+    matrices(parallel, w.count, work, |at| {
+        // SAFETY: each place is visited once.
+        let (w, v, sigma) = unsafe { (w.matrix(at), v.matrix(at), sigma.matrix(at)) };
+        v.fill(F::real(0.0));
+        (0..columns).for_each(|at| v[at * columns + at] = F::real(1.0));
+        for _ in 0..MOST_SWEEPS {
+            if !sweep(w, v, length, columns) {
+                break;
+            }
+        }
+        finish(w, v, sigma, [length, columns, wide]);
+    });
+}
+
+fn rows<F>(a: &mut [F], length: usize, one: usize, other: usize) -> (&mut [F], &mut [F]) {
+    let (low, high) = a.split_at_mut(other * length);
+    (&mut low[one * length..(one + 1) * length], &mut high[..length])
+}
+
+/// The sum of the products of the conjugates of one row with another.
+fn inner<F: Field>(a: &[F], b: &[F]) -> F {
+    a.iter().zip(b).fold(F::real(0.0), |sum, (a, b)| sum + a.conjugate() * *b)
+}
+
+fn square<F: Field>(a: &[F]) -> f64 {
+    a.iter().map(|one| one.square()).sum()
+}
+
+/// Turns each pair of columns to a right angle; whether any had to be turned.
+fn sweep<F: Field>(w: &mut [F], v: &mut [F], length: usize, columns: usize) -> bool {
+    let mut turned = false;
+    for one in 0..columns {
+        for other in one + 1..columns {
+            let (a, b) = rows(w, length, one, other);
+            let (alpha, beta, gamma) = (square(a), square(b), inner(a, b));
+            let size = gamma.size();
+            if size.is_nan() || size <= 1e-15 * (alpha * beta).sqrt() || size == 0.0 {
+                continue;
+            }
+            turned = true;
+            let zeta = (beta - alpha) / (2.0 * size);
+            let tangent = 1f64.copysign(zeta) / (zeta.abs() + (1.0 + zeta * zeta).sqrt());
+            let cosine = 1.0 / (1.0 + tangent * tangent).sqrt();
+            let sine = cosine * tangent;
+            let back = gamma.conjugate() / F::real(size);
+            turn(a, b, cosine, sine, back);
+            let (a, b) = rows(v, columns, one, other);
+            turn(a, b, cosine, sine, back);
+        }
+    }
+    turned
+}
+
+fn turn<F: Field>(a: &mut [F], b: &mut [F], cosine: f64, sine: f64, back: F) {
+    let (cosine, sine) = (F::real(cosine), F::real(sine));
+    for (a, b) in a.iter_mut().zip(b) {
+        let (x, y) = (*a, *b * back);
+        *a = cosine * x - sine * y;
+        *b = sine * x + cosine * y;
+    }
+}
+
+/// Lengths of the columns in order, the columns themselves of length 1, and the rest of the basis.
+fn finish<F: Field>(
+    w: &mut [F],
+    v: &mut [F],
+    sigma: &mut [f64],
+    [length, columns, wide]: [usize; 3],
+) {
+    for (at, value) in sigma.iter_mut().enumerate().take(columns) {
+        *value = square(&w[at * length..(at + 1) * length]).sqrt();
+    }
+    for place in 0..columns {
+        let mut best = place;
+        for at in place + 1..columns {
+            if sigma[at] > sigma[best] {
+                best = at;
+            }
+        }
+        if best != place {
+            sigma.swap(place, best);
+            let (a, b) = rows(w, length, place, best);
+            a.swap_with_slice(b);
+            let (a, b) = rows(v, columns, place, best);
+            a.swap_with_slice(b);
+        }
+    }
+    let least = sigma.first().copied().unwrap_or(0.0) * f64::EPSILON * length as f64;
+    for at in 0..wide {
+        if at < columns && !(sigma[at] <= least) {
+            let scale = F::real(1.0 / sigma[at]);
+            w[at * length..(at + 1) * length].iter_mut().for_each(|one| *one = *one * scale);
+        } else {
+            complete(w, length, at);
+        }
+    }
+}
+
+/// Makes a row of length 1 at right angles to all rows before it.
+fn complete<F: Field>(w: &mut [F], length: usize, at: usize) {
+    let (before, row) = w.split_at_mut(at * length);
+    let row = &mut row[..length];
+    let enough = 0.5 * (length - at.min(length)) as f64 / length.max(1) as f64;
+    for start in 0..length {
+        row.fill(F::real(0.0));
+        row[start] = F::real(1.0);
+        for _ in 0..2 {
+            for other in before.chunks_exact(length) {
+                let share = inner(other, row);
+                row.iter_mut().zip(other).for_each(|(one, other)| *one = *one - share * *other);
+            }
+        }
+        let left = square(row);
+        if left >= enough {
+            let scale = F::real(1.0 / left.sqrt());
+            row.iter_mut().for_each(|one| *one = *one * scale);
+            return;
+        }
+    }
+}
