@@ -4,6 +4,9 @@ import pytest
 import torch
 import torch_npu  # noqa: F401
 
+# PyTorch warns of complex32.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
 CLOSE = {torch.complex64: 2e-5, torch.complex128: 1e-11}
 TYPES = list(CLOSE)
 
