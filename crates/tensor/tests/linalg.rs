@@ -43,7 +43,7 @@ struct Room(Vec<Cell<u128>>);
 
 impl Room {
     fn new<F: Random>(values: &[F]) -> Room {
-        let room = Room(vec![Cell::new(0); (values.len() * size_of::<F>()).div_ceil(16) + 1]);
+        let room = Room(vec![Cell::new(0); size_of_val(values).div_ceil(16) + 1]);
         let place = room.0.as_ptr().cast::<F>().cast_mut();
         // SAFETY: there is room for them, aligned for every number; nobody else has it.
         unsafe { std::slice::from_raw_parts_mut(place, values.len()) }.copy_from_slice(values);

@@ -132,8 +132,8 @@ pub fn qr<F: Field>(
     matrices(parallel, a.count, 2 * m * n * few.max(1), |at| {
         // SAFETY: each place is visited once.
         let (a, scales) = unsafe { (a.matrix(at), scales.matrix(at)) };
-        for step in 0..few {
-            scales[step] = reflect(a, m, n, step);
+        for (step, scale) in scales.iter_mut().enumerate().take(few) {
+            *scale = reflect(a, m, n, step);
         }
         if let Some(q) = q {
             // SAFETY: as above.

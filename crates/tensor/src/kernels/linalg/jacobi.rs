@@ -106,7 +106,7 @@ fn finish<F: Field>(
     }
     let least = sigma.first().copied().unwrap_or(0.0) * f64::EPSILON * length as f64;
     for at in 0..wide {
-        if at < columns && !(sigma[at] <= least) {
+        if at < columns && (sigma[at] > least || sigma[at].is_nan()) {
             let scale = F::real(1.0 / sigma[at]);
             w[at * length..(at + 1) * length].iter_mut().for_each(|one| *one = *one * scale);
         } else {
