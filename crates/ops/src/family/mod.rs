@@ -7,6 +7,7 @@ mod attention;
 mod attention_packed;
 mod avg_pool;
 mod batch;
+mod batch_update;
 mod bordering;
 mod choosing;
 mod clamp;
@@ -66,6 +67,7 @@ mod unfolding;
 mod unpool;
 mod upsample;
 pub mod value;
+mod viewing;
 mod window;
 
 use crate::table::{Node, Row};
@@ -184,7 +186,10 @@ pub const NODES: &[&[Node]] = &[
     max_pool::NODES,
     plain_pool::NODES,
     upsample::NODES,
+    viewing::NODES,
     bordering::NODES,
     sync_batch::NODES,
+    batch_update::NODES,
     sampling::NODES,
+    detection::NODES,
 ];
