@@ -164,3 +164,100 @@ def packed_attention(query, key, value, queries, keys, scale, causal=False):
 
 def packed_gradients(query, key, value, grad, queries, keys, scale):
     return *backward(lambda *all: packed_attention(*all, queries, keys, scale, True)[3], grad, query, key, value), query.new_empty(0)
+
+
+def bilinear(image, y, x, outside):
+    """Values of `image` [C, H, W] between its elements; y and x have any sizes. Outside of it they are 0, or, up to one element
+    away (`outside` false), those of its border."""
+    rows, columns = image.shape[-2:]
+    if outside:
+        near = (y > -1) & (y < rows) & (x > -1) & (x < columns)
+    else:
+        near = (y >= -1) & (y <= rows) & (x >= -1) & (x <= columns)
+        y, x = y.clamp(0, rows - 1), x.clamp(0, columns - 1)
+    top, left = y.detach().floor(), x.detach().floor()
+    total = 0
+    for down in (0, 1):
+        for across in (0, 1):
+            row, column = (top + down).long(), (left + across).long()
+            inside = (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
+            value = image[:, row.clamp(0, rows - 1), column.clamp(0, columns - 1)]
+            weight = (1 - (y - (top + down)).abs()) * (1 - (x - (left + across)).abs())
+            total = total + value * torch.where(inside & near, weight, torch.zeros_like(weight))
+    return total
+
+
+def roi_align(images, regions, scale, height, width, samples, mode):
+    """Averages of samples in each region (image, x0, y0, x1, y1); the mode says what its corners are."""
+    found = []
+    for region in regions.double():
+        x0, y0, x1, y1 = (region[1:] * scale).unbind()
+        if mode in (1, 3):
+            x1, y1 = x1 + scale, y1 + scale
+        if mode == 2:
+            x0, y0, x1, y1 = x0 - 0.5, y0 - 0.5, x1 - 0.5, y1 - 0.5
+        sizes = [y1 - y0, x1 - x0]
+        if mode != 2:
+            sizes = [one.clamp(min=0.0 if mode == 3 else 1.0) for one in sizes]
+        lines = []
+        for start, size, places in zip((y0, x0), sizes, (height, width)):
+            step = size / places
+            count = samples or max(int(step.ceil()), 0)
+            lines.append((start + (torch.arange(places)[:, None] + (torch.arange(count) + 0.5) / max(count, 1)) * step, count))
+        (rows, down), (columns, across) = lines
+        if down * across == 0:
+            found.append(torch.zeros(images.shape[1], height, width, dtype=torch.float64))
+            continue
+        y, x = torch.broadcast_tensors(rows[:, None, :, None], columns[None, :, None, :])
+        found.append(bilinear(images[int(region[0])].double(), y, x, outside=False).mean((-1, -2)))
+    return torch.stack(found).to(images.dtype)
+
+
+def roi_align_gradient(grad, regions, sizes, scale, samples, mode):
+    images = torch.zeros(sizes, requires_grad=True)
+    roi_align(images, regions, scale, *grad.shape[2:], samples, mode).backward(grad)
+    return images.grad
+
+
+def deformed(images, offsets, kernel, stride, padding, dilation, groups):
+    """The samples of a deformable convolution: images whose rows and columns hold the taps of each place."""
+    count, channels = images.shape[:2]
+    across, down, share = offsets.reshape(count, 3, groups, *kernel, *offsets.shape[2:]).unbind(1)
+    places = [torch.arange(size) * step - before for size, step, before in zip(offsets.shape[2:], stride, padding)]
+    y = places[0][:, None] + torch.arange(kernel[0])[:, None, None, None] * dilation[0] + down
+    x = places[1] + torch.arange(kernel[1])[:, None, None] * dilation[1] + across
+    parts = images.reshape(count, groups, channels // groups, *images.shape[2:])
+    values = [torch.stack([bilinear(parts[n, g], y[n, g], x[n, g], True) * share[n, g] for g in range(groups)]) for n in range(count)]
+    values = torch.stack(values).reshape(count, channels, *kernel, *offsets.shape[2:])
+    rows, columns = offsets.shape[2] * kernel[0], offsets.shape[3] * kernel[1]
+    return values.permute(0, 1, 4, 2, 5, 3).reshape(count, channels, rows, columns)
+
+
+def deformable_conv2d(images, weight, offsets, bias, stride, padding, dilation, groups, offset_groups):
+    kernel = weight.shape[2:]
+    samples = deformed(images, offsets, kernel, stride, padding, dilation, offset_groups)
+    return torch.nn.functional.conv2d(samples, weight, bias, stride=tuple(kernel), groups=groups), samples
+
+
+def batch_updated(x, sums, squares, scale, offset, epsilon, mean=None, variance=None, factor=0.0):
+    """The last step of a batch norm in training: the result, with running figures them and those of the batch, else those of the
+    batch and its variance without bias."""
+    count = x.numel() // x.shape[1]
+    of_batch, spread = sums / count, squares / count - (sums / count).square()
+    wide = (1, -1, *[1] * (x.dim() - 2))
+    scales = scale / (spread + epsilon).sqrt()
+    result = (x.float() * scales.reshape(wide) + (offset - of_batch * scales).reshape(wide)).to(x.dtype)
+    grown = spread * count / (count - 1)
+    if mean is None:
+        return result, of_batch, spread, grown
+    return result, (1 - factor) * mean + factor * of_batch, (1 - factor) * variance + factor * grown, of_batch, spread
+
+
+def deformable_gradients(images, grad, samples, weight, offsets, groups, offset_groups):
+    """Of x, weight, offsets and bias, for windows side by side without padding, from the samples that a forward left."""
+    kernel = tuple(weight.shape[2:])
+    through = F.conv_transpose2d(grad.double(), weight.double(), stride=kernel, groups=groups)
+    taken = lambda x, o: deformed(x, o, kernel, (1, 1), (0, 0), (1, 1), offset_groups)  # noqa: E731
+    of_images, of_offsets = backward(taken, through, images.double(), offsets.double())
+    of_weight = torch.nn.grad.conv2d_weight(samples.double(), weight.shape, grad.double(), stride=kernel, groups=groups)
+    return tuple(one.to(images.dtype) for one in (of_images, of_weight, of_offsets, grad.double().sum((0, 2, 3))))

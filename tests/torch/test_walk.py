@@ -258,7 +258,7 @@ class ByName:
 
 
 # Operators that write their first input in place.
-WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "InplaceIndexAdd"}
+WRITE_FIRST = {"ApplyRotaryPosEmb", "Assign", "AssignAdd", "AssignSub", "ScatterNdUpdate", "ViewCopy", "InplaceIndexAdd"}
 
 
 class AsGraph:

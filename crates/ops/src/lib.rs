@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod argument;
 mod call;
 mod error;
@@ -16,6 +17,7 @@ mod marks;
 mod plan;
 mod table;
 
+pub use absent::absent;
 pub use argument::{Arg, Args, Tensor};
 pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};

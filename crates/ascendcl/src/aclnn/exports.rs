@@ -133,6 +133,8 @@ operators! {
     CumsumV2(a0 "self": *const aclTensor, a1 "dim": i64, a2 "exclusive": CBool, a3 "reverse": CBool, a4 "out": *mut aclTensor);
     DeepNorm(a0 "x": *const aclTensor, a1 "gx": *const aclTensor, a2 "beta": *const aclTensor, a3 "gamma": *const aclTensor, a4 "alpha": f64, a5 "epsilon": f64, a6 "meanOut": *const aclTensor, a7 "rstdOut": *const aclTensor, a8 "yOut": *const aclTensor);
     DeepNormGrad(a0 "dy": *const aclTensor, a1 "x": *const aclTensor, a2 "gx": *const aclTensor, a3 "gamma": *const aclTensor, a4 "mean": *const aclTensor, a5 "rstd": *const aclTensor, a6 "alpha": f64, a7 "dxOut": *const aclTensor, a8 "dgxOut": *const aclTensor, a9 "dbetaOut": *const aclTensor, a10 "dgammaOut": *const aclTensor);
+    DeformableConv2d(a0 "x": *const aclTensor, a1 "weight": *const aclTensor, a2 "offset": *const aclTensor, a3 "biasOptional": *const aclTensor, a4 "kernelSize": *const aclIntArray, a5 "stride": *const aclIntArray, a6 "padding": *const aclIntArray, a7 "dilation": *const aclIntArray, a8 "groups": i64, a9 "deformableGroups": i64, a10 "modulated": CBool, a11 "out": *mut aclTensor, a12 "deformOutOptional": *mut aclTensor);
+    DeformableConv2dBackward(a0 "input": *const aclTensor, a1 "gradOutput": *const aclTensor, a2 "offsetOut": *const aclTensor, a3 "weight": *const aclTensor, a4 "offset": *const aclTensor, a5 "kernelSize": *const aclIntArray, a6 "stride": *const aclIntArray, a7 "padding": *const aclIntArray, a8 "dilation": *const aclIntArray, a9 "groups": i64, a10 "deformableGroups": i64, a11 "modulated": CBool, a12 "gradInput": *mut aclTensor, a13 "gradWeight": *mut aclTensor, a14 "gradOffset": *mut aclTensor, a15 "gradBias": *mut aclTensor);
     Diag(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     DiagFlat(a0 "self": *const aclTensor, a1 "diagonal": i64, a2 "out": *mut aclTensor);
     Digamma(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
@@ -587,6 +589,8 @@ operators! {
     PreluBackward(a0 "gradOutput": *const aclTensor, a1 "self": *const aclTensor, a2 "weight": *const aclTensor, a3 "gradInput": *mut aclTensor, a4 "gradWeight": *mut aclTensor);
     Prod(a0 "self": *const aclTensor, a1 "dtype": i32, a2 "out": *mut aclTensor);
     ProdDim(a0 "self": *const aclTensor, a1 "dim": i64, a2 "keepDim": CBool, a3 "dtype": i32, a4 "out": *mut aclTensor);
+    ROIAlign(a0 "self": *const aclTensor, a1 "rois": *const aclTensor, a2 "spatialScale": f32, a3 "pooledHeight": i64, a4 "pooledWidth": i64, a5 "sampleNum": i64, a6 "roiEndMode": i64, a7 "out": *mut aclTensor);
+    ROIAlignBackward(a0 "self": *const aclTensor, a1 "rois": *const aclTensor, a2 "xdiffShape": *const aclIntArray, a3 "pooledWidth": i64, a4 "pooledHeight": i64, a5 "spatialScale": f32, a6 "sampleNum": i64, a7 "roiEndMode": i64, a8 "out": *mut aclTensor);
     RReluWithNoise(a0 "self": *const aclTensor, a1 "noise": *const aclTensor, a2 "lower": *const aclScalar, a3 "upper": *const aclScalar, a4 "training": CBool, a5 "seed": i64, a6 "offset": i64, a7 "out": *mut aclTensor);
     Randperm(a0 "n": i64, a1 "seed": i64, a2 "offset": i64, a3 "out": *mut aclTensor);
     Range(a0 "start": *const aclScalar, a1 "end": *const aclScalar, a2 "step": *const aclScalar, a3 "out": *mut aclTensor);

@@ -8,7 +8,7 @@ use crate::data_buffer::{self, Span};
 use crate::door::{not_null, runtime, string};
 use crate::tensor_desc::{self, Description, TensorDesc};
 use cairn_exec::{NamedCall, NamedOutput, Shapes, Target};
-use cairn_ops::{Attr, Node, Tensor, nodes};
+use cairn_ops::{Attr, Node, Tensor, absent, nodes};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::registry::Domain;
 use cairn_tensor::Layout;
@@ -22,10 +22,10 @@ use std::sync::Arc;
 pub unsafe fn operator(name: *const c_char) -> Result<&'static Node> {
     // SAFETY: as the caller vouches.
     let name = unsafe { string(name, "opType") }?;
-    nodes().get(name.as_str()).copied().ok_or_else(|| {
-        let text = format!("Cairn has no operator {name} (docs/operators.md says which it has)");
-        Error::new(Code::OperatorNotFound, text)
-    })
+    nodes()
+        .get(name.as_str())
+        .copied()
+        .ok_or_else(|| Error::new(Code::OperatorNotFound, absent(&name)))
 }
 
 /// An array of handles of the user.

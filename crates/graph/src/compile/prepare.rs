@@ -200,8 +200,9 @@ impl Making<'_> {
         }
         let Some(operation) = Operation::of(node) else {
             return Err(Failure::failed(format!(
-                "the node {} is a {kind}: Cairn has no such operator (docs/operators.md says which it has)",
-                node.name
+                "the node {} is a {kind}: {}",
+                node.name,
+                cairn_ops::absent(kind)
             )));
         };
         let inputs = self.fed(node, &operation)?;

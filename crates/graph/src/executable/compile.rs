@@ -149,7 +149,8 @@ impl Executable {
     }
 
     /// Checks a tensor against an input, or after the inputs against a variable. Its type has to be the input's. A
-    /// dynamic graph takes its sizes, and wants memory that is as large. A static graph reads what it was compiled for,
+    /// dynamic graph takes its sizes, and wants memory that is as large; `[1]` and no dimensions are the same to it, as
+    /// an input was declared. A static graph reads what it was compiled for,
     /// whatever sizes the tensor says, and takes memory that says up to 64 bytes less; what a tensor on the host lacks is
     /// zeros. Where the memory lies, and how much is there, is checked by each run.
     pub fn input(&self, at: usize, tensor: &RunTensor) -> Result<RunInput> {
@@ -169,6 +170,8 @@ impl Executable {
         }
         let is_static = self.is_static();
         let dims = tensor.dims.as_ref().filter(|_| !is_static).unwrap_or(&desc.dims);
+        let is_single = |dims: &[i64]| dims.is_empty() || dims == [1];
+        let dims = if is_single(dims) && is_single(&desc.dims) { &desc.dims } else { dims };
         if !desc.admits(dims) {
             return wrong(format!(
                 "input {at} ({name}) has the sizes {dims:?}: expected {:?}",

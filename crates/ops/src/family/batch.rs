@@ -488,6 +488,9 @@ pub const NODES: &[Node] = &[
             O(4),
             A(3),
             A(4),
+            No,
+            No,
+            B(true),
         ],
     ),
     node(

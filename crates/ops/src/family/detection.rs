@@ -1,15 +1,17 @@
 //! What detection of objects takes: overlaps of rectangles, which of many are kept, regions of images.
 
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, No};
-use crate::table::{Row, aclnn};
+use crate::table::Pick::{A, Attr, No, O};
+use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::region::Regions;
+use cairn_tensor::kernels::region::{Ends, Regions};
 use cairn_tensor::{DType, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -218,7 +220,8 @@ fn suppressed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned, out.
+/// Arguments: images, regions, numbers of images, mode, rows, columns, samples, scale, aligned or what the corners say, out,
+/// how many regions count.
 fn aligned(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(9)?;
     let (images, boxes) = (call.read_by_index(0, &[&out])?, call.read(1, &[&out])?);
@@ -235,6 +238,7 @@ fn aligned(call: &mut Call<'_>) -> Result<Plan> {
         let (name, mode) = (call.parameter(3), call.text(3)?);
         return Err(Error::invalid(format!("{name} = {mode:?}: only avg is supported")));
     }
+    expect_all(call, 10)?;
     let (regions, cells) = regions(call, 4)?;
     if images.rank() != 4 || images.dims()[2..].contains(&0) {
         let (name, dims) = (call.parameter(0), images.dims());
@@ -255,11 +259,19 @@ fn aligned(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// Fails where only some regions are to count, which is reserved.
+fn expect_all(call: &Call<'_>, at: usize) -> Result<()> {
+    match call.has(at) {
+        true => Err(Error::invalid(format!("{} is not supported", call.parameter(at)))),
+        false => Ok(()),
+    }
+}
+
 fn missing(name: &str, region: usize, images: usize) -> Fault {
     Fault(format!("{name}[{region}] names an image outside 0 to {}", images as i64 - 1))
 }
 
-/// Arguments from `at` on: rows, columns, samples, scale, aligned.
+/// Arguments from `at` on: rows, columns, samples, scale, aligned or what the corners say.
 fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
     let mut cells = [0; 2];
     for (i, slot) in cells.iter_mut().enumerate() {
@@ -277,11 +289,23 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
             "{one} = {samples}, {other} = {scale}: expected 0 to 1024 samples and a positive scale"
         )));
     }
-    let aligned = call.flag_or(at + 4, false)?;
-    Ok((Regions { scale, samples: samples as usize, aligned }, cells))
+    let ends = match (call.arg(at + 4), call.has(at + 4) && call.flag(at + 4)?) {
+        (Arg::Int(0), _) => Ends::Open,
+        (Arg::Int(1), _) => Ends::Closed,
+        (Arg::Int(2), _) => Ends::Corners,
+        (Arg::Int(3), _) => Ends::ClosedOrEmpty,
+        (Arg::Int(other), _) => {
+            let name = call.parameter(at + 4);
+            return Err(Error::invalid(format!("{name} = {other}: expected 0 to 3")));
+        }
+        (_, true) => Ends::Corners,
+        (_, false) => Ends::Open,
+    };
+    Ok((Regions { scale, samples: samples as usize, ends }, cells))
 }
 
-/// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned, dx.
+/// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned or what the corners say, dx, how many
+/// regions count.
 fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
     let dx = call.output(8)?;
     let (dy, boxes) = (call.read(0, &[&dx])?, call.read(1, &[&dx])?);
@@ -289,6 +313,7 @@ fn aligned_backward(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(at, &one, &[DType::Float])?;
     }
     expect_matrix(call, 1, &boxes, 1, 5)?;
+    expect_all(call, 9)?;
     let sizes = call.sizes(2)?;
     call.expect_dims(8, &dx, &sizes)?;
     let (regions, cells) = regions(call, 3)?;
@@ -329,4 +354,79 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
+    aclnn("ROIAlign", aligned).picks(&[A(0), A(1), No, No, A(3), A(4), A(5), A(2), A(6), A(7)]),
+    aclnn("ROIAlignBackward", aligned_backward).picks(&[
+        A(0),
+        A(1),
+        A(2),
+        A(4),
+        A(3),
+        A(6),
+        A(5),
+        A(7),
+        A(8),
+    ]),
+];
+
+fn aligned_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let (images, boxes) = (call.layout(0)?, call.layout(1)?);
+    let (_, cells) = regions(call, 4)?;
+    let ([_, channels, ..], [count, ..]) = (images.dims(), boxes.dims()) else {
+        let (name, dims) = (call.parameter(0), images.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no channels")));
+    };
+    Ok(vec![Layout::contiguous(images.dtype, &[*count, *channels, cells[0], cells[1]])])
+}
+
+fn aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(2)?)])
+}
+
+const SCALE: Pick = Attr("spatial_scale", Default::Required);
+const ROWS_OF_CELLS: Pick = Attr("pooled_height", Default::Required);
+const COLUMNS: Pick = Attr("pooled_width", Default::Required);
+const SAMPLES: Pick = Attr("sample_num", Default::Int(2));
+const ENDS: Pick = Attr("roi_end_mode", Default::Int(1));
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "ROIAlign",
+        &["features", "rois", "rois_n?"],
+        &["y"],
+        Infer::By(aligned_output),
+        aligned,
+        &[
+            A(0),
+            A(1),
+            No,
+            Attr("pool_mode", Default::Text("avg")),
+            ROWS_OF_CELLS,
+            COLUMNS,
+            SAMPLES,
+            SCALE,
+            ENDS,
+            O(0),
+            A(2),
+        ],
+    ),
+    node(
+        "ROIAlignGrad",
+        &["ydiff", "rois", "rois_n?"],
+        &["xdiff"],
+        Infer::By(aligned_gradient),
+        aligned_backward,
+        &[
+            A(0),
+            A(1),
+            Attr("xdiff_shape", Default::Required),
+            ROWS_OF_CELLS,
+            COLUMNS,
+            SAMPLES,
+            SCALE,
+            ENDS,
+            O(0),
+            A(2),
+        ],
+    ),
 ];

@@ -1,6 +1,6 @@
 //! Sums of products, and values between two others.
 
-use super::arithmetic::ADD;
+use super::arithmetic::{ADD, SUB};
 use super::complex::quotient;
 use super::formula::{Formula, complex, number, real};
 use crate::call::Call;
@@ -103,6 +103,15 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Broadcast(0, 1),
         |c| ADD.plan(c),
+        &[A(0), A(1), A(2), O(0)],
+    )
+    .elementwise(),
+    node(
+        "Sxpy",
+        &["x1", "x2", "alpha?"],
+        &["y"],
+        Infer::Broadcast(0, 1),
+        |c| SUB.plan(c),
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),

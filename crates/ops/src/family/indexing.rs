@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::Pick::{A, Attr, B, I, No, O, Rest};
 use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combine};
@@ -163,6 +163,49 @@ fn taken(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// The sizes of a tensor whose dimensions `chosen` are replaced by those that their indices broadcast to, and where
+/// these stand: in the place of the first, or before all where the dimensions do not follow each other.
+fn indexed_dims(a: &Layout, chosen: &[usize], shape: &[usize]) -> Result<(usize, Dims)> {
+    let adjacent = chosen.windows(2).all(|two| two[1] == two[0] + 1);
+    let place = if adjacent { chosen.first().copied().unwrap_or(0) } else { 0 };
+    let mut dims: Dims =
+        (0..a.rank()).filter(|dim| !chosen.contains(dim)).map(|dim| a.dims()[dim]).collect();
+    if dims.len() + shape.len() > MAX_DIMS {
+        return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
+    }
+    if !chosen.is_empty() {
+        shape.iter().enumerate().for_each(|(i, size)| dims.insert(place + i, *size));
+    }
+    Ok((place, dims))
+}
+
+/// The dimensions that a mask marks, one for each index of a list. Without a mask they are the first ones.
+fn masked(call: &Call<'_>, at: usize, count: usize, rank: usize) -> Result<Dims> {
+    let mask = if call.has(at) { call.ints(at)? } else { Vec::new() };
+    let marked = mask.iter().enumerate().filter(|(_, one)| **one != 0).map(|(dim, _)| dim);
+    let chosen: Vec<usize> = if mask.is_empty() { (0..count).collect() } else { marked.collect() };
+    if chosen.len() == count && chosen.last().is_none_or(|last| *last < rank) {
+        return Ok(chosen.into_iter().collect());
+    }
+    let name = call.parameter(at);
+    Err(Error::invalid(format!("{name} = {mask:?} for {count} indices of {rank} dimensions")))
+}
+
+/// What all indices of a list broadcast to. Arguments: the list, by its layouts.
+fn broadcast_all(call: &Call<'_>, at: usize, list: &[Layout]) -> Result<Dims> {
+    let mut shape = Dims::default();
+    for (i, one) in list.iter().enumerate() {
+        let Some(wider) = broadcast(&shape, one.dims()) else {
+            let (name, have) = (call.parameter(at), one.dims());
+            return Err(Error::invalid(format!(
+                "{name}[{i}] {have:?} does not broadcast with {shape:?}"
+            )));
+        };
+        shape = wider;
+    }
+    Ok(shape)
+}
+
 /// Several index tensors of one call: which dimensions they replace, and what they say together.
 pub(super) struct Indices {
     all: Vec<(usize, usize, Read)>,
@@ -239,18 +282,8 @@ impl Indices {
         shape: Dims,
         name: &'static str,
     ) -> Result<Indices> {
-        let adjacent = all.windows(2).all(|two| two[1].0 == two[0].0 + 1);
-        let at_dim = if adjacent { all.first().map_or(0, |one| one.0) } else { 0 };
-        let mut dims: Dims = (0..a.rank())
-            .filter(|dim| all.iter().all(|one| one.0 != *dim))
-            .map(|dim| a.dims()[dim])
-            .collect();
-        if dims.len() + shape.len() > MAX_DIMS {
-            return Err(Error::invalid(format!("{dims:?} by {shape:?} has too many dimensions")));
-        }
-        if !all.is_empty() {
-            shape.iter().enumerate().for_each(|(i, size)| dims.insert(at_dim + i, *size));
-        }
+        let chosen: Dims = all.iter().map(|one| one.0).collect();
+        let (at_dim, dims) = indexed_dims(a, &chosen, &shape)?;
         let offsets = (all.len() != 1).then(|| call.scratch(DType::Int64, &shape));
         Ok(Indices { all, shape, at_dim, offsets, name, dims })
     }
@@ -316,6 +349,42 @@ fn indexed(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// As [`indexed`], where a mask marks the dimensions that the indices are of. Arguments: a, indices, mask, out.
+fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read_by_index(0, &[&out])?;
+    call.expect_same(3, &out, 0, &a)?;
+    let list = call.tensors(1)?;
+    let layouts: Vec<Layout> = list.iter().map(|one| *one.layout()).collect();
+    let (chosen, shape) =
+        (masked(call, 2, list.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
+    call.expect_dims(3, &out, &indexed_dims(&a, &chosen, &shape)?.1)?;
+    if out.count() == 0 {
+        return call.nothing();
+    }
+    let mut all = Vec::new();
+    for (one, dim) in list.into_iter().zip(chosen.iter()) {
+        call.expect_dtype(1, &one, INDEX_TYPES)?;
+        all.push((*dim, a.dims()[*dim], call.kept_apart(one, &[&out])));
+    }
+    let name = call.parameter(1);
+    let indices = Indices::of(call, &a, all, shape, name)?;
+    call.plan(move |memory| {
+        let a = a.view(memory);
+        let (source, index) = indices.view(memory, a)?;
+        gather(memory.parallel, memory.out(&out), &source, index)
+            .map_err(|bad| out_of_range(&indices.name(), bad))
+    })
+}
+
+fn indexed_by_mask_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let layouts = super::joining::layouts(call, 1)?;
+    let (chosen, shape) =
+        (masked(call, 2, layouts.len(), a.rank())?, broadcast_all(call, 1, &layouts)?);
+    Ok(vec![Layout::contiguous(a.dtype, &indexed_dims(&a, &chosen, &shape)?.1)])
+}
+
 /// Slices whose coordinates the last dimension of an index holds. Arguments: a, index, out.
 fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.output(2)?;
@@ -378,6 +447,14 @@ pub const NODES: &[Node] = &[
             Attr("validate_indices", Default::Flag(true)),
             Attr("is_preprocessed", Default::Flag(false)),
         ],
+    ),
+    node(
+        "IndexByTensor",
+        &["x", "indices[]"],
+        &["y"],
+        Infer::By(indexed_by_mask_output),
+        indexed_by_mask,
+        &[A(0), Rest(1), Attr("indices_mask", Default::Ints(&[])), O(0)],
     ),
     node(
         "GatherElements",

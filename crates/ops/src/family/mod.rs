@@ -8,6 +8,7 @@ mod attention_packed;
 mod avg_pool;
 mod batch;
 mod batch_matmul;
+mod batch_update;
 mod bordering;
 mod choosing;
 mod chunking;
@@ -70,6 +71,7 @@ mod unfolding;
 mod unpool;
 mod upsample;
 pub mod value;
+mod viewing;
 mod window;
 
 use crate::table::{Node, Row};
@@ -194,7 +196,10 @@ pub const NODES: &[&[Node]] = &[
     max_pool::NODES,
     plain_pool::NODES,
     upsample::NODES,
+    viewing::NODES,
     bordering::NODES,
     sync_batch::NODES,
+    batch_update::NODES,
     sampling::NODES,
+    detection::NODES,
 ];

@@ -14,6 +14,7 @@ use crate::table::Pick::{A, Attr, B, I, No, O};
 use crate::table::{Default, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
+use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_complex, with_number, with_real};
 
@@ -232,6 +233,49 @@ fn spread<const ROOT: bool>(call: &mut Call<'_>) -> Result<Plan> {
         (if ROOT { variance.sqrt() } else { variance }, mean)
     };
     with_real!(a.dtype, C => call.fold(a, &axes, (out, mean), fold::moments::<C>(), end))
+}
+
+/// The root of the mean square distance from a mean, or one by it. Arguments: a, mean, dims, unbiased, keep, whether it is
+/// one by the root, what is added to the variance then, correction, out.
+fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
+    let (a, mean) = (call.tensor(0)?, call.tensor(1)?);
+    real(call, 0, &a)?;
+    call.expect_same(1, &mean, 0, &a)?;
+    let Some(wide) = mean.broadcast_to(a.dims()) else {
+        let (name, have, want) = (call.parameter(1), mean.dims(), a.dims());
+        return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
+    };
+    let mean = mean.with_layout(wide);
+    let axes = call.axes(2, a.rank(), false)?;
+    let out = call.reduced(8, a.dims(), &axes, call.flag_or(4, false)?)?;
+    call.expect_same(8, &out, 0, &a)?;
+    let (invert, epsilon) = (call.flag_or(5, false)?, call.float(6)?);
+    let correction = if call.flag_or(3, true)? { call.int_or(7, 1)? } else { 0 };
+    let left = (taken(&a, &axes) as f64 - correction as f64).max(0.0);
+    with_real!(a.dtype, C => {
+        let squares = call.scratch(C::DTYPE, a.dims());
+        let fold = fold::sum::<C>();
+        let reducing = call.reducing(&squares, &axes, &fold);
+        let (left, epsilon) = (C::from_f64(left), C::from_f64(epsilon));
+        call.plan(move |memory| {
+            let room = memory.scratch(&squares);
+            map2(memory.parallel, room, memory.view(&a), memory.view(&mean), |x: C, m: C| {
+                (x - m) * (x - m)
+            });
+            reducing.run(memory, room.view(), fold, (memory.out(&out), None), move |all: C| {
+                let variance = all / left;
+                alone(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
+            });
+            Ok(())
+        })
+    })
+}
+
+/// Arguments: a, mean, dims, unbiased, keep.
+fn spread_around_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let a = call.layout(0)?;
+    let axes = call.axes(2, a.rank(), false)?;
+    Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(4, false)?))])
 }
 
 /// A norm. Arguments: a, p (2 when absent), dims, keep, out.
@@ -458,6 +502,24 @@ pub const NODES: &[Node] = &[
             Attr("keepdim", Default::Flag(false)),
             O(0),
             O(1),
+        ],
+    ),
+    node(
+        "ReduceStdWithMean",
+        &["x", "mean"],
+        &["y"],
+        Infer::By(spread_around_output),
+        spread_around,
+        &[
+            A(0),
+            A(1),
+            Attr("dim", Default::Ints(&[])),
+            Attr("unbiased", Default::Flag(true)),
+            Attr("keepdim", Default::Flag(false)),
+            Attr("invert", Default::Flag(false)),
+            Attr("epsilon", Default::Float(0.001)),
+            Attr("correction", Default::Int(1)),
+            O(0),
         ],
     ),
     node(

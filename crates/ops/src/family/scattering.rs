@@ -169,7 +169,11 @@ fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
 }
 
 /// The input that an output starts as, unless the two are one.
-fn origin(call: &mut Call<'_>, at: usize, out_at: usize) -> Result<(Option<Read>, Operand)> {
+pub(super) fn origin(
+    call: &mut Call<'_>,
+    at: usize,
+    out_at: usize,
+) -> Result<(Option<Read>, Operand)> {
     let out = call.output(out_at)?;
     let a = call.tensor(at)?;
     call.expect_dims(out_at, &out, a.dims())?;

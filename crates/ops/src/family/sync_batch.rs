@@ -18,10 +18,11 @@ use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, Scalar, with_real};
 
-const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
+/// The types of elements.
+pub(super) const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
 /// A tensor by samples, channels and positions.
-fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
+pub(super) fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
     call.expect_dtype(at, x, REALS)?;
     let [samples, channels, positions @ ..] = x.dims() else {
         let (name, dims) = (call.parameter(at), x.dims());
@@ -31,12 +32,12 @@ fn grid(call: &Call<'_>, at: usize, x: &Layout) -> Result<Grid> {
 }
 
 /// The type to compute in.
-fn computed(x: &Layout) -> DType {
+pub(super) fn computed(x: &Layout) -> DType {
     if x.dtype == DType::Double { DType::Double } else { DType::Float }
 }
 
 /// A number for each channel.
-fn channels(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
+pub(super) fn channels(call: &mut Call<'_>, at: usize, grid: &Grid) -> Result<Operand> {
     let one = call.tensor(at)?;
     sized(call, at, one, &grid.channels())
 }

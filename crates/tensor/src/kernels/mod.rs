@@ -10,6 +10,7 @@ pub mod constant;
 pub mod conv;
 pub mod copy;
 pub mod ctc;
+pub mod deform;
 pub mod distance;
 pub mod dropout;
 pub mod element;

@@ -8,6 +8,13 @@
 
 namespace ge {
 
+REG_OP(Bitcast)
+    .INPUT(x, TensorType::ALL())
+    .OUTPUT(y, TensorType::ALL())
+    .REQUIRED_ATTR(type, Type)
+    .ATTR(keep_dim, Bool, false)
+    .CAIRN_OP_END_BUILT_IN(Bitcast)
+
 REG_OP(BroadcastTo)
     .INPUT(x, TensorType::ALL())
     .INPUT(shape, TensorType::ALL())
@@ -42,6 +49,13 @@ REG_OP(Data)
     .OUTPUT(y, TensorType::ALL())
     .ATTR(index, Int, 0)
     .CAIRN_OP_END_BUILT_IN(Data)
+
+REG_OP(Empty)
+    .INPUT(shape, TensorType::ALL())
+    .OUTPUT(y, TensorType::ALL())
+    .ATTR(dtype, Int, 3)
+    .ATTR(init, Bool, false)
+    .CAIRN_OP_END_BUILT_IN(Empty)
 
 REG_OP(Expand)
     .INPUT(x, TensorType::ALL())
@@ -142,6 +156,18 @@ REG_OP(Unsqueeze)
     .OUTPUT(y, TensorType::ALL())
     .ATTR(axes, ListInt, {})
     .CAIRN_OP_END_BUILT_IN(Unsqueeze)
+
+REG_OP(ViewCopy)
+    .INPUT(dst, TensorType::ALL())
+    .INPUT(dst_size, TensorType::ALL())
+    .INPUT(dst_stride, TensorType::ALL())
+    .INPUT(dst_storage_offset, TensorType::ALL())
+    .INPUT(src, TensorType::ALL())
+    .INPUT(src_size, TensorType::ALL())
+    .INPUT(src_stride, TensorType::ALL())
+    .INPUT(src_storage_offset, TensorType::ALL())
+    .OUTPUT(dst, TensorType::ALL())
+    .CAIRN_OP_END_BUILT_IN(ViewCopy)
 
 }  // namespace ge
 

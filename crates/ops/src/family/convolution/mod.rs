@@ -1,6 +1,7 @@
 //! Convolutions, transposed ones, and their gradients.
 
 mod by_name;
+mod deformable;
 mod plain;
 mod steps;
 pub(super) mod window;
@@ -16,6 +17,8 @@ pub const ROWS: &[Row] = &[
     aclnn("ConvDepthwise2d", plain::depthwise),
     aclnn("ConvTbc", plain::time_first),
     aclnn("ConvTbcBackward", plain::time_first_backward),
+    aclnn("DeformableConv2d", deformable::deformable),
+    aclnn("DeformableConv2dBackward", deformable::deformable_backward),
 ];
 
 const STRIDES: Pick = Attr("strides", Default::Required);
@@ -28,6 +31,10 @@ const FORM_2D: Pick = Attr("data_format", Default::Text("NHWC"));
 const FORM_3D: Pick = Attr("data_format", Default::Text("NDHWC"));
 const BEYOND_2D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0]));
 const BEYOND_3D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0, 0]));
+
+const WINDOW: Pick = Attr("ksize", Default::Required);
+const PARTS: Pick = Attr("deformable_groups", Default::Int(1));
+const SHARES: Pick = Attr("modulated", Default::Flag(true));
 
 const FORWARD: &[&str] = &["x", "filter", "bias?", "offset_w?"];
 const FORWARD_2D: &[Pick] =
@@ -96,6 +103,35 @@ const fn of_filter(name: &'static str, picks: &'static [Pick]) -> Node {
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
+    node(
+        "DeformableOffsets",
+        &["x", "offsets"],
+        &["y"],
+        Infer::By(deformable::offsets_output),
+        deformable::offsets,
+        &[O(0), A(0), A(1), WINDOW, STRIDES, PADS, ONES_2D, PARTS, SHARES, FORM_2D],
+    ),
+    node(
+        "DeformableOffsetsGrad",
+        &["grad", "x", "offsets"],
+        &["grad_x", "grad_offsets"],
+        Infer::By(deformable::offsets_gradients),
+        deformable::offsets_backward,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            WINDOW,
+            STRIDES,
+            PADS,
+            ONES_2D,
+            PARTS,
+            SHARES,
+            Attr("data_format", Default::Text("NCHW")),
+            O(0),
+            O(1),
+        ],
+    ),
     forward("Conv2D", FORWARD_2D),
     forward("Conv3D", FORWARD_3D),
     transposed("Conv2DTranspose", TRANSPOSED_2D),

@@ -1,0 +1,190 @@
+//! The last step of a batch norm in training: elements scaled by what sums of their channels say, and the running figures.
+//!
+//! Workspace: four numbers for each channel, in the type computed in.
+
+use super::grid::{optional, optional_output, sized, wide};
+use super::sync_batch::{REALS, channels, computed, grid};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, B, No, O};
+use crate::table::{Default, Node, Pick, node};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::{map1, map2, map3};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::{Layout, with_real};
+
+/// Arguments: x, sums, sums of squares, scale, offset, running mean and variance before (both or none), how much of the
+/// batch they take, epsilon, y, running mean and variance after, mean and variance of the batch, the same once more, whether
+/// the first variance of the batch is the one without bias.
+fn updated(call: &mut Call<'_>) -> Result<Plan> {
+    let (x, y) = (call.tensor(0)?, call.output(9)?);
+    let grid = grid(call, 0, &x)?;
+    call.expect_dims(9, &y, x.dims())?;
+    call.expect_dtype(9, &y, REALS)?;
+    if x.count() == 0 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!("{name} {dims:?} has no elements")));
+    }
+    let [sums, squares, scale, offset] = [
+        channels(call, 1, &grid)?,
+        channels(call, 2, &grid)?,
+        channels(call, 3, &grid)?,
+        channels(call, 4, &grid)?,
+    ];
+    let sizes = grid.channels();
+    let before = [optional(call, 5, &sizes)?, optional(call, 6, &sizes)?];
+    let factor = if before[0].is_some() { call.float(7)? } else { 0.0 };
+    let epsilon = call.float(8)?;
+    let mut after = [None; 2];
+    for (place, at) in after.iter_mut().zip([10, 11]) {
+        if before[0].is_some() {
+            let one = call.output(at)?;
+            *place = Some(sized(call, at, one, &sizes)?);
+        }
+    }
+    let mut saved = [None; 4];
+    for (place, at) in saved.iter_mut().zip(12..) {
+        *place = optional_output(call, at, &sizes)?;
+    }
+    let unbiased = call.flag(16)?;
+    let dtype = computed(&x);
+    let count = grid.count() as f64;
+    let grown = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
+    let x = call.flat(x, &grid.dims, &[&y]);
+    let y = call.flat_output(y, &grid.dims);
+    let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let (x, out) = (x.view(memory), y.out(memory));
+        let [means, variances, scales, shifts] =
+            [means, variances, scales, shifts].map(|one| memory.scratch(&one));
+        with_real!(dtype, C => {
+            let (share, epsilon, grown) = (C::of(1.0 / count), C::of(epsilon), C::of(grown));
+            map1(parallel, means, memory.view(&sums), move |s: C| s.mul(share));
+            map2(parallel, variances, memory.view(&squares), means.view(), move |s: C, m: C| {
+                s.mul(share).sub(m.mul(m))
+            });
+            map2(parallel, scales, variances.view(), memory.view(&scale), move |v: C, w: C| {
+                w.div(Real::sqrt(v.add(epsilon)))
+            });
+            map3(parallel, shifts, memory.view(&offset), means.view(), scales.view(), |b: C, m: C, s: C| {
+                b.sub(m.mul(s))
+            });
+            let (keep, take) = (C::of(1.0 - factor), C::of(factor));
+            for (at, more) in [(0, C::ONE), (1, grown)] {
+                if let (Some(before), Some(after)) = (&before[at], &after[at]) {
+                    let new = if at == 0 { means } else { variances };
+                    map2(parallel, memory.out(after), memory.view(before), new.view(), move |old: C, new: C| {
+                        old.mul(keep).add(new.mul(more).mul(take))
+                    });
+                }
+            }
+            for (at, place) in saved.iter().enumerate() {
+                let Some(place) = place else { continue };
+                match at {
+                    1 if unbiased => map1(parallel, memory.out(place), variances.view(), move |v: C| v.mul(grown)),
+                    1 | 3 => copy(parallel, memory.out(place), variances.view()),
+                    _ => copy(parallel, memory.out(place), means.view()),
+                }
+            }
+            let (scales, shifts) = (wide(scales.view(), &grid.dims), wide(shifts.view(), &grid.dims));
+            map3(parallel, out, x, scales, shifts, |x: C, s: C, h: C| x.mul(s).add(h));
+        });
+        y.done(memory);
+        Ok(())
+    })
+}
+
+/// Like x, and numbers for each channel.
+fn outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
+    let (x, sums) = (call.layout(0)?.packed(), call.layout(1)?.packed());
+    Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, more)).collect())
+}
+
+const EPSILON: Pick = Attr("epsilon", Default::Required);
+const FACTOR: Pick = Attr("factor", Default::Required);
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[
+    node(
+        "BNTrainingUpdate",
+        &["x", "sum", "square_sum", "scale", "offset", "mean", "variance"],
+        &["y", "mean", "variance", "batch_mean", "batch_variance"],
+        Infer::By(|call| outputs(call, 4)),
+        updated,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            A(5),
+            A(6),
+            FACTOR,
+            EPSILON,
+            O(0),
+            O(1),
+            O(2),
+            O(3),
+            O(4),
+            No,
+            No,
+            B(false),
+        ],
+    ),
+    node(
+        "BNTrainingUpdateV2",
+        &["x", "sum", "square_sum", "scale", "offset"],
+        &["y", "batch_mean", "batch_variance"],
+        Infer::By(|call| outputs(call, 2)),
+        updated,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            No,
+            No,
+            No,
+            EPSILON,
+            O(0),
+            No,
+            No,
+            O(1),
+            O(2),
+            No,
+            No,
+            B(false),
+        ],
+    ),
+    node(
+        "BNTrainingUpdateV3",
+        &["x", "sum", "square_sum", "scale", "offset"],
+        &["y", "batch_mean", "batch_variance", "reserve_1", "reserve_2"],
+        Infer::By(|call| outputs(call, 4)),
+        updated,
+        &[
+            A(0),
+            A(1),
+            A(2),
+            A(3),
+            A(4),
+            No,
+            No,
+            No,
+            EPSILON,
+            O(0),
+            No,
+            No,
+            O(1),
+            O(2),
+            O(3),
+            O(4),
+            B(true),
+        ],
+    ),
+];

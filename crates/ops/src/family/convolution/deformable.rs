@@ -1,0 +1,363 @@
+//! Convolutions whose taps are moved by offsets, and their gradients.
+//!
+//! Workspace: images, offsets and samples in `f32`, and what the convolution of the samples takes.
+
+use super::steps::{Convolving, Filtering, Summing, by_groups, weights_by_groups};
+use super::window::{TYPES, Windows, groups};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::deform::Deforming;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::{DType, Layout, Scalar};
+
+/// The most taps of a window, and the most of all channels of a group.
+const MOST_TAPS: (usize, usize) = (2048, 65535);
+
+/// What both directions are planned with.
+struct Shape {
+    deforming: Deforming,
+    /// The convolution of the samples: windows side by side.
+    windows: Windows,
+    samples: [usize; 4],
+    output: [usize; 4],
+}
+
+/// Numbers of a list, at least `least` each and small enough that sums of several stay far from overflow.
+fn list(call: &Call<'_>, at: usize, length: usize, least: i64) -> Result<Vec<usize>> {
+    let values = call.ints(at)?;
+    let most = i64::from(i32::MAX);
+    if values.len() == length && values.iter().all(|one| (least..=most).contains(one)) {
+        return Ok(values.into_iter().map(|one| one as usize).collect());
+    }
+    let name = call.parameter(at);
+    Err(Error::invalid(format!("{name} = {values:?}: expected {length} numbers from {least} on")))
+}
+
+/// Numbers for rows and columns beside those of samples and channels, which are 1.
+fn of_axes(call: &Call<'_>, at: usize, channels_last: bool) -> Result<[usize; 2]> {
+    let values = list(call, at, 4, 1)?;
+    match (&values[..], channels_last) {
+        (&[1, 1, rows, columns], false) | (&[1, rows, columns, 1], true) => Ok([rows, columns]),
+        _ => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {values:?}: expected 1 for samples and channels")))
+        }
+    }
+}
+
+/// Fails unless tensors have elements of the first one's type, in four dimensions.
+fn expect_images(call: &Call<'_>, all: &[(usize, &Layout)]) -> Result<()> {
+    for (place, layout) in all {
+        call.expect_dtype(*place, layout, TYPES)?;
+        call.expect_same(*place, layout, all[0].0, all[0].1)?;
+        if layout.rank() != 4 || layout.count() == 0 {
+            let (name, dims) = (call.parameter(*place), layout.dims());
+            return Err(Error::invalid(format!(
+                "{name} {dims:?}: expected four dimensions with elements"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Reads and checks how taps are moved. Images and offsets by samples, channels, rows and columns; places of the sizes of the
+/// window, stride, padding, dilation, groups of offsets, whether offsets have shares.
+fn deforming(
+    call: &Call<'_>,
+    x: &Layout,
+    offset: (usize, &Layout),
+    [taps_at, stride_at, padding_at, dilation_at, parts_at, shares_at]: [usize; 6],
+    channels_last: bool,
+) -> Result<Deforming> {
+    let (taps, padding) = (list(call, taps_at, 2, 1)?, list(call, padding_at, 4, 0)?);
+    let stride = of_axes(call, stride_at, channels_last)?;
+    let dilation = of_axes(call, dilation_at, channels_last)?;
+    if !call.flag(shares_at)? {
+        let name = call.parameter(shares_at);
+        return Err(Error::invalid(format!(
+            "{name} = false is not supported: offsets have shares"
+        )));
+    }
+    let (channels, parts) = (x.dims()[1], call.int(parts_at)?);
+    let groups = usize::try_from(parts).ok().filter(|parts| *parts > 0 && channels % parts == 0);
+    let Some(groups) = groups else {
+        let name = call.parameter(parts_at);
+        return Err(Error::invalid(format!(
+            "{name} = {parts} does not divide {channels} channels"
+        )));
+    };
+    let all = taps[0].saturating_mul(taps[1]);
+    if all > MOST_TAPS.0 {
+        let (name, most) = (call.parameter(taps_at), MOST_TAPS.0);
+        return Err(Error::invalid(format!("{name} = {taps:?}: expected at most {most} taps")));
+    }
+    let image = [x.dims()[2], x.dims()[3]];
+    let mut places = [0; 2];
+    for i in 0..2 {
+        let room = image[i] + padding[2 * i] + padding[2 * i + 1];
+        let Some(left) = room.checked_sub((taps[i] - 1) * dilation[i] + 1) else {
+            let name = call.parameter(taps_at);
+            return Err(Error::invalid(format!(
+                "{name} = {taps:?} with its dilation is larger than {image:?} with padding {padding:?}"
+            )));
+        };
+        places[i] = left / stride[i] + 1;
+    }
+    let moved = 3 * groups * all;
+    call.expect_dims(offset.0, offset.1, &[x.dims()[0], moved, places[0], places[1]])?;
+    let (taps, border) = ([taps[0], taps[1]], [padding[0], padding[2]]);
+    Ok(Deforming { taps, stride, dilation, border, groups, image, places })
+}
+
+/// The sizes of the samples, by samples, channels, rows and columns.
+fn sampled_dims(x: &Layout, deforming: &Deforming) -> [usize; 4] {
+    let [rows, columns] = [0, 1].map(|i| deforming.places[i] * deforming.taps[i]);
+    [x.dims()[0], x.dims()[1], rows, columns]
+}
+
+/// Reads and checks sizes. Places of x, weight and offset; arguments from `at` on: sizes of the window, stride, padding,
+/// dilation, groups, groups of offsets, whether offsets have shares.
+fn shape(call: &Call<'_>, [x_at, w_at, offset_at]: [usize; 3], at: usize) -> Result<Shape> {
+    let (x, w, offset) = (call.layout(x_at)?, call.layout(w_at)?, call.layout(offset_at)?);
+    expect_images(call, &[(x_at, &x), (w_at, &w), (offset_at, &offset)])?;
+    let lists = [at, at + 1, at + 2, at + 3, at + 5, at + 6];
+    let deforming = deforming(call, &x, (offset_at, &offset), lists, false)?;
+    let groups = groups(call, at + 4)?;
+    let (channels, outputs, taps) = (x.dims()[1], w.dims()[0], deforming.taps);
+    if channels % groups != 0 || outputs % groups != 0 {
+        let name = call.parameter(at + 4);
+        return Err(Error::invalid(format!(
+            "{name} = {groups} does not divide {channels} and {outputs} channels"
+        )));
+    }
+    call.expect_dims(w_at, &w, &[outputs, channels / groups, taps[0], taps[1]])?;
+    if taps[0] * taps[1] * (channels / groups) > MOST_TAPS.1 {
+        let (name, most) = (call.parameter(at), MOST_TAPS.1);
+        return Err(Error::invalid(format!(
+            "{name} = {taps:?}: expected at most {most} taps of all channels of a group"
+        )));
+    }
+    let windows = Windows {
+        axes: 2,
+        stride: [1, taps[0] as i64, taps[1] as i64],
+        dilation: [1; 3],
+        borders: [(0, 0); 3],
+        beyond: [0; 3],
+        groups,
+    };
+    let [rows, columns] = deforming.places;
+    let (samples, output) = (sampled_dims(&x, &deforming), [x.dims()[0], outputs, rows, columns]);
+    Ok(Shape { deforming, windows, samples, output })
+}
+
+/// Where a node has its arguments: the sizes of the window, stride, padding, dilation, groups of offsets, whether offsets
+/// have shares, and the format.
+const LISTS: [usize; 6] = [3, 4, 5, 6, 7, 8];
+const FORMAT: usize = 9;
+
+/// The order of a node's dimensions: whether channels come last, and by samples, channels, rows and columns.
+fn ordered(call: &Call<'_>, layout: &Layout) -> Result<(bool, Layout)> {
+    let last = match call.text(FORMAT)? {
+        "NHWC" => true,
+        "NCHW" => false,
+        other => {
+            let name = call.parameter(FORMAT);
+            return Err(Error::invalid(format!("{name} = {other:?}: expected NHWC or NCHW")));
+        }
+    };
+    Ok((last, if last && layout.rank() == 4 { layout.permuted(&[0, 3, 1, 2]) } else { *layout }))
+}
+
+/// Reads and checks a node's images and offsets.
+fn node_deforming(call: &Call<'_>) -> Result<Deforming> {
+    let (x, offset) = (call.layout(1)?, call.layout(2)?);
+    expect_images(call, &[(1, &x), (2, &offset)])?;
+    let (last, x) = ordered(call, &x)?;
+    deforming(call, &x, (2, &ordered(call, &offset)?.1), LISTS, last)
+}
+
+/// The samples alone. Arguments: samples, x, offset, those of [`LISTS`], the format.
+pub fn offsets(call: &mut Call<'_>) -> Result<Plan> {
+    let deforming = node_deforming(call)?;
+    let out = call.output(0)?;
+    let (x, offset) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    call.expect_same(0, &out, 1, &x)?;
+    let (x, offset) =
+        (x.with_layout(ordered(call, &x)?.1), offset.with_layout(ordered(call, &offset)?.1));
+    let out = out.with_layout(ordered(call, &out)?.1);
+    call.expect_dims(0, &out, &sampled_dims(&x, &deforming))?;
+    let [images, moved, made] =
+        [x.dims(), offset.dims(), out.dims()].map(|dims| call.scratch(DType::Float, dims));
+    call.plan(move |memory| {
+        let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
+        copy(memory.parallel, images, x.view(memory));
+        copy(memory.parallel, moved, offset.view(memory));
+        deforming.forward(memory.parallel, made, images.view(), moved.view());
+        copy(memory.parallel, memory.out(&out), made.view());
+        Ok(())
+    })
+}
+
+/// The sizes of the samples. Arguments as of [`offsets`].
+pub fn offsets_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let deforming = node_deforming(call)?;
+    let (last, x) = ordered(call, &call.layout(1)?)?;
+    let [samples, channels, rows, columns] = sampled_dims(&x, &deforming);
+    let dims = match last {
+        true => [samples, rows, columns, channels],
+        false => [samples, channels, rows, columns],
+    };
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
+/// The gradients of what makes the samples. Arguments: their gradients, x, offset, those of [`LISTS`], the format, gradients
+/// of x and offset.
+pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let deforming = node_deforming(call)?;
+    let (dx, doffset) = (call.output(10)?, call.output(11)?);
+    let outs = [&dx, &doffset];
+    let (grads, x, offset) = (call.read(0, &outs)?, call.read(1, &outs)?, call.read(2, &outs)?);
+    call.expect_same(0, &grads, 1, &x)?;
+    let likes: [(usize, &Layout, &Layout); 2] = [(10, &dx, &x), (11, &doffset, &offset)];
+    for (at, one, like) in likes {
+        call.expect_dims(at, one, like.dims())?;
+        call.expect_same(at, one, 1, like)?;
+    }
+    let (grads, x) =
+        (grads.with_layout(ordered(call, &grads)?.1), x.with_layout(ordered(call, &x)?.1));
+    let offset = offset.with_layout(ordered(call, &offset)?.1);
+    let (dx, doffset) =
+        (dx.with_layout(ordered(call, &dx)?.1), doffset.with_layout(ordered(call, &doffset)?.1));
+    call.expect_dims(0, &grads, &sampled_dims(&x, &deforming))?;
+    let [through, images, moved] =
+        [grads.dims(), x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
+    let [of_images, of_offsets] =
+        [x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        let [through, images, moved] = [through, images, moved].map(|one| memory.scratch(&one));
+        for (to, from) in [(through, grads), (images, x), (moved, offset)] {
+            copy(parallel, to, from.view(memory));
+        }
+        let [of_images, of_offsets] = [of_images, of_offsets].map(|one| memory.scratch(&one));
+        fill_scalar(parallel, of_images, Scalar::from(0));
+        deforming.back_to_images(parallel, of_images, through.view(), moved.view());
+        let from = (images.view(), moved.view());
+        deforming.back_to_offsets(parallel, of_offsets, through.view(), from);
+        copy(parallel, memory.out(&dx), of_images.view());
+        copy(parallel, memory.out(&doffset), of_offsets.view());
+        Ok(())
+    })
+}
+
+/// Like x and the offsets. Arguments as of [`offsets_backward`].
+pub fn offsets_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
+    Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
+}
+
+/// Arguments: x, weight, offset, bias, sizes of the window, stride, padding, dilation, groups, groups of offsets, whether
+/// offsets have shares, out, samples.
+pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
+    let Shape { deforming, windows, samples, output } = shape(call, [0, 1, 2], 4)?;
+    let (out, sampled) = (call.output(11)?, call.output(12)?);
+    let outs = [&out, &sampled];
+    let (x, w, offset) = (call.read(0, &outs)?, call.read(1, &outs)?, call.read(2, &outs)?);
+    for (at, one, dims) in [(11, &out, &output), (12, &sampled, &samples)] {
+        call.expect_dims(at, one, dims)?;
+        call.expect_same(at, one, 0, &x)?;
+    }
+    let bias = if call.has(3) { Some(call.read(3, &outs)?) } else { None };
+    let bias = match bias {
+        Some(bias) => {
+            call.expect_same(3, &bias, 0, &x)?;
+            call.expect_dims(3, &bias, &output[1..2])?;
+            let by_groups = bias.reshaped(&[windows.groups, output[1] / windows.groups]);
+            by_groups.map(|layout| bias.with_layout(layout))
+        }
+        None => None,
+    };
+    let [images, moved, made] =
+        [x.dims(), offset.dims(), &samples[..]].map(|dims| call.scratch(DType::Float, dims));
+    let source = call.kept_apart(sampled, &[]);
+    let groups = windows.groups;
+    let all = (
+        source.with_layout(by_groups(*source, groups)),
+        w.with_layout(weights_by_groups(*w, groups)),
+        out.with_layout(by_groups(*out, groups)),
+    );
+    let convolving = Convolving::shrinking(call, &windows, all, bias);
+    call.plan(move |memory| {
+        let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
+        copy(memory.parallel, images, x.view(memory));
+        copy(memory.parallel, moved, offset.view(memory));
+        convolving.prepare(memory);
+        deforming.forward(memory.parallel, made, images.view(), moved.view());
+        copy(memory.parallel, memory.out(&sampled), made.view());
+        convolving.run(memory);
+        Ok(())
+    })
+}
+
+/// Arguments: x, dy, samples, weight, offset, sizes of the window, stride, padding, dilation, groups, groups of offsets,
+/// whether offsets have shares, gradients of x, weight, offset and bias.
+pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let Shape { deforming, windows, samples, output } = shape(call, [0, 3, 4], 5)?;
+    let (dx, dw) = (call.output(12)?, call.output(13)?);
+    let (doffset, dbias) = (call.output(14)?, call.optional_output(15)?);
+    let mut outs = vec![&dx, &dw, &doffset];
+    outs.extend(dbias.as_ref());
+    let (x, dy) = (call.read(0, &outs)?, call.read(1, &outs)?);
+    let (sampled, w, offset) = (call.read(2, &outs)?, call.read(3, &outs)?, call.read(4, &outs)?);
+    let likes: [(usize, &Layout, &[usize]); 5] = [
+        (1, &dy, &output),
+        (2, &sampled, &samples),
+        (12, &dx, x.dims()),
+        (13, &dw, w.dims()),
+        (14, &doffset, offset.dims()),
+    ];
+    for (at, one, dims) in likes {
+        call.expect_dims(at, one, dims)?;
+        call.expect_same(at, one, 0, &x)?;
+    }
+    if let Some(dbias) = &dbias {
+        call.expect_dims(15, dbias, &output[1..2])?;
+        call.expect_same(15, dbias, 0, &x)?;
+    }
+    let [images, moved, weights, grads] = [x.dims(), offset.dims(), w.dims(), &output[..]]
+        .map(|dims| call.scratch(DType::Float, dims));
+    let [through, of_images, of_offsets] =
+        [&samples[..], x.dims(), offset.dims()].map(|dims| call.scratch(DType::Float, dims));
+    let groups = windows.groups;
+    let all = (
+        sampled.with_layout(by_groups(*sampled, groups)),
+        dy.with_layout(by_groups(*dy, groups)),
+        dw.with_layout(weights_by_groups(*dw, groups)),
+    );
+    let filtering = Filtering::new(call, &windows, all);
+    let summing = dbias.map(|dbias| Summing::new(call, dy, dbias));
+    call.plan(move |memory| {
+        let parallel = memory.parallel;
+        sampled.prepare(memory);
+        let [images, moved, weights, grads] =
+            [images, moved, weights, grads].map(|one| memory.scratch(&one));
+        for (to, from) in [(images, x), (moved, offset), (weights, w), (grads, dy)] {
+            copy(parallel, to, from.view(memory));
+        }
+        let [through, of_images, of_offsets] =
+            [through, of_images, of_offsets].map(|one| memory.scratch(&one));
+        deforming.spread(parallel, through, grads.view(), weights.view());
+        fill_scalar(parallel, of_images, Scalar::from(0));
+        deforming.back_to_images(parallel, of_images, through.view(), moved.view());
+        let from = (images.view(), moved.view());
+        deforming.back_to_offsets(parallel, of_offsets, through.view(), from);
+        copy(parallel, memory.out(&dx), of_images.view());
+        copy(parallel, memory.out(&doffset), of_offsets.view());
+        filtering.run(memory);
+        if let Some(summing) = &summing {
+            summing.run(memory);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,97 @@
+"""Regions of images and convolutions with moved taps, which torch_npu has and torch has not: against plain references."""
+
+import pytest
+import torch
+import torch_npu  # noqa: F401
+from depth import DEEP
+from references import deformable_conv2d, roi_align, roi_align_gradient
+
+NEAR = {torch.float32: 1e-4, torch.float16: 4e-3, torch.bfloat16: 4e-2}
+REGIONS = torch.tensor([[0, 1, 1, 9, 12], [1, 0, 2, 10, 5], [1, 3, 3, 3, 3], [0, -4, -4, 40, 40], [0, 30, 30, 31, 31]])
+
+
+def near(actual, expected, dtype):
+    torch.testing.assert_close(actual.cpu().float(), expected.float(), rtol=NEAR[dtype], atol=NEAR[dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("samples", [0, 2])
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_roi_align(dtype, samples, mode):
+    images = torch.randn(2, 3, 10, 8).to(dtype)
+    regions = REGIONS.to(dtype)
+    actual = torch_npu.npu_roi_align(images.npu(), regions.npu(), 0.5, 3, 2, samples, mode)
+    near(actual, roi_align(images, regions, 0.5, 3, 2, samples, mode), dtype)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3])
+def test_roi_align_backward(mode):
+    grad, regions = torch.randn(5, 3, 3, 2), REGIONS.float()
+    actual = torch_npu.npu_roi_alignbk(grad.npu(), regions.npu(), [2, 3, 10, 8], 2, 3, 0.5, 2, mode)
+    near(actual, roi_align_gradient(grad, regions, (2, 3, 10, 8), 0.5, 2, mode), torch.float32)
+
+
+# Channels, outputs, groups, groups of offsets, window, stride, padding (top, bottom, left, right), dilation.
+SHAPES = [
+    (4, 6, 1, 1, (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+    (4, 6, 2, 2, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2)),
+    (4, 4, 4, 1, (1, 1), (1, 2), (0, 0, 0, 0), (1, 1)),
+    (6, 3, 3, 2, (2, 3), (1, 1), (3, 3, 3, 3), (2, 1)),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16] if DEEP else [torch.float32, torch.float16])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("biased", [True, False])
+def test_deformable_convolution(dtype, shape, biased):
+    channels, outputs, groups, parts, kernel, stride, padding, dilation = shape
+    rows, columns = ((7 + padding[2 * i] + padding[2 * i + 1] - (kernel[i] - 1) * dilation[i] - 1) // stride[i] + 1 for i in (0, 1))
+    torch.manual_seed(1)
+    x = torch.randn(2, channels, 7, 7).to(dtype)
+    weight = torch.randn(outputs, channels // groups, *kernel).to(dtype)
+    offset = torch.randn(2, 3 * parts * kernel[0] * kernel[1], rows, columns).to(dtype)
+    bias = torch.randn(outputs).to(dtype) if biased else None
+    numbers = (kernel, (1, 1, *stride), padding, (1, 1, *dilation), groups, parts, True)
+    result, samples = torch_npu.npu_deformable_conv2d(
+        x.npu(), weight.npu(), offset.npu(), bias.npu() if biased else None, *numbers[:1], stride=numbers[1], padding=numbers[2],
+        dilation=numbers[3], groups=groups, deformable_groups=parts, modulated=True,
+    )  # fmt: skip
+    inputs = [one.double().requires_grad_() for one in (x, weight, offset)]
+    wide = bias.double().requires_grad_() if biased else None
+    expected, taken = deformable_conv2d(*inputs, wide, stride, padding[::2], dilation, groups, parts)
+    near(samples, taken, dtype)
+    scale = NEAR[dtype] * 4
+    torch.testing.assert_close(result.cpu().double(), expected, rtol=scale, atol=scale)
+    grad = torch.randn(expected.shape).to(dtype)
+    found = torch_npu.npu_deformable_conv2dbk(
+        x.npu(), grad.npu(), samples, weight.npu(), offset.npu(), kernel, numbers[1], padding, numbers[3], groups, parts, True
+    )
+    wanted = torch.autograd.grad(expected, inputs, grad.double())
+    for actual, one in zip(found, (*wanted, grad.double().sum((0, 2, 3)))):
+        torch.testing.assert_close(actual.cpu().double(), one, rtol=scale, atol=scale * max(1.0, one.abs().max().item()))
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"kernel": (9, 9)}, "kernelSize|weight"),
+        ({"groups": 3}, "groups = 3 does not divide"),
+        ({"parts": 3}, "deformableGroups = 3 does not divide"),
+        ({"stride": (2, 1, 1, 1)}, "stride = .*expected 1 for samples"),
+        ({"padding": (-1, 0, 0, 0)}, "padding = "),
+        ({"modulated": False}, "modulated = false"),
+    ],
+)
+def test_what_a_deformable_convolution_refuses(change, text):
+    numbers = {
+        "kernel": (3, 3), "stride": (1, 1, 1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1, 1, 1), "groups": 1, "parts": 1,
+        "modulated": True,
+    } | change  # fmt: skip
+    x, weight, offset = torch.ones(1, 4, 5, 5), torch.ones(4, 4, 3, 3), torch.ones(1, 27, 5, 5)
+    with pytest.raises(RuntimeError, match=text):
+        torch_npu.npu_deformable_conv2d(
+            x.npu(), weight.npu(), offset.npu(), None, numbers["kernel"], stride=numbers["stride"], padding=numbers["padding"],
+            dilation=numbers["dilation"], groups=numbers["groups"], deformable_groups=numbers["parts"],
+            modulated=numbers["modulated"],
+        )  # fmt: skip
+        torch.npu.synchronize()

@@ -1,0 +1,180 @@
+"""In a child process: networks and single functions through torchair's backend, which torch_npu brings, against the CPU.
+
+    python torchair_cases.py [name ..]        all of them without a name; "mlp" in all modes, or "mlp dynamic training"
+
+A line for each, `name mode: ok` or what differs; exits with 1 when one is not ok.
+"""
+
+import sys
+import warnings
+
+import torch
+import torch.nn.functional as F
+import torch_npu  # noqa: F401
+from torch import nn
+
+warnings.filterwarnings("ignore")
+import torchair  # noqa: E402
+
+NEAR = 1e-3
+
+
+class Block(nn.Module):
+    """A block of a decoder, with attention by hand: torchair makes C++ of `scaled_dot_product_attention`."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(16), nn.LayerNorm(16)
+        self.all, self.out = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.wide = nn.Sequential(nn.Linear(16, 32), nn.GELU(approximate="tanh"), nn.Linear(32, 16))
+
+    def forward(self, x):
+        batch, length, size = x.shape
+        parts = self.all(self.before(x)).split(size, dim=-1)
+        query, key, value = (one.view(batch, length, 2, 8).transpose(1, 2) for one in parts)
+        scores = query @ key.transpose(-1, -2) * 8**-0.5
+        seen = torch.ones(length, length, device=x.device, dtype=torch.bool).tril()
+        shares = scores.masked_fill(~seen, float("-inf")).softmax(-1)
+        x = x + self.out((shares @ value).transpose(1, 2).reshape(batch, length, size))
+        return x + self.wide(self.between(x))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+
+
+def cnn():
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, stride=2, groups=2), nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4),
+    )  # fmt: skip
+
+
+# Name: the network, sizes of an input, and of another one for graphs of unknown sizes.
+NETWORKS = {
+    "mlp": (mlp, (5, 8), (7, 8)),
+    "cnn": (cnn, (2, 3, 16, 16), (3, 3, 16, 16)),
+    "block": (Block, (2, 6, 16), (3, 6, 16)),
+    "batch norm": (lambda: nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2)), (5, 6), (7, 6)),
+    "batch norm 2d": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.ReLU()), (2, 3, 6, 6), (3, 3, 6, 6)),
+    "group norm": (lambda: nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU()), (2, 3, 6, 6), (3, 3, 6, 6)),
+    "conv1d": (lambda: nn.Sequential(nn.Conv1d(2, 4, 3, padding=1), nn.ReLU()), (2, 2, 9), (3, 2, 9)),
+    "conv3d": (lambda: nn.Sequential(nn.Conv3d(2, 4, 3), nn.ReLU()), (2, 2, 5, 5, 5), (3, 2, 5, 5, 5)),
+    "transposed": (lambda: nn.Sequential(nn.ConvTranspose2d(3, 4, 3, stride=2), nn.ReLU()), (2, 3, 6, 6), (3, 3, 6, 6)),
+    "pools": (lambda: nn.Sequential(nn.Conv2d(3, 4, 3), nn.AvgPool2d(2), nn.Upsample(scale_factor=2)), (2, 3, 10, 10), None),
+}
+
+# What torchair makes of single functions; only forward.
+FUNCTIONS = {
+    "rsub": lambda x: 2 - x,
+    "std": lambda x: x.std(2),
+    "std of all but one": lambda x: x.std((0, 2), keepdim=True, correction=0),
+    "index": lambda x: x[torch.tensor([1, 0, -1], device=x.device)],
+    "index twice": lambda x: x[torch.tensor([1, 0], device=x.device), :, torch.tensor([2, 3], device=x.device)],
+    "as_strided": lambda x: x.as_strided((2, 3), (4, 1), 2) + 1,
+    "as_strided_scatter": lambda x: torch.as_strided_scatter(x, x.flatten()[:6].reshape(2, 3) + 1, (2, 3), (4, 1), 2),
+    "view of bytes": lambda x: (x + 1).view(torch.int32),
+    "select backward": lambda x: torch.ops.aten.select_backward(x[0], (2, 3, 4), 0, 1)[1],
+    "linspace": lambda x: torch.linspace(0, 9, 4, device=x.device) + x,
+    "replicate": lambda x: F.pad(x, (1, 2), mode="replicate"),
+    "reflect": lambda x: F.pad(x[None], (1, 2, 1, 0), mode="reflect"),
+    "views alone": lambda x: x[:, 1:].transpose(0, 1),
+    "split": lambda x: x.split(2, dim=-1),
+    "upsample": lambda x: F.interpolate(x[None], size=(6, 8), mode="nearest"),
+    "cumsum": lambda x: x.cumsum(-1),
+    "topk": lambda x: x.topk(2, -1)[0],
+    "where": lambda x: torch.where(x > 0, x, -x).sqrt(),
+}
+
+
+def backend():
+    return torchair.get_npu_backend(compiler_config=torchair.CompilerConfig())
+
+
+def far(actual, expected):
+    """How far two results are from each other; the empty text when they are near."""
+    if isinstance(expected, (tuple, list)):
+        return "; ".join(filter(None, (far(a, e) for a, e in zip(actual, expected, strict=True))))
+    actual, expected = actual.detach().cpu(), expected.detach()
+    if actual.shape != expected.shape or actual.dtype != expected.dtype:
+        return f"{actual.dtype} {tuple(actual.shape)}: expected {expected.dtype} {tuple(expected.shape)}"
+    if torch.allclose(actual.double(), expected.double(), rtol=NEAR, atol=NEAR):
+        return ""
+    return f"differs by {(actual.double() - expected.double()).abs().max():g}"
+
+
+def network(name, dynamic, train):
+    """What is wrong with a network."""
+    make, *sizes = NETWORKS[name]
+    torch.manual_seed(0)
+    expected, actual = make(), make()
+    actual.load_state_dict(expected.state_dict())
+    actual = actual.npu()
+    for one in expected, actual:
+        one.train(train)
+    compiled = torch.compile(actual, backend=backend(), dynamic=dynamic)
+    for size in filter(None, sizes if dynamic else sizes[:1] * 2):
+        x = torch.randn(size)
+        inputs = x.clone().requires_grad_(train), x.npu().requires_grad_(train)
+        with torch.set_grad_enabled(train):
+            results = expected(inputs[0]), compiled(inputs[1])
+        wrong = [("result", far(results[1], results[0]))]
+        if train:
+            weight = torch.randn(results[0].shape)
+            (results[0] * weight).sum().backward()
+            (results[1] * weight.npu()).sum().backward()
+            wrong.append(("gradient of the input", far(inputs[1].grad, inputs[0].grad)))
+            pairs = zip(expected.named_parameters(), actual.parameters())
+            wrong += [(f"gradient of {key}", far(other.grad, one.grad)) for (key, one), other in pairs]
+            wrong += [(key, far(other, one)) for (key, one), other in zip(expected.named_buffers(), actual.buffers())]
+            expected.zero_grad(), actual.zero_grad()
+        wrong = [f"{what} {how}" for what, how in wrong if how]
+        if wrong:
+            return ", ".join(wrong)
+    return ""
+
+
+def function(name, dynamic):
+    compiled = torch.compile(FUNCTIONS[name], backend=backend(), dynamic=dynamic)
+    for length in (4, 6) if dynamic else (4, 4):
+        x = torch.randn(2, 3, length)
+        wrong = far(compiled(x.npu()), FUNCTIONS[name](x))
+        if wrong:
+            return wrong
+    return ""
+
+
+# What torchair itself cannot: (name, whether sizes are unknown, whether it trains). It has no gradient of a nearest neighbour
+# with unknown sizes. In training it takes the running figures that the IR declares as the second and third output of BatchNormV3
+# for those of the batch, and the other way round.
+NOT_IN_TORCHAIR = {("pools", True, True)}
+NOT_IN_TORCHAIR |= {(name, dynamic, True) for name in ("batch norm", "batch norm 2d") for dynamic in (False, True)}
+
+
+def asked(names):
+    for name in NETWORKS:
+        for dynamic in (False, True):
+            for train in (False, True):
+                mode = f"{'dynamic' if dynamic else 'static'} {'training' if train else 'inference'}"
+                if {name, f"{name} {mode}"} & set(names) and (name, dynamic, train) not in NOT_IN_TORCHAIR:
+                    yield name, mode, lambda: network(name, dynamic, train)  # noqa: B023
+    for name in FUNCTIONS:
+        if name in names:
+            yield name, "static", lambda: function(name, False)  # noqa: B023
+
+
+def main(names):
+    bad = 0
+    for name, mode, run in asked(names or [*NETWORKS, *FUNCTIONS]):
+        torch._dynamo.reset()
+        try:
+            wrong = run()
+        except Exception as error:  # noqa: BLE001
+            wrong = " ".join(str(error).split())[:600]
+        bad += bool(wrong)
+        print(f"{name} {mode}: {wrong or 'ok'}", flush=True)
+    sys.exit(bad > 0)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
