@@ -46,6 +46,10 @@ mod plain_pool;
 mod power;
 mod random;
 pub mod reading;
+mod recurrent;
+mod recurrent_cell;
+mod recurrent_layer;
+mod recurrent_node;
 pub mod reducing;
 mod reduction;
 mod repeating;
@@ -140,6 +144,8 @@ pub const ROWS: &[&[Row]] = &[
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
+    recurrent::ROWS,
+    recurrent_cell::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -197,4 +203,5 @@ pub const NODES: &[&[Node]] = &[
     bordering::NODES,
     sync_batch::NODES,
     sampling::NODES,
+    recurrent_node::NODES,
 ];
