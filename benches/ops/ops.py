@@ -103,6 +103,17 @@ DEPTHWISE = [(1, 144, 56, 144, 3, 1, 144), (1, 144, 56, 144, 3, 2, 144), (1, 576
 TRAINED = [(8, 64, 56, 64, 3), (8, 128, 28, 128, 3), (8, 512, 28, 128, 1), (8, 256, 14, 256, 3), (8, 512, 7, 512, 3), (8, 144, 28, 144, 3, 1, 144)]
 
 
+def recurrent(kind, steps, rows, inputs, hidden):
+    """A row of one layer of a recurrent network."""
+    blocks = {"lstm": 4, "gru": 3}[kind] * hidden
+
+    def run(x, first, *weights):
+        states = [first, first] if kind == "lstm" else first
+        return getattr(torch, kind)(x, states, weights, True, 1, 0.0, False, False, False)[0]
+
+    return run, tensors((steps, rows, inputs), (1, rows, hidden), (blocks, inputs), (blocks, hidden), (blocks,), (blocks,))
+
+
 def described(what):
     batch, inputs, size, outputs, kernel, stride, groups = (*what, 1, 1)[:7] if len(what) < 7 else what
     return f"{batch}x{inputs}x{size}x{size} to {outputs}, {kernel}x{kernel}" + (f" by {stride}" if stride > 1 else "") + (" depthwise" if groups > 1 else "")
@@ -127,6 +138,7 @@ CALLS = [
     Call("layer norm 2048x1024", 1.0, lambda a, w, b: F.layer_norm(a, (1024,), w, b), tensors((2048, 1024), (1024,), (1024,))),
     Call("transformer block, sequence 128", 1.0, block, tensors((1, 128, 512), (512, 1536), (512, 512), (512, 2048), (2048, 512), (512,), (512,), (512,), (512,))),
 ]  # fmt: skip
+CALLS += [Call(f"{kind} 64 steps of 32x256 to 256", 1.0, *recurrent(kind, 64, 32, 256, 256)) for kind in ("lstm", "gru")]
 CALLS += [Call(f"conv {described(what)}", 1.0, *convolve(*what)) for what in RESNET + DEPTHWISE]
 CALLS += [Call(f"conv back {described(what)}", 1.0, *convolve_back(*what)) for what in TRAINED]
 

@@ -161,6 +161,14 @@ def convolutions(d):
     back(lambda x: x.unfold(1, 3, 2), (2, 9))
 
 
+def recurrent(d):
+    """Networks and cells that have functions of their own."""
+    x = some(3, 2, 4, device=d)
+    for module in (nn.LSTM(4, 5), nn.GRU(4, 5)):
+        module.to(d)(x)[0].sum().backward()
+    sum(nn.LSTMCell(4, 5).to(d)(x[0])).sum().backward()
+
+
 def training(d):
     """The optimisers, plain, with a momentum, decay, and many at a time."""
     make = [
@@ -179,4 +187,4 @@ def training(d):
         chosen.zero_grad(set_to_none=False)
 
 
-ALL = [creation, copying, joining, indexing, arithmetic, functions, comparing, reducing, sorting, products, randomness, printing, gradients, convolutions, training]
+ALL = [creation, copying, joining, indexing, arithmetic, functions, comparing, reducing, sorting, products, randomness, printing, gradients, convolutions, recurrent, training]

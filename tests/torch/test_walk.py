@@ -365,6 +365,91 @@ def batch_norm(x, weight, bias, mean, variance):
     return result, mean, variance, *saved
 
 
+def lstm_layer(x, w, b, h, c, order="ifjo", mask=None, backward=False, forget=0.0):
+    """What one layer puts out, both states after each step, gates, the tanh of the cell state. `w` is that of inputs over
+    that of hidden states."""
+    states, notes = [None] * len(x), [None] * len(x)
+    h, c = h.reshape(h.shape[-2:]), c.reshape(c.shape[-2:])
+    for step in reversed(range(len(x))) if backward else range(len(x)):
+        blocks = dict(zip(order, (torch.cat([x[step], h], 1) @ w + b).chunk(4, 1)))
+        i, f, o = (torch.sigmoid(blocks[one] + (forget if one == "f" else 0)) for one in "ifo")
+        j = torch.tanh(blocks["j"])
+        cell = f * c + i * j
+        on = torch.ones_like(c) if mask is None else mask[step].to(c.dtype)
+        notes[step] = (i, j, f, o, torch.tanh(cell))
+        out = o * torch.tanh(cell) * on
+        h, c = out + h * (1 - on), cell * on + c * (1 - on)
+        states[step] = (out, h, c)
+    y, hs, cs = (torch.stack(one) for one in zip(*states))
+    return y, hs, cs, *(torch.stack(one) for one in zip(*notes))
+
+
+def lstm_split(x, wx, wh, b, h, c, order="ifjo"):
+    """As `lstm_layer`, with the states after the last step alone."""
+    y, hs, cs, *rest = lstm_layer(x, torch.cat([wx, wh]), b, h, c, order)
+    return y, hs[-1:], cs[-1:], *rest
+
+
+def lstm_gradients(x, w, h0, c0, hs, cs, dy, dh, dc, i, j, f, o, order="ifjo", mask=None, backward=False, tanh=None):
+    """By the formulas; gates and states are what the caller says they were."""
+    dh, dc, dx = dh.clone(), dc.clone(), torch.zeros_like(x)
+    dw, db = torch.zeros_like(w), torch.zeros(w.shape[1])
+    steps = list(reversed(range(len(x)))) if backward else list(range(len(x)))
+    for at, step in reversed(list(enumerate(steps))):
+        h, c = (hs[steps[at - 1]], cs[steps[at - 1]]) if at else (h0, c0)
+        on = torch.ones_like(h) if mask is None else mask[step].to(h.dtype)
+        curve, over = torch.tanh(cs[step]) if tanh is None else tanh[step], (dy[step] + dh) * on
+        whole = (over * o[step] * (1 - curve**2) + dc) * on
+        slopes = {
+            "i": whole * j[step] * i[step] * (1 - i[step]),
+            "j": whole * i[step] * (1 - j[step] ** 2),
+            "f": whole * c * f[step] * (1 - f[step]),
+            "o": over * curve * o[step] * (1 - o[step]),
+        }
+        gates = torch.cat([slopes[one] for one in order], 1)
+        dw += torch.cat([x[step], h], 1).T @ gates
+        db += gates.sum(0)
+        both = gates @ w.T
+        dx[step], dh = both[:, : x.shape[2]], both[:, x.shape[2] :] + dh * (1 - on)
+        dc = whole * f[step] + dc * (1 - on)
+    return dw, db, dx, dh, dc
+
+
+def split_gradients(x, wx, wh, *rest):
+    """As `lstm_gradients`, with both weights apart and the tanh of the cell state last."""
+    dw, *others = lstm_gradients(x, torch.cat([wx, wh]), *rest[:-1], tanh=rest[-1])
+    return dw[: len(wx)], dw[len(wx) :], *others
+
+
+def gru_layer(x, wx, wh, bx, bh, h, order="rzh"):
+    """What one layer puts out, its states, update gate, reset gate, candidate, and what the reset gate is multiplied by."""
+    notes = []
+    for one in x:
+        left, right = (dict(zip(order, both.chunk(3, 1))) for both in (one @ wx + bx, h @ wh + bh))
+        r, z = (torch.sigmoid(left[gate] + right[gate]) for gate in "rz")
+        n = torch.tanh(left["h"] + r * right["h"])
+        h = (1 - z) * n + z * h
+        notes.append((h, h, z, r, n, right["h"]))
+    return tuple(torch.stack(one) for one in zip(*notes))
+
+
+def gru_gradients(x, wx, wh, h0, hs, dy, dh, z, r, n, hn, order="rzh"):
+    """By the formulas."""
+    lefts, rights, states = [], [], [h0, *hs[:-1]]
+    for step in reversed(range(len(x))):
+        dh = dh + dy[step]
+        update = dh * (states[step] - n[step]) * z[step] * (1 - z[step])
+        new = dh * (1 - z[step]) * (1 - n[step] ** 2)
+        reset = new * hn[step] * r[step] * (1 - r[step])
+        blocks = {"r": reset, "z": update, "h": new}
+        lefts.insert(0, torch.cat([blocks[gate] for gate in order], 1))
+        rights.insert(0, torch.cat([(blocks | {"h": new * r[step]})[gate] for gate in order], 1))
+        dh = rights[0] @ wh.T + dh * z[step]
+    left, right, before = (torch.cat(one) for one in (lefts, rights, states))
+    dx = (left @ wx.T).reshape(x.shape)
+    return x.flatten(0, 1).T @ left, before.T @ right, left.sum(0), right.sum(0), dx, dh
+
+
 def indexed(pair):
     """Values, and where they were in 32-bit integers."""
     return pair[0], pair[1].int()

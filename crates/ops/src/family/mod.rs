@@ -47,6 +47,10 @@ mod plain_pool;
 mod power;
 mod random;
 pub mod reading;
+mod recurrent;
+mod recurrent_cell;
+mod recurrent_layer;
+mod recurrent_node;
 pub mod reducing;
 mod reduction;
 mod repeating;
@@ -142,6 +146,8 @@ pub const ROWS: &[&[Row]] = &[
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
+    recurrent::ROWS,
+    recurrent_cell::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -202,4 +208,5 @@ pub const NODES: &[&[Node]] = &[
     batch_update::NODES,
     sampling::NODES,
     detection::NODES,
+    recurrent_node::NODES,
 ];

@@ -36,6 +36,7 @@ pub mod philox;
 pub mod pool;
 pub mod positions;
 pub mod random;
+pub mod recurrent;
 pub mod reduce;
 pub mod region;
 pub mod remap;

@@ -1,0 +1,606 @@
+//! Recurrent networks of several layers and directions, and their gradients.
+//!
+//! As documented, dropout between layers is not applied, whatever its probability.
+
+use super::reading::Read;
+use super::recurrent_layer::{Gradients, Kind, Layer, Room, Sizes, Source, Target};
+use crate::call::Call;
+use crate::error::{Error, Fault, Outcome, Result};
+use crate::plan::{Memory, Operand, Plan, Scratch};
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::recurrent::mark_by_sizes;
+use cairn_tensor::{DType, Layout};
+
+const TYPES: &[DType] = &[DType::Float, DType::Float16];
+
+/// Where a function has its arguments.
+struct Places {
+    kind: Kind,
+    input: usize,
+    params: usize,
+    states: usize,
+    sizes: usize,
+    bias: usize,
+    layers: usize,
+    two_ways: usize,
+    batch_first: usize,
+    /// Gates (or what stands for them), then states after each step, then the hyperbolic tangent of the cell state.
+    noted: [usize; 4],
+    after: [usize; 2],
+    tanh: usize,
+}
+
+const LSTM: Places = Places {
+    kind: Kind::Lstm,
+    input: 0,
+    params: 1,
+    states: 2,
+    sizes: 3,
+    bias: 4,
+    layers: 5,
+    two_ways: 8,
+    batch_first: 9,
+    noted: [13, 14, 15, 16],
+    after: [17, 18],
+    tanh: 19,
+};
+
+const LSTM_BACKWARD: Places = Places {
+    kind: Kind::Lstm,
+    input: 0,
+    params: 2,
+    states: 1,
+    sizes: 13,
+    bias: 14,
+    layers: 15,
+    two_ways: 18,
+    batch_first: 19,
+    noted: [6, 7, 8, 9],
+    after: [10, 11],
+    tanh: 12,
+};
+
+const GRU: Places = Places {
+    kind: Kind::Gru,
+    input: 0,
+    params: 1,
+    states: 2,
+    sizes: 3,
+    bias: 4,
+    layers: 5,
+    two_ways: 8,
+    batch_first: 9,
+    noted: [12, 13, 14, 15],
+    after: [16, usize::MAX],
+    tanh: usize::MAX,
+};
+
+const GRU_BACKWARD: Places = Places {
+    kind: Kind::Gru,
+    input: 0,
+    params: 1,
+    states: 2,
+    sizes: 10,
+    bias: 11,
+    layers: 12,
+    two_ways: 13,
+    batch_first: 14,
+    noted: [5, 6, 7, 8],
+    after: [9, usize::MAX],
+    tanh: usize::MAX,
+};
+
+/// The blocks of weights: for an LSTM where input gate, candidate, forget gate and output gate are, for a GRU reset gate,
+/// update gate and candidate.
+fn order(kind: Kind) -> [usize; 4] {
+    match kind {
+        Kind::Lstm => [0, 2, 1, 3],
+        Kind::Gru => [0, 1, 2, 3],
+    }
+}
+
+/// A network: its sizes, and its input, weights and states, checked.
+struct Network {
+    sizes: Sizes,
+    layers: usize,
+    ways: usize,
+    dtype: DType,
+    batch_first: bool,
+    /// Steps by rows by inputs.
+    x: Read,
+    /// Of each layer and direction: both weights, blocks by inputs and blocks by hidden; what is added.
+    params: Vec<([Read; 2], [Option<Read>; 2])>,
+    /// Layers and directions by rows by hidden.
+    first: [Option<Read>; 2],
+    /// How many rows take part in each step.
+    row_counts: Option<Read>,
+}
+
+impl Network {
+    /// Reads the arguments that both directions of time have, kept apart from `outs`.
+    fn new(call: &mut Call<'_>, places: &Places, outs: &[Operand]) -> Result<Network> {
+        let outs: Vec<&Operand> = outs.iter().collect();
+        let (kind, blocks) = (places.kind, places.kind.blocks());
+        let x = call.read(places.input, &outs)?;
+        call.expect_dtype(places.input, &x, TYPES)?;
+        let (biased, two_ways) = (call.flag(places.bias)?, call.flag(places.two_ways)?);
+        let batch_first = call.flag(places.batch_first)?;
+        let ways = if two_ways { 2 } else { 1 };
+        let layers = call.int(places.layers)?;
+        let each = if biased { 4 } else { 2 };
+        let name = call.parameter(places.layers);
+        let per_layer = (each * ways) as i64;
+        let count = call.tensors(places.params)?.len();
+        if layers < 1 || layers.checked_mul(per_layer) != Some(count as i64) {
+            let list = call.parameter(places.params);
+            return Err(Error::invalid(format!(
+                "{name} = {layers}: expected at least 1, and {list} has {count} tensors, {per_layer} for each layer"
+            )));
+        }
+        let layers = layers as usize;
+        let row_counts = row_counts(call, places, &outs)?;
+        let x = by_steps(call, places.input, x, row_counts.as_ref(), batch_first)?;
+        let (steps, rows, inputs) = (x.dims()[0], x.dims()[1], x.dims()[2]);
+        let mut reads = Vec::with_capacity(count);
+        for operand in call.tensors(places.params)? {
+            reads.push(call.kept_apart(operand, &outs));
+        }
+        let hidden = if reads[1].rank() == 2 { reads[1].dims()[1] } else { 0 };
+        let wide = hidden.checked_mul(blocks).filter(|wide| *wide > 0);
+        let (Some(wide), true) = (wide, steps > 0 && inputs > 0) else {
+            let (have, name) = (*reads[1], call.parameter(places.params));
+            return Err(Error::invalid(format!(
+                "{name}[1] is {have}, and there are {steps} steps of {inputs} inputs: each must be at least 1"
+            )));
+        };
+        let mut params = Vec::new();
+        for (at, group) in reads.chunks_exact(each).enumerate() {
+            let inputs = if at < ways { inputs } else { ways * hidden };
+            let expected: [&[usize]; 4] = [&[wide, inputs], &[wide, hidden], &[wide], &[wide]];
+            for (place, (one, dims)) in group.iter().zip(expected).enumerate() {
+                if one.dims() != dims || one.dtype != x.dtype {
+                    let (name, place, dtype) =
+                        (call.parameter(places.params), at * each + place, x.dtype);
+                    let (have, want) = (**one, Layout::contiguous(dtype, dims));
+                    return Err(Error::invalid(format!(
+                        "{name}[{place}] is {have}: expected {want}"
+                    )));
+                }
+            }
+            params.push(([group[0], group[1]], [group.get(2).copied(), group.get(3).copied()]));
+        }
+        let sizes = Sizes { kind, steps, rows, hidden };
+        let mut network = Network {
+            sizes,
+            layers,
+            ways,
+            dtype: x.dtype,
+            batch_first,
+            x,
+            params,
+            first: [None; 2],
+            row_counts,
+        };
+        network.first = network.states(call, places.states, &outs)?;
+        Ok(network)
+    }
+
+    fn directions(&self) -> usize {
+        self.layers * self.ways
+    }
+
+    fn state_dims(&self) -> [usize; 3] {
+        [self.directions(), self.sizes.rows, self.sizes.hidden]
+    }
+
+    /// The states before the first step, if they are there: one tensor, or a list of two.
+    fn states(
+        &self,
+        call: &mut Call<'_>,
+        at: usize,
+        outs: &[&Operand],
+    ) -> Result<[Option<Read>; 2]> {
+        if !call.has(at) {
+            return Ok([None; 2]);
+        }
+        let operands = match self.sizes.kind {
+            Kind::Lstm => call.tensors(at)?,
+            Kind::Gru => vec![call.tensor(at)?],
+        };
+        let mut states = [None; 2];
+        if operands.len() != self.sizes.kind.states() && !operands.is_empty() {
+            let (name, have) = (call.parameter(at), operands.len());
+            return Err(Error::invalid(format!("{name} has {have} tensors: expected 2")));
+        }
+        for (place, operand) in states.iter_mut().zip(operands) {
+            self.expect(call, at, &operand, &self.state_dims())?;
+            *place = Some(call.kept_apart(operand, outs));
+        }
+        Ok(states)
+    }
+
+    fn expect(&self, call: &Call<'_>, at: usize, one: &Layout, dims: &[usize]) -> Result<()> {
+        call.expect_dims(at, one, dims)?;
+        call.expect_dtype(at, one, &[self.dtype])
+    }
+
+    /// One state of all layers and directions, if it is there.
+    fn state(&self, call: &mut Call<'_>, at: usize, outs: &[&Operand]) -> Result<Option<Read>> {
+        let Some(operand) = call.optional(at)? else { return Ok(None) };
+        self.expect(call, at, &operand, &self.state_dims())?;
+        Ok(Some(call.kept_apart(operand, outs)))
+    }
+
+    /// A tensor with what the network puts out for each step, as steps by rows by elements.
+    fn sequence(&self, call: &Call<'_>, at: usize, layout: &Layout, wide: usize) -> Result<Layout> {
+        let Sizes { steps, rows, .. } = self.sizes;
+        let transposed = self.batch_first && self.row_counts.is_none();
+        let dims = if transposed { [rows, steps, wide] } else { [steps, rows, wide] };
+        let by_steps = match layout.rank() {
+            2 if self.row_counts.is_some() && layout.dims() == [steps * rows, wide] => {
+                cut(layout, steps, rows)
+            }
+            _ => {
+                self.expect(call, at, layout, &dims)?;
+                if transposed { layout.transposed(0, 1) } else { *layout }
+            }
+        };
+        call.expect_dtype(at, layout, &[self.dtype])?;
+        Ok(by_steps)
+    }
+
+    /// A list with a tensor for each layer and direction, by steps, rows and hidden; as they are.
+    fn expect_list(&self, call: &Call<'_>, at: usize, list: &[Operand]) -> Result<()> {
+        if list.len() != self.directions() {
+            let (name, have, want) = (call.parameter(at), list.len(), self.directions());
+            return Err(Error::invalid(format!("{name} has {have} tensors: expected {want}")));
+        }
+        let Sizes { steps, rows, hidden, .. } = self.sizes;
+        list.iter().try_for_each(|one| self.expect(call, at, one, &[steps, rows, hidden]))
+    }
+
+    /// Marks the rows that take part in each step.
+    fn mark(&self, memory: &Memory<'_>, room: &Room, parameter: &str) -> Outcome {
+        let (Some(counts), Some(active)) = (&self.row_counts, &room.active) else { return Ok(()) };
+        let marked = mark_by_sizes(memory.scratch(active), counts.prepared(memory));
+        marked.map_err(|(step, size)| {
+            let rows = self.sizes.rows;
+            Fault(format!(
+                "{parameter}[{step}] = {size}: expected {rows} first, then the same or less, and at least 1"
+            ))
+        })
+    }
+
+    /// Copies what has to be copied, before anything is written.
+    fn prepare(&self, memory: &Memory<'_>) {
+        let params = self
+            .params
+            .iter()
+            .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()));
+        let rest = [&self.x].into_iter().chain(self.first.iter().flatten()).chain(&self.row_counts);
+        params.chain(rest).for_each(|read| read.prepare(memory));
+    }
+}
+
+/// The first dimension cut into steps and rows.
+fn cut(layout: &Layout, steps: usize, rows: usize) -> Layout {
+    let (stride, last) = (layout.strides()[0], layout.strides()[1]);
+    let dims = [steps, rows, layout.dims()[1]];
+    Layout::strided(layout.dtype, &dims, &[stride * rows as isize, stride, last], layout.offset)
+}
+
+/// How many rows take part in each step, where the caller says so.
+fn row_counts(call: &mut Call<'_>, places: &Places, outs: &[&Operand]) -> Result<Option<Read>> {
+    let at = places.sizes;
+    if !call.has(at) || call.layout(at)?.count() == 0 {
+        return Ok(None);
+    }
+    let counts = call.read(at, outs)?;
+    let name = call.parameter(at);
+    if places.kind == Kind::Gru {
+        let have = *counts;
+        return Err(Error::invalid(format!(
+            "{name} ({have}) is not taken yet: rows of several lengths are documented as not supported"
+        )));
+    }
+    call.expect_dtype(at, &counts, &[DType::Int64])?;
+    match counts.rank() {
+        1 => Ok(Some(counts)),
+        _ => Err(Error::invalid(format!("{name} ({}) must have one dimension", *counts))),
+    }
+}
+
+/// The input as steps by rows by elements.
+fn by_steps(
+    call: &Call<'_>,
+    at: usize,
+    x: Read,
+    counts: Option<&Read>,
+    batch_first: bool,
+) -> Result<Read> {
+    let wrong = |why: String| Err(Error::invalid(format!("{} ({}) {why}", call.parameter(at), *x)));
+    match counts {
+        None if x.rank() != 3 => wrong("must have three dimensions".into()),
+        None if batch_first => Ok(x.with_layout(x.transposed(0, 1))),
+        None => Ok(x),
+        Some(counts) => {
+            let steps = counts.count();
+            if x.rank() != 2 || !x.dims()[0].is_multiple_of(steps) {
+                return wrong(format!(
+                    "must have two dimensions, the first a multiple of {steps} steps"
+                ));
+            }
+            Ok(x.with_layout(cut(&x, steps, x.dims()[0] / steps)))
+        }
+    }
+}
+
+/// Part `at` of the first dimension.
+fn part(read: &Option<Read>, at: usize) -> Option<Read> {
+    read.map(|read| read.with_layout(read.layout().at(0, at)))
+}
+
+impl Read {
+    fn layout(&self) -> Layout {
+        **self
+    }
+}
+
+/// Everything a list of arguments has, to keep inputs apart from it.
+fn all(one: &[&[Operand]]) -> Vec<Operand> {
+    one.iter().flat_map(|list| list.iter().copied()).collect()
+}
+
+/// See [`Places`]; then `train` at 7, and outputs at 10: what is put out, the last states, and the lists.
+fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
+    const TRAIN: usize = 7;
+    const OUT: usize = 10;
+    let states = places.kind.states();
+    let train = call.flag(TRAIN)?;
+    let out = call.output(OUT)?;
+    let mut last = [None; 2];
+    for (place, last) in last.iter_mut().take(states).enumerate() {
+        *last = Some(call.output(OUT + 1 + place)?);
+    }
+    let mut lists: [Vec<Operand>; 7] = Default::default();
+    let list_places: Vec<usize> = (places.noted.iter().chain(&places.after[..states]))
+        .chain((places.kind == Kind::Lstm).then_some(&places.tanh))
+        .copied()
+        .collect();
+    if train {
+        for (list, at) in lists.iter_mut().zip(&list_places) {
+            *list = call.outputs(*at)?;
+        }
+    }
+    let last_outs: Vec<Operand> = last.iter().flatten().copied().collect();
+    let mut outs = all(&[&[out], &last_outs]);
+    lists.iter().for_each(|list| outs.extend(list));
+    let network = Network::new(call, places, &outs)?;
+    let Sizes { steps, rows, hidden, .. } = network.sizes;
+    let layout = network.sequence(call, OUT, &out, network.ways * hidden)?;
+    let out = out.with_layout(layout);
+    for (place, last) in last.iter().flatten().enumerate() {
+        network.expect(call, OUT + 1 + place, last, &network.state_dims())?;
+    }
+    if train {
+        for (list, at) in lists.iter().zip(&list_places) {
+            network.expect_list(call, *at, list)?;
+        }
+    }
+    if rows == 0 {
+        return call.nothing();
+    }
+    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), false);
+    let mut layers = Vec::with_capacity(network.directions());
+    let mut below = Source::Tensor(network.x);
+    for layer in 0..network.layers {
+        let dims = [steps, rows, network.ways * hidden];
+        let between = (layer + 1 < network.layers).then(|| call.scratch(network.dtype, &dims));
+        for way in 0..network.ways {
+            let at = layer * network.ways + way;
+            let (weights, bias) = network.params[at];
+            let transposed = weights.map(|one| one.with_layout(one.transposed(0, 1)));
+            let mut planned =
+                Layer::new(call, &room, below, transposed[0], transposed[1], order(places.kind));
+            let mine = |layout: &Layout| layout.sliced(2, way * hidden, hidden, 1);
+            planned.reversed = way == 1;
+            planned.bias = bias;
+            planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
+            planned.y = Some(match &between {
+                Some(room) => Target::Room(*room, mine(room)),
+                None => Target::Tensor(out.with_layout(mine(&out))),
+            });
+            planned.last = last.map(|last| last.map(|one| one.with_layout(one.layout().at(0, at))));
+            if train {
+                let one = |place: usize| lists[place].get(at).copied();
+                planned.noted = [one(0), one(1), one(2), one(3)];
+                planned.states = [one(4), if states == 2 { one(5) } else { None }];
+                planned.tanh = if states == 2 { one(6) } else { None };
+            }
+            layers.push(planned);
+        }
+        if let Some(room) = between {
+            below = Source::Room(room, *room);
+        }
+    }
+    let name = call.parameter(places.sizes);
+    call.plan(move |memory| {
+        network.prepare(memory);
+        network.mark(memory, &room, name)?;
+        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        Ok(())
+    })
+}
+
+/// See [`Places`]; then the gradients of what was put out and of the last states at 3, and outputs at `outputs`: gradients of
+/// the input, of the first states and of the parameters.
+fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Result<Plan> {
+    const ABOVE: usize = 3;
+    let states = places.kind.states();
+    let to_x = call.output(outputs)?;
+    let mut to_first = [None; 2];
+    for (place, to) in to_first.iter_mut().take(states).enumerate() {
+        *to = Some(call.output(outputs + 1 + place)?);
+    }
+    let to_params_at = outputs + 1 + states;
+    let to_params = call.outputs(to_params_at)?;
+    let first_outs: Vec<Operand> = to_first.iter().flatten().copied().collect();
+    let outs = all(&[&[to_x], &first_outs, &to_params]);
+    let network = Network::new(call, places, &outs)?;
+    let outs: Vec<&Operand> = outs.iter().collect();
+    let Sizes { steps, rows, hidden, .. } = network.sizes;
+    let above = match call.optional(ABOVE)? {
+        None => None,
+        Some(operand) => {
+            let read = call.kept_apart(operand, &outs);
+            let layout = network.sequence(call, ABOVE, &read, network.ways * hidden)?;
+            Some(read.with_layout(layout))
+        }
+    };
+    let mut last = [None; 2];
+    for (place, last) in last.iter_mut().take(states).enumerate() {
+        *last = network.state(call, ABOVE + 1 + place, &outs)?;
+    }
+    let inputs = network.x.dims()[2];
+    let layout = match network.row_counts {
+        Some(_) if to_x.dims() == [steps * rows, inputs] => cut(&to_x, steps, rows),
+        _ => network.sequence(call, outputs, &to_x, inputs)?,
+    };
+    call.expect_dtype(outputs, &to_x, &[network.dtype])?;
+    let to_x = to_x.with_layout(layout);
+    for (place, to) in to_first.iter().flatten().enumerate() {
+        network.expect(call, outputs + 1 + place, to, &network.state_dims())?;
+    }
+    let each = expect_like_params(call, &network, to_params_at, &to_params)?;
+    let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<Read>> {
+        let operands = call.tensors(at)?;
+        network.expect_list(call, at, &operands)?;
+        Ok(operands.into_iter().map(|one| call.kept_apart(one, &outs)).collect())
+    };
+    let mut noted = Vec::with_capacity(4);
+    for at in places.noted {
+        noted.push(list(call, at)?);
+    }
+    let hidden_states = list(call, places.after[0])?;
+    let (cells, curves) = match places.kind {
+        Kind::Lstm => (list(call, places.after[1])?, list(call, places.tanh)?),
+        Kind::Gru => (Vec::new(), Vec::new()),
+    };
+    let mut reads: Vec<Read> = noted.iter().flatten().copied().collect();
+    reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
+    reads.extend(last.iter().flatten());
+    if rows == 0 {
+        return call.nothing();
+    }
+    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), true);
+    let mut copies: Vec<(Read, Scratch, Layout)> = Vec::new();
+    let mut layers = Vec::with_capacity(network.directions());
+    let mut above = above.map(Source::Tensor);
+    let mut to_input = None;
+    for layer in (0..network.layers).rev() {
+        let wide = if layer == 0 { inputs } else { network.ways * hidden };
+        let x = match (layer, network.ways) {
+            (0, _) => Source::Tensor(network.x),
+            (_, 1) => Source::Tensor(hidden_states[layer - 1]),
+            _ => {
+                let both = call.scratch(network.dtype, &[steps, rows, wide]);
+                for way in 0..2 {
+                    let part = both.sliced(2, way * hidden, hidden, 1);
+                    copies.push((hidden_states[(layer - 1) * 2 + way], both, part));
+                }
+                Source::Room(both, *both)
+            }
+        };
+        let to = call.scratch(DType::Float, &[steps, rows, wide]);
+        for way in 0..network.ways {
+            let at = layer * network.ways + way;
+            let (weights, _) = network.params[at];
+            let kept = [0, 1, 2, 3].map(|gate: usize| noted[gate][at]);
+            let states = [Some(hidden_states[at]), cells.get(at).copied()];
+            let mut planned =
+                Gradients::new(x, weights[0], weights[1], order(places.kind), kept, states);
+            planned.reversed = way == 1;
+            planned.tanh = curves.get(at).copied();
+            planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
+            planned.last = [part(&last[0], at), part(&last[1], at)];
+            planned.above = above.map(|above| {
+                let mine = above.layout().sliced(2, way * hidden, hidden, 1);
+                match above {
+                    Source::Tensor(read) => Source::Tensor(read.with_layout(mine)),
+                    Source::Room(room, _) => Source::Room(room, mine),
+                }
+            });
+            planned.to_x = Some((Target::Room(to, *to), way == 1));
+            planned.to_first =
+                to_first.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
+            let mine = &to_params[at * each..(at + 1) * each];
+            planned.to_weights = [Some(mine[0]), Some(mine[1])];
+            planned.to_bias = [mine.get(2).copied(), mine.get(3).copied()];
+            planned.take_scratch(call, &network.sizes);
+            layers.push(planned);
+        }
+        above = Some(Source::Room(to, *to));
+        to_input = Some(to);
+    }
+    let name = call.parameter(places.sizes);
+    call.plan(move |memory| {
+        network.prepare(memory);
+        reads.iter().for_each(|read| read.prepare(memory));
+        network.mark(memory, &room, name)?;
+        for (from, room, part) in &copies {
+            let to = memory.scratch(room).with_layout(*part).expect("a part of the scratch");
+            copy(memory.parallel, to, from.prepared(memory));
+        }
+        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        if let Some(to) = &to_input {
+            copy(memory.parallel, memory.out(&to_x), memory.scratch(to).view());
+        }
+        Ok(())
+    })
+}
+
+/// Fails unless a list has tensors like the parameters; answers how many there are for each layer and direction.
+fn expect_like_params(
+    call: &Call<'_>,
+    network: &Network,
+    at: usize,
+    list: &[Operand],
+) -> Result<usize> {
+    let params: Vec<&Read> = (network.params.iter())
+        .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()))
+        .collect();
+    let name = call.parameter(at);
+    if params.len() != list.len() {
+        let (have, want) = (list.len(), params.len());
+        return Err(Error::invalid(format!("{name} has {have} tensors: expected {want}")));
+    }
+    for (place, (one, like)) in list.iter().zip(&params).enumerate() {
+        if one.dims() != like.dims() || one.dtype != like.dtype {
+            let (have, want) = (one.layout(), like.layout());
+            return Err(Error::invalid(format!("{name}[{place}] is {have}: expected {want}")));
+        }
+    }
+    Ok(params.len() / network.directions())
+}
+
+/// Refuses a choice of gradients, which is documented as not supported; then as [`backward`].
+fn lstm_backward(call: &mut Call<'_>) -> Result<Plan> {
+    const MASK: usize = 20;
+    if call.has(MASK) {
+        let (mask, name) = (call.flags(MASK)?, call.parameter(MASK));
+        if mask != [true; 4] {
+            return Err(Error::invalid(format!(
+                "{name} = {mask:?}: a choice of gradients is not taken; pass null or four times true"
+            )));
+        }
+    }
+    backward(call, &LSTM_BACKWARD, 21)
+}
+
+pub const ROWS: &[Row] = &[
+    aclnn("LSTM", |c| forward(c, &LSTM)),
+    aclnn("LstmBackward", lstm_backward),
+    aclnn("GRU", |c| forward(c, &GRU)),
+    aclnn("GRUBackward", |c| backward(c, &GRU_BACKWARD, 15)),
+];

@@ -1,0 +1,213 @@
+//! Layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
+
+use super::lstm::{part, previous};
+use super::{Course, fetch, floats, peeked, put};
+use crate::kernels::math::{sigmoid, tanh};
+use crate::kernels::matmul::matmul;
+use crate::kernels::strip::{STRIP, runs_here};
+use crate::parallel::Parallel;
+use crate::{Scalar, View, ViewMut};
+
+/// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
+pub struct Gru<'a> {
+    /// The steps.
+    pub course: Course<'a>,
+    /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
+    pub gates: ViewMut<'a>,
+    /// Room for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
+    pub room: ViewMut<'a>,
+    /// The weights of the hidden state, `f32`, hidden by three blocks.
+    pub weights: View<'a>,
+    /// What is added to the products of inputs and to those of hidden states, `f32`, contiguous, 2 by three blocks.
+    pub bias: View<'a>,
+    /// Which block is the reset gate, the update gate, the candidate.
+    pub order: [usize; 3],
+    /// The hidden state before the first step, and after the last: `f32`, contiguous, rows by hidden.
+    pub state: ViewMut<'a>,
+    /// What the layer puts out.
+    pub y: Option<ViewMut<'a>>,
+    /// The hidden state after each step.
+    pub states: Option<ViewMut<'a>>,
+    /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
+    pub noted: [Option<ViewMut<'a>>; 4],
+}
+
+/// Runs a layer.
+pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
+    let course = task.course;
+    let (rows, hidden) = (course.rows, course.hidden);
+    for step in course.order() {
+        let (one, zero) = (Scalar::from(1.0), Scalar::from(0.0));
+        matmul(parallel, task.room, task.state.view(), task.weights, one, zero, None);
+        course.each_row(parallel, 3, |row| {
+            let active = course.is_active(step, row);
+            for start in (0..hidden).step_by(STRIP) {
+                let length = (hidden - start).min(STRIP);
+                let place = [step, row, start];
+                let first = (step * rows + row) * 3 * hidden + start;
+                let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
+                let from = row * 3 * hidden + start;
+                let other = task.order.map(|at| floats(&task.room, from + at * hidden, length));
+                let bias = |of: usize| {
+                    task.order.map(|at| peeked(&task.bias, (of * 3 + at) * hidden + start, length))
+                };
+                let h = floats(&task.state, row * hidden + start, length);
+                let mut out = [0.0; STRIP];
+                let out = &mut out[..length];
+                let [r, z, n] = gate;
+                let [hr, hz, hn] = other;
+                open([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
+                for (noted, gate) in task.noted.iter().zip([&*r, z, n, hn]) {
+                    put(noted, &place, gate);
+                }
+                match active {
+                    true => h.copy_from_slice(out),
+                    false => out.fill(0.0),
+                }
+                put(&task.y, &place, out);
+                put(&task.states, &place, h);
+            }
+        });
+    }
+}
+
+/// Gates from their products, in place; the product of the candidate with its bias, in place; and the next state.
+fn open(
+    gates: [&mut [f32]; 3],
+    others: [&mut [f32]; 3],
+    bias: [[&[f32]; 3]; 2],
+    h: &[f32],
+    out: &mut [f32],
+) {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    fn wide(
+        gates: [&mut [f32]; 3],
+        others: [&mut [f32]; 3],
+        bias: [[&[f32]; 3]; 2],
+        h: &[f32],
+        out: &mut [f32],
+    ) {
+        let length = h.len();
+        let [r, z, n] = gates.map(|one| &mut one[..length]);
+        let [hr, hz, hn] = others.map(|one| &mut one[..length]);
+        let [[br, bz, bn], [cr, cz, cn]] = bias.map(|both| both.map(|one| &one[..length]));
+        let out = &mut out[..length];
+        for at in 0..length {
+            hn[at] += cn[at];
+            r[at] = sigmoid(r[at] + br[at] + hr[at] + cr[at]);
+            z[at] = sigmoid(z[at] + bz[at] + hz[at] + cz[at]);
+            n[at] = tanh(r[at].mul_add(hn[at], n[at] + bn[at]));
+            out[at] = z[at].mul_add(h[at] - n[at], n[at]);
+        }
+    }
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+    // SAFETY: this processor has the three features.
+    #[allow(unused_unsafe)]
+    unsafe {
+        wide(gates, others, bias, h, out)
+    }
+}
+
+/// The gradients of one layer in one direction. Tensors without another word are by steps, rows and elements of the hidden
+/// state.
+pub struct GruGradients<'a> {
+    /// The steps.
+    pub course: Course<'a>,
+    /// The weights of the hidden state, `f32`, three blocks by hidden.
+    pub weights: View<'a>,
+    /// Which block is the reset gate, the update gate, the candidate.
+    pub order: [usize; 3],
+    /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
+    pub noted: [View<'a>; 4],
+    /// The hidden state after each step.
+    pub states: View<'a>,
+    /// The hidden state before the first step, rows by hidden; zeros where absent.
+    pub first: Option<View<'a>>,
+    /// The gradient of what the layer puts out.
+    pub y: Option<View<'a>>,
+    /// The gradient of the state: after the last step on entry, before the first on return. `f32`, contiguous, rows by
+    /// hidden.
+    pub state: ViewMut<'a>,
+    /// Gets the gradients of the products of inputs and of those of hidden states: `f32`, contiguous, with three blocks in a
+    /// row.
+    pub gates: [ViewMut<'a>; 2],
+    /// Gets the hidden state before each step, `f32`, contiguous.
+    pub before: ViewMut<'a>,
+}
+
+/// Walks a layer back.
+pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
+    let course = task.course;
+    let (rows, hidden) = (course.rows, course.hidden);
+    for step in course.order().rev() {
+        course.each_row(parallel, 3, |row| {
+            let active = course.is_active(step, row);
+            for start in (0..hidden).step_by(STRIP) {
+                let length = (hidden - start).min(STRIP);
+                let place = [step, row, start];
+                let first = (step * rows + row) * 3 * hidden + start;
+                let blocks = |of: usize| {
+                    task.order.map(|at| floats(&task.gates[of], first + at * hidden, length))
+                };
+                let before = floats(&task.before, (step * rows + row) * hidden + start, length);
+                if !active {
+                    let all = blocks(0).into_iter().chain(blocks(1));
+                    all.for_each(|gate| gate.fill(0.0));
+                    before.fill(0.0);
+                    continue;
+                }
+                let mut room = [[0.0f32; STRIP]; 5];
+                let [r, z, n, hn, above] = room.each_mut().map(|one| &mut one[..length]);
+                for (view, into) in task.noted.iter().zip([&mut *r, z, n, hn]) {
+                    fetch(view, &place, into);
+                }
+                previous(&course, step, row, start, &task.states, &task.first, before);
+                if let Some(view) = &task.y {
+                    fetch(view, &place, above);
+                }
+                let dh = floats(&task.state, row * hidden + start, length);
+                dh.iter_mut().zip(&*above).for_each(|(dh, above)| *dh += above);
+                slopes([r, z, n, hn, before], dh, blocks(0), blocks(1));
+            }
+        });
+        let (gates, one) = (part(&task.gates[1], step), Scalar::from(1.0));
+        matmul(parallel, task.state, gates.view(), task.weights, one, one, None);
+    }
+}
+
+/// The gradients of both products' blocks, from reset gate, update gate, candidate, what the reset gate is multiplied by, the
+/// state before, and the gradient of the state, which becomes its share in that of the state before.
+fn slopes(
+    values: [&mut [f32]; 5],
+    dh: &mut [f32],
+    inputs: [&mut [f32]; 3],
+    others: [&mut [f32]; 3],
+) {
+    #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
+    fn wide(
+        values: [&mut [f32]; 5],
+        dh: &mut [f32],
+        inputs: [&mut [f32]; 3],
+        others: [&mut [f32]; 3],
+    ) {
+        let length = dh.len();
+        let [r, z, n, hn, old] = values.map(|one| &one[..length]);
+        let [dr, dz, dn] = inputs.map(|one| &mut one[..length]);
+        let [er, ez, en] = others.map(|one| &mut one[..length]);
+        for at in 0..length {
+            let update = dh[at] * (old[at] - n[at]) * z[at] * (1.0 - z[at]);
+            let candidate = dh[at] * (1.0 - z[at]) * (1.0 - n[at] * n[at]);
+            let reset = candidate * hn[at] * r[at] * (1.0 - r[at]);
+            (dr[at], er[at]) = (reset, reset);
+            (dz[at], ez[at]) = (update, update);
+            (dn[at], en[at]) = (candidate, candidate * r[at]);
+            dh[at] *= z[at];
+        }
+    }
+    assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
+    // SAFETY: this processor has the three features.
+    #[allow(unused_unsafe)]
+    unsafe {
+        wide(values, dh, inputs, others)
+    }
+}

@@ -1,0 +1,461 @@
+//! Recurrent layers against loops over single elements in `f64`, and gradients against differences.
+
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::recurrent::{
+    Course, Gru, GruGradients, Lstm, LstmGradients, column_sums, gather_bias, gru, gru_gradients,
+    lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
+};
+use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::{DType, Layout, View, ViewMut};
+use proptest::prelude::*;
+use std::cell::Cell;
+
+struct Threads(usize);
+
+impl Parallel for Threads {
+    fn width(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, parts: usize, body: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            (0..parts).for_each(|part| drop(scope.spawn(move || body(part))));
+        });
+    }
+}
+
+/// A tensor in memory of its own.
+struct Stored {
+    bytes: Vec<Cell<u8>>,
+    layout: Layout,
+}
+
+impl Stored {
+    fn zeros(dtype: DType, dims: &[usize]) -> Stored {
+        let layout = Layout::contiguous(dtype, dims);
+        Stored { bytes: vec![Cell::new(0); layout.bytes()], layout }
+    }
+
+    fn of(dims: &[usize], values: &[f64]) -> Stored {
+        let stored = Stored::zeros(DType::Float, dims);
+        for (place, value) in stored.bytes.chunks_exact(4).zip(values) {
+            let bytes = (*value as f32).to_ne_bytes();
+            place.iter().zip(bytes).for_each(|(place, byte)| place.set(byte));
+        }
+        stored
+    }
+
+    /// As `of`, in another type and with the last two dimensions swapped in memory.
+    fn transposed(dtype: DType, dims: &[usize], values: &[f64]) -> Stored {
+        let rank = dims.len();
+        let mut other = dims.to_vec();
+        other.swap(rank - 2, rank - 1);
+        let mut stored = Stored::zeros(dtype, &other);
+        stored.layout = stored.layout.transposed(rank - 2, rank - 1);
+        copy(&Alone, stored.out(), Stored::of(dims, values).view());
+        stored
+    }
+
+    fn view(&self) -> View<'_> {
+        View::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn out(&self) -> ViewMut<'_> {
+        ViewMut::over(&self.bytes, self.layout).unwrap()
+    }
+
+    fn values(&self) -> Vec<f64> {
+        let plain = Stored::zeros(DType::Float, self.layout.dims());
+        copy(&Alone, plain.out(), self.view());
+        let value = |one: &[Cell<u8>]| f32::from_ne_bytes(std::array::from_fn(|at| one[at].get()));
+        plain.bytes.chunks_exact(4).map(|one| f64::from(value(one))).collect()
+    }
+}
+
+/// Numbers between -1 and 1 that `f16` holds.
+fn some(seed: usize, count: usize) -> Vec<f64> {
+    (0..count).map(|at| ((at * 7919 + seed * 104_729) % 129) as f64 / 64.0 - 1.0).collect()
+}
+
+fn sigmoid(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+fn near(have: &[f64], want: &[f64], within: f64) {
+    assert_eq!(have.len(), want.len());
+    for (at, (have, want)) in have.iter().zip(want).enumerate() {
+        assert!((have - want).abs() <= within * (1.0 + want.abs()), "{at}: {have}, not {want}");
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    steps: usize,
+    rows: usize,
+    hidden: usize,
+    reversed: bool,
+    varies: bool,
+}
+
+impl Shape {
+    fn active(&self, step: usize, row: usize) -> bool {
+        !self.varies || step + row < self.steps
+    }
+
+    fn flags(&self) -> Vec<f64> {
+        let one = |at: usize| self.active(at / self.rows, at % self.rows);
+        (0..self.steps * self.rows).map(|at| f64::from(u8::from(one(at)))).collect()
+    }
+
+    fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.steps).collect();
+        if self.reversed {
+            order.reverse();
+        }
+        order
+    }
+
+    fn course<'a>(&self, active: &'a Stored) -> Course<'a> {
+        let Shape { steps, rows, hidden, reversed, varies } = *self;
+        Course { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
+    }
+}
+
+/// What a layer makes of gates before their functions: y, hidden states, noted; then the last states.
+type Made = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
+
+/// An LSTM with the blocks i, f, j, o. `gates` by steps, rows and blocks; `weights` hidden by blocks.
+fn plain_lstm(shape: Shape, gates: &[f64], weights: &[f64], h0: &[f64], c0: &[f64]) -> Made {
+    let Shape { steps, rows, hidden, .. } = shape;
+    let (mut h, mut c) = (h0.to_vec(), c0.to_vec());
+    let all = vec![0.0; steps * rows * hidden];
+    let (mut y, mut hs, mut cs) = (all.clone(), all.clone(), all.clone());
+    let mut noted: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
+    for step in shape.order() {
+        let (old_h, old_c) = (h.clone(), c.clone());
+        for row in 0..rows {
+            for at in 0..hidden {
+                let gate = |block: usize| {
+                    let first = gates[(step * rows + row) * 4 * hidden + block * hidden + at];
+                    (0..hidden).fold(first, |sum, k| {
+                        sum + old_h[row * hidden + k]
+                            * weights[k * 4 * hidden + block * hidden + at]
+                    })
+                };
+                let (i, f, j, o) =
+                    (sigmoid(gate(0)), sigmoid(gate(1)), gate(2).tanh(), sigmoid(gate(3)));
+                let cell = f * old_c[row * hidden + at] + i * j;
+                let place = (step * rows + row) * hidden + at;
+                for (noted, value) in noted.iter_mut().zip([i, j, f, o]) {
+                    noted[place] = value;
+                }
+                if shape.active(step, row) {
+                    c[row * hidden + at] = cell;
+                    h[row * hidden + at] = o * cell.tanh();
+                    y[place] = o * cell.tanh();
+                }
+                hs[place] = h[row * hidden + at];
+                cs[place] = c[row * hidden + at];
+            }
+        }
+    }
+    let [i, j, f, o] = noted;
+    (y, hs, [i, j, f, o, cs], h, c)
+}
+
+/// A GRU with the blocks r, z, n. `gates` by steps, rows and blocks; `weights` hidden by blocks; `bias` of the products of
+/// hidden states.
+fn plain_gru(shape: Shape, gates: &[f64], weights: &[f64], bias: &[f64], h0: &[f64]) -> Made {
+    let Shape { steps, rows, hidden, .. } = shape;
+    let mut h = h0.to_vec();
+    let all = vec![0.0; steps * rows * hidden];
+    let (mut y, mut hs) = (all.clone(), all.clone());
+    let mut noted: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
+    for step in shape.order() {
+        let old = h.clone();
+        for row in 0..rows {
+            for at in 0..hidden {
+                let left = |block: usize| gates[((step * rows + row) * 3 + block) * hidden + at];
+                let right = |block: usize| {
+                    (0..hidden).fold(bias[block * hidden + at], |sum, k| {
+                        sum + old[row * hidden + k] * weights[(k * 3 + block) * hidden + at]
+                    })
+                };
+                let (r, z) = (sigmoid(left(0) + right(0)), sigmoid(left(1) + right(1)));
+                let n = (left(2) + r * right(2)).tanh();
+                let next = (1.0 - z) * n + z * old[row * hidden + at];
+                let place = (step * rows + row) * hidden + at;
+                for (noted, value) in noted.iter_mut().zip([r, z, n, right(2)]) {
+                    noted[place] = value;
+                }
+                if shape.active(step, row) {
+                    h[row * hidden + at] = next;
+                    y[place] = next;
+                }
+                hs[place] = h[row * hidden + at];
+            }
+        }
+    }
+    (y, hs, noted, h, Vec::new())
+}
+
+fn shapes() -> impl Strategy<Value = Shape> {
+    (
+        1usize..5,
+        1usize..4,
+        prop_oneof![1usize..7, Just(40usize), Just(515)],
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(steps, rows, hidden, reversed, varies)| {
+            let hidden = if rows > 2 && hidden > 40 { 5 } else { hidden };
+            let rows = rows.min(steps);
+            Shape { steps, rows, hidden, reversed, varies }
+        })
+}
+
+/// Smaller weights for more of them, so that gates do not saturate.
+fn weights(shape: Shape, blocks: usize) -> Vec<f64> {
+    let scale = (shape.hidden as f64).sqrt();
+    let values = some(2, shape.hidden * blocks * shape.hidden);
+    values.into_iter().map(|one| one / scale).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn lstm_layers(shape in shapes(), threads in 1usize..3) {
+        let Shape { steps, rows, hidden, .. } = shape;
+        let gates = some(1, steps * rows * 4 * hidden);
+        let bias = some(9, 4 * hidden);
+        let (h0, c0, w) = (some(3, rows * hidden), some(4, rows * hidden), weights(shape, 4));
+        let with_bias: Vec<f64> =
+            gates.iter().enumerate().map(|(at, one)| one + bias[at % (4 * hidden)]).collect();
+        let (y, hs, noted, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
+
+        let (dims, wide) = ([steps, rows, hidden], [steps, rows, 4 * hidden]);
+        let active = Stored::of(&[steps, rows], &shape.flags());
+        let (gates, bias) = (Stored::of(&wide, &gates), Stored::of(&[4 * hidden], &bias));
+        let w = Stored::of(&[hidden, 4 * hidden], &w);
+        let state = Stored::of(&[2, rows, hidden], &[h0, c0].concat());
+        let outs: Vec<Stored> = (0..8).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+        let out = |at: usize| Some(outs[at].out());
+        lstm(&Threads(threads), &Lstm {
+            course: shape.course(&active),
+            gates: gates.out(),
+            weights: w.view(),
+            bias: bias.view(),
+            order: [0, 2, 1, 3],
+            state: state.out(),
+            y: out(0),
+            states: [out(1), out(2)],
+            noted: [out(3), out(4), out(5), out(6)],
+            tanh: out(7),
+        });
+        near(&outs[0].values(), &y, 1e-4);
+        near(&outs[1].values(), &hs, 1e-4);
+        near(&outs[2].values(), &noted[4], 1e-4);
+        for at in 0..4 {
+            near(&outs[3 + at].values(), &noted[at], 1e-4);
+        }
+        near(&state.values(), &[h, c].concat(), 1e-4);
+    }
+
+    #[test]
+    fn gru_layers(shape in shapes(), threads in 1usize..3) {
+        let Shape { steps, rows, hidden, .. } = shape;
+        let gates = some(1, steps * rows * 3 * hidden);
+        let bias = some(9, 3 * hidden);
+        let (h0, w) = (some(3, rows * hidden), weights(shape, 3));
+        let (y, hs, noted, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+
+        let (dims, wide) = ([steps, rows, hidden], [steps, rows, 3 * hidden]);
+        let active = Stored::of(&[steps, rows], &shape.flags());
+        let (gates, w) = (Stored::of(&wide, &gates), Stored::of(&[hidden, 3 * hidden], &w));
+        let bias = Stored::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
+        let (state, room) =
+            (Stored::of(&[rows, hidden], &h0), Stored::zeros(DType::Float, &[rows, 3 * hidden]));
+        let outs: Vec<Stored> = (0..6).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+        let out = |at: usize| Some(outs[at].out());
+        gru(&Threads(threads), &Gru {
+            course: shape.course(&active),
+            gates: gates.out(),
+            room: room.out(),
+            weights: w.view(),
+            bias: bias.view(),
+            order: [0, 1, 2],
+            state: state.out(),
+            y: out(0),
+            states: out(1),
+            noted: [out(2), out(3), out(4), out(5)],
+        });
+        near(&outs[0].values(), &y, 1e-4);
+        near(&outs[1].values(), &hs, 1e-4);
+        for at in 0..4 {
+            near(&outs[2 + at].values(), &noted[at], 1e-4);
+        }
+        near(&state.values(), &h, 1e-4);
+    }
+
+    /// The gradients of the sum of y, weighted, and of the last states, against differences of the plain loops.
+    #[test]
+    fn lstm_gradients_are_slopes(mut shape in shapes()) {
+        shape.hidden = shape.hidden.min(5);
+        let Shape { steps, rows, hidden, .. } = shape;
+        let gates = some(1, steps * rows * 4 * hidden);
+        let (h0, c0, w) = (some(3, rows * hidden), some(4, rows * hidden), weights(shape, 4));
+        let (dy, dh) = (some(5, steps * rows * hidden), some(6, 2 * rows * hidden));
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let loss = |gates: &[f64], h0: &[f64], c0: &[f64]| {
+            let (y, _, _, h, c) = plain_lstm(shape, gates, &w, h0, c0);
+            dot(&y, &dy) + dot(&[h, c].concat(), &dh)
+        };
+        let (_, hs, noted, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
+        let dims = [steps, rows, hidden];
+        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
+        let (kept, hs) = (noted.each_ref().map(|one| store(one)), store(&hs));
+        let first = [&h0, &c0].map(|one| Stored::transposed(DType::Float, &[rows, hidden], one));
+        let active = Stored::of(&[steps, rows], &shape.flags());
+        let transposed: Vec<f64> =
+            (0..w.len()).map(|at| w[(at % hidden) * 4 * hidden + at / hidden]).collect();
+        let weights = Stored::of(&[4 * hidden, hidden], &transposed);
+        let state = Stored::of(&[2, rows, hidden], &dh);
+        let (to, before) =
+            (Stored::of(&[steps, rows, 4 * hidden], &[]), Stored::of(&dims, &[]));
+        let above = store(&dy);
+        lstm_gradients(&Alone, &LstmGradients {
+            course: shape.course(&active),
+            weights: weights.view(),
+            order: [0, 2, 1, 3],
+            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            states: [hs.view(), kept[4].view()],
+            tanh: None,
+            first: first.each_ref().map(|one| Some(one.view())),
+            y: Some(above.view()),
+            state: state.out(),
+            gates: to.out(),
+            before: before.out(),
+        });
+        const BY: f64 = 1e-5;
+        let slope = |at: usize, which: usize| {
+            let moved = |by: f64| {
+                let (mut gates, mut h0, mut c0) = (gates.clone(), h0.clone(), c0.clone());
+                [&mut gates, &mut h0, &mut c0][which][at] += by;
+                loss(&gates, &h0, &c0)
+            };
+            (moved(BY) - moved(-BY)) / (2.0 * BY)
+        };
+        let slopes = |count: usize, which: usize| -> Vec<f64> {
+            (0..count).map(|at| slope(at, which)).collect()
+        };
+        near(&to.values(), &slopes(gates.len(), 0), 1e-3);
+        let firsts = [slopes(h0.len(), 1), slopes(c0.len(), 2)].concat();
+        near(&state.values(), &firsts, 1e-3);
+    }
+
+    #[test]
+    fn gru_gradients_are_slopes(mut shape in shapes()) {
+        shape.hidden = shape.hidden.min(5);
+        let Shape { steps, rows, hidden, .. } = shape;
+        let gates = some(1, steps * rows * 3 * hidden);
+        let (h0, w, bias) = (some(3, rows * hidden), weights(shape, 3), some(9, 3 * hidden));
+        let (dy, dh) = (some(5, steps * rows * hidden), some(6, rows * hidden));
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let loss = |gates: &[f64], bias: &[f64], h0: &[f64]| {
+            let (y, _, _, h, _) = plain_gru(shape, gates, &w, bias, h0);
+            dot(&y, &dy) + dot(&h, &dh)
+        };
+        let (_, hs, noted, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+        let dims = [steps, rows, hidden];
+        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
+        let (kept, hs, above) = (noted.each_ref().map(|one| store(one)), store(&hs), store(&dy));
+        let first = Stored::transposed(DType::Float, &[rows, hidden], &h0);
+        let active = Stored::of(&[steps, rows], &shape.flags());
+        let transposed: Vec<f64> =
+            (0..w.len()).map(|at| w[(at % hidden) * 3 * hidden + at / hidden]).collect();
+        let weights = Stored::of(&[3 * hidden, hidden], &transposed);
+        let state = Stored::of(&[rows, hidden], &dh);
+        let wide = [steps, rows, 3 * hidden];
+        let (to, others) = (Stored::of(&wide, &[]), Stored::of(&wide, &[]));
+        let before = Stored::of(&dims, &[]);
+        gru_gradients(&Alone, &GruGradients {
+            course: shape.course(&active),
+            weights: weights.view(),
+            order: [0, 1, 2],
+            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            states: hs.view(),
+            first: Some(first.view()),
+            y: Some(above.view()),
+            state: state.out(),
+            gates: [to.out(), others.out()],
+            before: before.out(),
+        });
+        const BY: f64 = 1e-5;
+        let slope = |at: usize, which: usize| {
+            let moved = |by: f64| {
+                let (mut gates, mut bias, mut h0) = (gates.clone(), bias.clone(), h0.clone());
+                [&mut gates, &mut bias, &mut h0][which][at] += by;
+                loss(&gates, &bias, &h0)
+            };
+            (moved(BY) - moved(-BY)) / (2.0 * BY)
+        };
+        let slopes = |count: usize, which: usize| -> Vec<f64> {
+            (0..count).map(|at| slope(at, which)).collect()
+        };
+        near(&to.values(), &slopes(gates.len(), 0), 1e-3);
+        let sums = Stored::of(&[3 * hidden], &[]);
+        let flat = others.layout.reshaped(&[steps * rows, 3 * hidden]).unwrap();
+        column_sums(&Alone, sums.out(), others.view().with_layout(flat).unwrap());
+        near(&sums.values(), &slopes(bias.len(), 1), 1e-3);
+        near(&state.values(), &slopes(h0.len(), 2), 1e-3);
+    }
+}
+
+#[test]
+fn sums_of_columns_spread_over_threads() {
+    let values = some(1, 1000 * 700);
+    let sums = Stored::zeros(DType::Float, &[700]);
+    column_sums(&Threads(2), sums.out(), Stored::of(&[1000, 700], &values).view());
+    let want: Vec<f64> =
+        (0..700).map(|at| (0..1000).map(|row| values[row * 700 + at]).sum()).collect();
+    near(&sums.values(), &want, 1e-4);
+}
+
+#[test]
+fn what_is_added_to_gates() {
+    let out = Stored::zeros(DType::Float, &[6]);
+    let parts = [Stored::of(&[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Stored::of(&[6], &[10.0; 6])];
+    gather_bias(out.out(), &[Some(parts[0].view()), Some(parts[1].view())], (2..4, 0.5));
+    assert_eq!(out.values(), [11.0, 12.0, 13.5, 14.5, 15.0, 16.0]);
+    gather_bias(out.out(), &[None, None], (0..0, 0.0));
+    assert_eq!(out.values(), [0.0; 6]);
+}
+
+#[test]
+fn rows_that_take_part() {
+    let ints = |values: &[i64]| {
+        let stored = Stored::zeros(DType::Int64, &[values.len()]);
+        for (place, value) in stored.bytes.chunks_exact(8).zip(values) {
+            place.iter().zip(value.to_ne_bytes()).for_each(|(place, byte)| place.set(byte));
+        }
+        stored
+    };
+    let active = Stored::zeros(DType::Float, &[3, 2]);
+    assert_eq!(mark_by_sizes(active.out(), ints(&[2, 2, 1]).view()), Ok(()));
+    assert_eq!(active.values(), [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
+    for (sizes, wrong) in [
+        ([3, 2, 1], (0, 3)),
+        ([1, 1, 1], (0, 1)),
+        ([2, 1, 2], (2, 2)),
+        ([2, 1, 0], (2, 0)),
+        ([2, -1, 1], (1, -1)),
+        ([i64::MAX, 1, 1], (0, i64::MAX)),
+    ] {
+        assert_eq!(mark_by_sizes(active.out(), ints(&sizes).view()), Err(wrong));
+    }
+    assert_eq!(mark_by_lengths(active.out(), ints(&[0, 2]).view()), Ok(()));
+    assert_eq!(active.values(), [0.0, 1.0, 0.0, 1.0, 0.0, 0.0]);
+    assert_eq!(mark_by_lengths(active.out(), ints(&[4, 2]).view()), Err((0, 4)));
+    assert_eq!(mark_by_lengths(active.out(), ints(&[1, -1]).view()), Err((1, -1)));
+}
