@@ -4,13 +4,14 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
-mod attention_packed;
 mod avg_pool;
 mod batch;
 mod bordering;
 mod choosing;
 mod clamp;
 mod class_loss;
+mod clipped;
+mod coalescing;
 mod compare;
 mod convolution;
 mod copying;
@@ -21,6 +22,7 @@ mod division;
 mod dropout;
 pub mod elementwise;
 mod embedding;
+mod embedding_bag;
 pub mod flat;
 mod foreach;
 mod formula;
@@ -66,6 +68,7 @@ mod unfolding;
 mod unpool;
 mod upsample;
 pub mod value;
+mod vocabulary;
 mod window;
 
 use crate::table::{Node, Row};
@@ -78,11 +81,14 @@ pub const ROWS: &[&[Row]] = &[
     activation_grad::ROWS,
     arithmetic::ROWS,
     attention::ROWS,
+    attention::MERGING_ROWS,
     choosing::ROWS,
     clamp::ROWS,
     class_loss::ROWS,
     slopes::ROWS,
     temporal::ROWS,
+    clipped::ROWS,
+    coalescing::ROWS,
     compare::ROWS,
     convolution::ROWS,
     copying::ROWS,
@@ -92,6 +98,7 @@ pub const ROWS: &[&[Row]] = &[
     dropout::ROWS,
     several::ROWS,
     embedding::ROWS,
+    embedding_bag::ROWS,
     foreach::ROWS,
     fused::ROWS,
     gating::ROWS,
@@ -132,6 +139,7 @@ pub const ROWS: &[&[Row]] = &[
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
+    vocabulary::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -141,9 +149,11 @@ pub const NODES: &[&[Node]] = &[
     activation_grad::NODES,
     arithmetic::NODES,
     attention::NODES,
+    attention::MERGING_NODES,
     choosing::NODES,
     clamp::NODES,
     class_loss::NODES,
+    clipped::NODES,
     compare::NODES,
     convolution::NODES,
     copying::NODES,
@@ -151,6 +161,7 @@ pub const NODES: &[&[Node]] = &[
     division::NODES,
     dropout::NODES,
     embedding::NODES,
+    embedding_bag::NODES,
     foreach::NODES,
     foreach::REDUCING_NODES,
     fused::NODES,
