@@ -301,9 +301,10 @@ impl Bound {
         for piece in &mut self.pieces {
             piece.first_kept = bits;
             let Sizes { batches, heads, queries, keys, .. } = piece.sizes;
-            bits += batches * heads * queries * keys;
+            let own = batches.saturating_mul(heads).saturating_mul(queries).saturating_mul(keys);
+            bits = bits.saturating_add(own);
         }
-        if kept.item() != 1 || !kept.is_contiguous() || kept.count() * 8 < bits {
+        if kept.item() != 1 || !kept.is_contiguous() || kept.count().saturating_mul(8) < bits {
             let (name, layout) = (call.parameter(DROP), kept.layout());
             return Err(Error::invalid(format!("{name} ({layout}) is no mask of {bits} bits")));
         }
@@ -388,7 +389,8 @@ impl Bound {
         call: &mut Call<'_>,
         of: impl Fn(&Sizes) -> cairn_tensor::Dims,
     ) -> Scratch {
-        let count = |one: &Piece| of(&one.sizes).iter().product::<usize>();
+        let times = |all: usize, size: &usize| all.checked_mul(*size);
+        let count = |one: &Piece| of(&one.sizes).iter().try_fold(1, times).unwrap_or(usize::MAX);
         let most = self.pieces.iter().map(count).max().unwrap_or(0);
         call.scratch(DType::Float, &[most])
     }
