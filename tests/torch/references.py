@@ -143,8 +143,14 @@ def ctc_alpha(logarithms, targets, steps, labels):
     return alpha
 
 
-def packed_attention(query, key, value, queries, keys, scale, causal=False):
-    """Greatest scores and sums of each token, eight times each; nothing; the result. Causal by the ends of the sequences."""
+def packed_attention(query, key, value, queries, keys, scale, causal=False, form="", more=None, sink=None):
+    """Greatest scores and sums of each token, eight times each; nothing; the result. Causal by the ends of the sequences.
+
+    Scores and sums lie head by head within a sequence, unless `form` is same_as_input. `more` are features of queries and
+    keys that come apart, `sink` has a score of no key for each head.
+    """
+    if more:
+        query, key = (torch.cat(both, -1) for both in zip((query, key), more))
     key, value = (one.repeat_interleave(query.shape[1] // one.shape[1], 1) for one in (key, value))
     parts, (start, begin) = [], (0, 0)
     for end, last in zip(queries, keys):
@@ -153,10 +159,14 @@ def packed_attention(query, key, value, queries, keys, scale, causal=False):
         if causal:
             hidden = torch.ones(scores.shape[1:], dtype=torch.bool).triu(last - begin - (end - start) + 1)
             scores = scores.masked_fill(hidden, -torch.inf)
+        if sink is not None:
+            scores = torch.cat((scores, sink[:, None, None].expand(-1, scores.shape[1], 1)), -1)
         most = scores.amax(-1, True)
         weights = (scores - most).exp()
         sums = weights.sum(-1, True)
-        parts.append([one.transpose(0, 1) for one in (most.expand(-1, -1, 8), sums.expand(-1, -1, 8), weights / sums @ v)])
+        notes = [one.expand(-1, -1, 8) for one in (most, sums)]
+        notes = [one.transpose(0, 1) if form else one.reshape(end - start, -1, 8) for one in notes]
+        parts.append([*notes, (weights[..., : k.shape[1]] / sums @ v).transpose(0, 1)])
         start, begin = end, last
     most, sums, result = (torch.cat(one).contiguous() for one in zip(*parts))
     return most, sums, query.new_empty(0), result
@@ -261,3 +271,94 @@ def deformable_gradients(images, grad, samples, weight, offsets, groups, offset_
     of_images, of_offsets = backward(taken, through, images.double(), offsets.double())
     of_weight = torch.nn.grad.conv2d_weight(samples.double(), weight.shape, grad.double(), stride=kernel, groups=groups)
     return tuple(one.to(images.dtype) for one in (of_images, of_weight, of_offsets, grad.double().sum((0, 2, 3))))
+def roped_gradients(query, more_query, key, more_key, value, grad, queries, keys, scale, sink=None):
+    """As packed_gradients, with features apart; with a sink its gradient comes last."""
+
+    def attend(query, more_query, key, more_key, value, *sink):
+        more = (more_query, more_key)
+        return packed_attention(query, key, value, queries, keys, scale, True, more=more, sink=sink[0] if sink else None)[3]
+
+    inputs = [query, more_query, key, more_key, value, *([] if sink is None else [sink])]
+    found = backward(attend, grad, *inputs)
+    return *found[:5], query.new_empty(0), *found[5:]
+
+
+def sunk_attention(query, key, value, sink, scale):
+    """Attention of batches with a score of no key for each head."""
+    scores = torch.cat((scale * query @ key.mT, sink[:, None, None].expand(query.shape[0], -1, query.shape[2], 1)), -1)
+    most = scores.amax(-1, True)
+    weights = (scores - most).exp()
+    sums = weights.sum(-1, True)
+    notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    return *notes, query.new_empty(0), weights[..., :-1] / sums @ value
+
+
+def sunk_gradients(query, key, value, grad, sink, scale):
+    *found, to_sink = backward(lambda *all: sunk_attention(*all, scale)[3], grad, query, key, value, sink)
+    return *found, query.new_empty(0), to_sink
+
+
+def bags(table, index, starts, mode, weights=None, padding=None, with_end=False):
+    """What an embedding bag gives: rows, the bag of each index, lengths without padding, where greatest values are from."""
+    ends = [*starts.tolist(), *([] if with_end else [index.numel()])]
+    rows, lengths, origins, owner = [], [], [], []
+    for bag, (start, end) in enumerate(zip(ends, ends[1:])):
+        owner += [bag] * (end - start)
+        chosen = [at for at in range(start, end) if padding is None or index[at] != padding]
+        lengths.append(len(chosen))
+        values = table[index[chosen]] * (1 if weights is None else weights[chosen][:, None])
+        if mode == "max":
+            most = values.max(0) if chosen else None
+            rows.append(most.values if chosen else table.new_zeros(table.shape[1]))
+            origins.append(index[chosen][most.indices] if chosen else index.new_zeros(table.shape[1]))
+            continue
+        rows.append(values.sum(0) / (max(len(chosen), 1) if mode == "mean" else 1))
+        origins.append(index.new_zeros(()))
+    return torch.stack(rows), index.new_tensor(owner), index.new_tensor(lengths), torch.stack(origins)
+
+
+def by_logarithms(logarithms, results):
+    """Results over parts of the keys, merged by the logarithms of their sums; and the logarithms of all sums."""
+    whole = torch.stack(logarithms).logsumexp(0)
+    return sum(result * (one - whole).exp()[:, None] for one, result in zip(logarithms, results)), whole
+
+
+def merged(first, first_most, first_sum, second, second_most, second_sum, lengths=None):
+    """Two results over parts of the keys as one. Without lengths: positions, batches, features of all heads; else tokens, and
+    with lengths scores and sums lie head by head within each sequence."""
+    most = torch.maximum(first_most, second_most)
+    parts = [sum * (one - most).exp() for one, sum in ((first_most, first_sum), (second_most, second_sum))]
+    whole = parts[0] + parts[1]
+    shares = [(part / whole)[..., :1] for part in parts]
+    if lengths is None:
+        shares = [one.permute(2, 0, 1, 3) for one in shares]
+    elif lengths:
+        heads = first.shape[1]
+        shares = [torch.cat([part.reshape(heads, -1, 1).transpose(0, 1) for part in one.split(lengths)]) for one in shares]
+    sized = [one.reshape(*share.shape[:-1], -1) for one, share in zip((first, second), shares)]
+    return (sized[0] * shares[0] + sized[1] * shares[1]).reshape(first.shape), most, whole
+
+
+def vocabulary_notes(rows, words, target, first, last):
+    """What a loss needs of the scores of rows over a part of a vocabulary."""
+    scores = rows.float() @ words.float().T
+    most = scores.amax(1)
+    less = scores - most[:, None]
+    outside = (target < first) | (target > last)
+    places = torch.where(outside, 0, target - first)
+    predicted = torch.where(outside, 0, less.gather(1, places[:, None])[:, 0])
+    bits = torch.cat((outside, outside.new_ones(-len(outside) % 8))).reshape(-1, 8)
+    return most, less.exp().sum(1), predicted, (bits << torch.arange(8)).sum(1).to(torch.uint8), places, scores.to(rows.dtype)
+
+
+def vocabulary_gradients(grad, rows, words, outside, places, weights):
+    """The gradients of rows and words, from the weights of all words."""
+    weights = weights.clone()
+    weights[torch.arange(len(places)), places] -= 1 - torch.tensor(outside, dtype=weights.dtype)
+    weights = weights * grad[:, None]
+    return (weights @ words.float()).to(rows.dtype), (weights.T @ rows.float()).to(words.dtype)
+
+
+def clipped_swiglu(gated, other, factor, limit, bias):
+    gated, other = gated.clamp(max=limit), other.clamp(-limit, limit)
+    return gated * torch.sigmoid(factor * gated) * (other + bias)

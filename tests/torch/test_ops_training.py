@@ -125,3 +125,41 @@ cases.run([(name, lambda name=name: case(name)) for name in CASES])
 
 def test_a_cast_that_loses_is_refused():
     support.run_script(REFUSED)
+
+
+WAYS = {
+    "ASGD": [{}], "Adadelta": [{}], "Adafactor": [{}], "Adagrad": [{}, {"fused": True}], "Adam": [{"amsgrad": True}, {"fused": True}],
+    "AdamW": [{"weight_decay": 0.1}, {"fused": True}], "Adamax": [{}], "LBFGS": [{}], "NAdam": [{}], "RAdam": [{}],
+    "RMSprop": [{"centered": True}], "Rprop": [{}], "SGD": [{"nesterov": True, "momentum": 0.9}, {"momentum": 0.9, "fused": True}], "SparseAdam": [{}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_ten_steps_of_every_optimiser(name):
+    """Each as it is by default, and with foreach and fused where it has them; fused against the plain one on the CPU."""
+
+    def train(device, options):
+        torch.manual_seed(0)
+        sparse = name == "SparseAdam"
+        model = (nn.Embedding(20, 3, sparse=True) if sparse else nn.Sequential(nn.Linear(7, 9), nn.Tanh(), nn.Linear(9, 3))).to(device)
+        x, y = (torch.randint(0, 20, (16,)) if sparse else torch.randn(16, 7)), torch.randn(16, 3)
+        x, y = x.to(device), y.to(device)
+        optimiser = getattr(torch.optim, name)(model.parameters(), lr=0.05, **options)
+
+        def loss():
+            optimiser.zero_grad()
+            value = (model(x) - y).square().mean()
+            value.backward()
+            return value
+
+        for _ in range(10):
+            optimiser.step(loss)
+        return [one.detach().cpu() for one in model.parameters()]
+
+    single = name in ("LBFGS", "SparseAdam")
+    for options in WAYS[name]:
+        plain = {key: value for key, value in options.items() if key != "fused"}
+        want = train("cpu", plain)
+        for way in [options] if single or "fused" in options else [options, {**options, "foreach": True}, {**options, "foreach": False}]:
+            for have, other in zip(train("npu", way), want):
+                torch.testing.assert_close(have, other, atol=1e-4, rtol=1e-4)

@@ -31,6 +31,7 @@ fn operators_by_name_say_what_they_reach_by_index() {
         }
     }
     let expected: BTreeMap<&str, Vec<usize>> = [
+        ("EmbeddingBag", vec![0]),
         ("Gather", vec![0]),
         ("GatherElements", vec![0]),
         ("GatherV2", vec![0]),

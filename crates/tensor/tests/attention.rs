@@ -213,9 +213,14 @@ proptest! {
             value: v.view(),
             shift: shifted.then(|| View::over(&shift.bytes, seen(&shift)).unwrap()),
             shift_last: false,
+            shift_by_distance: false,
+            slopes: None,
+            sink: None,
             mask: masked.then(|| View::over(&mask.bytes, seen(&mask)).unwrap()),
             band: banded.then_some((low, high)),
+            prefixes: &[],
             kept: dropping.then_some(kept),
+            first_kept: 0,
             keep: 0.5,
             scale: 0.7,
         };
@@ -258,6 +263,7 @@ proptest! {
             query: to[0].out(),
             key: to[1].out(),
             value: to[2].out(),
+            sink: None,
         };
         backward(&parallel, &task, &gradients, ViewMut::over(&space, room).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&grad.values())) {

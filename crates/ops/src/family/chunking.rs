@@ -227,85 +227,10 @@ fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// Entries of a sparse tensor that have the same coordinates, put together: each is copied to its new place, its value
-/// added to what is there. Arguments: how many there are, new places, coordinates, values, new coordinates, new values.
-fn coalesced(call: &mut Call<'_>) -> Result<Plan> {
-    let whole = &[DType::Int32, DType::Int64];
-    let (places, from, values) = (call.tensor(1)?, call.tensor(2)?, call.tensor(3)?);
-    let (to, sums) = (call.inout(4)?, call.inout(5)?);
-    call.touch_by_index(&to);
-    call.touch_by_index(&sums);
-    call.expect_dtype(1, &places, whole)?;
-    call.expect_dtype(2, &from, whole)?;
-    call.expect_same(4, &to, 2, &from)?;
-    call.expect_dtype(3, &values, &[DType::Int32, DType::Float16, DType::Float])?;
-    call.expect_same(5, &sums, 3, &values)?;
-    let fits = places.rank() == 1
-        && from.rank() == 2
-        && to.rank() == 2
-        && values.rank() >= 1
-        && values.rank() == sums.rank()
-        && [from.dims()[0], values.dims()[0]] == [places.count(); 2]
-        && to.dims() == [sums.dims()[0], from.dims()[1]]
-        && values.dims()[1..] == sums.dims()[1..];
-    if !fits {
-        return Err(Error::invalid(format!(
-            "{} ({}), {} ({}) and {} ({}) do not go with {} ({}) and {} ({})",
-            call.parameter(1),
-            places.layout(),
-            call.parameter(2),
-            from.layout(),
-            call.parameter(3),
-            values.layout(),
-            call.parameter(4),
-            to.layout(),
-            call.parameter(5),
-            sums.layout()
-        )));
-    }
-    let name = call.parameter(1);
-    let wide = if values.dtype == DType::Float16 { DType::Float } else { values.dtype };
-    let room = call.scratch(wide, sums.dims());
-    call.plan(move |memory| {
-        let room = memory.scratch(&room);
-        copy(memory.parallel, room, memory.view(&sums));
-        let most = to.dims()[0];
-        for at in 0..places.count() {
-            let place = peek::first(memory.view_with_layout(&places, places.layout().at(0, at)));
-            let place = place.map_or(0, Scalar::as_i64);
-            let Some(inside) = usize::try_from(place).ok().filter(|place| *place < most) else {
-                return Err(Fault(format!(
-                    "{name}[{at}] = {place} is outside 0 to {}",
-                    most.wrapping_sub(1) as i64
-                )));
-            };
-            let line = to.with_layout(to.layout().at(0, inside));
-            copy(
-                memory.parallel,
-                memory.out(&line),
-                memory.view_with_layout(&from, from.layout().at(0, at)),
-            );
-            let sum = room.with_layout(room.layout().at(0, inside)).expect("a slice");
-            let value = memory.view_with_layout(&values, values.layout().at(0, at));
-            match wide {
-                DType::Float => {
-                    map2(memory.parallel, sum, sum.view(), value, |x: f32, y: f32| x + y)
-                }
-                _ => map2(memory.parallel, sum, sum.view(), value, |x: i64, y: i64| {
-                    x.wrapping_add(y)
-                }),
-            }
-        }
-        copy(memory.parallel, memory.out(&sums), room.view());
-        Ok(())
-    })
-}
-
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("ChunkCat", chunk_cat),
     aclnn("TransformBiasRescaleQkv", rescaled_heads),
     aclnn("RepeatInterleaveGrad", repeated_sums),
     aclnn("InplaceScatterUpdate", updated_parts),
-    aclnn("CoalesceSparse", coalesced),
 ];

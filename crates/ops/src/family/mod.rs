@@ -4,7 +4,6 @@ mod activation;
 mod activation_grad;
 mod arithmetic;
 mod attention;
-mod attention_packed;
 mod avg_pool;
 mod batch;
 mod batch_matmul;
@@ -14,6 +13,8 @@ mod choosing;
 mod chunking;
 mod clamp;
 mod class_loss;
+mod clipped;
+mod coalescing;
 mod compare;
 mod complex;
 mod convolution;
@@ -25,6 +26,7 @@ mod division;
 mod dropout;
 pub mod elementwise;
 mod embedding;
+mod embedding_bag;
 pub mod flat;
 mod foreach;
 mod formula;
@@ -76,6 +78,7 @@ mod unpool;
 mod upsample;
 pub mod value;
 mod viewing;
+mod vocabulary;
 mod window;
 
 use crate::table::{Node, Row};
@@ -88,6 +91,7 @@ pub const ROWS: &[&[Row]] = &[
     activation_grad::ROWS,
     arithmetic::ROWS,
     attention::ROWS,
+    attention::MERGING_ROWS,
     choosing::ROWS,
     chunking::ROWS,
     batch_matmul::ROWS,
@@ -95,6 +99,8 @@ pub const ROWS: &[&[Row]] = &[
     class_loss::ROWS,
     slopes::ROWS,
     temporal::ROWS,
+    clipped::ROWS,
+    coalescing::ROWS,
     compare::ROWS,
     complex::ROWS,
     convolution::ROWS,
@@ -105,6 +111,7 @@ pub const ROWS: &[&[Row]] = &[
     dropout::ROWS,
     several::ROWS,
     embedding::ROWS,
+    embedding_bag::ROWS,
     foreach::ROWS,
     fused::ROWS,
     gating::ROWS,
@@ -148,6 +155,7 @@ pub const ROWS: &[&[Row]] = &[
     detection::ROWS,
     recurrent::ROWS,
     recurrent_cell::ROWS,
+    vocabulary::ROWS,
 ];
 
 /// The operators by IR name of every family.
@@ -157,9 +165,11 @@ pub const NODES: &[&[Node]] = &[
     activation_grad::NODES,
     arithmetic::NODES,
     attention::NODES,
+    attention::MERGING_NODES,
     choosing::NODES,
     clamp::NODES,
     class_loss::NODES,
+    clipped::NODES,
     compare::NODES,
     complex::NODES,
     convolution::NODES,
@@ -168,6 +178,7 @@ pub const NODES: &[&[Node]] = &[
     division::NODES,
     dropout::NODES,
     embedding::NODES,
+    embedding_bag::NODES,
     foreach::NODES,
     foreach::REDUCING_NODES,
     fused::NODES,

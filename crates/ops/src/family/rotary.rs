@@ -1,6 +1,7 @@
 //! Rotary position embeddings and their gradients.
 //!
-//! Workspace: the gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
+//! Workspace: a matrix of a rotation takes as many `f32` as `x` has elements, and the panels of its product; partners side
+//! by side take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
 //! and what the sums over them need.
 
 use super::reading::Read;
@@ -11,10 +12,13 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
 use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
+use cairn_tensor::kernels::map::{map2, map3};
+use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::rotary::{LONGEST, Rotation, rotate, rotated_products};
-use cairn_tensor::{DType, Layout, with_real};
+use cairn_tensor::{DType, Layout, Scalar, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
@@ -71,13 +75,12 @@ fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read
 
 /// Arguments: x, cosines, sines, rotation, matrix of a rotation or absent, out.
 fn embed(call: &mut Call<'_>) -> Result<Plan> {
+    if call.has(4) {
+        return embed_by_matrix(call);
+    }
     let out = call.output(5)?;
     let x = call.tensor(0)?;
     let rotation = rotation(call, 3)?;
-    if call.has(4) {
-        let name = call.parameter(4);
-        return Err(Error::invalid(format!("{name}: a matrix of a rotation is not known here")));
-    }
     expect_lines(call, 0, &x, rotation)?;
     call.expect_dims(5, &out, x.dims())?;
     call.expect_dtype(5, &out, REAL)?;
@@ -89,6 +92,79 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
         let out = memory.out(&out);
         if out.count() > 0 {
             with_real!(out.dtype(), C => rotate::<C>(memory.parallel, rotation, false, out, views));
+        }
+        Ok(())
+    })
+}
+
+/// As [`embed`], where each line times a matrix takes the place of a rotation; the number of a rotation is only checked.
+fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let x = call.tensor(0)?;
+    rotation(call, 3)?;
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_dims(5, &out, x.dims())?;
+    call.expect_dtype(5, &out, REAL)?;
+    let matrix = call.read(4, &[&out])?;
+    call.expect_same(4, &matrix, 0, &x)?;
+    if x.rank() < 2 {
+        let (name, dims) = (call.parameter(0), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected several lines"
+        )));
+    }
+    let length = x.dims()[x.rank() - 1];
+    call.expect_dims(4, &matrix, &[length, length])?;
+    let x = call.kept_apart(x, &[&out]);
+    let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    let turned = call.scratch(DType::Float, x.dims());
+    let mut dims = x.dims().to_vec();
+    dims[x.rank() - 2] = length;
+    let matrix = matrix.with_layout(matrix.broadcast_to(&dims).expect("a matrix for each batch"));
+    let panels = if x.count() > 0 { panels(&turned, &x, &matrix) } else { None };
+    let room = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
+    call.plan(move |memory| {
+        let (out, turned) = (memory.out(&out), memory.scratch(&turned));
+        let (x, cos, sin) = (x.view(memory), cos.view(memory), sin.view(memory));
+        if out.count() == 0 {
+            return Ok(());
+        }
+        let (one, none, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
+        let room = room.map(|one| memory.scratch(&one));
+        matmul(parallel, turned, x, matrix.view(memory), one, none, room);
+        map2(parallel, turned, turned.view(), sin, |x: f32, sin: f32| x * sin);
+        map3(parallel, out, x, cos, turned.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
+        Ok(())
+    })
+}
+
+/// Lines whose neighbours are partners: every second element first, then the others, turned as halves. Arguments: x,
+/// cosines, sines, out.
+fn interleave(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let x = call.tensor(0)?;
+    expect_lines(call, 0, &x, Rotation::Half)?;
+    call.expect_dims(3, &out, x.dims())?;
+    call.expect_same(3, &out, 0, &x)?;
+    let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
+    let apart = call.scratch(x.dtype, x.dims());
+    let last = x.rank() - 1;
+    let half = x.dims()[last] / 2;
+    call.plan(move |memory| {
+        let (from, apart) = (memory.view(&x), memory.scratch(&apart));
+        for odd in 0..2 {
+            let from = from.with_layout(from.layout().sliced(last, odd, half, 2)).expect("a half");
+            let to = apart.layout().sliced(last, odd * half, half, 1);
+            copy(memory.parallel, apart.with_layout(to).expect("a half"), from);
+        }
+        let views = [apart.view(), cos.view(memory), sin.view(memory)];
+        let out = memory.out(&out);
+        if out.count() > 0 {
+            with_real!(out.dtype(), C => {
+                rotate::<C>(memory.parallel, Rotation::Half, false, out, views)
+            });
         }
         Ok(())
     })
@@ -198,6 +274,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("RotaryPositionEmbedding", embed).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
     aclnn("RotaryPositionEmbeddingV2", embed),
+    aclnn("InterleaveRope", interleave),
     aclnn("RotaryPositionEmbeddingGrad", embed_backward),
     aclnn("ApplyRotaryPosEmb", apply).picks(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
     aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
@@ -232,6 +309,14 @@ pub const NODES: &[Node] = &[
         Infer::By(gradients),
         embed_backward,
         &[A(0), A(1), A(2), A(3), Attr("mode", Default::Int(0)), O(0), O(1), O(2), No],
+    ),
+    node(
+        "InterleaveRope",
+        &["x", "cos", "sin"],
+        &["y"],
+        Infer::Like(0),
+        interleave,
+        &[A(0), A(1), A(2), O(0)],
     ),
     node(
         "RotaryMul",

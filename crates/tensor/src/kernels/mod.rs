@@ -2,6 +2,7 @@
 //! they spread over are a [`crate::parallel::Parallel`], and what they need beside their operands is handed in.
 
 pub mod attention;
+pub mod bags;
 pub mod boxes;
 pub mod cells;
 pub mod choose;
@@ -26,6 +27,7 @@ pub mod loss;
 pub mod map;
 pub mod math;
 pub mod matmul;
+pub mod merge;
 pub mod multinomial;
 pub mod norm;
 pub mod number;
@@ -53,4 +55,5 @@ pub mod strip;
 pub mod taps;
 mod transpose;
 pub mod unique;
+pub mod vocabulary;
 pub mod walk;

@@ -3,6 +3,7 @@
 use super::{Attention, Sizes, WORKERS, Wide, cut, offset_of, product};
 use crate::kernels::math::exp;
 use crate::kernels::matmul::dot_strips;
+use crate::kernels::positions::PositionsMut;
 use crate::kernels::strip::{load_one, store, vectorised};
 use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
@@ -46,6 +47,8 @@ pub struct Gradients<'a> {
     pub key: ViewMut<'a>,
     /// The gradient of the values.
     pub value: ViewMut<'a>,
+    /// The gradients of the sinks, a part of each from each batch: batches, heads.
+    pub sink: Option<ViewMut<'a>>,
 }
 
 /// The gradients of queries, keys and values.
@@ -96,6 +99,7 @@ fn group(
     to_values.fill(0.0);
     let heads = sizes.heads_of_group();
     for head in group * heads..(group + 1) * heads {
+        let mut lost = 0f32;
         for first in (0..sizes.queries).step_by(sizes.tile().max(1)) {
             let rows = first..(first + sizes.tile()).min(sizes.queries);
             let count = rows.len();
@@ -121,7 +125,7 @@ fn group(
                         };
                         (0..sizes.width).map(|at| line(grad, at) * line(result, at)).sum()
                     });
-                    vectorised(|| slope(task, to, at, weights, slopes, share));
+                    lost += vectorised(|| slope(task, to, at, weights, slopes, share));
                 }
                 let factors = Wide::packed(slopes, sizes.keys);
                 let shape = (count, sizes.features, sizes.keys);
@@ -138,13 +142,16 @@ fn group(
                 product(shape, to_values, weights, grad, true);
             }
         }
+        if let Some(sink) = to.sink {
+            PositionsMut::new(sink).set(&[batch, head], -lost);
+        }
     }
     put(&to.key, [batch, group, 0], to_keys, sizes.keys, sizes.features);
     put(&to.value, [batch, group, 0], to_values, sizes.keys, sizes.width);
 }
 
 /// Plain products of one query become its weights, and the gradients of those become the gradients of the plain
-/// products.
+/// products. The result is what a sink takes of the sum of both.
 #[inline(always)]
 fn slope(
     task: &Attention<'_>,
@@ -153,13 +160,15 @@ fn slope(
     weights: &mut [f32],
     slopes: &mut [f32],
     share: Option<f32>,
-) {
+) -> f32 {
     task.score(at, weights);
+    let sink = task.sunk(at[1]);
     let (most, sum) = match &to.noted {
         Some((most, sum)) => (noted(most, at), noted(sum, at)),
         None => {
-            let most = weights.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            (most, weights.iter().map(|score| exp(*score - most)).sum())
+            let most = weights.iter().copied().fold(sink, f32::max);
+            let sum: f32 = weights.iter().map(|score| exp(*score - most)).sum();
+            (most, sum + if task.sink.is_some() { exp(sink - most) } else { 0.0 })
         }
     };
     let factor = if sum > 0.0 { 1.0 / sum } else { 0.0 };
@@ -173,6 +182,7 @@ fn slope(
     for (slope, weight) in slopes.iter_mut().zip(weights) {
         *slope = *weight * (*slope - share) * task.scale;
     }
+    if task.sink.is_some() { exp(sink - most) * factor * share } else { 0.0 }
 }
 
 /// The first number at a query.

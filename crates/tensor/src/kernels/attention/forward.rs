@@ -104,7 +104,8 @@ pub fn forward(
 #[inline(always)]
 fn softmax(task: &Attention<'_>, at: [usize; 3], row: &mut [f32]) -> (f32, f32) {
     task.score(at, row);
-    let most = greatest_of(row);
+    let sink = task.sunk(at[1]);
+    let most = greatest_of(row).max(sink);
     if most == f32::NEG_INFINITY {
         row.fill(0.0);
         return (f32::MIN, 0.0);
@@ -123,7 +124,7 @@ fn softmax(task: &Attention<'_>, at: [usize; 3], row: &mut [f32]) -> (f32, f32) 
         sum += *score;
     }
     task.dropped(at, row);
-    (most, sum)
+    (most, sum + if task.sink.is_some() { exp(sink - most) } else { 0.0 })
 }
 
 #[inline(always)]

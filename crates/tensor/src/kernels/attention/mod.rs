@@ -9,6 +9,7 @@ mod forward;
 pub use backward::{Gradients, backward, backward_scratch};
 pub use forward::{forward, forward_scratch};
 
+use super::positions::Positions;
 use super::strip::{STRIP, load, strip};
 use crate::{DType, View};
 use std::ops::Range;
@@ -31,16 +32,38 @@ pub struct Attention<'a> {
     pub shift: Option<View<'a>>,
     /// The shift is added after scaling instead.
     pub shift_last: bool,
+    /// The shift depends on the distance between key and query alone, and has only the last rows of a square that is
+    /// as wide as it is: what lies above them is read along the diagonals.
+    pub shift_by_distance: bool,
+    /// A shift that is a multiple of the distance between key and query, added after scaling.
+    pub slopes: Option<Slopes<'a>>,
+    /// A score of no key for each head: a weight is lost to it, and no value comes with it.
+    pub sink: Option<View<'a>>,
     /// Scores that do not count, where it is not 0. Sizes as those of `shift`.
     pub mask: Option<View<'a>>,
     /// A key counts for a query only when its position minus the query's lies in here.
     pub band: Option<(isize, isize)>,
+    /// How many of the first keys count for each query of a batch, wherever they lie; none where it is empty.
+    pub prefixes: &'a [usize],
     /// Bits of the scores that stay, in the order of batches, heads, queries, keys.
     pub kept: Option<View<'a>>,
+    /// The first of those bits.
+    pub first_kept: usize,
     /// The probability with which they stay.
     pub keep: f32,
     /// What scores are multiplied by.
     pub scale: f32,
+}
+
+/// Minus the distance between key and query (or its root), times a number for each batch and head.
+#[derive(Clone, Copy)]
+pub struct Slopes<'a> {
+    /// The numbers: batches, heads (broadcast).
+    pub factors: View<'a>,
+    /// Roots of distances are taken.
+    pub rooted: bool,
+    /// How far the first key lies after the first query.
+    pub lead: isize,
 }
 
 /// Sizes of one call.
@@ -87,51 +110,76 @@ impl Attention<'_> {
         }
     }
 
-    /// The keys in the band of a query.
-    fn in_band(&self, query: usize, keys: usize) -> Range<usize> {
+    /// The keys that count for a query, as far as band and prefix say: those before the first number, and a range.
+    fn counting(&self, batch: usize, query: usize, keys: usize) -> (usize, Range<usize>) {
         let Some((low, high)) = self.band else {
-            return 0..keys;
+            return (0, 0..keys);
         };
-        let position = query as isize;
-        let start = position.saturating_add(low).clamp(0, keys as isize) as usize;
-        let end = position.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
-        start..end.max(start)
+        let prefix = self.prefixes.get(batch).map_or(0, |prefix| (*prefix).min(keys));
+        let place = query as isize;
+        let start = place.saturating_add(low).clamp(0, keys as isize) as usize;
+        let end = place.saturating_add(high).saturating_add(1).clamp(0, keys as isize) as usize;
+        match start.max(prefix) {
+            start if start < end => (prefix, start..end),
+            _ => (0, 0..prefix),
+        }
     }
 
     /// Turns plain products of a query with all keys into scores; those that do not count become minus infinity.
     #[inline(always)]
     fn score(&self, at: [usize; 3], row: &mut [f32]) {
-        let counts = self.in_band(at[2], row.len());
+        let (prefix, counts) = self.counting(at[0], at[2], row.len());
+        row[prefix..counts.start.max(prefix)].fill(f32::NEG_INFINITY);
+        row[counts.end.max(prefix)..].fill(f32::NEG_INFINITY);
+        self.score_some(at, row, 0..prefix);
+        self.score_some(at, row, counts);
+    }
+
+    /// As [`Attention::score`], of a few keys that count.
+    #[inline(always)]
+    fn score_some(&self, at: [usize; 3], row: &mut [f32], counts: Range<usize>) {
         let mut room = [0f32; STRIP];
         let mut booleans = [false; STRIP];
-        let offset = |view: &View<'_>, start: usize| -> isize {
-            let indices = [at[0], at[1], at[2], start];
-            indices.iter().zip(view.strides()).map(|(index, stride)| *index as isize * stride).sum()
+        let offset = |view: &View<'_>, at: [usize; 4]| -> isize {
+            at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
         };
-        row[..counts.start].fill(f32::NEG_INFINITY);
-        row[counts.end..].fill(f32::NEG_INFINITY);
         for start in counts.clone().step_by(STRIP) {
             let length = (counts.end - start).min(STRIP);
             let part = &mut row[start..start + length];
+            let places = [at[0], at[1], at[2], start];
             let before = if self.shift_last { self.scale } else { 1.0 };
             let after = if self.shift_last { 1.0 } else { self.scale };
             if let Some(shift) = &self.shift {
-                // SAFETY: the strip lies inside the view, which nobody writes.
-                let shift = unsafe {
-                    strip(shift, offset(shift, start), shift.strides()[3], length, true, &mut room)
+                let places = match self.shift_by_distance {
+                    true => on_diagonal(shift, places),
+                    false => places,
                 };
-                for (score, shift) in part.iter_mut().zip(shift) {
+                let stride = shift.strides()[3];
+                let there = match self.shift_by_distance {
+                    true => length.min(shift.dims()[3].saturating_sub(places[3])),
+                    false => length,
+                };
+                room[there..length].fill(0.0);
+                // SAFETY: the strip lies inside the view, which nobody writes.
+                unsafe {
+                    let from = shift.first().offset(offset(shift, places) * shift.item() as isize);
+                    load(shift.dtype(), from, stride, &mut room[..there]);
+                }
+                for (score, shift) in part.iter_mut().zip(&room) {
                     *score = (*score * before + shift) * after;
                 }
             } else {
                 part.iter_mut().for_each(|score| *score *= self.scale);
+            }
+            if let Some(slopes) = &self.slopes {
+                slopes.add(places, part);
             }
             if let Some(mask) = &self.mask {
                 // SAFETY: as above.
                 let mask = unsafe {
                     strip(
                         mask,
-                        offset(mask, start),
+                        offset(mask, places),
                         mask.strides()[3],
                         length,
                         false,
@@ -145,6 +193,11 @@ impl Attention<'_> {
         }
     }
 
+    /// The score of no key for a head; minus infinity without one.
+    fn sunk(&self, head: usize) -> f32 {
+        self.sink.map_or(f32::NEG_INFINITY, |sink| Positions::new(sink).get(&[head]))
+    }
+
     /// Takes the dropped ones out of a row of numbers for each key of a query, and scales the others.
     #[inline(always)]
     fn dropped(&self, at: [usize; 3], row: &mut [f32]) {
@@ -152,7 +205,8 @@ impl Attention<'_> {
             return;
         };
         let sizes = self.sizes();
-        let first = ((at[0] * sizes.heads + at[1]) * sizes.queries + at[2]) * sizes.keys;
+        let row_number = (at[0] * sizes.heads + at[1]) * sizes.queries + at[2];
+        let first = self.first_kept + row_number * sizes.keys;
         let factor = 1.0 / self.keep;
         for (at, value) in row.iter_mut().enumerate() {
             let bit = first + at;
@@ -160,6 +214,28 @@ impl Attention<'_> {
             let byte = unsafe { kept.first().add(bit / 8).read() };
             *value = if byte >> (bit % 8) & 1 != 0 { *value * factor } else { 0.0 };
         }
+    }
+}
+
+impl Slopes<'_> {
+    /// Adds to the scores of a few keys.
+    #[inline(always)]
+    fn add(&self, at: [usize; 4], scores: &mut [f32]) {
+        let factor = -Positions::new(self.factors).get::<f32>(&[at[0], at[1]]);
+        let first = at[3] as isize + self.lead - at[2] as isize;
+        for (place, score) in scores.iter_mut().enumerate() {
+            let distance = (first + place as isize).unsigned_abs() as f32;
+            *score += factor * if self.rooted { distance.sqrt() } else { distance };
+        }
+    }
+}
+
+/// The place in the last rows of a square with the same distance between key and query.
+fn on_diagonal(shift: &View<'_>, at: [usize; 4]) -> [usize; 4] {
+    let missing = shift.dims()[3].saturating_sub(shift.dims()[2]);
+    match at[2] < missing {
+        true => [at[0], at[1], 0, at[3] + missing - at[2]],
+        false => [at[0], at[1], at[2] - missing, at[3]],
     }
 }
 

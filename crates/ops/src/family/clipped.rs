@@ -1,0 +1,154 @@
+//! Gated linear units whose halves are cut off at a limit.
+//!
+//! Workspace: the elements of `x`, where they have no layout of three dimensions as they lie.
+
+use crate::call::Call;
+use crate::error::{Error, Fault, Result};
+use crate::infer::Infer;
+use crate::plan::Plan;
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Row, aclnn, node};
+use cairn_tensor::kernels::map::map2;
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::positions::Positions;
+use cairn_tensor::{DType, Layout, View};
+
+/// Lengths of groups that are known.
+const GROUPS: usize = 8192;
+
+/// The dimension that is halved, and the sizes before, at and after it.
+fn cut(call: &Call<'_>, x: &Layout) -> Result<(usize, [usize; 3])> {
+    let dim = call.dim(2, x.rank())?;
+    let dims = x.dims();
+    if x.rank() == 0 || !dims[dim].is_multiple_of(2) {
+        let (name, at) = (call.parameter(0), call.parameter(2));
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected an even number at {at} = {dim}"
+        )));
+    }
+    let product = |dims: &[usize]| dims.iter().product();
+    Ok((dim, [product(&dims[..dim]), dims[dim], product(&dims[dim + 1..])]))
+}
+
+/// Arguments: x, lengths of groups or absent, dimension, factor, limit, bias, whether partners are neighbours, out. Of
+/// groups, the rows after the last stay as they are.
+fn clipped(call: &mut Call<'_>) -> Result<Plan> {
+    const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+    let out = call.output(7)?;
+    let x = call.read(0, &[&out])?;
+    call.expect_dtype(0, &x, REAL)?;
+    call.expect_same(7, &out, 0, &x)?;
+    let (dim, [before, size, after]) = cut(call, &x)?;
+    let mut dims = x.dims().to_vec();
+    dims[dim] /= 2;
+    call.expect_dims(7, &out, &dims)?;
+    let groups = match call.has(1) {
+        false => None,
+        true => {
+            let groups = call.read_index(1, &[&out])?;
+            if groups.rank() != 1 || groups.count() > GROUPS {
+                let (name, dims) = (call.parameter(1), groups.dims());
+                return Err(Error::invalid(format!(
+                    "{name} has the sizes {dims:?}: expected at most {GROUPS} lengths"
+                )));
+            }
+            call.touch_by_index(&out);
+            Some(groups)
+        }
+    };
+    let [factor, limit, bias] = [call.float(3)?, call.float(4)?, call.float(5)?];
+    if limit.is_nan() || limit <= 0.0 {
+        let name = call.parameter(4);
+        return Err(Error::invalid(format!("{name} = {limit}: expected more than 0")));
+    }
+    let neighbours = call.flag(6)?;
+    let Some(flat) = out.reshaped(&[before, size / 2, after]) else {
+        let (name, layout) = (call.parameter(7), out.layout());
+        return Err(Error::invalid(format!("{name} ({layout}) does not lie in one piece")));
+    };
+    let (out, line) = (out.with_layout(flat), call.in_line(x));
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let (line, out) = (line.view(memory), memory.out(&out));
+        let mut rows = before;
+        if let Some(groups) = &groups {
+            let groups = groups.view(memory);
+            let lengths = Positions::new(groups);
+            let lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
+            let sum =
+                lengths.fold(Some(0i64), |sum, one| sum?.checked_add(one).filter(|_| one >= 0));
+            match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= before) {
+                Some(sum) => rows = sum,
+                None => {
+                    return Err(Fault(format!(
+                        "{name} has lengths that are no groups of {before} rows: {sum:?} in all"
+                    )));
+                }
+            }
+        }
+        if rows == 0 || out.count() == 0 {
+            return Ok(());
+        }
+        let part = |dims: [usize; 3], strides: [isize; 3], offset: isize| -> View<'_> {
+            let layout = Layout::strided(line.dtype(), &dims, &strides, offset);
+            line.with_layout(layout).expect("a part of the line")
+        };
+        let step = line.strides()[0];
+        let (down, along) = ((size * after) as isize * step, after as isize * step);
+        let dims = [rows, size / 2, after];
+        let (gated, other) = match neighbours {
+            true => {
+                let strides = [down, 2 * along, step];
+                (part(dims, strides, 0), part(dims, strides, along))
+            }
+            false => {
+                let strides = [down, along, step];
+                (part(dims, strides, 0), part(dims, strides, (size / 2) as isize * along))
+            }
+        };
+        let out = out.with_layout(out.layout().sliced(0, 0, rows, 1)).expect("rows of it");
+        let [factor, limit, bias] = [factor, limit, bias].map(|one| one as f32);
+        map2(memory.parallel, out, gated, other, |x: f32, y: f32| {
+            let x = if x > limit { limit } else { x };
+            let y = if y > limit {
+                limit
+            } else if y < -limit {
+                -limit
+            } else {
+                y
+            };
+            x * Real::sigmoid(factor * x) * (y + bias)
+        });
+        Ok(())
+    })
+}
+
+fn half(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(0)?;
+    let (dim, _) = cut(call, &x)?;
+    let mut dims = x.dims().to_vec();
+    dims[dim] /= 2;
+    Ok(vec![Layout::contiguous(x.dtype, &dims)])
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[aclnn("ClippedSwiglu", clipped)];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[node(
+    "ClippedSwiglu",
+    &["x", "group_index?"],
+    &["y"],
+    Infer::By(half),
+    clipped,
+    &[
+        A(0),
+        A(1),
+        Attr("dim", Default::Int(-1)),
+        Attr("alpha", Default::Float(1.702)),
+        Attr("limit", Default::Float(7.0)),
+        Attr("bias", Default::Float(1.0)),
+        Attr("interleaved", Default::Flag(true)),
+        O(0),
+    ],
+)];

@@ -1,0 +1,63 @@
+//! Elements of a sparse tensor that have the same place, brought together.
+
+use super::reading::out_of_range;
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::Plan;
+use crate::table::{Row, aclnn};
+use cairn_tensor::Scalar;
+use cairn_tensor::kernels::indexed::IndexedView;
+use cairn_tensor::kernels::map::fill_scalar;
+use cairn_tensor::kernels::scatter::{Meeting, meets, scatter};
+
+/// Arguments: the places that are left (their number counts), which of them each element has, positions and values of
+/// all elements, positions and values of those that are left.
+fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
+    let (positions, sums) = (call.output(4)?, call.output(5)?);
+    let outs = [&positions, &sums];
+    let left = call.layout(0)?.count();
+    let which = call.read_index(1, &outs)?;
+    let (from, values) = (call.read(2, &outs)?, call.read(3, &outs)?);
+    let count = which.count();
+    call.expect_dims(1, &which, &[count])?;
+    for (at, one, out_at, out) in [(2, &from, 4, &positions), (3, &values, 5, &sums)] {
+        call.expect_same(out_at, out, at, one)?;
+        let fits = one.rank() > 0 && one.dims()[0] == count;
+        if !fits
+            || out.rank() != one.rank()
+            || out.dims()[0] != left
+            || out.dims()[1..] != one.dims()[1..]
+        {
+            let (name, out_name) = (call.parameter(at), call.parameter(out_at));
+            let (have, out) = (one.dims(), out.dims());
+            return Err(Error::invalid(format!(
+                "{name} and {out_name} have the sizes {have:?} and {out:?}: expected {count} and {left} elements of the same sizes"
+            )));
+        }
+    }
+    if !meets(sums.dtype, values.dtype) {
+        let (name, dtype) = (call.parameter(3), values.dtype);
+        return Err(Error::invalid(format!(
+            "{name} has elements of type {dtype}, which add to none"
+        )));
+    }
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let (which, from, values) = (which.view(memory), from.view(memory), values.view(memory));
+        let (positions, sums) = (memory.out(&positions), memory.out(&sums));
+        for out in [positions, sums] {
+            fill_scalar(memory.parallel, out, Scalar::Bool(false));
+        }
+        for (out, values, meeting) in
+            [(positions, from, Meeting::Replace), (sums, values, Meeting::Add)]
+        {
+            let places = IndexedView::chosen(out.view(), 0, which, false);
+            scatter(memory.parallel, out, &places, values, meeting, which)
+                .map_err(|bad| out_of_range(name, bad))?;
+        }
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[aclnn("CoalesceSparse", coalesce)];

@@ -1,0 +1,273 @@
+//! The loss over a vocabulary that lies on several devices: what one part of it gives and gets.
+//!
+//! Workspace: the scores of all rows as `f32`, and the panels of their products.
+
+use super::reading::{Read, out_of_range};
+use crate::call::Call;
+use crate::error::{Error, Result};
+use crate::plan::{Memory, Plan, Scratch};
+use crate::table::{Row, aclnn};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::map::{map2, map3};
+use cairn_tensor::kernels::math::Real;
+use cairn_tensor::kernels::matmul::{matmul, panels};
+use cairn_tensor::kernels::number::Number;
+use cairn_tensor::kernels::vocabulary::{Noted, Part, note_rows, return_rows};
+use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
+
+const HALF: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
+
+/// A product of two matrices whose panels have their room.
+#[derive(Clone, Copy)]
+struct Product(Option<Scratch>);
+
+impl Product {
+    fn new(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Product {
+        let panels = if out.count() > 0 { panels(out, a, b) } else { None };
+        Product(panels.map(|one| call.scratch(one.dtype(), &one.dims())))
+    }
+
+    fn run(&self, memory: &Memory<'_>, out: ViewMut<'_>, a: View<'_>, b: View<'_>) {
+        let room = self.0.map(|one| memory.scratch(&one));
+        matmul(memory.parallel, out, a, b, Scalar::from(1), Scalar::from(0), room);
+    }
+}
+
+fn turned(view: View<'_>) -> View<'_> {
+    view.with_layout(view.layout().transposed(0, 1)).expect("the same elements")
+}
+
+/// Inputs and weights, checked: rows and words with the same number of features.
+fn factors(
+    call: &mut Call<'_>,
+    at: [usize; 2],
+    outs: &[&crate::plan::Operand],
+) -> Result<[Read; 2]> {
+    let [input, weight] = [call.read(at[0], outs)?, call.read(at[1], outs)?];
+    call.expect_dtype(at[0], &input, HALF)?;
+    call.expect_same(at[1], &weight, at[0], &input)?;
+    if input.rank() != 2 || weight.rank() != 2 || input.dims()[1] != weight.dims()[1] {
+        let [a, b] = at.map(|at| call.parameter(at));
+        let (x, y) = (input.dims(), weight.dims());
+        return Err(Error::invalid(format!(
+            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and words of the same features"
+        )));
+    }
+    Ok([input, weight])
+}
+
+/// Arguments: input, weight, target, first and last word, greatest, sums, predicted, bits of targets outside, places of
+/// targets, scores or absent.
+fn online(call: &mut Call<'_>) -> Result<Plan> {
+    let mut outs = Vec::with_capacity(6);
+    for at in 5..10 {
+        outs.push(call.output(at)?);
+    }
+    let scores_out = call.optional_output(10)?;
+    let all: Vec<_> = outs.iter().chain(&scores_out).collect();
+    let [input, weight] = factors(call, [0, 1], &all)?;
+    let target = call.read_index(2, &all)?;
+    let part = Part { first: call.int(3)?, last: call.int(4)? };
+    let (rows, words) = (input.dims()[0], weight.dims()[0]);
+    if words == 0 {
+        let name = call.parameter(1);
+        return Err(Error::invalid(format!("{name} has no words")));
+    }
+    if part.first < 0 || part.last < part.first || part.last - part.first >= words as i64 {
+        let (first, last) = (call.parameter(3), call.parameter(4));
+        return Err(Error::invalid(format!(
+            "{first} = {}, {last} = {}: expected a range of at most {words} words",
+            part.first, part.last
+        )));
+    }
+    call.expect_dims(2, &target, &[rows])?;
+    for at in [5, 6, 7, 9] {
+        call.expect_dims(at, &outs[at - 5], &[rows])?;
+    }
+    for at in 5..8 {
+        call.expect_dtype(at, &outs[at - 5], &[DType::Float])?;
+    }
+    call.expect_dims(8, &outs[3], &[rows.div_ceil(8)])?;
+    call.expect_dtype(8, &outs[3], &[DType::Uint8])?;
+    call.expect_same(9, &outs[4], 2, &target)?;
+    if let Some(out) = &scores_out {
+        call.expect_dims(10, out, &[rows, words])?;
+        call.expect_same(10, out, 0, &input)?;
+    }
+    let scores = call.scratch(DType::Float, &[rows, words]);
+    let product = Product::new(call, &scores, &input, &weight.transposed(0, 1));
+    let name = call.parameter(2);
+    call.plan(move |memory| {
+        let room = memory.scratch(&scores);
+        product.run(memory, room, input.view(memory), turned(weight.view(memory)));
+        if let Some(out) = &scores_out {
+            copy(memory.parallel, memory.out(out), room.view());
+        }
+        let [greatest, sums, predicted, outside, places] =
+            std::array::from_fn(|at| memory.out(&outs[at]));
+        let into = Noted { greatest, sums, predicted, outside, places };
+        note_rows(memory.parallel, room.view(), target.view(memory), part, into)
+            .map_err(|bad| out_of_range(name, bad))
+    })
+}
+
+/// Arguments: greatest, sums, predicted, smoothing, two that are absent, scores or absent, losses, weights or absent.
+fn loss(call: &mut Call<'_>) -> Result<Plan> {
+    let (out, weights) = (call.output(7)?, call.optional_output(8)?);
+    let all: Vec<_> = [&out].into_iter().chain(&weights).collect();
+    let [greatest, sums, predicted] =
+        [call.read(0, &all)?, call.read(1, &all)?, call.read(2, &all)?];
+    expect_no_smoothing(call, 3)?;
+    for at in [4, 5] {
+        if call.has(at) {
+            let name = call.parameter(at);
+            return Err(Error::invalid(format!("{name}: it has to be null")));
+        }
+    }
+    for (at, one) in [(0, &greatest), (1, &sums), (2, &predicted)] {
+        call.expect_dtype(at, one, &[DType::Float])?;
+        call.expect_dims(at, one, out.dims())?;
+    }
+    call.expect_dtype(7, &out, &[DType::Float])?;
+    if out.rank() != 1 {
+        let (name, dims) = (call.parameter(7), out.dims());
+        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected one")));
+    }
+    let scores = match (&weights, call.has(6)) {
+        (Some(_), true) => Some(call.read(6, &all)?),
+        (None, _) => None,
+        (Some(_), false) => {
+            let (name, other) = (call.parameter(6), call.parameter(8));
+            return Err(Error::Null(format!("{name} is null: {other} is computed from it")));
+        }
+    };
+    if let (Some(scores), Some(weights)) = (&scores, &weights) {
+        call.expect_dtype(6, scores, HALF)?;
+        call.expect_dtype(8, weights, &[DType::Float])?;
+        if scores.rank() != 2 || scores.dims()[0] != out.dims()[0] {
+            let (name, dims, rows) = (call.parameter(6), scores.dims(), out.dims()[0]);
+            return Err(Error::invalid(format!(
+                "{name} has the sizes {dims:?}: expected {rows} rows"
+            )));
+        }
+        call.expect_dims(8, weights, scores.dims())?;
+    }
+    call.plan(move |memory| {
+        let (sums, predicted) = (sums.view(memory), predicted.view(memory));
+        let greatest = greatest.view(memory);
+        let scores = scores.map(|one| one.view(memory));
+        map2(memory.parallel, memory.out(&out), sums, predicted, |sum: f32, at: f32| {
+            sum.ln().sub(at)
+        });
+        if let (Some(scores), Some(weights)) = (scores, &weights) {
+            let wide = |view: View<'_>| {
+                let column = view.layout().with(1).broadcast_to(scores.dims());
+                column.expect("a column")
+            };
+            let (most, sums) = (greatest.with_layout(wide(greatest)), sums.with_layout(wide(sums)));
+            let (most, sums) = (most.expect("a column"), sums.expect("a column"));
+            let weights = memory.out(weights);
+            map3(memory.parallel, weights, scores, most, sums, |x: f32, most: f32, sum: f32| {
+                Real::exp(x.sub(most)) / sum
+            });
+        }
+        Ok(())
+    })
+}
+
+fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
+    match call.float(at)? {
+        0.0 => Ok(()),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {other}: 0 alone is known")))
+        }
+    }
+}
+
+/// Arguments: gradient, input, weight, bits of targets outside, places of targets, smoothing, greatest, sums and weights or
+/// absent, gradients of input and weight.
+fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
+    let (to_input, to_weight) = (call.output(9)?, call.output(10)?);
+    let all = [&to_input, &to_weight];
+    let grad = call.read(0, &all)?;
+    let [input, weight] = factors(call, [1, 2], &all)?;
+    let (outside, places) = (call.read(3, &all)?, call.read_index(4, &all)?);
+    expect_no_smoothing(call, 5)?;
+    let (rows, words) = (input.dims()[0], weight.dims()[0]);
+    call.expect_dtype(0, &grad, &[DType::Float])?;
+    call.expect_dims(0, &grad, &[rows])?;
+    call.expect_dtype(3, &outside, &[DType::Uint8])?;
+    if outside.rank() != 1 || outside.count().saturating_mul(8) < rows {
+        let (name, dims) = (call.parameter(3), outside.dims());
+        return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected {rows} bits")));
+    }
+    call.expect_dims(4, &places, &[rows])?;
+    call.expect_dims(9, &to_input, input.dims())?;
+    call.expect_dims(10, &to_weight, weight.dims())?;
+    call.expect_same(9, &to_input, 1, &input)?;
+    call.expect_same(10, &to_weight, 2, &weight)?;
+    let softmax = if call.has(8) { Some(call.read(8, &all)?) } else { None };
+    let notes = match &softmax {
+        Some(softmax) => {
+            call.expect_dims(8, softmax, &[rows, words])?;
+            call.expect_dtype(8, softmax, &[DType::Float])?;
+            None
+        }
+        None => {
+            let notes = [call.read(6, &all)?, call.read(7, &all)?];
+            for (at, one) in [6, 7].into_iter().zip(&notes) {
+                call.expect_dims(at, one, &[rows])?;
+                call.expect_dtype(at, one, &[DType::Float])?;
+            }
+            Some(notes)
+        }
+    };
+    let weights = call.scratch(DType::Float, &[rows, words]);
+    let scoring = match notes {
+        Some(_) => Some(Product::new(call, &weights, &input, &weight.transposed(0, 1))),
+        None => None,
+    };
+    let back = Product::new(call, &to_input, &weights, &weight);
+    let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
+    let name = call.parameter(4);
+    call.plan(move |memory| {
+        let room = memory.scratch(&weights);
+        let (input, weight) = (input.view(memory), weight.view(memory));
+        match (&softmax, &notes, &scoring) {
+            (None, Some([most, sums]), Some(scoring)) => {
+                scoring.run(memory, room, input, turned(weight));
+                let column = |read: &Read| {
+                    let view = read.view(memory);
+                    let wide = view.layout().with(1).broadcast_to(room.dims()).expect("a column");
+                    view.with_layout(wide).expect("a column")
+                };
+                let (most, sums) = (column(most), column(sums));
+                map3(
+                    memory.parallel,
+                    room,
+                    room.view(),
+                    most,
+                    sums,
+                    |x: f32, most: f32, sum: f32| Real::exp(x.sub(most)) / sum,
+                );
+            }
+            (Some(softmax), ..) => copy(memory.parallel, room, softmax.view(memory)),
+            _ => unreachable!("one of both is there"),
+        }
+        let (grad, outside, places) =
+            (grad.view(memory), outside.view(memory), places.view(memory));
+        return_rows(memory.parallel, room, grad, outside, places)
+            .map_err(|bad| out_of_range(name, bad))?;
+        back.run(memory, memory.out(&to_input), room.view(), weight);
+        across.run(memory, memory.out(&to_weight), turned(room.view()), input);
+        Ok(())
+    })
+}
+
+/// The rows of this family.
+pub const ROWS: &[Row] = &[
+    aclnn("FusedLinearOnlineMaxSum", online),
+    aclnn("FusedCrossEntropyLossWithMaxSum", loss),
+    aclnn("FusedLinearCrossEntropyLossGrad", loss_gradient),
+];

@@ -1,0 +1,173 @@
+//! Rows of a table, put together bag by bag.
+
+use super::indexed::BadIndex;
+use super::positions::{Positions, PositionsMut};
+use super::strip::STRIP;
+use crate::parallel::{Parallel, split};
+use crate::{Dims, View, ViewMut};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// What becomes of the rows of one bag.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bagging {
+    /// Their sum.
+    Sum,
+    /// Their mean.
+    Mean,
+    /// The greatest number of each column.
+    Greatest,
+}
+
+/// Which rows of a table go into which bag.
+#[derive(Clone, Copy)]
+pub struct Bags<'v> {
+    /// The table: rows, columns.
+    pub table: View<'v>,
+    /// The rows of all bags, one bag after the other.
+    pub index: View<'v>,
+    /// Where each bag begins among them; the last also where it ends, if there is one place more than bags. Without,
+    /// all bags have the same length.
+    pub starts: Option<View<'v>>,
+    /// How many bags.
+    pub count: usize,
+    /// What each row is multiplied by.
+    pub weights: Option<View<'v>>,
+    /// A row that counts in no bag.
+    pub padding: Option<usize>,
+    /// What becomes of them.
+    pub bagging: Bagging,
+}
+
+/// Where results go. A tensor of other sizes than named here has no elements, and gets none.
+#[derive(Clone, Copy)]
+pub struct Bagged<'v> {
+    /// A row for each bag.
+    pub rows: ViewMut<'v>,
+    /// The bag of each index.
+    pub bags: ViewMut<'v>,
+    /// How many rows count in each bag.
+    pub lengths: ViewMut<'v>,
+    /// Zeros, one for each bag; for [`Bagging::Greatest`] the row of the table that each result is from, 0 for a bag
+    /// without rows.
+    pub from: ViewMut<'v>,
+}
+
+/// Why bags cannot be filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BadBag {
+    /// An index is no row.
+    Index(BadIndex),
+    /// The start of a bag is before that of its neighbour, or outside of the indices; the first is not 0, or the end of
+    /// the last is not the number of indices.
+    Start(usize, i64),
+}
+
+impl Bags<'_> {
+    fn start(&self, bag: usize) -> i64 {
+        let indices = self.index.count();
+        match self.starts {
+            Some(starts) if bag < starts.count() => Positions::new(starts).get(&[bag]),
+            Some(_) => indices as i64,
+            None => (bag * indices / self.count.max(1)) as i64,
+        }
+    }
+
+    fn check(&self) -> Result<(), BadBag> {
+        let indices = self.index.count() as i64;
+        let mut before = 0;
+        for bag in 0..=self.count {
+            let start = self.start(bag);
+            let wanted = match bag {
+                0 if self.count > 0 => start == 0,
+                _ if bag == self.count => start == indices,
+                _ => start >= before && start <= indices,
+            };
+            if !wanted && self.starts.is_some() {
+                return Err(BadBag::Start(bag, start));
+            }
+            before = start;
+        }
+        Ok(())
+    }
+
+    /// The row of the table that an index names.
+    fn row(&self, at: usize) -> Option<usize> {
+        let row: i64 = Positions::new(self.index).get(&[at]);
+        usize::try_from(row).ok().filter(|row| *row < self.table.dims()[0])
+    }
+}
+
+/// Fills bags. Starts are checked before anything is written; an index that is no row counts in no bag, and the first
+/// is reported.
+pub fn fill_bags(parallel: &dyn Parallel, bags: &Bags<'_>, into: Bagged<'_>) -> Result<(), BadBag> {
+    bags.check()?;
+    let bad = AtomicUsize::new(usize::MAX);
+    split(parallel, bags.count, 1, 1, |range| {
+        for bag in range {
+            fill_bag(bags, into, bag, &bad);
+        }
+    });
+    match bad.load(Relaxed) {
+        usize::MAX => Ok(()),
+        at => Err(BadBag::Index(BadIndex {
+            tensor: 0,
+            position: Dims::new(&[at]),
+            value: Positions::new(bags.index).get(&[at]),
+            valid: (0, bags.table.dims()[0] as i64 - 1),
+        })),
+    }
+}
+
+fn fill_bag(bags: &Bags<'_>, into: Bagged<'_>, bag: usize, bad: &AtomicUsize) {
+    let range = bags.start(bag) as usize..bags.start(bag + 1) as usize;
+    let (table, weights) = (Positions::new(bags.table), bags.weights.map(Positions::new));
+    let [rows, from] = [into.rows, into.from].map(PositionsMut::new);
+    let mut length = 0i64;
+    for at in range.clone() {
+        if into.bags.count() > 0 {
+            PositionsMut::new(into.bags).set(&[at], bag as i64);
+        }
+        match bags.row(at) {
+            Some(row) => length += i64::from(Some(row) != bags.padding),
+            None => _ = bad.fetch_min(at, Relaxed),
+        }
+    }
+    PositionsMut::new(into.lengths).set(&[bag], length);
+    let columns = bags.table.dims()[1];
+    let greatest = bags.bagging == Bagging::Greatest;
+    if !greatest && into.from.count() > 0 {
+        from.set(&[bag], 0i64);
+    }
+    let (mut held, mut line, mut named) = ([0f32; STRIP], [0f32; STRIP], [0i64; STRIP]);
+    for first in (0..columns).step_by(STRIP) {
+        let width = (columns - first).min(STRIP);
+        let (held, line, named) = (&mut held[..width], &mut line[..width], &mut named[..width]);
+        held.fill(0.0);
+        named.fill(0);
+        let mut is_first = true;
+        for at in range.clone() {
+            let Some(row) = bags.row(at).filter(|row| Some(*row) != bags.padding) else {
+                continue;
+            };
+            table.line(&[row, first], line);
+            if greatest {
+                for ((most, from), value) in held.iter_mut().zip(&mut *named).zip(&*line) {
+                    if is_first || *value > *most {
+                        (*most, *from) = (*value, row as i64);
+                    }
+                }
+            } else {
+                let factor: f32 = weights.map_or(1.0, |weights| weights.get(&[at]));
+                held.iter_mut().zip(&*line).for_each(|(sum, value)| *sum += value * factor);
+            }
+            is_first = false;
+        }
+        if bags.bagging == Bagging::Mean && length > 0 {
+            held.iter_mut().for_each(|sum| *sum /= length as f32);
+        }
+        rows.put_line(&[bag, first], held);
+        if greatest {
+            from.put_line(&[bag, first], named);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+"""Attention as torch_npu calls it, against a plain reference: masks, shifts, dropout, sinks, sequences, forms."""
+
+import pytest
+import torch
+
+from test_ops_linear import tensor
+
+FAR = 2147483647
+
+
+def seen(q, k, v, hidden=None, shift=None, last=False, kept=None, keep=1.0, sink=None, scale=0.3):
+    """Heads, positions, features. `last`: the shift is added after scaling."""
+    k, v = (one.repeat_interleave(q.shape[-3] // one.shape[-3], -3) for one in (k, v))
+    scores = q @ k.mT
+    scores = scores * scale + (0 if shift is None else shift) if last else (scores + (0 if shift is None else shift)) * scale
+    if hidden is not None:
+        scores = scores.masked_fill(hidden, -torch.inf)
+    if sink is not None:
+        scores = torch.cat((scores, sink[:, None, None].expand(*scores.shape[:-1], 1)), -1)
+    weights = scores.softmax(-1)[..., : k.shape[-2]]
+    if kept is not None:
+        weights = weights * kept / keep
+    return weights @ v
+
+
+def compare(attend, reference, inputs, tolerance=1e-4):
+    npu = [one.npu().requires_grad_() for one in inputs]
+    cpu = [one.clone().requires_grad_() for one in inputs]
+    have, want = attend(*npu), reference(*cpu)
+    torch.testing.assert_close(have.cpu(), want, atol=tolerance, rtol=tolerance)
+    weight = tensor(tuple(want.shape), 77)
+    have.backward(weight.npu().to(have.dtype))
+    want.backward(weight)
+    for at, (one, other) in enumerate(zip(npu, cpu)):
+        torch.testing.assert_close(one.grad.cpu(), other.grad, atol=tolerance, rtol=tolerance, msg=lambda text: f"input {at}: {text}")
+
+
+def far(queries, keys):
+    return torch.arange(keys)[None, :] - torch.arange(queries)[:, None]
+
+
+def compressed():
+    return torch.ones(2048, 2048, dtype=torch.bool).triu(1)
+
+
+@pytest.mark.parametrize("sunk", [False, True])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_sinks(sunk, groups):
+    import torch_npu
+
+    inputs = [tensor((2, 4, 9, 8), 1), tensor((2, groups, 11, 8), 2), tensor((2, groups, 11, 8), 3), *([tensor((4,), 4)] if sunk else [])]
+    mask = far(9, 11) > 2
+
+    def attend(q, k, v, sink=None):
+        return torch_npu.npu_fusion_attention(q, k, v, 4, "BNSD", atten_mask=mask.npu(), scale=0.3, sparse_mode=1, sink=sink)[0]
+
+    compare(attend, lambda q, k, v, sink=None: seen(q, k, v, mask, sink=sink), inputs)
+
+
+@pytest.mark.parametrize("mode", [5, 6])
+def test_prefixes(mode):
+    import torch_npu
+
+    prefix, (b, n, sq, sk) = [3, 5], (2, 2, 6, 7)
+    hidden = torch.stack([(far(sq, sk) > sk - sq) & (torch.arange(sk) >= one) for one in prefix])[:, None]
+    given = hidden if mode == 5 else torch.zeros(3072, 2048, dtype=torch.bool)
+    inputs = [tensor((b, n, sq, 8), 1), tensor((b, n, sk, 8), 2), tensor((b, n, sk, 8), 3)]
+
+    def attend(*inputs):
+        return torch_npu.npu_fusion_attention(*inputs, n, "BNSD", atten_mask=given.npu(), scale=0.3, sparse_mode=mode, prefix=prefix)[0]
+
+    compare(attend, lambda q, k, v: seen(q, k, v, hidden), inputs)
+
+
+@pytest.mark.parametrize("kind", [0, 1, 2, 3])
+@pytest.mark.parametrize("form", ["BNSD", "TND"])
+def test_shifts(kind, form):
+    import torch_npu
+
+    n, s, d, b = 2, 6, 8, 2
+    inner = kind >= 2
+    shift = tensor((n,) if inner else (b, n, s, s), 5).abs()
+    distance = (far(s, s) - 1).abs().float()
+    wide = -shift[:, None, None] * (distance.sqrt() if kind == 3 else distance) if inner else shift
+    values = [tensor((b, n, s, d), seed) for seed in range(3)]
+    options = {"pse": shift.npu(), "scale": 0.3, "pse_type": kind, "q_start_idx": [2], "kv_start_idx": [1]}
+    if form == "TND":
+        values = [one.transpose(1, 2).reshape(b * s, n, d) for one in values]
+        options |= {"actual_seq_qlen": [s, 2 * s], "actual_seq_kvlen": [s, 2 * s]}
+
+    def reference(*inputs):
+        if form == "BNSD":
+            return seen(*inputs, shift=wide, last=kind != 1)
+        parts = [[one[at * s : at * s + s].transpose(0, 1) for one in inputs] for at in range(b)]
+        return torch.cat([seen(*part, shift=wide if inner else wide[at], last=kind != 1).transpose(0, 1) for at, part in enumerate(parts)])
+
+    compare(lambda *inputs: torch_npu.npu_fusion_attention_v2(*inputs, n, form, **options)[0], reference, values)
+
+
+def test_a_shift_of_the_last_rows_stands_for_all():
+    import torch_npu
+
+    s, n, d = 1100, 1, 8
+    slope = torch.tensor([0.1])
+    whole = -slope[:, None, None] * far(s, s).abs().float()
+    hidden = far(s, s) > 0
+    inputs = [tensor((1, n, s, d), seed) for seed in range(3)]
+
+    def attend(*inputs):
+        pse = whole[None, :, -1024:].contiguous().npu()
+        return torch_npu.npu_fusion_attention(*inputs, n, "BNSD", pse=pse, atten_mask=hidden.npu(), scale=0.3, next_tockens=0)[0]
+
+    compare(attend, lambda q, k, v: seen(q, k, v, hidden, shift=whole), inputs)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2, 3, 4, 6, 7, 8])
+def test_sequences(mode):
+    """The parts of modes 7 and 8 are those of the documentation: the last and the first sequence are a band."""
+    import torch_npu
+
+    lengths = {7: [(3, 3), (2, 6)], 8: [(3, 4), (5, 5), (4, 4)]}.get(mode, [(3, 5), (0, 0), (4, 4)])
+    before, after = {4: (2, 1), 7: (6, -2), 8: (4, 1)}.get(mode, (FAR, FAR))
+    prefix = [max(keys - queries, keys // 2) for queries, keys in lengths]
+
+    def hidden(at, queries, keys):
+        place, last = far(queries, keys), keys - queries
+        band = (place > last + after) | (place < last - before)
+        causal = place > last
+        return {
+            0: place > 1, 1: place > 1, 2: place > 0, 3: causal, 4: band, 6: causal & (torch.arange(keys) >= prefix[at]),
+            7: band if at == len(lengths) - 1 else causal, 8: band if at == 0 else place > 0,
+        }[mode]  # fmt: skip
+
+    n, groups, d = 4, 2, 8
+    tokens = [sum(one) for one in zip(*lengths)]
+    ends = [torch.tensor(one).cumsum(0).tolist() for one in zip(*lengths)]
+    mask = far(8, 8) > 1 if mode < 2 else torch.zeros(3072, 2048, dtype=torch.bool) if mode == 6 else compressed()
+    inputs = [tensor((tokens[0], n, d), 1), tensor((tokens[1], groups, d), 2), tensor((tokens[1], groups, d), 3)]
+
+    def attend(*inputs):
+        return torch_npu.npu_fusion_attention(
+            *inputs, n, "TND", atten_mask=mask.npu(), scale=0.3, sparse_mode=mode, prefix=prefix if mode == 6 else None,
+            pre_tockens=before, next_tockens=after, actual_seq_qlen=ends[0], actual_seq_kvlen=ends[1],
+        )[0]  # fmt: skip
+
+    def reference(q, k, v):
+        parts, start, begin = [], 0, 0
+        for at, (queries, keys) in enumerate(lengths):
+            part = [q[start : start + queries], *(one[begin : begin + keys] for one in (k, v))]
+            start, begin = start + queries, begin + keys
+            if queries:
+                parts.append(seen(*[one.transpose(0, 1) for one in part], hidden(at, queries, keys)).transpose(0, 1))
+        return torch.cat(parts)
+
+    compare(attend, reference, inputs)
+
+
+@pytest.mark.parametrize("form", ["BNSD", "TND"])
+def test_dropout_by_a_mask(form):
+    """The bits of a mask, byte by byte from the lowest: head by head, of sequences one sequence after the other."""
+    import torch_npu
+
+    lengths, n, d, keep = [(5, 7), (3, 2)] if form == "TND" else [(5, 7)], 2, 8, 0.5
+    counts = [n * queries * keys for queries, keys in lengths]
+    bits = torch.randint(0, 2, ((sum(counts) + 127) // 128 * 128,), generator=torch.Generator().manual_seed(3))
+    given = (bits.reshape(-1, 8) << torch.arange(8)).sum(1).to(torch.uint8)
+    kept = [one.reshape(n, *length) for one, length in zip(bits[: sum(counts)].split(counts), lengths)]
+    ends = [torch.tensor(one).cumsum(0).tolist() for one in zip(*lengths)]
+    tokens = [one[-1] for one in ends]
+    inputs = [tensor((tokens[0], n, d), 1), tensor((tokens[1], n, d), 2), tensor((tokens[1], n, d), 3)]
+    options = {"actual_seq_qlen": ends[0], "actual_seq_kvlen": ends[1]} if form == "TND" else {}
+
+    def shaped(one):
+        return one if form == "TND" else one.transpose(0, 1)[None]
+
+    def attend(*inputs):
+        inputs = [shaped(one).contiguous() for one in inputs]
+        result = torch_npu.npu_fusion_attention(*inputs, n, form, scale=0.3, keep_prob=keep, dropout_mask=given.npu(), **options)[0]
+        return result if form == "TND" else result[0].transpose(0, 1)
+
+    def reference(q, k, v):
+        parts, start, begin = [], 0, 0
+        for (queries, keys), one in zip(lengths, kept):
+            part = [q[start : start + queries], *(one[begin : begin + keys] for one in (k, v))]
+            start, begin = start + queries, begin + keys
+            parts.append(seen(*[one.transpose(0, 1) for one in part], kept=one, keep=keep).transpose(0, 1))
+        return torch.cat(parts)
+
+    npu = attend(*[one.npu() for one in inputs])
+    torch.testing.assert_close(npu.cpu(), reference(*inputs), atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["", "TND"])
+@pytest.mark.parametrize("sunk", [False, True])
+def test_features_apart(layout, sunk):
+    import torch_npu
+
+    ends, n, groups, d, more = [3, 8], 4, 2, 8, 8
+    sizes = [(n, d), (groups, d), (groups, d), (n, more), (groups, more)]
+    inputs = [tensor((8, *size), seed, torch.bfloat16).float() for seed, size in enumerate(sizes)]
+    sink = tensor((n,), 9) if sunk else None
+
+    def attend(q, k, v, qr, kr):
+        half = [one.bfloat16() for one in (q, k, v)]
+        return torch_npu.npu_fusion_attention_v2(
+            *half, n, "TND", query_rope=qr.bfloat16(), key_rope=kr.bfloat16(), scale=0.3, sparse_mode=3, softmax_layout=layout,
+            atten_mask=compressed().npu(), actual_seq_qlen=ends, actual_seq_kvlen=ends, sink=sink.npu() if sunk else None,
+        )[0].float()  # fmt: skip
+
+    def reference(q, k, v, qr, kr):
+        q, k, parts = torch.cat((q, qr), -1), torch.cat((k, kr), -1), []
+        for start, end in zip([0, *ends], ends):
+            part = [one[start:end].transpose(0, 1) for one in (q, k, v)]
+            parts.append(seen(*part, far(end - start, end - start) > 0, sink=sink).transpose(0, 1))
+        return torch.cat(parts)
+
+    compare(attend, reference, inputs, 3e-2)

@@ -1,0 +1,77 @@
+"""Bags of rows, and losses by labels: torch on the device against torch on the CPU, forward and backward."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from test_ops_linear import TOLERANCE, tensor
+
+FLOATS = [torch.float32, torch.float16, torch.bfloat16]
+
+
+def both(function, inputs, dtype=torch.float32, grads=1):
+    """The same of both, results and gradients of the first `grads` inputs."""
+    found = []
+    for device in ("cpu", "npu"):
+        wide = [one.float() if device == "cpu" and one.is_floating_point() else one for one in inputs]
+        given = [one.to(device).clone() for one in wide]
+        for one in given[:grads]:
+            one.requires_grad_()
+        result = function(*given)
+        result.backward(tensor(tuple(result.shape), 5).to(device=device, dtype=result.dtype))
+        found.append([result, *(one.grad for one in given[:grads])])
+    for want, have in zip(*found):
+        torch.testing.assert_close(have.float().cpu(), want.float(), atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("end", [False, True])
+def test_bags(mode, padding, end, dtype):
+    table, index = tensor((7, 5), 1, dtype), torch.tensor([1, 2, 0, 5, 2, 2, 6, 1])
+    starts = torch.tensor([0, 3, 3, 4, *([8] if end else [])])
+    both(lambda table: F.embedding_bag(index.to(table.device), table, starts.to(table.device), mode=mode, padding_idx=padding, include_last_offset=end), [table], dtype)
+
+
+@pytest.mark.parametrize("index", [torch.int32, torch.int64], ids=str)
+def test_bags_with_weights(index):
+    table, weights = tensor((7, 600), 1), tensor((8,), 2)
+    rows, starts = torch.tensor([1, 2, 0, 5, 2, 2, 6, 1], dtype=index), torch.tensor([0, 3, 3, 4], dtype=index)
+
+    def bag(table, weights):
+        return F.embedding_bag(rows.to(table.device), table, starts.to(table.device), mode="sum", per_sample_weights=weights)
+
+    both(bag, [table, weights], grads=2)
+
+
+def test_bags_of_rows():
+    rows = torch.tensor([[1, 2, 0], [5, 5, 6]])
+    both(lambda table: F.embedding_bag(rows.to(table.device), table, mode="mean"), [tensor((7, 5), 1)])
+
+
+@pytest.mark.parametrize("dtype", FLOATS[::2], ids=str)
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_nll_of_planes(reduction, weighted, dtype):
+    target = torch.randint(0, 4, (2, 3, 5), generator=torch.Generator().manual_seed(2))
+    target[0, 1, 2] = -100
+    scores, weight = tensor((2, 4, 3, 5), 1).log_softmax(1).to(dtype), tensor((4,), 3).abs() + 0.1
+
+    def loss(scores):
+        given = weight.to(device=scores.device, dtype=scores.dtype) if weighted else None
+        return F.nll_loss(scores, target.to(scores.device), given, reduction=reduction)
+
+    both(loss, [scores], dtype)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("zero", [False, True])
+def test_ctc_gradient(reduction, zero):
+    scores, labels = tensor((12, 3, 6), 1), torch.tensor([[1, 2, 2, 3], [4, 4, 4, 4], [5, 1, 0, 0]])
+    lengths, counts = torch.tensor([12, 7, 9]), torch.tensor([4, 4, 2])
+
+    def loss(scores):
+        return F.ctc_loss(scores.log_softmax(-1), labels.to(scores.device), lengths, counts, reduction=reduction, zero_infinity=zero)
+
+    both(loss, [scores])
