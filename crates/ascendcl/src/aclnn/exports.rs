@@ -598,6 +598,7 @@ operators! {
     Renorm(a0 "self": *const aclTensor, a1 "p": *const aclScalar, a2 "dim": i64, a3 "maxNorm": *const aclScalar, a4 "out": *mut aclTensor);
     Repeat(a0 "self": *const aclTensor, a1 "repeats": *const aclIntArray, a2 "out": *mut aclTensor);
     RepeatInterleave(a0 "self": *const aclTensor, a1 "repeats": *const aclTensor, a2 "outputSize": i64, a3 "out": *mut aclTensor);
+    RepeatInterleaveGrad(a0 "yGrad": *const aclTensor, a1 "repeats": *const aclTensor, a2 "axis": i64, a3 "out": *const aclTensor);
     RepeatInterleaveInt(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "outputSize": i64, a3 "out": *mut aclTensor);
     RepeatInterleaveIntWithDim(a0 "self": *const aclTensor, a1 "repeats": i64, a2 "dim": i64, a3 "outputSize": i64, a4 "out": *mut aclTensor);
     RepeatInterleaveTensor(a0 "repeats": *const aclTensor, a1 "outputSize": i64, a2 "out": *mut aclTensor);
