@@ -49,6 +49,7 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
     let (draws, mask) = (call.draws(2)?, call.output(5)?);
+    call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
     call.plan(move |memory| {
         let chance = chance.read(memory).as_f64();

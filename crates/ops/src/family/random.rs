@@ -205,7 +205,7 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
 fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let (weights, samples, again) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
     let out = call.output(6)?;
-    call.settle_type(6);
+    call.expect_index_output(6, &out)?;
     call.expect_dtype(0, &weights, REAL)?;
     let name = call.parameter(0);
     let Some((categories, batch)) = weights.dims().split_last().filter(|(_, rows)| rows.len() < 2)
