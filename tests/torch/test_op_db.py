@@ -1,47 +1,66 @@
-"""PyTorch's own samples through `npu` and `cpu`: see op_db.py."""
+"""PyTorch's own samples of operators, modules and optimisers through `npu` and `cpu`: see op_db.py, module_db.py.
 
+op_db.txt and module_db.txt name the entries that do not pass entirely, whose doing that is, and why; every other has to pass.
+"""
+
+import functools
 import json
 import re
 
 import builds
+import census
 import depth
 import support
 
 REQUIRED = set(re.search(r'REQUIRED = set\("""(.*?)"""', (builds.HERE / "op_db.py").read_text(), re.S)[1].split())
 
+# Of each family some, in `cargo xtask test` too.
+MODULES = """
+    nn.Linear nn.Conv2d nn.ConvTranspose2d nn.BatchNorm2d nn.LayerNorm nn.Embedding nn.MaxPool3d nn.AvgPool2d nn.ReLU nn.GELU
+    nn.CrossEntropyLoss nn.MSELoss nn.MultiheadAttention nn.TransformerEncoderLayer
+    optim.SGD optim.Adam optim.AdamW
+""".split()
+OPERATORS = "cdist repeat_interleave unfold nan_to_num nn.functional.avg_pool2d nn.functional.interpolate.bilinear cummax".split()
 
-def names():
-    code = "import sys; sys.argv = ['']; import op_db; print(*dict.fromkeys(op.name for op in op_db.op_db))"
+
+def known(file):
+    """The entries of a list that do not pass, with their reasons."""
+    lines = (builds.HERE / file).read_text().splitlines()
+    return dict(line.split("; ", 1) for line in lines if line and not line.startswith("#"))
+
+
+def names(script):
+    code = f"import sys; sys.argv = ['']; import {script}; print(*{script}.names())"
     return support.run_script(code).stdout.splitlines()[-1].split()
 
 
-def entries(names):
-    """What op_db.py says of each name. Where it ends early, it begins again after that name."""
-    report, left = {}, list(names)
-    while left:
-        run = support.run_script("import op_db; op_db.main()", arguments=left, check=False, timeout=1500, TASK_QUEUE_ENABLE="0")
-        lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
-        report |= {entry["name"]: entry for entry in lines}
-        left = [name for name in left if name not in report]
-        if run.returncode == 0:
-            break
-        if run.returncode != 3:
-            report[left.pop(0)] = {"passed": 0, "failed": 1, "absent": 0, "refused": 0, "notes": [run.stderr[-1000:]]}
-    return report
+def start(script, names):
+    return support.run_script(f"import {script}; {script}.main()", arguments=names, check=False, timeout=3000, TASK_QUEUE_ENABLE="0")
 
 
-def test_samples_of_pytorch(capsys):
+def check(capsys, script, wanted, required=frozenset()):
+    """Runs the entries and prints what became of them; those that are not in the script's list have to pass."""
     # Those that have to pass first, so that no other can stop the device before them.
-    others = [name for name in names() if name not in REQUIRED] if depth.DEEP else []
-    report = entries([*sorted(REQUIRED), *others])
-    count = {kind: sum(entry[kind] for entry in report.values()) for kind in ("passed", "failed", "absent", "refused")}
-    clean = {name for name, entry in report.items() if entry["passed"] and not entry["failed"] and not entry["absent"]}
-    failing = sorted(name for name, entry in report.items() if entry["failed"])
-    absent = sorted(name for name, entry in report.items() if entry["absent"] and not entry["failed"])
+    wanted = sorted(wanted, key=lambda name: name not in required)
+    report = census.entries(functools.partial(start, script), wanted)
+    clean = {name for name, entry in report.items() if census.passes(entry)}
+    mostly = {name for name, entry in report.items() if census.passes_as_far_as_torch_npu(entry)}
+    on_cpu = {name for name in clean if report[name]["cpu"]}
+    counts = {kind: sum(entry[kind] for entry in report.values()) for kind in census.KINDS}
     with capsys.disabled():
-        print(f"\nop_db: {len(report)} operators: {len(clean)} pass, {len(failing)} fail, {len(absent)} are absent;", end=" ")
-        print(f"samples: {count['passed']} pass, {count['failed']} fail, {count['absent']} are absent, {count['refused']} are refused by torch_npu itself")
-        print(f"  fail: {', '.join(failing)}\n  absent: {', '.join(absent)}")
-    broken = {name: report[name]["notes"] for name in sorted(REQUIRED & report.keys() - clean)}
+        print(f"\n{script}: {len(report)} entries: {len(clean)} pass entirely, {len(on_cpu)} of them with parts that torch_npu", end=" ")
+        print(f"computes on the CPU; {len(mostly)} pass but for what torch_npu itself refuses; samples: {counts}")
+    listed = known(f"{script}.txt")
+    broken = {name: report[name]["notes"] for name in sorted(report.keys() - mostly) if name not in listed}
+    broken |= {name: entry["notes"] for name, entry in report.items() if entry["wrong"] and name in required}
     assert not broken, json.dumps(broken, indent=1)
-    assert REQUIRED <= report.keys(), f"PyTorch has no samples of {sorted(REQUIRED - report.keys())}"
+    assert set(wanted) <= report.keys(), f"nothing is known of {sorted(set(wanted) - report.keys())}"
+
+
+def test_samples_of_operators(capsys):
+    others = names("op_db") if depth.DEEP else OPERATORS
+    check(capsys, "op_db", dict.fromkeys([*sorted(REQUIRED), *others]), REQUIRED)
+
+
+def test_samples_of_modules(capsys):
+    check(capsys, "module_db", names("module_db") if depth.DEEP else MODULES)

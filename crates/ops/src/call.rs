@@ -5,6 +5,7 @@ use crate::error::{Error, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar};
 use smallvec::SmallVec;
+use std::cell::Cell;
 
 /// Parts of a workspace begin on multiples of this.
 const SCRATCH_ALIGN: usize = 64;
@@ -19,6 +20,10 @@ pub struct Call<'a> {
     places: SmallVec<[usize; 12]>,
     args: Args,
     uses: SmallVec<[Use; 4]>,
+    /// The types of the uses.
+    types: SmallVec<[DType; 4]>,
+    /// The caller's places of outputs whose types were checked, a bit each.
+    settled: Cell<u64>,
     workspace: usize,
     is_too_large: bool,
     pub(crate) is_random: bool,
@@ -44,6 +49,8 @@ impl<'a> Call<'a> {
             places,
             args,
             uses: SmallVec::new(),
+            types: SmallVec::new(),
+            settled: Cell::new(0),
             workspace: 0,
             is_too_large: false,
             is_random: false,
@@ -134,6 +141,7 @@ impl<'a> Call<'a> {
                 let (address, bytes) = (span.start, span.len());
                 let gaps = gaps(&layout, bytes);
                 let indexed = false;
+                self.types.push(layout.dtype);
                 self.uses.push(Use {
                     parameter,
                     argument,
@@ -407,8 +415,48 @@ impl<'a> Call<'a> {
         Err(Error::invalid(format!("{parameter} has the sizes {have:?}: expected {dims:?}")))
     }
 
+    /// Says of an output that its type was checked, or is what the caller asked for whatever it loses: [`Call::plan`] lets
+    /// it be.
+    pub fn settle_type(&self, at: usize) {
+        let place = self.places.get(at).copied().unwrap_or(at);
+        if let Some(bit) = u32::try_from(place).ok().and_then(|place| 1u64.checked_shl(place)) {
+            self.settled.set(self.settled.get() | bit);
+        }
+    }
+
+    /// Fails where an output whose type nobody checked cannot hold what is computed of the inputs: whole numbers of real
+    /// ones, truth values of numbers.
+    fn expect_types_fit(&self) -> Result<()> {
+        let every = || self.uses.iter().zip(&self.types);
+        let inputs = || every().filter(|(one, _)| one.reach.reads).map(|(_, dtype)| *dtype);
+        let is_whole = |dtype: &DType| dtype.is_integer();
+        let is_real = |dtype: &DType| !dtype.is_integer() && *dtype != DType::Bool;
+        let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_whole)) else {
+            return Ok(());
+        };
+        let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
+        for (one, to) in every().filter(|(one, _)| one.reach.writes) {
+            let place = u32::try_from(one.argument.0).ok();
+            let bit = place.and_then(|place| 1u64.checked_shl(place)).unwrap_or(u64::MAX);
+            let loses = match is_real(&from) {
+                true => !is_real(to),
+                false => *to == DType::Bool && only_numbers,
+            };
+            if loses && self.settled.get() & bit == 0 {
+                let name = one.parameter;
+                return Err(Error::invalid(format!(
+                    "{name} has elements of type {to}: the result, of type {from}, can't be cast to it"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Fails unless an operand has one of these types.
     pub fn expect_dtype(&self, at: usize, operand: &Layout, among: &[DType]) -> Result<()> {
+        if !among.iter().any(|dtype| dtype.is_floating()) {
+            self.settle_type(at);
+        }
         if among.contains(&operand.dtype) {
             return Ok(());
         }
@@ -468,6 +516,7 @@ impl<'a> Call<'a> {
         if self.is_too_large {
             return Err(Error::invalid("it would take a workspace that no memory can hold"));
         }
+        self.expect_types_fit()?;
         let mut plan = Plan::new(std::mem::take(&mut self.uses), self.workspace, Box::new(kernel));
         plan.is_random = self.is_random;
         Ok(plan)

@@ -115,62 +115,6 @@ fn rescaled_heads(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The sums of the slices that a repetition made of one. Arguments: gradients, how often, dimension, out.
-fn repeated_sums(call: &mut Call<'_>) -> Result<Plan> {
-    let (a, repeats) = (call.tensor(0)?, call.tensor(1)?);
-    call.expect_dtype(0, &a, TYPES)?;
-    call.expect_dtype(1, &repeats, &[DType::Int32, DType::Int64])?;
-    let dim = call.dim(2, a.rank())?;
-    let out = call.output(3)?;
-    call.expect_same(3, &out, 0, &a)?;
-    call.touch_by_index(&a);
-    let beside = |dims: &[usize]| {
-        let mut dims = Dims::new(dims);
-        dims.remove(dim);
-        dims
-    };
-    let fits = a.rank() > 0 && out.rank() == a.rank() && beside(out.dims()) == beside(a.dims());
-    let lengths = if repeats.count() == 1 { None } else { Some(repeats.count()) };
-    if !fits || repeats.rank() > 1 || lengths.is_some_and(|count| count != out.dims()[dim]) {
-        let (name, have, want) = (call.parameter(3), out.layout(), a.layout());
-        return Err(Error::invalid(format!(
-            "{name} ({have}) does not go with gradients {want} and {} numbers of repetitions",
-            repeats.count()
-        )));
-    }
-    let sums = call.scratch(DType::Float, out.dims());
-    let name = call.parameter(1);
-    call.plan(move |memory| {
-        let sums = memory.scratch(&sums);
-        fill_scalar(memory.parallel, sums, Scalar::Bool(false));
-        let often = |at: usize| {
-            let at = if lengths.is_some() { at } else { 0 };
-            let one = repeats.reshaped(&[repeats.count()]).expect("a line").at(0, at);
-            peek::first(memory.view_with_layout(&repeats, one)).map_or(0, Scalar::as_i64)
-        };
-        let mut start = 0usize;
-        for at in 0..out.dims()[dim] {
-            let count = often(at);
-            let left = a.dims()[dim] - start;
-            let Some(count) = usize::try_from(count).ok().filter(|count| *count <= left) else {
-                return Err(Fault(format!("{name}[{at}] = {count}, but {left} slices are left")));
-            };
-            let to = sums.with_layout(sums.layout().at(dim, at)).expect("a slice");
-            for from in start..start + count {
-                let from = memory.view_with_layout(&a, a.layout().at(dim, from));
-                map2(memory.parallel, to, to.view(), from, |x: f32, y: f32| x + y);
-            }
-            start += count;
-        }
-        if start != a.dims()[dim] {
-            let have = a.dims()[dim];
-            return Err(Fault(format!("{name} has a sum of {start}, but there are {have} slices")));
-        }
-        copy(memory.parallel, memory.out(&out), sums.view());
-        Ok(())
-    })
-}
-
 /// Updates a part of each batch from an index on. Arguments: data, indices, updates, dimension.
 fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
     let data = call.inout(0)?;
@@ -231,6 +175,5 @@ fn updated_parts(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("ChunkCat", chunk_cat),
     aclnn("TransformBiasRescaleQkv", rescaled_heads),
-    aclnn("RepeatInterleaveGrad", repeated_sums),
     aclnn("InplaceScatterUpdate", updated_parts),
 ];

@@ -24,7 +24,7 @@ const LE: Formula<2> = test!(|x, y| x <= y);
 macro_rules! logic {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
-            kind: Kind::AsOutput,
+            kind: Kind::Truth,
             defaults: &[],
             run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
             complex: Some(ComplexFormula {
@@ -43,7 +43,7 @@ const LOGICAL_XOR: Formula<2> = logic!(|x, y| x ^ y);
 macro_rules! bits {
     (|$x:ident, $y:ident| $body:expr) => {
         Formula::<2> {
-            kind: Kind::Test,
+            kind: Kind::AsOutput,
             defaults: &[],
             run: |_, over, _| over.map::<i64, i64, i64>(|$x, $y| $body),
             complex: None,
@@ -103,6 +103,7 @@ const IS_CLOSE: Formula<2> = Formula {
 /// Whether two tensors have the same sizes and elements. Arguments: a, b, out.
 fn equals(call: &mut Call<'_>) -> Result<Plan> {
     let (a, b, out) = (call.tensor(0)?, call.tensor(1)?, call.output(2)?);
+    call.settle_type(2);
     for (at, one) in [(0, &a), (1, &b), (2, &out)] {
         call.expect_arithmetic(at, one.dtype)?;
     }

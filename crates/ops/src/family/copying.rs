@@ -28,6 +28,12 @@ fn copied(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// As [`copied`], to the type that the caller asks for, whatever it loses.
+fn converted(call: &mut Call<'_>) -> Result<Plan> {
+    call.settle_type(1);
+    copied(call)
+}
+
 /// Every element the same. Arguments: out, value.
 fn filled(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.any_scalar(1)?);
@@ -44,6 +50,7 @@ fn filled(call: &mut Call<'_>) -> Result<Plan> {
 /// Every element the value of a tensor with one element. Arguments: out, value.
 fn filled_by(call: &mut Call<'_>) -> Result<Plan> {
     let (out, value) = (call.output(0)?, call.tensor(1)?);
+    call.settle_type(0);
     call.expect_complex_arithmetic(0, out.dtype)?;
     call.expect_complex_arithmetic(1, value.dtype)?;
     if value.count() != 1 {
@@ -64,8 +71,8 @@ fn cast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("InplaceCopy", copied).picks(&[A(1), A(0)]),
-    aclnn("Cast", copied).picks(&[A(0), A(2)]),
+    aclnn("InplaceCopy", converted).picks(&[A(1), A(0)]),
+    aclnn("Cast", converted).picks(&[A(0), A(2)]),
     aclnn("InplaceZero", filled).picks(&[A(0), I(0)]),
     aclnn("InplaceOne", filled).picks(&[A(0), F(1.0)]),
     aclnn("InplaceFillScalar", filled),
@@ -82,7 +89,7 @@ pub const NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::By(cast_output),
-        copied,
+        converted,
         &[A(0), O(0), Attr("dst_type", Default::Required)],
     )
     .elementwise(),

@@ -3,12 +3,13 @@
 use super::reading::Read;
 use crate::call::Call;
 use crate::error::{Error, Result};
+use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::A;
-use crate::table::{Row, aclnn};
+use crate::table::Pick::{A, Attr, O};
+use crate::table::{Default, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
-    Distance, condensed, histogram, pairwise, pairwise_backward,
+    Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
 };
 use cairn_tensor::kernels::length::length;
 use cairn_tensor::kernels::map::map1;
@@ -107,6 +108,53 @@ fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
         out.done(memory);
         Ok(())
     })
+}
+
+/// Every pair apart: tensors of the same sizes, whose last dimension but one is summed. Arguments: gradient, x, y,
+/// distances, power, out.
+fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(5)?;
+    let [grad, x, y, far] = [0, 1, 2, 3].map(|at| call.read(at, &[&out]));
+    let (grad, x, y, far) = (grad?, x?, y?, far?);
+    if x.rank() < 2 {
+        let (name, dims) = (call.parameter(1), x.dims());
+        return Err(Error::invalid(format!(
+            "{name} has the sizes {dims:?}: expected two dimensions or more"
+        )));
+    }
+    for (at, one) in [(0, &grad), (1, &x), (2, &y), (3, &far)] {
+        call.expect_dtype(at, one, REAL)?;
+        call.expect_dims(at, one, x.dims())?;
+    }
+    call.expect_same(5, &out, 1, &x)?;
+    let distance = power(call, 4)?;
+    let (columns, length) = (x.dims()[x.rank() - 2], x.dims()[x.rank() - 1]);
+    let rows: usize = x.dims()[..x.rank() - 2].iter().product();
+    call.expect_dims(5, &out, &summed(&x))?;
+    let lines = [grad, x, y, far].map(|one| call.in_line(one));
+    let out = call.flat_output(out, &[rows, length]);
+    call.plan(move |memory| {
+        let [grad, x, y, far] = lines.map(|line| {
+            let view = line.view(memory);
+            let flat = view.layout().reshaped(&[rows, columns, length]);
+            view.with_layout(flat.expect("elements in a line")).expect("the same elements")
+        });
+        let to = out.out(memory);
+        with_real!(x.dtype(), C => pairs_backward::<C>(memory.parallel, to, grad, [x, y, far], distance));
+        out.done(memory);
+        Ok(())
+    })
+}
+
+/// The sizes without the last but one.
+fn summed(x: &Layout) -> Dims {
+    let sizes = x.dims().iter().enumerate();
+    sizes.filter(|(at, _)| at + 2 != x.rank()).map(|(_, size)| *size).collect()
+}
+
+fn summed_output(call: &Call<'_>) -> Result<Vec<Layout>> {
+    let x = call.layout(1)?;
+    Ok(vec![Layout::contiguous(x.dtype, &summed(&x))])
 }
 
 /// Arguments: x, power, out.
@@ -223,3 +271,13 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceRenorm", shortened).picks(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("Histc", counted),
 ];
+
+/// The operators of this family by IR name.
+pub const NODES: &[Node] = &[node(
+    "CdistGrad",
+    &["grad", "x1", "x2", "cdist"],
+    &["y"],
+    Infer::By(summed_output),
+    apart_backward,
+    &[A(0), A(1), A(2), A(3), Attr("p", Default::Float(2.0)), O(0)],
+)];

@@ -49,6 +49,7 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
     };
     let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
     let (draws, mask) = (call.draws(2)?, call.output(5)?);
+    call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
     call.plan(move |memory| {
         let chance = chance.read(memory).as_f64();
@@ -130,6 +131,7 @@ fn by_factor(call: &mut Call<'_>) -> Result<Plan> {
 /// mask.
 fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
+    call.settle_type(7);
     let (chance, active) = (probability(call, 1)?, call.flag(2)?);
     let draws = call.draws(3)?;
     call.expect_dims(6, &out, x.dims())?;
@@ -164,6 +166,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} is reserved and must be null")));
     }
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
+    call.settle_type(7);
     let (chance, draws) = (probability(call, 2)?, call.draws(3)?);
     for (at, one) in [(0, &x), (6, &out)] {
         call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;

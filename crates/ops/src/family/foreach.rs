@@ -5,7 +5,7 @@ use super::arithmetic;
 use super::compare::{MAXIMUM, MINIMUM};
 use super::division::DIV;
 use super::elementwise::Input;
-use super::formula::{Bound, Formula, Kind, Parameter, Parameters, SAME, number, real};
+use super::formula::{Bound, Formula, Parameter, Parameters, SAME, number, real};
 use super::fused::{ADDCDIV, ADDCMUL, LERP, LERP_BY};
 use super::power::POW;
 use super::unary::*;
@@ -162,7 +162,11 @@ fn norms(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-const COPY: Formula<1> = Formula { kind: Kind::AsOutput, ..SAME };
+/// Each tensor of a list, in the type of the one it goes to.
+fn copied(call: &mut Call<'_>) -> Result<Plan> {
+    call.settle_type(1);
+    SAME.each(call)
+}
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
@@ -189,7 +193,7 @@ pub const ROWS: &[Row] = &[
     aclnn("ForeachSqrt", |c| SQRT.each(c)),
     aclnn("ForeachTan", |c| TAN.each(c)),
     aclnn("ForeachTanh", |c| TANH.each(c)),
-    aclnn("ForeachCopy", |c| COPY.each(c)),
+    aclnn("ForeachCopy", copied),
     aclnn("ForeachZeroInplace", zeros),
     aclnn("ForeachNorm", norms),
     aclnn("ForeachAddScalar", |c| ADD.each(c)),
@@ -319,7 +323,7 @@ pub const NODES: &[Node] = nodes! {
     "ForeachSqrt", ONE_LIST, EACH, |c| SQRT.each(c);
     "ForeachTan", ONE_LIST, EACH, |c| TAN.each(c);
     "ForeachTanh", ONE_LIST, EACH, |c| TANH.each(c);
-    "ForeachCopy", ONE_LIST, EACH, |c| COPY.each(c);
+    "ForeachCopy", ONE_LIST, EACH, copied;
     "ForeachAddScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachAddScalarList", WITH_SCALARS, EACH_WITH_NUMBER, |c| ADD.each(c);
     "ForeachSubScalar", WITH_SCALAR, EACH_WITH_NUMBER, |c| SUB.each(c);

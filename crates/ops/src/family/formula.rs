@@ -24,6 +24,8 @@ pub enum Kind {
     Number,
     /// The type that the operands promote to; the output has booleans.
     Test,
+    /// Each input by itself; the output has truth values.
+    Truth,
     /// The output's type.
     AsOutput,
 }
@@ -214,7 +216,8 @@ impl<const N: usize> Formula<N> {
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
-            Kind::Test | Kind::AsOutput => {}
+            Kind::Test | Kind::Truth => call.settle_type(out_index),
+            Kind::AsOutput => {}
         }
         for input in &mut inputs {
             if let (Kind::Test, None, Input::Scalar(scalar)) = (self.kind, complex, &mut *input) {
@@ -242,7 +245,7 @@ impl<const N: usize> Formula<N> {
     fn dtype(&self, call: &Call<'_>, inputs: &[Input; N], out: &Operand) -> Result<DType> {
         let real = |dtype: DType| dtype.is_floating();
         match self.kind {
-            Kind::AsOutput => Ok(out.dtype),
+            Kind::Truth | Kind::AsOutput => Ok(out.dtype),
             Kind::Real => {
                 let wide = |input: &Input| {
                     !matches!(input, Input::Scalar(_)) && input.dtype() == DType::Double

@@ -175,6 +175,7 @@ pub const NODES: &[&[Node]] = &[
     convolution::NODES,
     copying::NODES,
     creation::NODES,
+    distances::NODES,
     division::NODES,
     dropout::NODES,
     embedding::NODES,

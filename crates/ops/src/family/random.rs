@@ -141,6 +141,7 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
 /// out (or nothing).
 fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     let (out, chance) = (call.output(0)?, call.input(1)?);
+    call.settle_type(0);
     call.expect_number(0, &out)?;
     let draws = call.draws(2)?;
     if call.has(5) {
@@ -204,6 +205,7 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
 fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let (weights, samples, again) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
     let out = call.output(6)?;
+    call.expect_index_output(6, &out)?;
     call.expect_dtype(0, &weights, REAL)?;
     let name = call.parameter(0);
     let Some((categories, batch)) = weights.dims().split_last().filter(|(_, rows)| rows.len() < 2)

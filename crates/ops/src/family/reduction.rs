@@ -77,11 +77,13 @@ fn complex_operands(call: &mut Call<'_>) -> Result<Option<(Operand, Axes, Operan
     Ok(Some((a, axes, out)))
 }
 
+/// In the output's type, which the caller asks for.
 fn sum(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = match complex_operands(call)? {
         Some(parts) => parts,
         None => operands(call)?,
     };
+    call.settle_type(4);
     with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::sum::<C>(), alone))
 }
 
@@ -102,6 +104,7 @@ fn product(call: &mut Call<'_>) -> Result<Plan> {
         return complex_product(call);
     }
     let (a, axes, out) = operands(call)?;
+    call.settle_type(4);
     with_number!(out.dtype, C => call.fold(a, &axes, (out, None), fold::product::<C>(), alone))
 }
 
@@ -125,6 +128,7 @@ fn taken(a: &Operand, axes: &Axes) -> usize {
 /// The sum of what is a number.
 fn sum_of_numbers(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
+    call.settle_type(4);
     with_number!(out.dtype, C => {
         let fold = fold::mapped(C::ZERO, |x: C| if x.is_nan() { C::ZERO } else { x }, C::add);
         call.fold(a, &axes, (out, None), fold, alone)
@@ -150,24 +154,28 @@ fn log_of_exponentials(call: &mut Call<'_>) -> Result<Plan> {
 
 fn greatest(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
+    call.expect_castable(4, a.dtype, &out)?;
     some(call, &a, &axes, &out)?;
     with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::greatest::<C>(), alone))
 }
 
 fn least(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
+    call.expect_castable(4, a.dtype, &out)?;
     some(call, &a, &axes, &out)?;
     with_number!(a.dtype, C => call.fold(a, &axes, (out, None), fold::least::<C>(), alone))
 }
 
 fn any(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
+    call.settle_type(4);
     let fold = fold::mapped(false, |x: bool| x, |a, b| a | b);
     call.fold(a, &axes, (out, None), fold, alone)
 }
 
 fn all(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, out) = operands(call)?;
+    call.settle_type(4);
     let fold = fold::mapped(true, |x: bool| x, |a, b| a & b);
     call.fold(a, &axes, (out, None), fold, alone)
 }

@@ -9,7 +9,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::IndexedView;
-use cairn_tensor::kernels::sequence::spread;
+use cairn_tensor::kernels::sequence::{spread, sum_runs};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 
 /// A tensor whose slices are repeated: as it is, or all its elements as one line.
@@ -159,6 +159,46 @@ fn numbered(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
+/// The gradient: what came of one slice, summed. The output may have any sizes with as many elements. Arguments:
+/// gradient, how often, dimension, out.
+fn gathered(call: &mut Call<'_>) -> Result<Plan> {
+    let out = call.output(3)?;
+    let a = call.read(0, &[&out])?.lifted();
+    call.expect_dtype(0, &a, &[DType::Float, DType::Float16, DType::Bf16])?;
+    call.expect_same(3, &out, 0, &a)?;
+    let repeats = call.read_index(1, &[&out])?.lifted();
+    let dim = call.dim(2, a.rank())?;
+    let sizes = |from: &[usize]| from.iter().product::<usize>();
+    let (before, size, after) =
+        (sizes(&a.dims()[..dim]), a.dims()[dim], sizes(&a.dims()[dim + 1..]));
+    let places = match repeats.dims() {
+        [1] => out.count().checked_div(before * after).unwrap_or(0),
+        _ => repeats.count(),
+    };
+    expect_each(call, &repeats, places)?;
+    if out.count() != before * places * after {
+        let (name, dims, have) = (call.parameter(3), out.dims(), out.count());
+        return Err(Error::invalid(format!(
+            "{name} {dims:?} has {have} elements: expected {before} times {places} times {after}"
+        )));
+    }
+    let line = call.in_line(a);
+    let out = call.flat_output(out, &[before, places, after]);
+    let index = call.scratch(DType::Int64, &[size]);
+    let name = call.parameter(1);
+    call.plan(move |memory| {
+        let index = memory.scratch(&index);
+        spread(index, repeats.view(memory), places).map_err(|sum| unfit(name, sum, size))?;
+        let view = line.view(memory);
+        let flat = view.layout().reshaped(&[before, size, after]).expect("elements in a line");
+        let from = view.with_layout(flat).expect("the same elements");
+        let to = out.out(memory);
+        sum_runs(memory.parallel, to, from, index.view());
+        out.done(memory);
+        Ok(())
+    })
+}
+
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
@@ -166,4 +206,5 @@ pub const ROWS: &[Row] = &[
     aclnn("RepeatInterleave", by_counts).picks(&[A(0), A(1), No, A(3)]),
     aclnn("RepeatInterleaveWithDim", by_counts).picks(&[A(0), A(1), A(2), A(4)]),
     aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
+    aclnn("RepeatInterleaveGrad", gathered),
 ];

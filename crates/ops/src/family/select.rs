@@ -1,9 +1,11 @@
 //! One of two values at each position.
 
 use super::formula::{ComplexFormula, Formula, Kind};
+use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
+use crate::plan::Plan;
 use crate::table::Pick::{A, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
@@ -37,6 +39,15 @@ fn selected(call: &Call<'_>) -> Result<Vec<Layout>> {
     }
 }
 
+/// Values of tensors are not written to a type that loses them; a number is.
+fn chosen(call: &mut Call<'_>) -> Result<Plan> {
+    if let (Arg::Tensor(x), Arg::Tensor(y)) = (call.arg(1), call.arg(2)) {
+        let (x, y) = (x.layout.dtype, y.layout.dtype);
+        call.expect_castable(3, promote(x, y).unwrap_or(x), &call.layout(3)?)?;
+    }
+    WHERE.plan(call)
+}
+
 /// As the tensor that is filled.
 fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(2)?.packed()])
@@ -44,9 +55,9 @@ fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("SWhere", |c| WHERE.plan(c)),
-    aclnn("InplaceMaskedFillScalar", |c| WHERE.plan(c)).picks(&[A(1), A(2), A(0), A(0)]),
-    aclnn("InplaceMaskedFillTensor", |c| WHERE.plan(c)).picks(&[A(1), A(2), A(0), A(0)]),
+    aclnn("SWhere", chosen),
+    aclnn("InplaceMaskedFillScalar", chosen).picks(&[A(1), A(2), A(0), A(0)]),
+    aclnn("InplaceMaskedFillTensor", chosen).picks(&[A(1), A(2), A(0), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -56,7 +67,7 @@ pub const NODES: &[Node] = &[
         &["condition", "then", "else"],
         &["result"],
         Infer::By(selected),
-        |c| WHERE.plan(c),
+        chosen,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -65,7 +76,7 @@ pub const NODES: &[Node] = &[
         &["condition", "x1", "x2"],
         &["y"],
         Infer::By(selected),
-        |c| WHERE.plan(c),
+        chosen,
         &[A(0), A(1), A(2), O(0)],
     )
     .elementwise(),
@@ -74,7 +85,7 @@ pub const NODES: &[Node] = &[
         &["x", "mask", "value"],
         &["y"],
         Infer::By(filled),
-        |c| WHERE.plan(c),
+        chosen,
         &[A(1), A(2), A(0), O(0)],
     )
     .elementwise(),

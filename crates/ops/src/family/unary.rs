@@ -117,6 +117,16 @@ const NAN_TO_NUM: Formula<1> = real!(|x; nan = 0.0, most = 3.4e38, least = (-3.4
     if x == C::LEAST { least } else { x }
 });
 
+/// Whole numbers are all finite: they are copied.
+fn nan_to_num(call: &mut Call<'_>) -> Result<Plan> {
+    let (from, to) = (call.layout(0)?, call.layout(4)?);
+    if from.dtype.is_floating() {
+        return NAN_TO_NUM.plan(call);
+    }
+    call.expect_castable(4, from.dtype, &to)?;
+    SAME.plan_at(call, [0], &[], 4)
+}
+
 /// x rounded at a decimal.
 const ROUND_DECIMALS: Formula<1> = real!(|x; decimals = 0.0| {
     let scale = if decimals.abs().is_nan() { decimals } else { ten_to(decimals.abs()) };
@@ -183,6 +193,7 @@ fn bitwise_not(call: &mut Call<'_>) -> Result<Plan> {
     let layout = call.layout(0)?;
     let among = [DType::Int8, DType::Uint8, DType::Int16, DType::Int32, DType::Int64, DType::Bool];
     call.expect_dtype(0, &layout, &among)?;
+    call.expect_castable(1, call.layout(0)?.dtype, &call.layout(1)?)?;
     BITWISE_NOT.plan(call)
 }
 
@@ -270,8 +281,8 @@ pub const ROWS: &[Row] = rows! {
 pub const MORE: &[Row] = &[
     aclnn("RoundDecimals", round_decimals),
     aclnn("InplaceRoundDecimals", round_decimals).picks(&[A(0), A(1), A(0)]),
-    aclnn("NanToNum", |c| NAN_TO_NUM.plan(c)),
-    aclnn("InplaceNanToNum", |c| NAN_TO_NUM.plan(c)).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("NanToNum", nan_to_num),
+    aclnn("InplaceNanToNum", nan_to_num).picks(&[A(0), A(1), A(2), A(3), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -328,7 +339,7 @@ pub const MORE_NODES: &[Node] = &[
         &["x"],
         &["y"],
         Infer::Like(0),
-        |c| NAN_TO_NUM.plan(c),
+        nan_to_num,
         &[
             A(0),
             Attr("nan", Default::Float(0.0)),

@@ -383,12 +383,16 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
     let (size, step) = (size as usize, isize::try_from(step).unwrap_or(isize::MAX));
     let count = (most - size) / step.unsigned_abs() + 1;
     let mut dims = sizes;
-    match dims.get_mut(dim) {
-        Some(slot) => *slot = count,
-        None => return Err(Error::invalid(format!("{} is empty", call.parameter(1)))),
+    if let Some(place) = dims.get_mut(dim) {
+        *place = count;
     }
     dims.push(size);
     call.expect_dims(0, &a, &dims)?;
+    // A tensor without dimensions has one slice, of one element.
+    let (a, out) = match dims.len() {
+        1 => (a.with_layout(a.with(0)), out.with_layout(out.with(0))),
+        _ => (a, out),
+    };
     let step = if count > 1 { step } else { 1 };
     let sums = Sums::new(call, out);
     call.plan(move |memory| {
@@ -396,7 +400,7 @@ fn unsliced(call: &mut Call<'_>) -> Result<Plan> {
         sums.clear(memory);
         for at in 0..if a.count() == 0 { 0 } else { size } {
             let to = sums.layout().sliced(dim, at, count, step);
-            sums.add(memory, to, a.with_layout(a.at(dims.len() - 1, at)).prepared(memory));
+            sums.add(memory, to, a.with_layout(a.at(a.rank() - 1, at)).prepared(memory));
         }
         sums.finish(memory);
         Ok(())

@@ -150,6 +150,32 @@ pub fn pairwise_backward<C: Real>(
     });
 }
 
+/// As [`pairwise_backward`], of pairs that lie apart: `[rows, columns, elements]` each, summed over the columns.
+pub fn pairs_backward<C: Real>(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    grad: View<'_>,
+    [x, y, distances]: [View<'_>; 3],
+    distance: Distance,
+) {
+    let [rows, columns, length] = [0, 1, 2].map(|at| x.dims()[at]);
+    let (grad, to) = (Positions::new(grad), PositionsMut::new(out));
+    let (one, other, far) = (Positions::new(x), Positions::new(y), Positions::new(distances));
+    let least = (4096 / (columns * length).max(1)).max(1);
+    split(parallel, rows, 1, least, |range| {
+        for row in range {
+            for place in 0..length {
+                let slope = |column| {
+                    let at = [row, column, place];
+                    let difference = one.get::<f64>(&at) - other.get::<f64>(&at);
+                    grad.get::<f64>(&at) * distance.slope(difference, far.get::<f64>(&at))
+                };
+                to.set(&[row, place], C::of((0..columns).map(slope).sum()));
+            }
+        }
+    });
+}
+
 /// How many elements fall into each of `bins` ranges of the same width from `low` to `high`; the last has its end. The
 /// result is in `counts`, one number of `f64` for each bin.
 pub fn histogram(counts: ViewMut<'_>, line: View<'_>, low: f64, high: f64) {

@@ -1,0 +1,60 @@
+//! No operator writes what its output's type cannot hold: a real result to whole numbers, a number to truth values. Every
+//! case of `tests/walk/cases.txt` is asked for with outputs of a lower kind.
+
+#[path = "common/cases.rs"]
+mod cases;
+
+use cairn_tensor::{DType, Layout};
+use cases::{Case, cases};
+use std::collections::BTreeSet;
+
+/// What is asked for a type and gives what it was asked for, whatever it loses; and attention, one of whose outputs nothing is
+/// written to.
+const ASKED: &[&str] = &[
+    "Cast",
+    "FlashAttentionScore",
+    "ForeachCopy",
+    "LinSpace",
+    "OnesLike",
+    "Range",
+    "ReduceProd",
+    "ReduceProdD",
+    "ReduceSum",
+    "ReduceSumD",
+    "StatelessBernoulli",
+    "ZerosLike",
+];
+
+/// The kinds of a type, rising: truth values, whole numbers, real numbers.
+fn kind(dtype: DType) -> u8 {
+    match dtype {
+        DType::Bool => 0,
+        dtype if dtype.is_integer() => 1,
+        _ => 2,
+    }
+}
+
+fn with_output(case: &Case, at: usize, dtype: DType) -> Case {
+    let mut outputs = case.outputs.clone();
+    outputs[at] = Layout::contiguous(dtype, outputs[at].dims());
+    Case { outputs, ..case.reseeded(0) }
+}
+
+#[test]
+fn casts_that_lose_are_refused() {
+    let mut taken = BTreeSet::new();
+    for case in cases() {
+        for at in 0..case.outputs.len() {
+            for lower in [DType::Int32, DType::Bool] {
+                let loses = kind(lower) < kind(case.outputs[at].dtype);
+                if loses && with_output(&case, at, lower).plan().is_ok() {
+                    taken.insert(case.node.name);
+                }
+            }
+        }
+    }
+    for name in ASKED {
+        taken.remove(name);
+    }
+    assert!(taken.is_empty(), "these write to a type of a lower kind: {taken:?}");
+}

@@ -1,0 +1,159 @@
+"""Counts what of PyTorch's own samples works on `npu`: what op_db.py and module_db.py share.
+
+A script prints a line of JSON for each entry: how many of its samples passed, had a wrong value, met an operator that is absent,
+were refused by torch_npu itself, or failed otherwise; what torch_npu answered on the CPU; and the first reasons. `entries` starts
+the script again after an entry that ends it.
+"""
+
+import contextlib
+import faulthandler
+import json
+import os
+import re
+import sys
+import tempfile
+import warnings
+
+import torch
+import torch_npu  # noqa: F401
+
+KINDS = ("passed", "wrong", "failed", "absent", "refused")
+TOLERANCE = {torch.float64: 1e-5, torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+TOLERANCE |= {torch.complex64: 1e-5, torch.complex128: 1e-5}
+
+# Seconds that one entry may take.
+LIMIT = 120
+
+# Words of torch_npu for what it does on no device.
+REFUSED = ("OPS feature not supported",)
+ABSENT = ("not in libopapi", "not found", "Could not run", "not supported", "not implemented", "no operator", "100024")
+
+# When and where torch_npu saw an error.
+STAMP = r"\[ERROR\] \S+ \(PID.*?\) (ERR\d+ )?"
+
+
+def empty(name):
+    """An entry of which nothing is known yet."""
+    return {"name": name} | dict.fromkeys(KINDS, 0) | {"cpu": [], "notes": []}
+
+
+def passes(entry):
+    """Whether every sample passed."""
+    return bool(entry["passed"]) and not any(entry[kind] for kind in KINDS[1:])
+
+
+def passes_as_far_as_torch_npu(entry):
+    """Whether every sample passed but those that torch_npu itself refuses, or answers in a form of its own."""
+    return bool(entry["passed"]) and not any(entry[kind] for kind in ("wrong", "failed", "absent"))
+
+
+def tensors(value):
+    """The tensors in a value, in order."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for one in value for tensor in tensors(one)]
+    if isinstance(value, dict):
+        return [tensor for one in value.values() for tensor in tensors(one)]
+    return []
+
+
+def compare(npu, cpu, rtol, noise=0, values=True):
+    """Fails where a result differs by more than the tolerance."""
+    if npu.dtype == torch.float32 and cpu.dtype == torch.float64:
+        cpu = cpu.float()  # torch_npu makes doubles floats
+    if npu.dtype == torch.complex64 and cpu.dtype == torch.complex128:
+        cpu = cpu.to(torch.complex64)
+    assert npu.dtype == cpu.dtype and npu.shape == cpu.shape, f"{npu.dtype}{list(npu.shape)}, {cpu.dtype}{list(cpu.shape)} on cpu"
+    if values:
+        torch.testing.assert_close(npu.cpu().detach(), cpu.detach(), rtol=rtol, atol=max(rtol, noise), equal_nan=True)
+
+
+def moved(value, device):
+    """The same on a device, with the same strides, as leaves of their own; also what asks for a device by name."""
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided or value.is_contiguous():
+            return value.detach().to(device, copy=True).requires_grad_(value.requires_grad)
+        storage = torch.empty(0, dtype=value.dtype).set_(value.detach().untyped_storage()).to(device, copy=True)
+        same = storage.as_strided(value.shape, value.stride(), value.storage_offset())
+        return same.detach().requires_grad_(value.requires_grad)
+    if isinstance(value, torch.device) or value in ("cpu", "cpu:0"):
+        return device
+    if type(value) in (list, tuple):
+        return type(value)(moved(one, device) for one in value)
+    if isinstance(value, dict):
+        return {key: moved(one, device) for key, one in value.items()}
+    return value
+
+
+def note(entry, where, error, theirs=()):
+    """Counts a sample that did not pass; `theirs` are words for what torch_npu does otherwise than PyTorch, on any device."""
+    text = " ".join(str(error).split())
+    if any(word in text for word in (*REFUSED, *theirs)):
+        kind = "refused"
+    elif isinstance(error, AssertionError):
+        kind = "wrong"
+    else:
+        kind = "absent" if any(word in text for word in ABSENT) else "failed"
+    entry[kind] += 1
+    text = f"{kind} {where}: {re.sub(STAMP, '', text)[:500]}"
+    if len(entry["notes"]) < 6 and text not in entry["notes"]:
+        entry["notes"].append(text)
+
+
+def is_well():
+    """Whether the device still works: an operator that failed in a task stops its stream for good."""
+    try:
+        torch.npu.synchronize()
+        return torch.ones(1, device="npu").item() == 1
+    except Exception:
+        return False
+
+
+@contextlib.contextmanager
+def answered_on_cpu(entry):
+    """Keeps what the libraries write to the standard error, and finds in it what torch_npu computes on the CPU."""
+    with tempfile.TemporaryFile() as file:
+        kept = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            file.seek(0)
+            text = file.read().decode(errors="replace")
+            entry["cpu"] = sorted(set(re.findall(r"The operator '(\S+)' is not currently supported on the NPU backend", text)))
+
+
+def main(check, known):
+    """Prints a line for each name on the command line, else for all; ends early with 3 when the device does not work any more."""
+    warnings.simplefilter("ignore")
+    torch.set_warn_always(True)
+    told = os.fdopen(os.dup(2), "w")
+    for name in sys.argv[1:] or known:
+        heard = {}
+        faulthandler.dump_traceback_later(LIMIT, exit=True, file=told)
+        with answered_on_cpu(heard):
+            entry = check(name)
+        faulthandler.cancel_dump_traceback_later()
+        print(json.dumps(entry | heard), flush=True)
+        if not is_well():
+            raise SystemExit(3)
+
+
+def entries(start, names):
+    """What a script says of each name. `start` runs it with names; where it ends early, it begins again after that name."""
+    report, left = {}, list(names)
+    while left:
+        run = start(left)
+        lines = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+        report |= {entry["name"]: entry for entry in lines}
+        left = [name for name in left if name not in report]
+        if run.returncode == 0:
+            break
+        if run.returncode != 3 and left:
+            ended = "hang" if "Timeout (" in run.stderr else f"crash ({run.returncode})"
+            report[left[0]] = empty(left[0]) | {"failed": 1, "notes": [f"{ended}: {run.stderr[-1500:]}"]}
+            left.pop(0)
+    return report

@@ -1,0 +1,176 @@
+"""PyTorch's own samples of its modules and of its optimisers, on `npu` and on `cpu`: see census.py.
+
+    python module_db.py [NAME ...]        the entries of these names, or all; a line of JSON for each
+
+A module is built on the CPU and copied: results, gradients of inputs and of parameters are compared, in training and in
+evaluation. An optimiser goes some steps with each of its settings, plain, foreach and fused, and parameters are compared.
+"""
+
+import copy
+import os
+import sys
+import types
+import unittest
+
+os.environ["TASK_QUEUE_ENABLE"] = "0"
+
+import census  # noqa: E402
+import depth  # noqa: E402
+import torch  # noqa: E402
+
+sys.modules.setdefault("expecttest", types.ModuleType("expecttest")).TestCase = unittest.TestCase
+from torch.testing._internal.common_modules import module_db  # noqa: E402
+from torch.testing._internal.common_optimizers import optim_db  # noqa: E402
+
+SAMPLES = 8 if depth.DEEP else 2
+STEPS = 4
+
+# Their results in training are random.
+RANDOM = ("Dropout", "RReLU", "FractionalMaxPool")
+# Modules with attention have dropout inside, whose numbers differ by device, unless it is off.
+DROPS = ("Transformer", "MultiheadAttention")
+# aclnnGelu computes the tangent's kind: see docs/operators.md.
+NOISE = {"nn.GELU": 1e-3}
+RTOL = 1e-4
+# What torch_npu does in a way of its own: see op_db.py.
+THEIRS = {
+    "nn.MaxPool1d": ["torch.int8["],
+    "nn.MaxPool2d": ["torch.int8["],
+    "nn.MaxPool3d": ["torch.int32["],
+    "optim.SGD": ["momentum must be positive"],
+}
+
+
+def some(samples):
+    """At most `SAMPLES` of the samples, spread evenly."""
+    samples = list(samples)
+    return samples[:: max(1, -(-len(samples) // SAMPLES))]
+
+
+def pass_through(module, args, kwargs):
+    """Results, gradients of the inputs, gradients of the parameters, and buffers."""
+    torch.manual_seed(0)
+    results = census.tensors(module(*args, **kwargs))
+    leaves = [leaf for leaf in census.tensors([args, kwargs]) if leaf.requires_grad and leaf.is_leaf]
+    leaves += [parameter for parameter in module.parameters() if parameter.requires_grad]
+    outputs = [result for result in results if result.requires_grad]
+    gradients = []
+    if leaves and outputs:
+        gradients = torch.autograd.grad(outputs, leaves, [torch.ones_like(output) for output in outputs], allow_unused=True)
+    return results + [gradient for gradient in gradients if gradient is not None] + list(module.buffers())
+
+
+def quiet(module, name):
+    """Turns dropout off inside a module."""
+    if any(word in name for word in DROPS):
+        for part in module.modules():
+            if isinstance(part, torch.nn.Dropout):
+                part.p = 0.0
+            if isinstance(part, torch.nn.MultiheadAttention):
+                part.dropout = 0.0
+
+
+def check_module(info, name, entry):
+    """Runs samples of one module."""
+    for training in (True, False):
+        torch.manual_seed(0)
+        samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=True, training=training)
+        for sample in some(samples):
+            build, forward = sample.constructor_input, sample.forward_input
+            try:
+                torch.manual_seed(0)
+                # PyTorch makes the places of FractionalMaxPool in double, and wants them as the input is.
+                settings = {key: value.float() if key == "_random_samples" else value for key, value in build.kwargs.items()}
+                module = info.module_cls(*build.args, **settings).train(training)
+                quiet(module, name)
+                args, kwargs = forward.args, forward.kwargs
+                if isinstance(module, torch.nn.modules.lazy.LazyModuleMixin):
+                    module(*args, **kwargs)  # makes its parameters
+                other = copy.deepcopy(module)
+                expected = pass_through(module, census.moved(args, "cpu"), census.moved(kwargs, "cpu"))
+            except Exception:
+                continue
+            try:
+                actual = pass_through(other.to("npu"), census.moved(args, "npu"), census.moved(kwargs, "npu"))
+                torch.npu.synchronize()
+                assert len(actual) == len(expected), f"{len(actual)} results, {len(expected)} on cpu"
+                random = training and any(word in name for word in RANDOM) or "FractionalMaxPool" in name
+                for npu, cpu in zip(actual, expected):
+                    rtol = RTOL if cpu.is_floating_point() or cpu.is_complex() else 0
+                    census.compare(npu, cpu, rtol, NOISE.get(name, 0), not random)
+                entry["passed"] += 1
+            except Exception as error:
+                census.note(entry, "training" if training else "evaluation", error, THEIRS.get(name, ()))
+
+
+def steps(info, settings, device):
+    """The parameters after some steps."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = [(6, 5), (5, 3)] if info.optim_cls.__name__ == "Muon" else [(6, 5), (6,), (1,)]
+    weights = [torch.randn(size, generator=generator).to(device).requires_grad_() for size in sizes]
+    seeds = [torch.randn(size, generator=generator).to(device) for size in sizes]
+    settings = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in settings.items()}
+    optimiser = info.optim_cls(weights, **settings)
+
+    def loss():
+        optimiser.zero_grad()
+        value = sum((weight - seed).square().mean() for weight, seed in zip(weights, seeds))
+        value.backward()
+        if info.only_supports_sparse_grads:
+            for weight in weights:
+                weight.grad = weight.grad.to_sparse()
+        return value
+
+    for _ in range(STEPS):
+        if info.step_requires_closure:
+            optimiser.step(loss)
+        else:
+            loss()
+            optimiser.step()
+    return [weight.detach() for weight in weights]
+
+
+def check_optimiser(info, entry):
+    """Runs each setting of one optimiser in each of its implementations."""
+    for sample in some(info.optim_inputs_func(device="cpu")):
+        for kind in ({}, {"foreach": True}, {"foreach": False}, {"fused": True}):
+            if not all(name in info.supported_impls for name in kind):
+                continue
+            settings = sample.kwargs | kind
+            try:
+                expected = steps(info, settings, "cpu")
+            except Exception:
+                continue
+            try:
+                actual = steps(info, settings, "npu")
+                torch.npu.synchronize()
+                for npu, cpu in zip(actual, expected):
+                    census.compare(npu, cpu, RTOL)
+                entry["passed"] += 1
+            except Exception as error:
+                census.note(entry, f"{sample.desc} {kind}", error, THEIRS.get(entry["name"], ()))
+
+
+def names():
+    """The names of all modules and optimisers."""
+    return [info.name for info in module_db] + [f"optim.{info.optim_cls.__name__}" for info in optim_db]
+
+
+def entry(name):
+    """What becomes of the samples of one module or optimiser."""
+    found = census.empty(name)
+    for info in module_db:
+        if info.name == name:
+            check_module(info, name, found)
+    for info in optim_db:
+        if f"optim.{info.optim_cls.__name__}" == name:
+            check_optimiser(info, found)
+    return found
+
+
+def main():
+    census.main(entry, names())
+
+
+if __name__ == "__main__":
+    main()
