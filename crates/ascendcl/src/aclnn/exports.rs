@@ -112,9 +112,9 @@ operators! {
     ClampMin(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclScalar, a2 "out": *mut aclTensor);
     ClampMinTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "out": *mut aclTensor);
     ClampTensor(a0 "self": *const aclTensor, a1 "clipValueMin": *const aclTensor, a2 "clipValueMax": *const aclTensor, a3 "out": *mut aclTensor);
+    ClippedSwiglu(a0 "x": *const aclTensor, a1 "groupIndexOptional": *const aclTensor, a2 "dim": i64, a3 "alpha": f64, a4 "limit": f64, a5 "bias": f64, a6 "interleaved": CBool, a7 "out": *const aclTensor);
     CoalesceSparse(a0 "uniqueLen": *const aclTensor, a1 "uniqueIndices": *const aclTensor, a2 "indices": *const aclTensor, a3 "values": *const aclTensor, a4 "newIndices": *mut aclTensor, a5 "newValues": *mut aclTensor);
     Complex(a0 "real": *const aclTensor, a1 "imag": *const aclTensor, a2 "out": *mut aclTensor);
-    ClippedSwiglu(a0 "x": *const aclTensor, a1 "groupIndexOptional": *const aclTensor, a2 "dim": i64, a3 "alpha": f64, a4 "limit": f64, a5 "bias": f64, a6 "interleaved": CBool, a7 "out": *const aclTensor);
     ConfusionTranspose(a0 "x": *const aclTensor, a1 "perm": *const aclIntArray, a2 "shape": *const aclIntArray, a3 "transpose_first": CBool, a4 "out": *mut aclTensor);
     ConstantPadNd(a0 "self": *const aclTensor, a1 "pad": *const aclIntArray, a2 "value": *const aclScalar, a3 "out": *mut aclTensor);
     ConvDepthwise2d(a0 "self": *const aclTensor, a1 "weight": *const aclTensor, a2 "kernelSize": *const aclIntArray, a3 "bias": *const aclTensor, a4 "stride": *const aclIntArray, a5 "padding": *const aclIntArray, a6 "dilation": *const aclIntArray, a7 "out": *mut aclTensor, a8 "cubeMathType": i8);
@@ -480,8 +480,8 @@ operators! {
     InplaceXLogYScalarOther(a0 "selfRef": *mut aclTensor, a1 "other": *const aclScalar);
     InplaceXLogYTensor(a0 "selfRef": *mut aclTensor, a1 "other": *const aclTensor);
     InplaceZero(a0 "selfRef": *mut aclTensor);
-    Inverse(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     InterleaveRope(a0 "x": *const aclTensor, a1 "cos": *const aclTensor, a2 "sin": *const aclTensor, a3 "out": *mut aclTensor);
+    Inverse(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);
     Iou(a0 "bBoxes": *const aclTensor, a1 "gtBoxes": *const aclTensor, a2 "mode": *const c_char, a3 "eps": f32, a4 "aligned": CBool, a5 "overlap": *mut aclTensor);
     IsClose(a0 "self": *const aclTensor, a1 "other": *const aclTensor, a2 "rtol": f64, a3 "atol": f64, a4 "equal_nan": CBool, a5 "out": *mut aclTensor);
     IsFinite(a0 "self": *const aclTensor, a1 "out": *mut aclTensor);

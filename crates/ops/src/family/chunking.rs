@@ -7,7 +7,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::peek;
-use cairn_tensor::{DType, Dims, Layout, Scalar, Strides};
+use cairn_tensor::{DType, Layout, Scalar, Strides};
 
 const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
