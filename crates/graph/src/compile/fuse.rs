@@ -153,8 +153,8 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
     let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
     let mut parts = Vec::new();
     for work in works {
-        is_sound(prepared, work).then_some(())?;
         let whole = plan(prepared, work, count, piece)?;
+        (is_whole(prepared, work, count, piece) || is_sound(prepared, work)).then_some(())?;
         let rest = match count % piece {
             0 => None,
             left => Some(plan(prepared, work, count, left)?),
@@ -240,16 +240,29 @@ fn is_sound(prepared: &Prepared, work: &Work) -> bool {
     work.operation.plan(&seen, &[layout(prepared, work.outputs[0])]).is_ok()
 }
 
+/// Whether the piece is all of every tensor, in its own sizes, and no value is known: a plan of the piece is then one
+/// of the node itself.
+fn is_whole(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> bool {
+    let mut values = work.inputs.iter().flatten().chain(&work.outputs);
+    values.all(|value| {
+        let layout = layout(prepared, *value);
+        prepared.values[*value].bytes.is_none() && cut(layout, count, piece) == layout
+    })
+}
+
+/// The layout of a piece: of a tensor with one element, that one.
+fn cut(layout: Layout, count: usize, piece: usize) -> Layout {
+    let elements = if layout.count() == count { piece } else { 1 };
+    Layout::contiguous(layout.dtype, &[elements])
+}
+
 /// Plans one node for a piece of its elements; `None` if it wants a workspace or is refused.
 fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<Plan> {
-    let cut = |layout: Layout| {
-        let elements = if layout.count() == count { piece } else { 1 };
-        Layout::contiguous(layout.dtype, &[elements])
-    };
+    let cut = |value| cut(layout(prepared, value), count, piece);
     let inputs: Vec<Option<KnownTensor>> = (work.inputs.iter())
-        .map(|value| Some(KnownTensor { layout: cut(layout(prepared, (*value)?)), bytes: None }))
+        .map(|value| Some(KnownTensor { layout: cut((*value)?), bytes: None }))
         .collect();
-    let output = cut(layout(prepared, work.outputs[0]));
+    let output = cut(work.outputs[0]);
     work.operation.plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
 }
 
