@@ -22,6 +22,7 @@ const ASKED: &[&str] = &[
     "ReduceSum",
     "ReduceSumD",
     "StatelessBernoulli",
+    "StatelessDropOutGenMask",
     "ZerosLike",
 ];
 

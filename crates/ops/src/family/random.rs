@@ -205,7 +205,6 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
 fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let (weights, samples, again) = (call.tensor(0)?, call.int(1)?, call.flag(2)?);
     let out = call.output(6)?;
-    call.expect_index_output(6, &out)?;
     call.expect_dtype(0, &weights, REAL)?;
     let name = call.parameter(0);
     let Some((categories, batch)) = weights.dims().split_last().filter(|(_, rows)| rows.len() < 2)
@@ -224,6 +223,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let mut dims: Vec<usize> = batch.to_vec();
     dims.push(count);
     call.expect_dims(6, &out, &dims)?;
+    call.expect_index_output(6, &out)?;
     let draws = call.draws(3)?;
     let (weights, to) = match batch.is_empty() {
         true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
