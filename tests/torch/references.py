@@ -326,6 +326,8 @@ def by_logarithms(logarithms, results):
 def merged(first, first_most, first_sum, second, second_most, second_sum, lengths=None):
     """Two results over parts of the keys as one. Without lengths: positions, batches, features of all heads; else tokens, and
     with lengths scores and sums lie head by head within each sequence."""
+    notes = (first_most, first_sum, second_most, second_sum)
+    first_most, first_sum, second_most, second_sum = (one[..., :1].expand_as(one) for one in notes)
     most = torch.maximum(first_most, second_most)
     parts = [sum * (one - most).exp() for one, sum in ((first_most, first_sum), (second_most, second_sum))]
     whole = parts[0] + parts[1]
