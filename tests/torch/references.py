@@ -364,3 +364,15 @@ def vocabulary_gradients(grad, rows, words, outside, places, weights):
 def clipped_swiglu(gated, other, factor, limit, bias):
     gated, other = gated.clamp(max=limit), other.clamp(-limit, limit)
     return gated * torch.sigmoid(factor * gated) * (other + bias)
+
+
+def prefixed_attention(query, key, value, prefix, scale):
+    """Attention that is causal by the last query and key, but for the first keys, which count for all."""
+    queries, keys = query.shape[2], key.shape[2]
+    hidden = torch.ones(queries, keys, dtype=torch.bool).triu(keys - queries + 1) & (torch.arange(keys) >= prefix)
+    scores = (scale * query @ key.mT).masked_fill(hidden, -torch.inf)
+    most = scores.amax(-1, True)
+    weights = (scores - most).exp()
+    sums = weights.sum(-1, True)
+    notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    return *notes, query.new_empty(0), weights / sums @ value
