@@ -326,6 +326,8 @@ def by_logarithms(logarithms, results):
 def merged(first, first_most, first_sum, second, second_most, second_sum, lengths=None):
     """Two results over parts of the keys as one. Without lengths: positions, batches, features of all heads; else tokens, and
     with lengths scores and sums lie head by head within each sequence."""
+    notes = (first_most, first_sum, second_most, second_sum)
+    first_most, first_sum, second_most, second_sum = (one[..., :1].expand_as(one) for one in notes)
     most = torch.maximum(first_most, second_most)
     parts = [sum * (one - most).exp() for one, sum in ((first_most, first_sum), (second_most, second_sum))]
     whole = parts[0] + parts[1]
@@ -362,3 +364,15 @@ def vocabulary_gradients(grad, rows, words, outside, places, weights):
 def clipped_swiglu(gated, other, factor, limit, bias):
     gated, other = gated.clamp(max=limit), other.clamp(-limit, limit)
     return gated * torch.sigmoid(factor * gated) * (other + bias)
+
+
+def prefixed_attention(query, key, value, prefix, scale):
+    """Attention that is causal by the last query and key, but for the first keys, which count for all."""
+    queries, keys = query.shape[2], key.shape[2]
+    hidden = torch.ones(queries, keys, dtype=torch.bool).triu(keys - queries + 1) & (torch.arange(keys) >= prefix)
+    scores = (scale * query @ key.mT).masked_fill(hidden, -torch.inf)
+    most = scores.amax(-1, True)
+    weights = (scores - most).exp()
+    sums = weights.sum(-1, True)
+    notes = [one.expand(*one.shape[:-1], 8).contiguous() for one in (most, sums)]
+    return *notes, query.new_empty(0), weights / sums @ value

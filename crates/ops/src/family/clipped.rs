@@ -74,9 +74,8 @@ fn clipped(call: &mut Call<'_>) -> Result<Plan> {
         if let Some(groups) = &groups {
             let groups = groups.view(memory);
             let lengths = Positions::new(groups);
-            let lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
-            let sum =
-                lengths.fold(Some(0i64), |sum, one| sum?.checked_add(one).filter(|_| one >= 0));
+            let mut lengths = (0..groups.count()).map(|at| lengths.get::<i64>(&[at]));
+            let sum = lengths.try_fold(0i64, |sum, one| sum.checked_add(one).filter(|_| one >= 0));
             match sum.and_then(|sum| usize::try_from(sum).ok()).filter(|sum| *sum <= before) {
                 Some(sum) => rows = sum,
                 None => {

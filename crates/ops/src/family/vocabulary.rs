@@ -224,10 +224,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         }
     };
     let weights = call.scratch(DType::Float, &[rows, words]);
-    let scoring = match notes {
-        Some(_) => Some(Product::new(call, &weights, &input, &weight.transposed(0, 1))),
-        None => None,
-    };
+    let scoring = notes.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
     let back = Product::new(call, &to_input, &weights, &weight);
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
     let name = call.parameter(4);

@@ -106,7 +106,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
             true => as_result(layout).sliced(0, range.start, range.len(), 1),
             false => as_result(layout),
         };
-        let mut ranges = vec![0..tokens];
+        let mut ranges: Vec<std::ops::Range<usize>> = std::iter::once(0..tokens).collect();
         if let Some(ends) = &ends {
             let ends = ends.view(memory);
             let places = Positions::new(ends);

@@ -119,11 +119,11 @@ pub const NODES: &[Node] = &[
         attention,
         &[
             A(0), A(1), A(2), A(3), A(4), A(6), SCALE_VALUE, KEEP_PROB, PRE[0], NEXT[0],
-            HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(7), A(8), A(9), A(10), A(11), No, No, No,
+            HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(7), A(8), A(9), No, No, No, No, No,
             No, No, O(0), O(1), O(3),
         ],
     )
-    .needs_values(&[7, 8, 9, 10, 11]),
+    .needs_values(&[7, 8, 9]),
     node(
         "FlashAttentionScoreGrad",
         &[
@@ -136,9 +136,9 @@ pub const NODES: &[Node] = &[
         gradients,
         &[
             A(0), A(1), A(2), A(4), A(5), A(7), SCALE_VALUE, KEEP_PROB, PRE[1], NEXT[1],
-            HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(12), A(13), A(14), A(15), A(16), No, No,
+            HEAD_NUM, INPUT_LAYOUT, SPARSE_MODE, No, A(12), A(13), A(14), No, No, No, No,
             No, No, No, A(3), A(8), A(9), A(11), O(0), O(1), O(2), O(3),
         ],
     )
-    .needs_values(&[12, 13, 14, 15, 16]),
+    .needs_values(&[12, 13, 14]),
 ];
