@@ -31,6 +31,8 @@ fn operators_by_name_say_what_they_reach_by_index() {
         }
     }
     let expected: BTreeMap<&str, Vec<usize>> = [
+        ("DeformableOffsets", vec![0]),
+        ("DeformableOffsetsGrad", vec![1]),
         ("EmbeddingBag", vec![0]),
         ("Gather", vec![0]),
         ("GatherElements", vec![0]),
@@ -38,10 +40,12 @@ fn operators_by_name_say_what_they_reach_by_index() {
         ("GridSampler2D", vec![0]),
         ("GridSampler2DGrad", vec![1]),
         ("GridSampler3D", vec![0]),
+        ("IndexByTensor", vec![0]),
         ("MaskedSelect", vec![0, 2]),
         ("NLLLoss", vec![0, 2]),
         ("NLLLossGrad", vec![3]),
         ("NonZero", vec![1]),
+        ("ROIAlign", vec![0]),
         ("SearchSorted", vec![0]),
     ]
     .into();

@@ -364,6 +364,9 @@ fn attention_in_each_form() {
         let mut ragged = args.clone();
         ragged[13] = Arg::Text("TND".to_owned());
         let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
-        assert!(text.contains("\"TND\": BNSD, BSND, BSH and SBH are known"), "{text}");
+        assert!(text.contains("does not fit") && text.contains("\"TND\" with 3 heads"), "{text}");
+        ragged[13] = Arg::Text("NDT".to_owned());
+        let text = bench.call("FlashAttentionScore", &ragged).unwrap_err();
+        assert!(text.contains("\"NDT\": BNSD, BSND, BSH, SBH and TND are known"), "{text}");
     }
 }

@@ -182,7 +182,7 @@ fn node_deforming(call: &Call<'_>) -> Result<Deforming> {
 pub fn offsets(call: &mut Call<'_>) -> Result<Plan> {
     let deforming = node_deforming(call)?;
     let out = call.output(0)?;
-    let (x, offset) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
+    let (x, offset) = (call.read_by_index(1, &[&out])?, call.read(2, &[&out])?);
     call.expect_same(0, &out, 1, &x)?;
     let (x, offset) =
         (x.with_layout(ordered(call, &x)?.1), offset.with_layout(ordered(call, &offset)?.1));
@@ -218,7 +218,8 @@ pub fn offsets_backward(call: &mut Call<'_>) -> Result<Plan> {
     let deforming = node_deforming(call)?;
     let (dx, doffset) = (call.output(10)?, call.output(11)?);
     let outs = [&dx, &doffset];
-    let (grads, x, offset) = (call.read(0, &outs)?, call.read(1, &outs)?, call.read(2, &outs)?);
+    let (grads, x, offset) =
+        (call.read(0, &outs)?, call.read_by_index(1, &outs)?, call.read(2, &outs)?);
     call.expect_same(0, &grads, 1, &x)?;
     let likes: [(usize, &Layout, &Layout); 2] = [(10, &dx, &x), (11, &doffset, &offset)];
     for (at, one, like) in likes {
@@ -263,7 +264,8 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
     let Shape { deforming, windows, samples, output } = shape(call, [0, 1, 2], 4)?;
     let (out, sampled) = (call.output(11)?, call.output(12)?);
     let outs = [&out, &sampled];
-    let (x, w, offset) = (call.read(0, &outs)?, call.read(1, &outs)?, call.read(2, &outs)?);
+    let (x, w, offset) =
+        (call.read_by_index(0, &outs)?, call.read(1, &outs)?, call.read(2, &outs)?);
     for (at, one, dims) in [(11, &out, &output), (12, &sampled, &samples)] {
         call.expect_dims(at, one, dims)?;
         call.expect_same(at, one, 0, &x)?;
@@ -308,7 +310,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (doffset, dbias) = (call.output(14)?, call.optional_output(15)?);
     let mut outs = vec![&dx, &dw, &doffset];
     outs.extend(dbias.as_ref());
-    let (x, dy) = (call.read(0, &outs)?, call.read(1, &outs)?);
+    let (x, dy) = (call.read_by_index(0, &outs)?, call.read(1, &outs)?);
     let (sampled, w, offset) = (call.read(2, &outs)?, call.read(3, &outs)?, call.read(4, &outs)?);
     let likes: [(usize, &Layout, &[usize]); 5] = [
         (1, &dy, &output),
