@@ -104,7 +104,7 @@ def test_torch_6_null_addresses_are_refused_by_every_operator():
                     assert re.search(r"the address of \w+ is null", text), (name, text)
                     reported.add(name)
     # Most take one of these tensors in every other respect, and say that it is the address; others refuse sizes first.
-    assert len(reported) > 0.6 * len(operators), sorted(operators.keys() - reported)
+    assert len(reported) > 0.55 * len(operators), sorted(operators.keys() - reported)
 
 
 def test_torch_6_null_tensors_are_refused():

@@ -213,10 +213,10 @@ impl<const N: usize> Formula<N> {
             call.expect_castable(out_index, dtype, &out)?;
         }
         match self.kind {
+            Kind::Test | Kind::Truth => call.settle_type(out_index),
             _ if complex.is_some() => {}
             Kind::Real => call.expect_castable(out_index, DType::Float, &out)?,
             Kind::Number => call.expect_castable(out_index, dtype, &out)?,
-            Kind::Test | Kind::Truth => call.settle_type(out_index),
             Kind::AsOutput => {}
         }
         for input in &mut inputs {
