@@ -7,6 +7,7 @@ CAIRN_TESTS=deep in a half and in a whole type too, and with samples whose strid
 """
 
 import os
+import pathlib
 import sys
 import types
 import unittest
@@ -194,11 +195,17 @@ def check(op, dtype, entry):
             census.note(entry, str(dtype)[6:], error, THEIRS.get(op.name, ()))
 
 
+def listed():
+    """The entries that are known not to pass."""
+    lines = pathlib.Path(__file__).with_name("op_db.txt").read_text().splitlines()
+    return {line.split("; ")[0] for line in lines}
+
+
 def entry(name):
-    """What becomes of the samples of one entry, or of all variants of an operator."""
-    found = census.empty(name)
+    """What becomes of the samples of one entry, or of all variants of an operator but those known not to pass."""
+    found, known = census.empty(name), listed()
     for op in op_db:
-        if name in (op.name, entry_name(op)):
+        if name == entry_name(op) or (name == op.name and entry_name(op) not in known):
             others = (ALSO_REQUIRED if op.name in REQUIRED else ALSO) if depth.DEEP else ()
             for dtype in (torch.float32, *others):
                 if dtype in op.supported_dtypes("cpu"):

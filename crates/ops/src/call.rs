@@ -424,8 +424,8 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Fails where an output whose type nobody checked cannot hold what is computed of the inputs: whole numbers of real
-    /// ones, truth values of numbers.
+    /// Fails where an output whose type nobody checked cannot hold what is computed of the inputs: integers of real
+    /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
         let every = || self.uses.iter().zip(&self.types);
         let inputs = || every().filter(|(one, _)| one.reach.reads).map(|(_, dtype)| *dtype);

@@ -27,7 +27,7 @@ pub fn promote(a: DType, b: DType) -> Option<DType> {
     })
 }
 
-/// As [`promote`], where at least one type is complex: the parts promote, whole numbers give way.
+/// As [`promote`], where at least one type is complex: the parts promote, integers give way.
 fn with_complex(a: DType, b: DType) -> Option<DType> {
     rank(a.real_part())?;
     rank(b.real_part())?;

@@ -24,7 +24,7 @@ pub enum Kind {
     Number,
     /// The type that the operands promote to; the output has booleans.
     Test,
-    /// Each input by itself; the output has truth values.
+    /// Each input by itself; the output has booleans.
     Truth,
     /// The output's type.
     AsOutput,

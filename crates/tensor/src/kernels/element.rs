@@ -41,7 +41,7 @@ pub trait Element: Copy + Send + Sync + 'static {
     fn to_complex(self) -> Complex<f64> {
         Complex::new(self.to_f64(), 0.0)
     }
-    /// The real part; a truth value is true where either part is not zero.
+    /// The real part; a boolean is true where either part is not zero.
     #[inline(always)]
     fn from_complex(value: Complex<f64>) -> Self {
         Self::from_f64(value.re)
