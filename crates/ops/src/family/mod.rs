@@ -50,9 +50,6 @@ mod power;
 mod random;
 pub mod reading;
 mod recurrent;
-mod recurrent_cell;
-mod recurrent_layer;
-mod recurrent_node;
 pub mod reducing;
 mod reduction;
 mod repeating;
@@ -153,8 +150,8 @@ pub const ROWS: &[&[Row]] = &[
     sync_batch::ROWS,
     sampling::ROWS,
     detection::ROWS,
-    recurrent::ROWS,
-    recurrent_cell::ROWS,
+    recurrent::ROWS[0],
+    recurrent::ROWS[1],
     vocabulary::ROWS,
 ];
 
@@ -220,5 +217,6 @@ pub const NODES: &[&[Node]] = &[
     batch_update::NODES,
     sampling::NODES,
     detection::NODES,
-    recurrent_node::NODES,
+    recurrent::NODES[0],
+    recurrent::NODES[1],
 ];

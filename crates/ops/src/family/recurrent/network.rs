@@ -2,8 +2,8 @@
 //!
 //! As documented, dropout between layers is not applied, whatever its probability.
 
-use super::reading::Read;
-use super::recurrent_layer::{Gradients, Kind, Layer, Room, Sizes, Source, Target};
+use super::super::reading::Read;
+use super::layer::{Gradients, Kind, Layer, Room, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};

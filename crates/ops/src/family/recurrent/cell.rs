@@ -3,7 +3,7 @@
 //! Blocks are input gate, forget gate, candidate, output gate: so say the gradients' documentation and every caller. The
 //! forward function's own page once names candidate and forget gate in the other order.
 
-use super::reading::Read;
+use super::super::reading::Read;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;

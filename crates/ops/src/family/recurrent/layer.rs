@@ -1,7 +1,7 @@
 //! One layer of a recurrent network in one direction, planned: its tensors, the scratch that layers use one after the
 //! other, and what runs.
 
-use super::reading::Read;
+use super::super::reading::Read;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;

@@ -1,0 +1,310 @@
+//! What the nodes of recurrent layers have in common: attributes that are checked, gate orders, lengths, gradients.
+
+use super::super::reading::Read;
+use super::layer::{Gradients, Kind, Room, Sizes, Source, Target};
+use crate::argument::Arg;
+use crate::call::Call;
+use crate::error::{Error, Fault, Outcome, Result};
+use crate::plan::{Memory, Operand, Plan};
+use cairn_tensor::kernels::copy::copy;
+use cairn_tensor::kernels::recurrent::mark_by_lengths;
+use cairn_tensor::{DType, Layout};
+
+pub const TYPES: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
+
+/// An attribute with the values that are taken, the first of which is its default.
+pub type Choice = (usize, &'static [&'static str]);
+
+/// Fails unless an attribute is absent or has one of these values, written as text.
+pub fn expect_among(call: &Call<'_>, (at, among): Choice) -> Result<()> {
+    let value = match call.arg(at) {
+        Arg::Absent => return Ok(()),
+        Arg::Text(text) => text.to_string(),
+        Arg::Int(value) => value.to_string(),
+        Arg::Flag(value) => value.to_string(),
+        _ => call.float(at)?.to_string(),
+    };
+    if among.contains(&value.as_str()) {
+        return Ok(());
+    }
+    let (name, among) = (call.parameter(at), among.join(", "));
+    Err(Error::invalid(format!("{name} = {value}: it takes {among}")))
+}
+
+/// Fails when an input of the kinds that are not taken (peepholes, masks of dropout) has more than a place holder in it.
+pub fn expect_unused(call: &Call<'_>, at: usize) -> Result<()> {
+    match call.arg(at) {
+        Arg::Tensor(tensor) if tensor.layout.rank() > 0 && tensor.layout.count() > 0 => {
+            let (name, layout) = (call.parameter(at), tensor.layout);
+            Err(Error::invalid(format!("{name} ({layout}) is not taken; leave it out")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Where the blocks of an LSTM are: input gate, candidate, forget gate, output gate.
+pub fn lstm_order(call: &Call<'_>, at: usize) -> Result<[usize; 4]> {
+    match call.text(at)? {
+        "" | "ijfo" => Ok([0, 1, 2, 3]),
+        "ifjo" | "ifco" => Ok([0, 2, 1, 3]),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {other}: ijfo, ifjo and ifco are known")))
+        }
+    }
+}
+
+/// Where the blocks of a GRU are: reset gate, update gate, candidate.
+pub fn gru_order(call: &Call<'_>, at: usize) -> Result<[usize; 4]> {
+    match call.text(at)? {
+        "" | "zrh" => Ok([1, 0, 2, 3]),
+        "rzh" => Ok([0, 1, 2, 3]),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!("{name} = {other}: zrh and rzh are known")))
+        }
+    }
+}
+
+pub fn reversed(call: &Call<'_>, at: usize) -> Result<bool> {
+    match call.text(at)? {
+        "" | "UNIDIRECTIONAL" => Ok(false),
+        "REDIRECTIONAL" => Ok(true),
+        other => {
+            let name = call.parameter(at);
+            Err(Error::invalid(format!(
+                "{name} = {other}: UNIDIRECTIONAL and REDIRECTIONAL are known"
+            )))
+        }
+    }
+}
+
+/// Which rows take part in each step.
+#[derive(Clone, Copy)]
+pub enum Lengths {
+    /// How many steps each row has.
+    Counts(Read),
+    /// Not 0 where a row takes part: steps by rows by anything, of which the first counts.
+    Mask(Read),
+}
+
+/// The rows that take part, where the caller says so. A tensor without dimensions holds the place only.
+pub fn lengths(
+    call: &mut Call<'_>,
+    at: usize,
+    sizes: &Sizes,
+    outs: &[&Operand],
+) -> Result<Option<Lengths>> {
+    if !call.has(at) || call.layout(at)?.rank() == 0 || call.layout(at)?.count() == 0 {
+        return Ok(None);
+    }
+    let read = call.read(at, outs)?;
+    let Sizes { steps, rows, .. } = *sizes;
+    match (read.dtype, read.dims()) {
+        (DType::Int32, [one]) if *one == rows => Ok(Some(Lengths::Counts(read))),
+        (dtype, [a, b, _]) if [*a, *b] == [steps, rows] && TYPES.contains(&dtype) => {
+            Ok(Some(Lengths::Mask(read.with_layout(read.at(2, 0)))))
+        }
+        _ => {
+            let (name, have) = (call.parameter(at), *read);
+            Err(Error::invalid(format!(
+                "{name} is {have}: expected int32[{rows}], or a mask [{steps}, {rows}, n] of reals"
+            )))
+        }
+    }
+}
+
+pub fn mark(memory: &Memory<'_>, room: &Room, lengths: &Option<Lengths>, name: &str) -> Outcome {
+    let (Some(lengths), Some(active)) = (lengths, &room.active) else { return Ok(()) };
+    match lengths {
+        Lengths::Mask(mask) => {
+            copy(memory.parallel, memory.scratch(active), mask.view(memory));
+            Ok(())
+        }
+        Lengths::Counts(counts) => {
+            let marked = mark_by_lengths(memory.scratch(active), counts.view(memory));
+            marked.map_err(|(row, count)| {
+                Fault(format!("{name}[{row}] = {count} is no number of steps"))
+            })
+        }
+    }
+}
+
+/// The input as steps by rows by elements; with the sizes that follow from it and from the blocks of the weights.
+pub fn sizes(call: &Call<'_>, kind: Kind, at: usize, weights: usize) -> Result<Sizes> {
+    let (x, w) = (lifted(&call.layout(at)?, &[1, 1, 1]), call.layout(weights)?);
+    let wide = if w.rank() == 2 { w.dims()[1] } else { 0 };
+    let hidden = wide / kind.blocks();
+    if x.rank() != 3
+        || x.dims()[0] == 0
+        || x.dims()[2] == 0
+        || hidden * kind.blocks() != wide
+        || hidden == 0
+    {
+        let (x_name, name, blocks) = (call.parameter(at), call.parameter(weights), kind.blocks());
+        return Err(Error::invalid(format!(
+            "{x_name} is {x} and {name} is {w}: expected [steps, rows, inputs] and [.., {blocks} * hidden], not empty"
+        )));
+    }
+    Ok(Sizes { kind, steps: x.dims()[0], rows: x.dims()[1], hidden })
+}
+
+/// How many elements an input has.
+pub fn inputs(call: &Call<'_>) -> Result<usize> {
+    Ok(call.layout(0)?.dims().last().copied().unwrap_or(0))
+}
+
+/// With a dimension of 1 in front where one is expected and missing: a cell is a layer with one step.
+pub fn lifted(layout: &Layout, dims: &[usize]) -> Layout {
+    let lacks = layout.rank() == 2 && dims.len() == 3 && dims[0] == 1;
+    if lacks { layout.with(0) } else { *layout }
+}
+
+pub fn real(call: &mut Call<'_>, at: usize, dims: &[usize], outs: &[&Operand]) -> Result<Read> {
+    let read = call.read(at, outs)?;
+    let read = read.with_layout(lifted(&read, dims));
+    call.expect_dims(at, &read, dims)?;
+    call.expect_dtype(at, &read, TYPES)?;
+    Ok(read)
+}
+
+pub fn optional(
+    call: &mut Call<'_>,
+    at: usize,
+    dims: &[usize],
+    outs: &[&Operand],
+) -> Result<Option<Read>> {
+    if call.has(at) { real(call, at, dims, outs).map(Some) } else { Ok(None) }
+}
+
+/// A state, rows by hidden, also with a dimension of 1 in front; if it is there.
+pub fn state(
+    call: &mut Call<'_>,
+    at: usize,
+    sizes: &Sizes,
+    outs: &[&Operand],
+) -> Result<Option<Read>> {
+    if !call.has(at) {
+        return Ok(None);
+    }
+    let read = call.read(at, outs)?;
+    call.expect_dtype(at, &read, TYPES)?;
+    Ok(Some(read.with_layout(bare_state(call, at, &read, sizes)?)))
+}
+
+pub fn bare_state(call: &Call<'_>, at: usize, layout: &Layout, sizes: &Sizes) -> Result<Layout> {
+    let dims = [sizes.rows, sizes.hidden];
+    let bare = if layout.rank() == 3 && layout.dims()[0] == 1 { layout.at(0, 0) } else { *layout };
+    call.expect_dims(at, &bare, &dims)?;
+    Ok(bare)
+}
+
+/// An output, if it is there.
+pub fn out(call: &mut Call<'_>, at: usize, dims: &[usize]) -> Result<Option<Operand>> {
+    let Some(out) = call.optional_output(at)? else { return Ok(None) };
+    let out = out.with_layout(lifted(&out, dims));
+    call.expect_dims(at, &out, dims)?;
+    call.expect_dtype(at, &out, TYPES)?;
+    Ok(Some(out))
+}
+
+/// An output for a state.
+pub fn state_out(call: &mut Call<'_>, at: usize, sizes: &Sizes) -> Result<Option<Operand>> {
+    let Some(out) = call.optional_output(at)? else { return Ok(None) };
+    call.expect_dtype(at, &out, TYPES)?;
+    Ok(Some(out.with_layout(bare_state(call, at, &out, sizes)?)))
+}
+
+/// Both weights of one tensor: those of inputs stand first.
+pub fn split(
+    call: &mut Call<'_>,
+    at: usize,
+    inputs: usize,
+    hidden: usize,
+    blocks: usize,
+    outs: &[&Operand],
+) -> Result<[Read; 2]> {
+    let both = real(call, at, &[inputs + hidden, blocks * hidden], outs)?;
+    Ok([
+        both.with_layout(both.sliced(0, 0, inputs, 1)),
+        both.with_layout(both.sliced(0, inputs, hidden, 1)),
+    ])
+}
+
+/// Both weights: of one tensor where the second is absent.
+pub fn weights(
+    call: &mut Call<'_>,
+    sizes: &Sizes,
+    inputs: usize,
+    outs: &[&Operand],
+) -> Result<[Read; 2]> {
+    let wide = sizes.kind.blocks() * sizes.hidden;
+    if !call.has(2) {
+        return split(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
+    }
+    Ok([real(call, 1, &[inputs, wide], outs)?, real(call, 2, &[sizes.hidden, wide], outs)?])
+}
+
+/// The gradients of a layer, all read and checked.
+pub struct Task {
+    pub reversed: bool,
+    pub order: [usize; 4],
+    pub x: Read,
+    /// Inputs by blocks, hidden by blocks.
+    pub weights: [Read; 2],
+    pub noted: [Read; 4],
+    pub states: [Option<Read>; 2],
+    pub tanh: Option<Read>,
+    pub first: [Option<Read>; 2],
+    pub above: Option<Read>,
+    pub last: [Option<Read>; 2],
+    pub to_x: Option<Operand>,
+    pub to_first: [Option<Operand>; 2],
+    pub to_weights: [Option<Operand>; 2],
+    pub to_bias: [Option<Operand>; 2],
+}
+
+pub fn run_gradients(
+    call: &mut Call<'_>,
+    sizes: Sizes,
+    task: Task,
+    reads: Vec<Read>,
+    lengths: Option<Lengths>,
+    lengths_at: usize,
+) -> Result<Plan> {
+    if sizes.rows == 0 {
+        return call.nothing();
+    }
+    let room = Room::new(call, &sizes, lengths.is_some(), true);
+    let transposed = task.weights.map(|one| one.with_layout(one.transposed(0, 1)));
+    let mut layer = Gradients::new(
+        Source::Tensor(task.x),
+        transposed[0],
+        transposed[1],
+        task.order,
+        task.noted,
+        task.states,
+    );
+    layer.reversed = task.reversed;
+    layer.tanh = task.tanh;
+    layer.first = task.first;
+    layer.above = task.above.map(Source::Tensor);
+    layer.last = task.last;
+    layer.to_first = task.to_first;
+    layer.to_weights =
+        task.to_weights.map(|out| out.map(|out| out.with_layout(out.transposed(0, 1))));
+    layer.to_bias = task.to_bias;
+    let to_x = task.to_x.map(|out| (out, call.scratch(DType::Float, out.dims())));
+    layer.to_x = to_x.map(|(_, room)| (Target::Room(room, *room), false));
+    layer.take_scratch(call, &sizes);
+    let name = call.parameter(lengths_at);
+    call.plan(move |memory| {
+        reads.iter().for_each(|read| read.prepare(memory));
+        mark(memory, &room, &lengths, name)?;
+        layer.run(memory, &room, &sizes);
+        if let Some((out, room)) = &to_x {
+            copy(memory.parallel, memory.out(out), memory.scratch(room).view());
+        }
+        Ok(())
+    })
+}
