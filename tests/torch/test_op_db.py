@@ -20,7 +20,7 @@ MODULES = """
     nn.CrossEntropyLoss nn.MSELoss nn.MultiheadAttention nn.TransformerEncoderLayer
     optim.SGD optim.Adam optim.AdamW
 """.split()
-OPERATORS = "cdist repeat_interleave unfold nan_to_num nn.functional.avg_pool2d nn.functional.interpolate.bilinear cummax".split()
+OPERATORS = "cdist repeat_interleave unfold nan_to_num nn.functional.avg_pool2d nn.functional.interpolate.bilinear cummax fft.fft2".split()
 
 
 def known(file):

@@ -66,7 +66,7 @@ fn bordered(
     value: Scalar,
 ) -> Result<Plan> {
     call.expect_converts(0, &a, &out)?;
-    call.expect_numbers(3, &out)?;
+    call.expect_complex_arithmetic(3, out.dtype)?;
     let (rank, mut dims) = (a.rank(), Dims::new(a.dims()));
     let (mut from, mut to) = (*a, *out);
     for (at, (before, after)) in pairs.iter().enumerate() {
