@@ -112,7 +112,7 @@ macro_rules! with_field {
     };
 }
 
-fn turned(layout: &Layout) -> Layout {
+fn transposed(layout: &Layout) -> Layout {
     layout.transposed(layout.rank() - 2, layout.rank() - 1)
 }
 
@@ -135,7 +135,7 @@ fn inverse(call: &mut Call<'_>) -> Result<Plan> {
         let [from, to] = [0; 2].map(|_| Room::new(call, size_of::<F>(), &all, &[n, n]));
         call.plan(move |memory| {
             let (from, to) = (from.stack::<F>(memory), to.stack::<F>(memory));
-            let source = if adjoint { turned(a.layout()) } else { *a.layout() };
+            let source = if adjoint { transposed(a.layout()) } else { *a.layout() };
             copy(memory.parallel, from.view(a.dims()), memory.view_with_layout(&a, source));
             if adjoint {
                 linalg::conjugate(memory.parallel, &from);
@@ -166,7 +166,7 @@ fn cholesky(call: &mut Call<'_>) -> Result<Plan> {
             if upper {
                 linalg::conjugate(memory.parallel, &stack);
             }
-            let to = if upper { turned(out.layout()) } else { *out.layout() };
+            let to = if upper { transposed(out.layout()) } else { *out.layout() };
             copy(memory.parallel, memory.out(&out.with_layout(to)), stack.view(a.dims()).view());
             Ok(())
         })
@@ -249,7 +249,7 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
             let (left, right) = (left.stack::<F>(memory), right.stack::<F>(memory));
             let values = values.stack::<f64>(memory);
             // The columns of a tall matrix; of a wide one those of its conjugate transpose.
-            let source = if tall { turned(a.layout()) } else { *a.layout() };
+            let source = if tall { transposed(a.layout()) } else { *a.layout() };
             let whole = left.view(&all.with(&[wide, length]));
             let columns = whole.layout().sliced(a.rank() - 2, 0, few, 1);
             let columns = whole.with_layout(columns).expect("the first rows");
@@ -261,9 +261,9 @@ fn svd(call: &mut Call<'_>) -> Result<Plan> {
             copy(memory.parallel, memory.out(&sigma), values.view(sigma.dims()).view());
             if let Some((u, v)) = outs {
                 let (long, short) = if tall { (u, v) } else { (v, u) };
-                copy(memory.parallel, memory.out(&long.with_layout(turned(long.layout()))), whole.view());
+                copy(memory.parallel, memory.out(&long.with_layout(transposed(long.layout()))), whole.view());
                 let square = right.view(&all.with(&[few, few])).view();
-                copy(memory.parallel, memory.out(&short.with_layout(turned(short.layout()))), square);
+                copy(memory.parallel, memory.out(&short.with_layout(transposed(short.layout()))), square);
             }
             Ok(())
         })

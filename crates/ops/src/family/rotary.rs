@@ -118,23 +118,23 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.kept_apart(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
-    let turned = call.scratch(DType::Float, x.dims());
+    let rotated = call.scratch(DType::Float, x.dims());
     let mut dims = x.dims().to_vec();
     dims[x.rank() - 2] = length;
     let matrix = matrix.with_layout(matrix.broadcast_to(&dims).expect("a matrix for each batch"));
-    let panels = if x.count() > 0 { panels(&turned, &x, &matrix) } else { None };
+    let panels = if x.count() > 0 { panels(&rotated, &x, &matrix) } else { None };
     let room = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
-        let (out, turned) = (memory.out(&out), memory.scratch(&turned));
+        let (out, rotated) = (memory.out(&out), memory.scratch(&rotated));
         let (x, cos, sin) = (x.view(memory), cos.view(memory), sin.view(memory));
         if out.count() == 0 {
             return Ok(());
         }
         let (one, none, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
         let room = room.map(|one| memory.scratch(&one));
-        matmul(parallel, turned, x, matrix.view(memory), one, none, room);
-        map2(parallel, turned, turned.view(), sin, |x: f32, sin: f32| x * sin);
-        map3(parallel, out, x, cos, turned.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
+        matmul(parallel, rotated, x, matrix.view(memory), one, none, room);
+        map2(parallel, rotated, rotated.view(), sin, |x: f32, sin: f32| x * sin);
+        map3(parallel, out, x, cos, rotated.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
         Ok(())
     })
 }

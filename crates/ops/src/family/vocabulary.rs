@@ -33,7 +33,7 @@ impl Product {
     }
 }
 
-fn turned(view: View<'_>) -> View<'_> {
+fn transposed(view: View<'_>) -> View<'_> {
     view.with_layout(view.layout().transposed(0, 1)).expect("the same elements")
 }
 
@@ -99,7 +99,7 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     let name = call.parameter(2);
     call.plan(move |memory| {
         let room = memory.scratch(&scores);
-        product.run(memory, room, input.view(memory), turned(weight.view(memory)));
+        product.run(memory, room, input.view(memory), transposed(weight.view(memory)));
         if let Some(out) = &scores_out {
             copy(memory.parallel, memory.out(out), room.view());
         }
@@ -233,7 +233,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         let (input, weight) = (input.view(memory), weight.view(memory));
         match (&softmax, &notes, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
-                scoring.run(memory, room, input, turned(weight));
+                scoring.run(memory, room, input, transposed(weight));
                 let column = |read: &Read| {
                     let view = read.view(memory);
                     let wide = view.layout().with(1).broadcast_to(room.dims()).expect("a column");
@@ -257,7 +257,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         return_rows(memory.parallel, room, grad, outside, places)
             .map_err(|bad| out_of_range(name, bad))?;
         back.run(memory, memory.out(&to_input), room.view(), weight);
-        across.run(memory, memory.out(&to_weight), turned(room.view()), input);
+        across.run(memory, memory.out(&to_weight), transposed(room.view()), input);
         Ok(())
     })
 }
