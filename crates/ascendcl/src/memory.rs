@@ -8,7 +8,7 @@ use cairn_runtime::memory::request::{Huge, Request};
 use cairn_runtime::memory::tlsf::GRANULE;
 use cairn_runtime::memory::{Located, describe};
 use cairn_runtime::soc;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use std::ffi::c_void;
 
 const MIB: u64 = 1 << 20;
@@ -280,7 +280,7 @@ entry! {
         if kind != abi::ACL_MEMCPY_HOST_TO_HOST {
             runtime.current_context()?;
         }
-        let (from, to) = spans(dst, src, count, (Place::Any, Place::Any));
+        let (from, to) = spans(dst, src, count, (Location::Any, Location::Any));
         refuse_overlap(&from, &to)?;
         runtime.perform(&Task::copy("aclrtMemcpy", from, to))
     }
@@ -293,12 +293,12 @@ entry! {
             return Ok(());
         }
         let memory = &runtime.shared.memory;
-        let on = Place::Device(stream.spec.device);
+        let on = Location::Device(stream.spec.device);
         let places = match kind {
-            abi::ACL_MEMCPY_HOST_TO_HOST => (Place::Host, Place::Host),
-            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Place::Host, Place::AnyDevice),
-            abi::ACL_MEMCPY_DEVICE_TO_HOST => (Place::AnyDevice, Place::Host),
-            abi::ACL_MEMCPY_DEFAULT => (Place::Any, Place::Any),
+            abi::ACL_MEMCPY_HOST_TO_HOST => (Location::Host, Location::Host),
+            abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Location::Host, Location::AnyDevice),
+            abi::ACL_MEMCPY_DEVICE_TO_HOST => (Location::AnyDevice, Location::Host),
+            abi::ACL_MEMCPY_DEFAULT => (Location::Any, Location::Any),
             _ => (on, on),
         };
         let (from, to) = spans(dst, src, count, places);
@@ -369,7 +369,7 @@ fn fill(
     if count > max {
         return Err(Error::refused(format!("count {count} is more than maxCount {max}")));
     }
-    let to = Span { address: ptr as usize, bytes: count, place: Place::Any };
+    let to = Span { address: ptr as usize, bytes: count, location: Location::Any };
     Ok(Some(Task::fill(name, to, value as u8)))
 }
 
@@ -400,11 +400,11 @@ fn spans(
     dst: Handle,
     src: *const c_void,
     count: usize,
-    (from, to): (Place, Place),
+    (from, to): (Location, Location),
 ) -> (Span, Span) {
     (
-        Span { address: src as usize, bytes: count, place: from },
-        Span { address: dst as usize, bytes: count, place: to },
+        Span { address: src as usize, bytes: count, location: from },
+        Span { address: dst as usize, bytes: count, location: to },
     )
 }
 
@@ -417,9 +417,9 @@ fn refuse_overlap(from: &Span, to: &Span) -> Result<()> {
 }
 
 fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &Located) -> Result<()> {
-    let wrong = match (span.place, at) {
-        (Place::Host, Located::Device(..)) => "device memory, and the copy kind says host",
-        (Place::Device(_) | Place::AnyDevice, Located::Pinned(_) | Located::Foreign) => {
+    let wrong = match (span.location, at) {
+        (Location::Host, Located::Device(..)) => "device memory, and the copy kind says host",
+        (Location::Device(_) | Location::AnyDevice, Located::Pinned(_) | Located::Foreign) => {
             "host memory, and the copy kind says device"
         }
         _ => return Ok(()),

@@ -12,7 +12,7 @@ use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::soc;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,13 +59,16 @@ fn submit(stream: &Arc<Stream>, block: &CairnProbeBlock) -> Result<()> {
     if block.asked == 0 {
         return Ok(());
     }
-    let place = Place::Device(stream.spec.device);
-    let whole = Span { address: block.address as usize, bytes: block.asked, place };
+    let location = Location::Device(stream.spec.device);
+    let whole = Span { address: block.address as usize, bytes: block.asked, location };
     stream.submit(Task::fill("cairnProbeExecute", whole, block.value as u8))?;
     if !block.copyTo.is_null() {
         let from = Span { bytes: block.bytes, ..whole };
-        let to =
-            Span { address: block.copyTo as usize, bytes: block.bytes, place: Place::AnyDevice };
+        let to = Span {
+            address: block.copyTo as usize,
+            bytes: block.bytes,
+            location: Location::AnyDevice,
+        };
         stream.submit(Task::copy("cairnProbeExecute", from, to))?;
     }
     Ok(())

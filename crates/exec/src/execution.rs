@@ -7,7 +7,7 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::{Access, Mode};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
 use cairn_runtime::worker::Scheduler;
 use cairn_tensor::kernels::strip::runs_here;
 use cairn_tensor::parallel::Parallel;
@@ -110,10 +110,10 @@ impl Execution {
             ));
         }
         self.check_memory(addresses, workspace)?;
-        let place = Place::Device(stream.spec.device);
+        let location = Location::Device(stream.spec.device);
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (one, address) in self.plan.uses.iter().zip(addresses) {
-            let span = Span { address: *address, bytes: one.bytes, place };
+            let span = Span { address: *address, bytes: one.bytes, location };
             if one.reach.reads {
                 reads.push(span);
             }
@@ -122,7 +122,7 @@ impl Execution {
             }
         }
         if self.plan.workspace > 0 {
-            writes.push(Span { address: workspace, bytes: self.plan.workspace, place });
+            writes.push(Span { address: workspace, bytes: self.plan.workspace, location });
         }
         let body = Body::Kernel(self.clone());
         stream.submit(Task { name: self.name, reads, writes, body })

@@ -7,7 +7,7 @@ use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::memory::request::Request;
-use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
 use std::sync::Arc;
 
 /// The bytes of one input.
@@ -27,7 +27,7 @@ pub fn upload(
     device: u32,
     within: Option<String>,
 ) -> Task {
-    let to = Span { address, bytes: bytes.len(), place: Place::Device(device) };
+    let to = Span { address, bytes: bytes.len(), location: Location::Device(device) };
     let body = Body::Kernel(Arc::new(Upload { bytes: bytes.clone(), within }));
     Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
 }

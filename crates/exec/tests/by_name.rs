@@ -9,7 +9,7 @@ use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall}
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Task, Work};
+use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use cairn_tensor::{DType, Layout};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -190,9 +190,9 @@ fn shapes_are_inferred_and_short_memory_is_refused() {
 #[test]
 fn sizes_come_although_another_task_failed() {
     let rig = Rig::new();
-    let place = Place::Device(0);
-    let from = Span { address: 64, bytes: 64, place };
-    let to = Span { address: rig.room(64), bytes: 64, place };
+    let location = Location::Device(0);
+    let from = Span { address: 64, bytes: 64, location };
+    let to = Span { address: rig.room(64), bytes: 64, location };
     rig.stream.submit(Task::copy("unrelated", from, to)).unwrap();
     let (layouts, address) = rig.select(rig.floats(&X), Domain::Acl).unwrap();
     assert_eq!(layouts, [floats(2)]);

@@ -17,7 +17,7 @@ use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::record::{self, Kind, Sink, Stamp};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Task, Work};
+use cairn_runtime::task::{Body, Location, Span, Task, Work};
 use cairn_tensor::DType;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -125,9 +125,9 @@ impl User {
 
     /// Submits a task that fails: it reads where nothing is.
     fn submit_a_failure(&self) {
-        let place = Place::Device(0);
-        let from = Span { address: 64, bytes: 64, place };
-        let to = Span { address: self.machine.room(64), bytes: 64, place };
+        let location = Location::Device(0);
+        let from = Span { address: 64, bytes: 64, location };
+        let to = Span { address: self.machine.room(64), bytes: 64, location };
         self.stream.submit(Task::copy("unrelated", from, to)).unwrap();
     }
 

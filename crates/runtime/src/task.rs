@@ -12,7 +12,7 @@ use std::fmt;
 
 /// Where the bytes of a [`Span`] have to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// Memory of this device, or of a peer it may reach.
     Device(u32),
     /// Memory of whichever device.
@@ -31,7 +31,7 @@ pub struct Span {
     /// How many.
     pub bytes: usize,
     /// Where they have to be.
-    pub place: Place,
+    pub location: Location,
 }
 
 impl fmt::Display for Span {

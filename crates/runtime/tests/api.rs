@@ -10,7 +10,7 @@ use cairn_runtime::error::{Code, Error};
 use cairn_runtime::event::{Event, Kind};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use proptest::prelude::*;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -506,7 +506,8 @@ impl World {
                 let Some(device) = agree("device", device, current.map(|_| ())) else { return };
                 let request = Request::bytes(size);
                 let address = self.rig.shared.memory.allocate(device, request).unwrap();
-                let span = Span { address, bytes: size as usize, place: Place::Device(device) };
+                let span =
+                    Span { address, bytes: size as usize, location: Location::Device(device) };
                 let overlaps = |b: &&BlockModel| {
                     b.live
                         && b.span.address < address + size as usize
@@ -548,7 +549,7 @@ impl World {
                 let Some((on, _)) = self.stream(stream) else { return };
                 let device = self.device_of(on);
                 let mut span = self.blocks[block].span;
-                span.place = Place::Device(device as u32);
+                span.location = Location::Device(device as u32);
                 span.bytes += usize::from(excess);
                 let ends = match self.reaches(device, block) && !excess {
                     true => Ok(()),
@@ -574,8 +575,8 @@ impl World {
                 let whole = source.bytes >= target.bytes;
                 source.bytes = source.bytes.min(target.bytes);
                 target.bytes = source.bytes;
-                source.place = Place::Device(device as u32);
-                target.place = source.place;
+                source.location = Location::Device(device as u32);
+                target.location = source.location;
                 let ends = match self.reaches(device, from) && self.reaches(device, to) {
                     true => Ok(()),
                     false => Err(Code::RtParamInvalid),

@@ -12,7 +12,7 @@ use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, Us
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span};
+use cairn_runtime::task::{Location, Span};
 use std::sync::{Arc, Mutex};
 use support::*;
 
@@ -410,7 +410,7 @@ fn without_a_registration_the_device_serves() {
     assert!(b.rig.allocators.allocator_for(Domain::Acl, b.handle).is_none());
     let allocator = PoolMaker::built_in(&b.rig.shared, 0);
     let block = b.take(&allocator, 100).unwrap();
-    let span = Span { address: block.address(), bytes: 100, place: Place::Device(0) };
+    let span = Span { address: block.address(), bytes: 100, location: Location::Device(0) };
     b.stream.submit(fill(span, 9)).unwrap();
     block.free().unwrap();
     assert!(b.stream.synchronize(None).unwrap());

@@ -18,7 +18,7 @@ use cairn_runtime::memory::layer::{CANARY, POISON, Spec, Stack};
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span};
+use cairn_runtime::task::{Location, Span};
 use model::{Naive, Refusal, naive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -72,7 +72,7 @@ impl Bench<'_> {
 }
 
 fn span(block: &RawBlock) -> Span {
-    Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) }
+    Span { address: block.address, bytes: block.bytes as usize, location: Location::Device(0) }
 }
 
 /// Runs a test over each source; afterwards everything is back.

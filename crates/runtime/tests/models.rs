@@ -17,7 +17,7 @@ use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{ContextFailure, FailureMode, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
-use cairn_runtime::task::{Body, HostFunction, Place, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Location, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::sync::Barrier;
 use std::sync::Mutex;
@@ -84,7 +84,11 @@ fn only_wait(stream: &Arc<Stream>) {
 
 /// A byte that tasks write. Modelled threads take turns, so plain memory is enough.
 fn cell() -> Span {
-    Span { address: Box::leak(Box::new(0u8)) as *mut u8 as usize, bytes: 1, place: Place::Any }
+    Span {
+        address: Box::leak(Box::new(0u8)) as *mut u8 as usize,
+        bytes: 1,
+        location: Location::Any,
+    }
 }
 
 fn read(span: Span) -> u8 {
@@ -498,7 +502,7 @@ fn quarantine_keeps_what_queued_work_reads() {
         let all = world.shared.config.device_memory;
         let out = cell();
         let address = world.shared.memory.allocate(0, request(all)).unwrap();
-        let block = Span { address, bytes: 1, place: Place::Device(0) };
+        let block = Span { address, bytes: 1, location: Location::Device(0) };
         stream.submit(fill(block, 1)).unwrap();
         gate.wait(&stream, FOREVER).unwrap();
         stream.submit(copy(block, out)).unwrap();
@@ -540,7 +544,7 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
             .unwrap(),
         );
         let Attempt::Taken(address) = arena.attempt(&request(2 << 20), true) else { panic!() };
-        let block = Span { address, bytes: 1, place: Place::Any };
+        let block = Span { address, bytes: 1, location: Location::Any };
         let out = cell();
         world.shared.memory.perform(&fill(block, 1)).unwrap();
 

@@ -10,7 +10,7 @@ use cairn_runtime::memory::pool::StreamPool;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::{ContextFailure, Stream, StreamSpec};
 use cairn_runtime::sync::{Arc, thread};
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ impl World {
     }
 
     fn fill(&self, address: usize, stream: &Arc<Stream>) -> Epoch {
-        let span = Span { address, bytes: 64, place: Place::Device(0) };
+        let span = Span { address, bytes: 64, location: Location::Device(0) };
         let seq = stream.submit(Task::fill("fill", span, 7)).unwrap();
         Epoch { stream: stream.index, seq }
     }

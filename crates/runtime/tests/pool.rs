@@ -7,7 +7,7 @@ use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 
 mod support;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn hold(stream: &Arc<Stream>) -> Gate {
 
 fn span(block: &Block) -> Span {
     let (address, bytes) = (block.address(), block.bytes() as usize);
-    Span { address, bytes, place: Place::Device(0) }
+    Span { address, bytes, location: Location::Device(0) }
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn an_ordered_allocation_waits_for_what_was_freed_elsewhere_rather_than_fail() {
     let memory = &rig.shared.memory;
     let pool = memory.built_in_pool(0);
     let block = take(memory, &pool, &Request::bytes(60 * MIB), &a).unwrap();
-    let lot = Span { address: block, bytes: 60 * MIB as usize, place: Place::Device(0) };
+    let lot = Span { address: block, bytes: 60 * MIB as usize, location: Location::Device(0) };
     for value in 0..20 {
         a.submit(Task::fill("slow", lot, value)).unwrap();
     }

@@ -10,7 +10,7 @@ use cairn_runtime::host;
 use cairn_runtime::record::event::Outcome;
 use cairn_runtime::record::{Access, Awaited, Event, Kind, Mode, Sink, Stamp, site};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Task};
+use cairn_runtime::task::{Body, Location, Span, Task};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::*;
@@ -269,7 +269,7 @@ fn what_the_host_touches_itself_is_emitted() {
     rig.perform(&copy(from, to)).unwrap();
     assert_eq!(rig.read("graph", to.address, 16).unwrap(), [3; 16]);
     rig.emit_host_access("RunGraph", 0x1000, 8, Mode::Write);
-    let nowhere = Span { address: 0x10, bytes: 64, place: Place::Any };
+    let nowhere = Span { address: 0x10, bytes: 64, location: Location::Any };
     assert!(rig.perform(&copy(nowhere, to)).is_err());
     assert_eq!(rig.read("graph", 0x10, 16), None);
     let emitted = [

@@ -13,7 +13,7 @@ use cairn_runtime::memory::budget::Budget;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::event::MemoryKind;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Place, Span, Task};
+use cairn_runtime::task::{Body, Location, Span, Task};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use support::*;
@@ -456,7 +456,7 @@ fn an_allocation_waits_for_freed_memory() {
     rig.set_device(0).unwrap();
     let (stream, gate) = (rig.new_stream(), Gate::default());
     let out = rig.shared.memory.allocate_host(64).unwrap();
-    let out = Span { address: out, bytes: 64, place: Place::Host };
+    let out = Span { address: out, bytes: 64, location: Location::Host };
     for value in 1..=20 {
         let all = rig.alloc(0, 64 * MIB);
         let head = Span { bytes: 64, ..all };
@@ -555,7 +555,7 @@ fn a_copy_between_devices_wants_peer_access() {
     rig.set_device(0).unwrap();
     let stream = rig.new_stream();
     let (here, there) = (rig.alloc(0, 64), rig.alloc(1, 64));
-    let seen_from_0 = Span { place: Place::Device(0), ..there };
+    let seen_from_0 = Span { location: Location::Device(0), ..there };
     stream.submit(copy(here, seen_from_0)).unwrap();
     let error = rig.synchronize(&stream, None).unwrap_err();
     assert_eq!(error.code, Code::RtParamInvalid);
@@ -579,10 +579,10 @@ fn a_wrong_address_is_named_at_synchronize() {
     rig.set_device(0).unwrap();
     let (stream, block) = (rig.new_stream(), rig.alloc(0, 1000));
     let local = [0u8; 64];
-    let on_device = |address: usize, bytes| Span { address, bytes, place: Place::Device(0) };
+    let on_device = |address: usize, bytes| Span { address, bytes, location: Location::Device(0) };
     let small = |span: Span| Span { bytes: 64, ..span };
     let hole = on_device(block.address + 60 * MIB as usize, 64);
-    let host = Span { place: Place::Host, ..small(block) };
+    let host = Span { location: Location::Host, ..small(block) };
     let pageable = on_device(local.as_ptr() as usize, 64);
     let inner = on_device(block.address + 990, 64);
     let cases = [

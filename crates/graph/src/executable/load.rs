@@ -13,7 +13,7 @@ use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::record::{self, Spine};
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span, Spans, Task};
+use cairn_runtime::task::{Location, Span, Spans, Task};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,7 +182,7 @@ impl Executable {
         match &self.kind {
             Kind::Static { program, .. } => {
                 let body = Named::body(Constants(program.clone()), &self.label, what);
-                let to = Span { address, bytes, place: Place::Device(device) };
+                let to = Span { address, bytes, location: Location::Device(device) };
                 Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
             }
             Kind::Dynamic { flow, .. } => {

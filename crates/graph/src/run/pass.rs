@@ -11,7 +11,7 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, Kernel, Place, Span, Spans, Task};
+use cairn_runtime::task::{Body, Kernel, Location, Span, Spans, Task};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -165,11 +165,11 @@ impl LoadedPass {
 
     /// Submits the steps, on this memory.
     pub fn submit(self: &Arc<LoadedPass>, stream: &Arc<Stream>, ranges: &Ranges) -> Result<u64> {
-        let place = Place::Device(stream.spec.device);
+        let location = Location::Device(stream.spec.device);
         let (mut reads, mut writes) = (Spans::new(), Spans::new());
         for (region, is_written) in &self.pass.regions {
             let (address, bytes) = self.pass.range(*region, ranges);
-            let span = Span { address, bytes, place };
+            let span = Span { address, bytes, location };
             if *is_written { writes.push(span) } else { reads.push(span) }
         }
         let body = Body::Kernel(self.clone());

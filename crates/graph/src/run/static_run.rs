@@ -10,7 +10,7 @@ use cairn_exec::upload;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::soc;
-use cairn_runtime::task::{Place, Span};
+use cairn_runtime::task::{Location, Span};
 use std::sync::Arc;
 
 /// A run of a static graph, on tensors that were checked.
@@ -128,7 +128,7 @@ impl StaticRun<'_> {
 
     fn submit(&self, ranges: &mut Ranges, scratch: &Scratch) -> Result<()> {
         let (executable, stream) = (&self.loaded.executable, &self.source.target.stream);
-        let place = Place::Device(stream.spec.device);
+        let location = Location::Device(stream.spec.device);
         let mut runs = self.loaded.runs();
         let shares = runs.shares();
         self.loaded.order(&mut runs, stream, shares)?;
@@ -151,7 +151,7 @@ impl StaticRun<'_> {
         self.steps.submit(stream, ranges)?;
         for (at, block, to) in &scratch.apart {
             let bytes = self.program.outputs[*at].bytes();
-            let span = |address| Span { address, bytes, place };
+            let span = |address| Span { address, bytes, location };
             let what = format!("output {at} (node {})", executable.makers[*at]);
             let copy = copying(span(block.address()), span(*to), &executable.label, &what);
             stream.submit(copy)?;

@@ -4,7 +4,7 @@ use crate::executable::RunOutput;
 use crate::failure::{Failure, Result};
 use cairn_runtime::Runtime;
 use cairn_runtime::memory::allocator::Block;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use cairn_tensor::DType;
 
 /// Memory that a run made for an output.
@@ -78,8 +78,8 @@ impl Out {
             let held = OutputBlock::Host(copy.into_boxed_slice());
             return Ok(Out { address: held.address(), held: Some(held), ..out });
         };
-        let from = Span { address: out.address, bytes, place: Place::AnyDevice };
-        let to = Span { address, bytes, place: Place::Any };
+        let from = Span { address: out.address, bytes, location: Location::AnyDevice };
+        let to = Span { address, bytes, location: Location::Any };
         runtime.perform(&Task::copy("graph output", from, to))?;
         Ok(Out { address, held: None, ..out })
     }

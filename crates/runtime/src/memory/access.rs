@@ -5,7 +5,7 @@ use super::locate::{Located, describe};
 use super::raw::{self, Bytes, Use};
 use crate::error::{Error, Result};
 use crate::sync::atomic::Ordering;
-use crate::task::{Body, Place, Span, Task};
+use crate::task::{Body, Location, Span, Task};
 
 impl Memory {
     /// Lets `device` reach the memory of `peer`, or not. False if it was so already.
@@ -46,16 +46,16 @@ impl Memory {
             return Ok(());
         }
         let located = self.enclosing(span.address);
-        let apart = match (&located, span.place) {
-            (Located::Device(id, _), Place::Device(on)) => self.apart(on, *id),
+        let apart = match (&located, span.location) {
+            (Located::Device(id, _), Location::Device(on)) => self.apart(on, *id),
             _ => None,
         };
-        let trouble = match (&located, span.place) {
+        let trouble = match (&located, span.location) {
             _ if apart.is_some() => apart.unwrap_or_default(),
-            (Located::Device(..), Place::Host) => {
+            (Located::Device(..), Location::Host) => {
                 "that is device memory: expected host memory".into()
             }
-            (Located::Pinned(_) | Located::Foreign, Place::Device(_) | Place::AnyDevice) => {
+            (Located::Pinned(_) | Located::Foreign, Location::Device(_) | Location::AnyDevice) => {
                 format!("that is {}: expected device memory", describe(span.address, &located))
             }
             (Located::Registered(_), _) if !raw::reachable(span.address, span.bytes, purpose) => {

@@ -20,7 +20,7 @@ use crate::record::{Event, Kind};
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::{Arc, now_ns, thread_local};
-use crate::task::{Place, Span};
+use crate::task::{Location, Span};
 use std::any::Any;
 use std::cell::Cell;
 use std::fmt;
@@ -329,7 +329,11 @@ impl Allocator for External {
             return None;
         }
         let out = self.outstanding.find(self.maker(), block.token)?;
-        Some(Span { address: out.address, bytes: out.bytes, place: Place::Device(out.device) })
+        Some(Span {
+            address: out.address,
+            bytes: out.bytes,
+            location: Location::Device(out.device),
+        })
     }
 
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {

@@ -12,7 +12,7 @@ use crate::record::event::MemoryKind;
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::Arc;
-use crate::task::{Place, Span};
+use crate::task::{Location, Span};
 use std::ops::Deref;
 
 /// A pool as a maker of blocks for streams, borrowed or owned. A block that is to be poisoned is filled in the order
@@ -72,8 +72,8 @@ where
 
     /// Another stream than the block's own may be ahead of it: what is queued there still wants the bytes.
     fn to_poison(&self, block: &RawBlock, stream: &Stream) -> Option<Span> {
-        let place = Place::Device(self.pool.device);
-        let span = Span { address: block.address, bytes: block.bytes as usize, place };
+        let location = Location::Device(self.pool.device);
+        let span = Span { address: block.address, bytes: block.bytes as usize, location };
         self.pool.is_of(block.token, stream).then_some(span)
     }
 

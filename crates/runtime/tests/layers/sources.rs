@@ -9,7 +9,7 @@ use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::shared::Shared;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Place, Span, Task};
+use cairn_runtime::task::{Location, Span, Task};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -83,8 +83,11 @@ impl Allocator for Ordered {
     }
 
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
-        let span =
-            Span { address: block.address, bytes: block.bytes as usize, place: Place::Device(0) };
+        let span = Span {
+            address: block.address,
+            bytes: block.bytes as usize,
+            location: Location::Device(0),
+        };
         if let (Some(value), Some(stream)) = (block.poison, stream) {
             let _ = stream.submit(Task::fill("poison", span, value));
         }

@@ -14,7 +14,7 @@ use cairn_runtime::memory::pool::StreamPool;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::record::Spine;
 use cairn_runtime::stream::Stream;
-use cairn_runtime::task::{Body, HostFunction, Place, Span, Task};
+use cairn_runtime::task::{Body, HostFunction, Location, Span, Task};
 use std::ops::Deref;
 use std::sync::{Arc, Condvar, LazyLock, Mutex};
 
@@ -58,7 +58,7 @@ impl Rig {
     pub fn alloc(&self, device: u32, bytes: u64) -> Span {
         let request = Request::bytes(bytes);
         let address = self.shared.memory.allocate(device, request).unwrap();
-        Span { address, bytes: bytes as usize, place: Place::Device(device) }
+        Span { address, bytes: bytes as usize, location: Location::Device(device) }
     }
 }
 

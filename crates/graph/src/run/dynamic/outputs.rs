@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::run::named::copying;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
-use cairn_runtime::task::{Place, Span};
+use cairn_runtime::task::{Location, Span};
 use cairn_tensor::Layout;
 
 impl Run<'_> {
@@ -86,8 +86,8 @@ impl Run<'_> {
         if layout.bytes() == 0 || from == to {
             return Ok(());
         }
-        let place = Place::Device(self.source.target.stream.spec.device);
-        let span = |address| Span { address, bytes: layout.bytes(), place };
+        let location = Location::Device(self.source.target.stream.spec.device);
+        let span = |address| Span { address, bytes: layout.bytes(), location };
         let what = format!("output {output} (node {})", self.flow.prepared.outputs[output].name);
         self.source.target.stream.submit(copying(span(from), span(to), self.label, &what))?;
         Ok(())

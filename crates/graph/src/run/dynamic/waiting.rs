@@ -12,7 +12,7 @@ use cairn_exec::{DecidedSizes, Outcome};
 use cairn_runtime::error;
 use cairn_runtime::lock::{Mutex, Rank};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
-use cairn_runtime::task::{Kernel, Place, Span, Spans, Task};
+use cairn_runtime::task::{Kernel, Location, Span, Spans, Task};
 use std::sync::Arc;
 
 impl Run<'_> {
@@ -48,7 +48,7 @@ impl Run<'_> {
         let name = self.waits_at(at, "it needs values that the device computes");
         self.launch_planned(planning, memory)?;
         let stream = &self.source.target.stream;
-        let place = Place::Device(stream.spec.device);
+        let location = Location::Device(stream.spec.device);
         let (mut values, mut reads): (Vec<ValueId>, _) = (Vec::new(), Spans::new());
         let work = &self.flow.prepared.works[at];
         let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
@@ -58,7 +58,7 @@ impl Run<'_> {
             if seen.bytes.is_none() && bytes <= SMALL && !values.contains(&value) {
                 let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
                 values.push(value);
-                reads.push(Span { address, bytes, place });
+                reads.push(Span { address, bytes, location });
             }
         }
         let read = Arc::new(ReadBack {

@@ -15,7 +15,7 @@ use crate::memory::request::Request;
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::task::{Body, Place, Span, Task, Work};
+use crate::task::{Body, Location, Span, Task, Work};
 use std::collections::HashMap;
 
 /// Bytes of a canary, on each side of a block.
@@ -185,7 +185,7 @@ impl Watched {
         [&self.front, &self.back].map(|extent| Span {
             address: extent.address(),
             bytes: extent.len(),
-            place: Place::AnyDevice,
+            location: Location::AnyDevice,
         })
     }
 
