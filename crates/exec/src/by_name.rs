@@ -81,8 +81,8 @@ impl NamedCall<'_> {
         let execution = Execution::watched(self.node.name, plan, outcome.clone(), None);
         let seq = execution.execute(target, &hosts)?;
         log::info!("{}: waits for its sizes, which depend on values", self.node.name);
-        for ((place, inner), sizes) in outcome.wait(&target.stream, self.node.name, seq)? {
-            let output = (place + inner).checked_sub(inputs.len());
+        for ((index, inner), sizes) in outcome.wait(&target.stream, self.node.name, seq)? {
+            let output = (index + inner).checked_sub(inputs.len());
             if let Some(layout) = output.and_then(|at| layouts.get_mut(at)) {
                 *layout = Layout::contiguous(layout.dtype, &sizes);
             }
@@ -112,9 +112,9 @@ pub fn check_buffer(what: &str, layout: &Layout, address: usize, have: usize) ->
 }
 
 fn host_inputs(inputs: &[Option<Tensor>]) -> Vec<HostInput> {
-    let with_bytes = inputs.iter().enumerate().filter_map(|(place, tensor)| {
+    let with_bytes = inputs.iter().enumerate().filter_map(|(index, tensor)| {
         let bytes = tensor.as_ref()?.constant.clone()?;
-        Some(HostInput { place, bytes })
+        Some(HostInput { index, bytes })
     });
     with_bytes.collect()
 }

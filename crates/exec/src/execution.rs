@@ -25,7 +25,7 @@ fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
     common.then(|| a.0.wrapping_sub(b.0) as isize)
 }
 
-/// Gets the sizes of an output that only its values decide: place of the argument, place in its list, sizes.
+/// Gets the sizes of an output that only its values decide: index of the argument, index in its list, sizes.
 pub type Sized = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
 
 /// One call of an operator: its plan and its name. It holds no memory and no stream, and is what runs in a
@@ -67,7 +67,7 @@ impl Execution {
         self.plan.uses.iter().map(|one| one.address).collect()
     }
 
-    /// The name of the parameter whose memory is at a place of that list.
+    /// The name of the parameter whose memory is at an index of that list.
     pub fn parameter(&self, at: usize) -> &'static str {
         self.plan.uses.get(at).map_or("argument", |one| one.parameter)
     }
@@ -177,12 +177,12 @@ impl Kernel for Execution {
         }
     }
 
-    fn argument(&self, purpose: Use, place: usize) -> &str {
+    fn argument(&self, purpose: Use, index: usize) -> &str {
         let expected = |one: &&cairn_ops::Use| match purpose {
             Use::Read => one.reach.reads,
             Use::Overwrite => one.reach.writes,
         };
-        self.plan.uses.iter().filter(expected).nth(place).map_or("workspace", |one| one.parameter)
+        self.plan.uses.iter().filter(expected).nth(index).map_or("workspace", |one| one.parameter)
     }
 
     fn each_access(&self, reads: &[Span], writes: &[Span], report: &mut dyn FnMut(Access)) {

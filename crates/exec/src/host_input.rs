@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// The bytes of one input.
 pub struct HostInput {
-    /// The input's place. Those in a list count on from the list's own.
-    pub place: usize,
+    /// The input's index. Those in a list count on from the list's own.
+    pub index: usize,
     /// A copy of the user's bytes.
     pub bytes: Arc<[u8]>,
 }
@@ -62,8 +62,8 @@ impl Execution {
         let mut addresses = self.addresses();
         let mut uploads = Vec::new();
         for host in hosts {
-            let mut places = (0..=host.place).map(|inner| (host.place - inner, inner));
-            let Some(argument) = places.find(|argument| self.touches(*argument)) else { continue };
+            let mut indices = (0..=host.index).map(|inner| (host.index - inner, inner));
+            let Some(argument) = indices.find(|argument| self.touches(*argument)) else { continue };
             let room = target.tensor_room(host.bytes.len());
             let request = Request::bytes(room).on(stream).purpose(Purpose::HostCopy, owner);
             let block = Block::allocate(allocator, &request)?;

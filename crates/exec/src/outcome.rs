@@ -6,7 +6,7 @@ use cairn_runtime::stream::Stream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The sizes of an output that its values decided: place of the argument, place in its list, sizes.
+/// The sizes of an output that its values decided: index of the argument, index in its list, sizes.
 pub type DecidedSizes = ((usize, usize), Vec<usize>);
 
 /// What became of one call: done, failed, or not over yet; and the sizes that its values decided.

@@ -352,8 +352,8 @@ impl Stream {
     fn compute(&self, task: &Task, kernel: &dyn Kernel) -> Result<()> {
         let memory = &self.shared.memory;
         for (purpose, spans) in [(Use::Read, &task.reads), (Use::Overwrite, &task.writes)] {
-            for (place, span) in spans.iter().enumerate() {
-                let argument = || kernel.argument(purpose, place);
+            for (index, span) in spans.iter().enumerate() {
+                let argument = || kernel.argument(purpose, index);
                 memory.check(task.name, argument, span, purpose)?;
             }
         }

@@ -85,7 +85,7 @@ pub trait Work: Send + Sync {
 /// What an operator does in a stream. Short, as [`Work`]; it touches the ranges of its task and nothing else.
 pub trait Kernel: Send + Sync {
     /// The user's word for the range at a place of the task's reads, or writes.
-    fn argument(&self, purpose: Use, place: usize) -> &str;
+    fn argument(&self, purpose: Use, index: usize) -> &str;
 
     /// Computes. Called for each time the task is submitted. A failure surfaces at synchronize.
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()>;

@@ -19,8 +19,8 @@ impl<K: Kernel + 'static> Named<K> {
 }
 
 impl<K: Kernel> Kernel for Named<K> {
-    fn argument(&self, purpose: Use, place: usize) -> &str {
-        self.kernel.argument(purpose, place)
+    fn argument(&self, purpose: Use, index: usize) -> &str {
+        self.kernel.argument(purpose, index)
     }
 
     fn run(&self, task_memory: &TaskMemory<'_>) -> Result<()> {

@@ -60,7 +60,7 @@ pub struct LoadedPass {
     report: PlanReport,
 }
 
-/// A part of a region, by the region's place among those of the pass.
+/// A part of a region, by the region's index among those of the pass.
 #[derive(Clone, Copy)]
 struct Bytes {
     region: usize,
@@ -70,8 +70,8 @@ struct Bytes {
 
 impl Bytes {
     fn of(slice: &Slice, regions: &[(Region, bool)]) -> Bytes {
-        let place = regions.binary_search_by_key(&slice.region, |(region, _)| *region);
-        match (place, slice.bytes) {
+        let index = regions.binary_search_by_key(&slice.region, |(region, _)| *region);
+        match (index, slice.bytes) {
             (Ok(region), bytes) if bytes > 0 => {
                 Bytes { region, start: slice.start, end: slice.start + bytes }
             }
@@ -91,7 +91,7 @@ impl Bytes {
 type Cells<'a> = SmallVec<[&'a [Cell<u8>]; 16]>;
 
 impl Pass {
-    /// The steps of one part. `nodes` has the nodes of the inputs, by place, and those that make the outputs.
+    /// The steps of one part. `nodes` has the nodes of the inputs, by index, and those that make the outputs.
     pub fn new(
         program: &Arc<Program>,
         part: Part,
@@ -190,11 +190,11 @@ fn title(region: Region, (inputs, outputs): (&[String], &[String])) -> String {
 }
 
 impl Kernel for LoadedPass {
-    fn argument(&self, purpose: Use, place: usize) -> &str {
+    fn argument(&self, purpose: Use, index: usize) -> &str {
         let requested = purpose == Use::Overwrite;
         let named = self.pass.regions.iter().zip(&self.pass.names);
         let mut of_kind = named.filter(|((_, is_written), _)| *is_written == requested);
-        of_kind.nth(place).map_or("memory", |(_, name)| name)
+        of_kind.nth(index).map_or("memory", |(_, name)| name)
     }
 
     fn within(&self) -> Option<&str> {

@@ -34,9 +34,9 @@ pub struct StaticRun<'a> {
 /// What a run takes for itself. It goes back when everything is submitted, or when the run fails.
 #[derive(Default)]
 struct Scratch {
-    /// Copies of inputs on the host: place, memory, bytes.
+    /// Copies of inputs on the host: index, memory, bytes.
     uploads: Vec<(usize, Block, Arc<[u8]>)>,
-    /// Outputs whose memory cannot be written while the steps run: place, memory instead, where they go.
+    /// Outputs whose memory cannot be written while the steps run: index, memory instead, where they go.
     apart: Vec<(usize, Block, usize)>,
     /// Feature memory of this run.
     feature: Option<Block>,

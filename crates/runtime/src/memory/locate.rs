@@ -97,15 +97,15 @@ pub fn describe(address: usize, located: &Located) -> String {
     let of = |inside: &Inside| {
         let Inside { start, bytes, .. } = *inside;
         let state = if inside.live { "" } else { ", freed" };
-        let place = format!("(offset {}{state})", address.saturating_sub(start));
+        let offset = format!("(offset {}{state})", address.saturating_sub(start));
         match inside.part {
-            Part::Whole => format!("the allocation {start:#x} of {bytes} bytes {place}"),
+            Part::Whole => format!("the allocation {start:#x} of {bytes} bytes {offset}"),
             Part::Segment { pool } => format!("free memory of pool {pool}"),
             Part::Pool { pool } => {
-                format!("the block {start:#x} of {bytes} bytes {place} of pool {pool}")
+                format!("the block {start:#x} of {bytes} bytes {offset} of pool {pool}")
             }
             Part::External { object, block } => format!(
-                "the block {block:#x} of the allocator {object:#x}, {bytes} bytes at {start:#x} {place},"
+                "the block {block:#x} of the allocator {object:#x}, {bytes} bytes at {start:#x} {offset},"
             ),
         }
     };

@@ -61,21 +61,21 @@ impl<'a> TaskMemory<'a> {
     }
 
     /// The bytes of the range at a place of the task's reads.
-    pub fn read(&self, place: usize) -> &'a [Cell<u8>] {
-        cells(&self.reads[place])
+    pub fn read(&self, index: usize) -> &'a [Cell<u8>] {
+        cells(&self.reads[index])
     }
 
     /// The bytes of the range at a place of the task's writes.
-    pub fn write(&self, place: usize) -> &'a [Cell<u8>] {
-        cells(&self.writes[place])
+    pub fn write(&self, index: usize) -> &'a [Cell<u8>] {
+        cells(&self.writes[index])
     }
 
     /// Copies `from` to the range at a place of the task's writes, from `start` on.
     ///
     /// # Panics
     /// If it does not fit.
-    pub fn put(&self, place: usize, start: usize, from: &[u8]) {
-        let to = &self.write(place)[start..start + from.len()];
+    pub fn put(&self, index: usize, start: usize, from: &[u8]) {
+        let to = &self.write(index)[start..start + from.len()];
         // SAFETY: a slice is mapped while it is borrowed, and the range as whoever made this vouches.
         let (to, from) = unsafe {
             (

@@ -138,9 +138,9 @@ impl Run<'_> {
         let plan = plan.map_err(refused)?;
         let uses = (plan.uses.iter())
             .map(|one| {
-                let place = one.argument.0 + one.argument.1;
-                let value = match place.checked_sub(inputs.len()) {
-                    None => work.inputs[place].expect("a use of an input that is there"),
+                let index = one.argument.0 + one.argument.1;
+                let value = match index.checked_sub(inputs.len()) {
+                    None => work.inputs[index].expect("a use of an input that is there"),
                     Some(output) => work.outputs[output],
                 };
                 (roots[value], one.lead)
@@ -156,8 +156,8 @@ impl Run<'_> {
         let execution = Execution::watched(operation.row.name, plan, outcome.clone(), Some(node));
         planning.steps.push(Step { work: at, execution, outcome, uses, makes, ends });
         if marks.sized_by_values {
-            for ((place, inner), sizes) in self.decided_sizes(at, planning, memory)? {
-                let output = (place + inner).checked_sub(inputs.len());
+            for ((index, inner), sizes) in self.decided_sizes(at, planning, memory)? {
+                let output = (index + inner).checked_sub(inputs.len());
                 if let Some(value) = output.and_then(|output| work.outputs.get(output)) {
                     let seen = planning.seen[*value].as_mut().expect("just set");
                     seen.layout = Layout::contiguous(seen.layout.dtype, &sizes);

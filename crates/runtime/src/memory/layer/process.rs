@@ -87,8 +87,8 @@ impl Layers {
         let (gone, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_alone());
         let books: Vec<_> = gone.iter().map(|(_, stack)| stack.books()).collect();
         let mut externals = self.externals.lock();
-        for (place, books) in books.iter().flat_map(|books| books.iter().enumerate()) {
-            externals.ended.entry(place).or_default().add(&books.total);
+        for (index, books) in books.iter().flat_map(|books| books.iter().enumerate()) {
+            externals.ended.entry(index).or_default().add(&books.total);
         }
         externals.stacks.splice(0..0, kept);
     }
@@ -141,8 +141,8 @@ impl Layers {
         self.host.books().iter().for_each(|books| line("pinned host memory", &books.total));
         let mut same = BTreeMap::<(String, usize), Figures>::new();
         for (name, stack) in self.externals() {
-            for (place, books) in stack.books().iter().enumerate() {
-                same.entry((name.clone(), place)).or_default().add(&books.total);
+            for (index, books) in stack.books().iter().enumerate() {
+                same.entry((name.clone(), index)).or_default().add(&books.total);
             }
         }
         same.iter().for_each(|((name, _), figures)| line(name, figures));
