@@ -8,7 +8,7 @@ use crate::trampoline::{
     cairn_call_allocator_free, guarded,
 };
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::{Domain, Registration};
 use cairn_runtime::stream::Stream;
@@ -36,7 +36,7 @@ struct Fields {
 /// What a descriptor's handle names.
 pub struct Descriptor(Mutex<Fields>);
 
-impl Handled for Descriptor {
+impl HandleObject for Descriptor {
     const KIND: &'static str = "allocator descriptor";
 }
 

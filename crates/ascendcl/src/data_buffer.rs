@@ -5,7 +5,7 @@
 use crate::abi::aclDataBuffer;
 use crate::door::{entry, not_null, runtime, value_entry};
 use cairn_runtime::error::Result;
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ pub struct Span {
     pub length: usize,
 }
 
-impl Handled for DataBuffer {
+impl HandleObject for DataBuffer {
     const KIND: &'static str = "data buffer";
 }
 

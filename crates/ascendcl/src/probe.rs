@@ -5,7 +5,7 @@ use crate::abi::{self, CairnProbe, CairnProbeBlock};
 use crate::door::{Handle, entry, not_null, runtime};
 use cairn_exec::Target;
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// What a probe kept, behind a handle.
 struct Kept(Mutex<Vec<Block>>);
 
-impl Handled for Kept {
+impl HandleObject for Kept {
     const KIND: &'static str = "probe's keeping";
 }
 

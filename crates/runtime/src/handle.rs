@@ -23,7 +23,7 @@ const CHUNK: usize = 1024;
 const RESTING: usize = 256;
 
 /// Something a handle can name. The kind is the user's word for it.
-pub trait Handled: Any + Send + Sync {
+pub trait HandleObject: Any + Send + Sync {
     /// "stream", "event", ...
     const KIND: &'static str;
 }
@@ -86,7 +86,7 @@ impl Table {
     }
 
     /// A new handle for the object.
-    pub fn insert<T: Handled>(&self, object: Arc<T>) -> Result<usize> {
+    pub fn insert<T: HandleObject>(&self, object: Arc<T>) -> Result<usize> {
         let mut created = 0;
         self.insert_with(|handle| {
             created = handle;
@@ -96,7 +96,7 @@ impl Table {
     }
 
     /// A new handle for an object that wants to know it.
-    pub fn insert_with<T: Handled>(
+    pub fn insert_with<T: HandleObject>(
         &self,
         make: impl FnOnce(usize) -> Result<Arc<T>>,
     ) -> Result<Arc<T>> {
@@ -129,14 +129,14 @@ impl Table {
     }
 
     /// The object behind a handle of the user.
-    pub fn get<T: Handled>(&self, handle: usize) -> Result<Arc<T>> {
+    pub fn get<T: HandleObject>(&self, handle: usize) -> Result<Arc<T>> {
         let (number, generation) = self.decode(handle).ok_or_else(|| foreign::<T>(handle))?;
         let slot = self.slot(number).lock();
         self.check::<T>(&slot, generation, handle)
     }
 
     /// Ends a handle and gives the object back; the object lives on while others hold it.
-    pub fn remove<T: Handled>(&self, handle: usize) -> Result<Arc<T>> {
+    pub fn remove<T: HandleObject>(&self, handle: usize) -> Result<Arc<T>> {
         let (number, generation) = self.decode(handle).ok_or_else(|| foreign::<T>(handle))?;
         let object = {
             let mut slot = self.slot(number).lock();
@@ -158,7 +158,12 @@ impl Table {
         (known && self.chunks[number / CHUNK].get().is_some()).then_some((number, generation))
     }
 
-    fn check<T: Handled>(&self, slot: &Slot, generation: usize, handle: usize) -> Result<Arc<T>> {
+    fn check<T: HandleObject>(
+        &self,
+        slot: &Slot,
+        generation: usize,
+        handle: usize,
+    ) -> Result<Arc<T>> {
         match &slot.live {
             Some((kind, object)) if slot.generation == generation => {
                 object.clone().downcast::<T>().map_err(|_| {
@@ -180,7 +185,7 @@ fn invalid(text: String) -> Error {
     Error::new(Code::InvalidHandle, text)
 }
 
-fn foreign<T: Handled>(handle: usize) -> Error {
+fn foreign<T: HandleObject>(handle: usize) -> Error {
     invalid(format!("{handle:#x} is not {}: no such handle was ever given out", one(T::KIND)))
 }
 
@@ -190,10 +195,10 @@ mod tests {
 
     struct Apple(u32);
     struct Pear;
-    impl Handled for Apple {
+    impl HandleObject for Apple {
         const KIND: &'static str = "apple";
     }
-    impl Handled for Pear {
+    impl HandleObject for Pear {
         const KIND: &'static str = "pear";
     }
 

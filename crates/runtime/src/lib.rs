@@ -34,7 +34,7 @@ use context::Context;
 use device::Device;
 use error::{Code, Error, Result};
 use event::{Event, Kind};
-use handle::{Handled, Table};
+use handle::{HandleObject, Table};
 use host::HostThread;
 use memory::registry::Registry;
 use record::Awaited;
@@ -50,13 +50,13 @@ pub const STREAMS_PER_DEVICE: usize = 1984;
 /// Events a process has room for.
 pub const EVENTS: u32 = 65536;
 
-impl Handled for Stream {
+impl HandleObject for Stream {
     const KIND: &'static str = "stream";
 }
-impl Handled for Event {
+impl HandleObject for Event {
     const KIND: &'static str = "event";
 }
-impl Handled for Context {
+impl HandleObject for Context {
     const KIND: &'static str = "context";
 }
 

@@ -4,7 +4,7 @@ use super::{nn_entry, present, values};
 use crate::abi::{aclBoolArray, aclFloatArray, aclIntArray};
 use crate::door::{runtime, value_entry, write};
 use cairn_runtime::error::Result;
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use smallvec::SmallVec;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use std::sync::Arc;
 /// What an array handle names.
 pub struct Array<T: Copy>(pub SmallVec<[T; 8]>);
 
-impl Handled for Array<i64> {
+impl HandleObject for Array<i64> {
     const KIND: &'static str = "list of integers";
 }
 
-impl Handled for Array<f32> {
+impl HandleObject for Array<f32> {
     const KIND: &'static str = "list of numbers";
 }
 
-impl Handled for Array<bool> {
+impl HandleObject for Array<bool> {
     const KIND: &'static str = "list of booleans";
 }
 
 /// Makes an array of what the user passes.
 fn create<T: Copy>(items: impl ExactSizeIterator<Item = T>) -> Result<usize>
 where
-    Array<T>: Handled,
+    Array<T>: HandleObject,
 {
     runtime()?.handles.insert(Arc::new(Array(items.collect())))
 }
@@ -35,7 +35,7 @@ where
 /// The array behind a handle of the user.
 pub fn find<T: Copy>(handle: usize, parameter: &str) -> Result<Arc<Array<T>>>
 where
-    Array<T>: Handled,
+    Array<T>: HandleObject,
 {
     present(handle as *const u8, parameter)?;
     runtime()?.handles.get(handle)
@@ -43,7 +43,7 @@ where
 
 fn destroy<T: Copy>(handle: usize) -> Result<()>
 where
-    Array<T>: Handled,
+    Array<T>: HandleObject,
 {
     if handle != 0 {
         runtime()?.handles.remove::<Array<T>>(handle)?;
@@ -53,7 +53,7 @@ where
 
 fn size<T: Copy>(handle: usize, size: *mut u64) -> Result<()>
 where
-    Array<T>: Handled,
+    Array<T>: HandleObject,
 {
     let array = find::<T>(handle, "array")?;
     present(size, "size")?;

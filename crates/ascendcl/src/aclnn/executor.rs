@@ -9,7 +9,7 @@ use crate::abi::{aclOpExecutor, aclTensor, aclTensorList};
 use crate::door::runtime;
 use cairn_exec::Execution;
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_runtime::record::{Site, site};
 use cairn_runtime::stream::Stream;
 use smallvec::SmallVec;
@@ -30,7 +30,7 @@ pub struct Executor {
     repeatable: AtomicBool,
 }
 
-impl Handled for Executor {
+impl HandleObject for Executor {
     const KIND: &'static str = "executor";
 }
 

@@ -6,24 +6,24 @@ use super::{nn_entry, present, values};
 use crate::abi::{aclScalar, aclScalarList, aclTensor, aclTensorList};
 use crate::door::{runtime, value_entry, write};
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// What a list handle names: each member with its own handle; `None` for null.
 pub struct List<T>(pub Vec<Option<(usize, Arc<T>)>>);
 
-impl Handled for List<Tensor> {
+impl HandleObject for List<Tensor> {
     const KIND: &'static str = "list of tensors";
 }
 
-impl Handled for List<Scalar> {
+impl HandleObject for List<Scalar> {
     const KIND: &'static str = "list of scalars";
 }
 
-fn create<T: Handled>(members: impl ExactSizeIterator<Item = usize>) -> Result<usize>
+fn create<T: HandleObject>(members: impl ExactSizeIterator<Item = usize>) -> Result<usize>
 where
-    List<T>: Handled,
+    List<T>: HandleObject,
 {
     let runtime = runtime()?;
     let member = |(at, handle): (usize, usize)| match handle {
@@ -38,18 +38,18 @@ where
 }
 
 /// The list behind a handle of the user.
-pub fn find<T: Handled>(handle: usize, parameter: &str) -> Result<Arc<List<T>>>
+pub fn find<T: HandleObject>(handle: usize, parameter: &str) -> Result<Arc<List<T>>>
 where
-    List<T>: Handled,
+    List<T>: HandleObject,
 {
     present(handle as *const u8, parameter)?;
     runtime()?.handles.get(handle)
 }
 
 /// Ends the list and its members; a member that was destroyed before is no matter.
-fn destroy<T: Handled>(handle: usize) -> Result<()>
+fn destroy<T: HandleObject>(handle: usize) -> Result<()>
 where
-    List<T>: Handled,
+    List<T>: HandleObject,
 {
     if handle == 0 {
         return Ok(());
@@ -61,9 +61,9 @@ where
     Ok(())
 }
 
-fn size<T: Handled>(handle: usize, parameter: &str, size: *mut u64) -> Result<()>
+fn size<T: HandleObject>(handle: usize, parameter: &str, size: *mut u64) -> Result<()>
 where
-    List<T>: Handled,
+    List<T>: HandleObject,
 {
     let list = find::<T>(handle, parameter)?;
     present(size, "size")?;

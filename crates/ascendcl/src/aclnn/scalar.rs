@@ -4,7 +4,7 @@ use super::{nn_entry, present};
 use crate::abi::{aclDataType, aclScalar};
 use crate::door::{runtime, value_entry};
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_tensor::DType;
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// What a scalar handle names.
 pub struct Scalar(pub cairn_tensor::Scalar);
 
-impl Handled for Scalar {
+impl HandleObject for Scalar {
     const KIND: &'static str = "scalar";
 }
 

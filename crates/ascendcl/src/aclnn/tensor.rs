@@ -6,7 +6,7 @@ use crate::door::{runtime, value_entry, write};
 use crate::trampoline::cairn_new_numbers;
 use cairn_ops as ops;
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_tensor::{DType, Layout, MAX_DIMS};
 use smallvec::SmallVec;
 use std::ffi::c_void;
@@ -54,7 +54,7 @@ impl State {
     }
 }
 
-impl Handled for Tensor {
+impl HandleObject for Tensor {
     const KIND: &'static str = "tensor";
 }
 

@@ -5,7 +5,7 @@ use crate::aclnn::values;
 use crate::door::{entry, not_null, runtime, string, value_entry};
 use cairn_ops::Arg;
 use cairn_runtime::error::{Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_tensor::DType;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
@@ -26,7 +26,7 @@ pub enum Value {
     Texts,
 }
 
-impl Handled for Attributes {
+impl HandleObject for Attributes {
     const KIND: &'static str = "set of attributes";
 }
 

@@ -6,7 +6,7 @@ use crate::abi::{aclDataBuffer, aclTensorDesc, aclopAttr, aclopHandle, aclrtStre
 use crate::door::{entry, not_null, runtime, value_entry, write};
 use cairn_exec::Shapes;
 use cairn_runtime::error::Result;
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What an operator handle names.
 struct Ready(Call);
 
-impl Handled for Ready {
+impl HandleObject for Ready {
     const KIND: &'static str = "operator handle";
 }
 

@@ -3,7 +3,7 @@
 use crate::abi::{ACL_MEMTYPE_DEVICE, aclMemType, aclTensorDesc};
 use crate::door::{not_null, runtime};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::handle::Handled;
+use cairn_runtime::handle::HandleObject;
 use cairn_runtime::memory::raw;
 use cairn_tensor::{DType, Format, Reorder};
 use std::ffi::{CString, c_int};
@@ -47,7 +47,7 @@ pub struct Description {
     pub placement: aclMemType,
 }
 
-impl Handled for TensorDesc {
+impl HandleObject for TensorDesc {
     const KIND: &'static str = "tensor description";
 }
 

@@ -3,10 +3,10 @@
 use super::pool::StreamPool;
 use crate::Runtime;
 use crate::error::{Code, Error, Result};
-use crate::handle::Handled;
+use crate::handle::HandleObject;
 use crate::sync::Arc;
 
-impl Handled for StreamPool {
+impl HandleObject for StreamPool {
     const KIND: &'static str = "memory pool";
 }
 
