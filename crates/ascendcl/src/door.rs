@@ -65,16 +65,16 @@ pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
 
 /// Who is called: the name for texts, and how often it succeeded and failed.
 #[derive(Clone, Copy)]
-pub struct Called {
+pub struct EntryPoint {
     /// The function's name.
     pub name: &'static str,
     /// Successes, failures.
     pub counts: &'static [AtomicU64; 2],
 }
 
-impl From<Entry> for Called {
-    fn from(entry: Entry) -> Called {
-        Called { name: Entry::NAMES[entry as usize], counts: &COUNTS[entry as usize] }
+impl From<Entry> for EntryPoint {
+    fn from(entry: Entry) -> EntryPoint {
+        EntryPoint { name: Entry::NAMES[entry as usize], counts: &COUNTS[entry as usize] }
     }
 }
 
@@ -92,7 +92,7 @@ pub fn runtime() -> Result<&'static Runtime> {
 }
 
 /// Runs the body of a function that returns `aclError`.
-pub fn status(called: impl Into<Called>, body: impl FnOnce() -> Result<()>) -> aclError {
+pub fn status(called: impl Into<EntryPoint>, body: impl FnOnce() -> Result<()>) -> aclError {
     if crate::process::forked() {
         return Err(Code::RtInternal.into());
     }
@@ -133,7 +133,7 @@ pub fn value<T>(entry: Entry, body: impl FnOnce() -> Result<T>) -> Option<T> {
     if crate::process::forked() {
         return None;
     }
-    match site::enter(Called::from(entry).name, || guarded(body)) {
+    match site::enter(EntryPoint::from(entry).name, || guarded(body)) {
         Ok(value) => {
             count(entry, 0);
             Some(value)
@@ -154,7 +154,7 @@ fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Error::internal(&*panic)))
 }
 
-fn report(called: Called, error: Error) -> AclError {
+fn report(called: EntryPoint, error: Error) -> AclError {
     called.counts[1].fetch_add(1, Ordering::Relaxed);
     let name = called.name;
     let code = AclError::from(error.code);

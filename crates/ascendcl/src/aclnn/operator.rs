@@ -5,7 +5,7 @@ use super::executor::{self, Executor};
 use super::{exports, in_codes_of_aclnn, present};
 use crate::abi::{aclOpExecutor, aclrtStream};
 use crate::code::aclnnStatus;
-use crate::door::{self, Called, runtime, write};
+use crate::door::{self, EntryPoint, runtime, write};
 use cairn_exec::{Door, Execution, Sized, refusal};
 use cairn_ops::{Row, rows};
 use cairn_runtime::error::{Error, Result};
@@ -91,7 +91,7 @@ impl Operator {
         executor: *mut *mut aclOpExecutor,
         gather: &mut dyn FnMut(&mut CallArguments) -> Result<()>,
     ) -> aclnnStatus {
-        let called = Called { name: self.first, counts: &self.first_counts };
+        let entry_point = EntryPoint { name: self.first, counts: &self.first_counts };
         let mut body = || -> Result<()> {
             present(size, "workspaceSize")?;
             present(executor, "executor")?;
@@ -122,7 +122,7 @@ impl Operator {
         executor: *mut aclOpExecutor,
         stream: aclrtStream,
     ) -> aclnnStatus {
-        let called = Called { name: self.name, counts: &self.counts };
+        let entry_point = EntryPoint { name: self.name, counts: &self.counts };
         door::status(called, || {
             let body = || -> Result<()> {
                 let taken = executor::take(executor, self)?;
