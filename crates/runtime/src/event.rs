@@ -16,7 +16,7 @@ use crate::clock::{Clock, Epoch};
 use crate::error::{Code, Error, Result};
 use crate::host::{self, HostThread};
 use crate::lock::{Mutex, Rank};
-use crate::record::Awaited;
+use crate::record::SyncObject;
 use crate::shared::Shared;
 use crate::stream::Stream;
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -313,7 +313,7 @@ impl Event {
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
         if let Some(bound) = capture.bound.get().filter(|_| done) {
-            bound.shared.spine.completed(Awaited::Event(self.id), || bound.known());
+            bound.shared.spine.completed(SyncObject::Event(self.id), || bound.known());
         }
         done
     }
@@ -336,7 +336,7 @@ impl Event {
         if done {
             let known = bound.known();
             host.learn(&known);
-            bound.shared.spine.synchronized(Awaited::Event(self.id), &known);
+            bound.shared.spine.synchronized(SyncObject::Event(self.id), &known);
         }
         Ok(done)
     }

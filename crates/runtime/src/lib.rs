@@ -37,7 +37,7 @@ use event::{Event, Kind};
 use handle::{HandleObject, Table};
 use host::HostThread;
 use memory::registry::Registry;
-use record::Awaited;
+use record::SyncObject;
 use shared::Shared;
 use std::time::{Duration, Instant};
 use stream::{FailureMode, Stream};
@@ -231,7 +231,7 @@ impl Runtime {
     /// Waits for a stream and reports what failed in it.
     pub fn synchronize(&self, stream: &Arc<Stream>, limit: Option<Duration>) -> Result<()> {
         self.wait_for(stream, limit, |known| {
-            self.shared.spine.synchronized(Awaited::Stream(stream.index), known)
+            self.shared.spine.synchronized(SyncObject::Stream(stream.index), known)
         })
     }
 
@@ -267,7 +267,7 @@ impl Runtime {
                 first = done;
             }
         }
-        self.shared.spine.synchronized(Awaited::Device(device.id), &all);
+        self.shared.spine.synchronized(SyncObject::Device(device.id), &all);
         first
     }
 
@@ -299,7 +299,7 @@ impl Runtime {
             }
         }
         HostThread::current().learn(&known);
-        self.shared.spine.synchronized(Awaited::Device(device.id), &known);
+        self.shared.spine.synchronized(SyncObject::Device(device.id), &known);
         all
     }
 

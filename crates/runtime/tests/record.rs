@@ -8,7 +8,7 @@ use cairn_runtime::clock::{Clock, Epoch};
 use cairn_runtime::event::Kind as EventKind;
 use cairn_runtime::host;
 use cairn_runtime::record::event::Outcome;
-use cairn_runtime::record::{Access, Awaited, Event, Kind, Mode, Sink, Stamp, site};
+use cairn_runtime::record::{Access, Event, Kind, Mode, Sink, Stamp, SyncObject, site};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Location, Span, Task};
 use std::sync::{Arc, Mutex};
@@ -30,11 +30,11 @@ fn marks(clock: &Clock) -> String {
     clock.marks().iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
-fn awaited(what: Awaited) -> String {
+fn sync_object(what: SyncObject) -> String {
     match what {
-        Awaited::Stream(stream) => format!("stream {stream}"),
-        Awaited::Event(id) => format!("event {id}"),
-        Awaited::Device(id) => format!("device {id}"),
+        SyncObject::Stream(stream) => format!("stream {stream}"),
+        SyncObject::Event(id) => format!("event {id}"),
+        SyncObject::Device(id) => format!("device {id}"),
     }
 }
 
@@ -72,10 +72,10 @@ fn line(event: &Event<'_>) -> String {
             format!("wait {event} at {}:{} for {record}", epoch.stream, epoch.seq)
         }
         Event::Complete { what, known } => {
-            format!("complete {} knows [{}]", awaited(*what), marks(known))
+            format!("complete {} knows [{}]", sync_object(*what), marks(known))
         }
         Event::Synchronize { what, known } => {
-            format!("synchronize {} knows [{}]", awaited(*what), marks(known))
+            format!("synchronize {} knows [{}]", sync_object(*what), marks(known))
         }
         Event::Stream { stream, device, change, count, .. } => {
             format!("stream {stream} of device {device} {change:?}, {count} there")

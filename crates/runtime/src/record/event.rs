@@ -174,7 +174,7 @@ pub struct Callback {
 
 /// What a program asked about and got "complete" for, or waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Awaited {
+pub enum SyncObject {
     /// A stream.
     Stream(StreamIndex),
     /// An event, by its id.
@@ -328,14 +328,14 @@ pub enum Event<'a> {
     /// A query answered "complete".
     Complete {
         /// What was asked about.
-        what: Awaited,
+        what: SyncObject,
         /// What the program thereby knows to be done.
         known: &'a Clock,
     },
     /// The program waited and goes on: a synchronize, a copy that is done on return, the end of a stream.
     Synchronize {
         /// What was waited for.
-        what: Awaited,
+        what: SyncObject,
         /// What the program thereby knows to be done.
         known: &'a Clock,
     },

@@ -14,7 +14,7 @@ pub mod site;
 pub mod trace;
 
 pub use access::{Access, Mode, Overlap};
-pub use event::{Awaited, Change, Event, Kind};
+pub use event::{Change, Event, Kind, SyncObject};
 pub use site::Site;
 
 use crate::clock::Clock;
@@ -168,12 +168,12 @@ impl Spine {
     }
 
     /// The program waited for something: it now knows this to be done.
-    pub fn synchronized(&self, what: Awaited, known: &Clock) {
+    pub fn synchronized(&self, what: SyncObject, known: &Clock) {
         self.emit(Kind::Synchronize, || Event::Synchronize { what, known });
     }
 
     /// A query of the program was answered "complete": it may rely on what `known` gives to be done.
-    pub fn completed(&self, what: Awaited, known: impl FnOnce() -> Clock) {
+    pub fn completed(&self, what: SyncObject, known: impl FnOnce() -> Clock) {
         if self.has_listener(Kind::Complete) {
             let known = known();
             self.emit(Kind::Complete, || Event::Complete { what, known: &known });
