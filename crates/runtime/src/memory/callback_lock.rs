@@ -72,7 +72,7 @@ impl Limits {
 #[derive(Default)]
 struct State {
     owner: Option<&'static HostThread>,
-    visits: Vec<Begun>,
+    visits: Vec<ActiveVisit>,
     /// Threads that were let in beside the owner, once for each visit.
     guests: Vec<&'static HostThread>,
     next: u64,
@@ -83,7 +83,7 @@ struct State {
     let_in: u32,
 }
 
-struct Begun {
+struct ActiveVisit {
     visit: Visit,
     since: u64,
     is_logged: bool,
@@ -105,7 +105,7 @@ impl State {
     }
 
     fn begin(&mut self, visit: Visit) {
-        self.visits.push(Begun { visit, since: now_ns(), is_logged: false });
+        self.visits.push(ActiveVisit { visit, since: now_ns(), is_logged: false });
     }
 
     /// What the owner does, for a log line.
@@ -135,7 +135,7 @@ impl CallbackLock {
     /// Waits until no other thread is inside, then runs `inside`. A free waits no longer than its limit for an alloc.
     pub fn pass<T>(&self, visit: Visit, inside: impl FnOnce() -> T) -> T {
         self.enter(visit);
-        let _leaves = Leaving(self);
+        let _guard = LeaveGuard(self);
         inside()
     }
 
@@ -270,9 +270,9 @@ impl CallbackLock {
 }
 
 /// Leaves when dropped.
-struct Leaving<'a>(&'a CallbackLock);
+struct LeaveGuard<'a>(&'a CallbackLock);
 
-impl Drop for Leaving<'_> {
+impl Drop for LeaveGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
