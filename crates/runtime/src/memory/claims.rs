@@ -8,7 +8,7 @@
 //!   this process: publish its new claim ──> read the claims of the others ──> their sum fits? keep : take back
 //! ```
 //!
-//! Claims are words in the live pages (`live.rs`); nobody waits for anybody. Of two processes that claim
+//! Claims are claims in the live pages (`live.rs`); nobody waits for anybody. Of two processes that claim
 //! the last bytes at the same moment at most one gets them, and maybe none: never both.
 
 use super::source::{SharedLimit, machine_limit};
@@ -25,7 +25,7 @@ const STEP: u64 = 64 << 20;
 const IDLE_PART: u64 = 8;
 
 /// Where claims are published and read.
-pub trait Board: Send + Sync {
+pub trait ClaimStore: Send + Sync {
     /// Shows the claim of this process.
     fn publish(&self, bytes: u64);
     /// The sum of the claims of all other processes under the limit.
@@ -40,7 +40,7 @@ struct Pages {
     limit: u64,
 }
 
-impl Board for Pages {
+impl ClaimStore for Pages {
     fn publish(&self, bytes: u64) {
         self.page.set_claim(bytes);
     }
@@ -56,7 +56,7 @@ impl Board for Pages {
 
 /// The claim of this process. Lock-free while it covers what is used.
 pub struct Claims {
-    board: Box<dyn Board>,
+    store: Box<dyn ClaimStore>,
     /// What all claims together may reach.
     most: u64,
     claimed: AtomicU64,
@@ -73,14 +73,14 @@ impl Claims {
         let most = claims_of_others(limit).iter().map(|(_, most)| *most).max();
         let most = shared.bytes.max(most.unwrap_or(0));
         page.set_limit(limit, most);
-        Claims::on(Box::new(Pages { page, limit }), most)
+        Claims::new(Box::new(Pages { page, limit }), most)
     }
 
-    /// Claims on any board.
-    pub fn on(board: Box<dyn Board>, most: u64) -> Claims {
+    /// Claims in any store.
+    pub fn new(store: Box<dyn ClaimStore>, most: u64) -> Claims {
         let growing = Mutex::new(Rank::Claims, ());
         let (claimed, is_short) = (AtomicU64::new(0), AtomicBool::new(false));
-        Claims { board, most, claimed, is_short, growing }
+        Claims { store, most, claimed, is_short, growing }
     }
 
     /// Makes the claim cover so many bytes. False if others have claimed too much.
@@ -98,16 +98,16 @@ impl Claims {
         self.is_short.store(found.is_none(), SeqCst);
         match found {
             Some(bytes) => self.claimed.store(bytes, SeqCst),
-            None => self.board.publish(claimed),
+            None => self.store.publish(claimed),
         }
         found.is_some()
     }
 
     fn try_claim(&self, bytes: u64, before: u64) -> bool {
-        self.board.publish(bytes);
+        self.store.publish(bytes);
         fence(SeqCst);
-        let sum = bytes.checked_add(self.board.others());
-        sum.is_some_and(|sum| sum <= self.most) && bytes - before <= self.board.untouched()
+        let sum = bytes.checked_add(self.store.others());
+        sum.is_some_and(|sum| sum <= self.most) && bytes - before <= self.store.untouched()
     }
 
     /// Gives up what is no longer needed; `used` is asked again once the smaller claim stands.
@@ -124,14 +124,14 @@ impl Claims {
         }
         self.claimed.store(less, SeqCst);
         match used() <= less {
-            true => self.board.publish(less),
+            true => self.store.publish(less),
             false => self.claimed.store(claimed, SeqCst),
         }
     }
 
     /// What this process may use in all, as far as others let it.
     pub fn most(&self) -> u64 {
-        self.most.saturating_sub(self.board.others())
+        self.most.saturating_sub(self.store.others())
     }
 
     /// The same, without a look at others while none of them was in the way.
@@ -154,20 +154,20 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     /// The claims of a few processes, one of which is `me`.
-    struct Words {
-        words: std::sync::Arc<Vec<AtomicU64>>,
+    struct TestClaims {
+        claims: std::sync::Arc<Vec<AtomicU64>>,
         me: usize,
         untouched: u64,
     }
 
-    impl Board for Words {
+    impl ClaimStore for TestClaims {
         fn publish(&self, bytes: u64) {
-            self.words[self.me].store(bytes, SeqCst);
+            self.claims[self.me].store(bytes, SeqCst);
         }
 
         fn others(&self) -> u64 {
-            let others = self.words.iter().enumerate().filter(|(at, _)| *at != self.me);
-            others.map(|(_, word)| word.load(SeqCst)).sum()
+            let others = self.claims.iter().enumerate().filter(|(at, _)| *at != self.me);
+            others.map(|(_, claim)| claim.load(SeqCst)).sum()
         }
 
         fn untouched(&self) -> u64 {
@@ -176,9 +176,10 @@ mod tests {
     }
 
     fn processes(count: usize, most: u64, untouched: u64) -> Vec<Claims> {
-        let words: std::sync::Arc<Vec<AtomicU64>> =
+        let claims: std::sync::Arc<Vec<AtomicU64>> =
             std::sync::Arc::new((0..count).map(|_| AtomicU64::new(0)).collect());
-        let one = |me| Claims::on(Box::new(Words { words: words.clone(), me, untouched }), most);
+        let one =
+            |me| Claims::new(Box::new(TestClaims { claims: claims.clone(), me, untouched }), most);
         (0..count).map(one).collect()
     }
 
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(two[0].claimed.load(SeqCst), 512 * MIB);
         assert!(two[0].cover(513 * MIB));
         two[0].shrink(|| 0);
-        assert_eq!(two[1].board.others(), STEP, "more than an eighth of the limit lay idle");
+        assert_eq!(two[1].store.others(), STEP, "more than an eighth of the limit lay idle");
     }
 
     #[test]
@@ -222,7 +223,7 @@ mod tests {
         assert!(one[0].cover(400 * MIB));
         let used = AtomicU64::new(0);
         one[0].shrink(|| used.fetch_add(150 * MIB, SeqCst));
-        assert_eq!(one[0].board.others(), 0);
+        assert_eq!(one[0].store.others(), 0);
         assert!(one[0].claimed.load(SeqCst) >= 400 * MIB);
     }
 
