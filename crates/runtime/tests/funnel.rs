@@ -171,7 +171,7 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
     let error = memory.allocate_host(100).unwrap_err();
     assert!(error.text.contains("take 3 of 100 bytes from pinned host memory"), "{}", error.text);
     rig.alloc(0, 100);
-    let total = memory.host_books()[0].total;
+    let total = memory.host_statistics()[0].total;
     assert_eq!((total.live, total.blocks, total.failures), ((4 << 20) + 100, 2, 1));
     let beside = memory.extent(small + 100, 1).unwrap();
     beside.write(&[!beside.read()[0]]);

@@ -192,10 +192,10 @@ fn compare(stack: &Stack, model: &[Naive]) {
         Naive::Stats(figures, _) => Some(*figures),
         _ => None,
     });
-    let books = stack.books();
-    assert!(books.iter().map(|books| books.total).eq(figures));
-    for books in books {
-        assert!(books.allocators.values().all(|figures| *figures == books.total));
+    let statistics = stack.statistics();
+    assert!(statistics.iter().map(|statistics| statistics.total).eq(figures));
+    for statistics in statistics {
+        assert!(statistics.allocators.values().all(|figures| *figures == statistics.total));
     }
 }
 
@@ -266,7 +266,7 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
         assert!(error.text.contains(&words), "{spec}: {}, not {words}", error.text);
     }
     assert!(stack.inspect().is_empty());
-    assert!(stack.books().iter().all(|b| (b.total.live, b.total.gives) == (0, 1)));
+    assert!(stack.statistics().iter().all(|b| (b.total.live, b.total.gives) == (0, 1)));
 }
 
 #[test]
@@ -387,7 +387,7 @@ fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
         behind.write(&[!behind.read()[0]]);
         let found = allocator.free(block, Some(&stream)).unwrap_err();
         assert_eq!(found.code, Code::MemoryFree, "{}: {}", source.name(), found.text);
-        let total = stack.books()[0].total;
+        let total = stack.statistics()[0].total;
         assert_eq!((total.takes, total.gives, total.failures, total.live), (1, 1, 1, 0));
         assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
         assert_eq!(rig.allocators.held_of(USERS_OBJECT).blocks, 0);
@@ -431,10 +431,10 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
         });
         let kept = kept.into_inner().unwrap();
         assert_eq!(kept.len() as u64, ALLOWED);
-        let total = stack.books()[0].total;
+        let total = stack.statistics()[0].total;
         assert_eq!((total.takes, total.failures), (ALLOWED, 800 - ALLOWED));
         kept.into_iter().for_each(|block| allocator.free(block, stream).unwrap());
-        assert_eq!(stack.books()[0].total.live, 0);
+        assert_eq!(stack.statistics()[0].total.live, 0);
     });
 }
 
@@ -462,7 +462,7 @@ fn a_limit_holds_at_every_moment() {
             });
         }
     });
-    let total = stack.books()[0].total;
+    let total = stack.statistics()[0].total;
     assert_eq!((total.live, total.blocks, total.takes), (0, 0, total.gives));
     assert!(total.takes > 0 && total.peak <= MOST);
     let block = allocator.allocate(&Request::bytes(MOST)).expect("all of it is there again");

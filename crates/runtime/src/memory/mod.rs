@@ -50,7 +50,7 @@ use arena::{Arena, Usage};
 use budget::Budget;
 use claims::Claims;
 use funnel::Layered;
-use layer::{Books, Layers};
+use layer::{Layers, Statistics};
 use outstanding::Outstanding;
 use pools::Pools;
 use registered::Registered;
@@ -149,13 +149,13 @@ impl Memory {
     }
 
     /// What the stats layers of a device have counted, outermost first; empty where there are none.
-    pub fn books(&self, device: u32) -> Vec<Books> {
-        self.layers.of_device(device).books()
+    pub fn statistics(&self, device: u32) -> Vec<Statistics> {
+        self.layers.of_device(device).statistics()
     }
 
     /// What the stats layers of pinned memory have counted, outermost first.
-    pub fn host_books(&self) -> Vec<Books> {
-        self.layers.of_host().books()
+    pub fn host_statistics(&self) -> Vec<Statistics> {
+        self.layers.of_host().statistics()
     }
 
     /// What layers find wrong with the blocks that are out now: a text for each.

@@ -40,14 +40,14 @@ fn malloc_and_free_go_through_the_layers() {
         memory.allocate(1, Request::bytes(1 << 20)).expect("a device has a limit of its own");
     memory.free(other).unwrap();
 
-    let total = memory.books(0)[0].total;
+    let total = memory.statistics(0)[0].total;
     assert_eq!((total.live, total.blocks, total.takes, total.failures), (524_388, 2, 2, 1));
     assert_eq!((total.peak, total.requested, total.largest), (524_388, 524_388, 524_288));
     memory.free(block.address).unwrap();
     let twice = memory.free(block.address).unwrap_err();
     assert!(twice.text.contains("already freed"), "{}", twice.text);
     assert!(memory.free(small.address + 1).is_err());
-    assert_eq!(memory.books(0)[0].total.gives, 1);
+    assert_eq!(memory.statistics(0)[0].total.gives, 1);
 
     let extent = memory.extent(small.address + 100, 1).unwrap();
     extent.write(&[!extent.read()[0]]);
@@ -57,7 +57,7 @@ fn malloc_and_free_go_through_the_layers() {
     assert_eq!(found.code, Code::MemoryFree);
     assert!(memory.free(small.address).unwrap_err().text.contains("already freed"));
     assert!(memory.inspect().is_empty());
-    assert_eq!(memory.books(0)[0].total.live, 0);
+    assert_eq!(memory.statistics(0)[0].total.live, 0);
     assert_eq!(memory.usage(0).live, 0);
     let report = memory.report();
     assert_eq!(report.lines().count(), 2, "a line for each device that was used: {report}");
@@ -75,7 +75,9 @@ fn without_a_spec_there_is_nothing_in_the_way() {
     assert_eq!(memory.usage(0).live, 512, "no room around it");
     memory.free(block.address).unwrap();
     assert!(
-        memory.books(0).is_empty() && memory.inspect().is_empty() && memory.report().is_empty()
+        memory.statistics(0).is_empty()
+            && memory.inspect().is_empty()
+            && memory.report().is_empty()
     );
     let paper = Arc::<Paper>::default();
     for wrapped in [memory.wrap(0, paper.clone()), memory.wrap_external(paper.clone())] {
@@ -118,7 +120,7 @@ fn a_reset_gives_everything_back_through_the_layers() {
     let extent = memory.extent(blocks[2].address - 1, 1).unwrap();
     extent.write(&[!extent.read()[0]]);
     rig.reset_device(0, true).unwrap();
-    let total = memory.books(0)[0].total;
+    let total = memory.statistics(0)[0].total;
     assert_eq!((total.live, total.blocks, total.gives, total.peak), (0, 0, 4, 10_000));
     assert_eq!((memory.usage(0).live, memory.usage(0).waiting), (0, 0));
     rig.set_device(0).unwrap();
@@ -145,7 +147,7 @@ fn blocks_of_the_pool_that_outlive_their_device_raise_no_alarm() {
         assert_eq!(late.code, Code::InvalidHandle, "{}", late.text);
     }
     memory.free(all.address).unwrap();
-    assert_eq!(memory.books(0)[0].total.live, 0);
+    assert_eq!(memory.statistics(0)[0].total.live, 0);
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn a_block_is_freed_once_whoever_is_first() {
         });
     }
     assert_eq!(freed.into_inner(), 400);
-    let total = memory.books(0)[0].total;
+    let total = memory.statistics(0)[0].total;
     assert_eq!((total.live, total.takes, total.gives), (0, 400, 400));
     rig.alloc(0, MIB);
 }
@@ -219,10 +221,13 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let pool = memory.wrap(0, Arc::<Paper>::default());
     assert!(Block::allocate(&pool, &Request::bytes(401)).is_err());
     let held = Block::allocate(&pool, &Request::bytes(400)).unwrap();
-    let books = memory.books(0).remove(0);
-    assert_eq!((books.total.live, books.total.peak, books.total.failures), (1000, 1000, 1));
-    assert_eq!(books.allocators["paper"].live, 400);
-    assert_eq!(books.allocators["the memory of device 0"].live, 600);
+    let statistics = memory.statistics(0).remove(0);
+    assert_eq!(
+        (statistics.total.live, statistics.total.peak, statistics.total.failures),
+        (1000, 1000, 1)
+    );
+    assert_eq!(statistics.allocators["paper"].live, 400);
+    assert_eq!(statistics.allocators["the memory of device 0"].live, 600);
     assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
     held.free().unwrap();
     memory.free(block.address).unwrap();

@@ -15,7 +15,7 @@ pub use guard::{CANARY, Guard, POISON};
 pub use limit::Limit;
 pub use process::Layers;
 pub use spec::Spec;
-pub use stats::{Books, Figures, Stats};
+pub use stats::{Figures, Statistics, Stats};
 
 use super::allocator::{Allocator, RawBlock};
 use super::request::Request;
@@ -55,7 +55,7 @@ pub trait Layer: Send + Sync {
     }
 
     /// What it has counted, if it counts.
-    fn books(&self) -> Option<Books> {
+    fn statistics(&self) -> Option<Statistics> {
         None
     }
 }
@@ -86,8 +86,8 @@ impl<L: Layer + ?Sized> Layer for Arc<L> {
         (**self).end(gone)
     }
 
-    fn books(&self) -> Option<Books> {
-        (**self).books()
+    fn statistics(&self) -> Option<Statistics> {
+        (**self).statistics()
     }
 }
 
@@ -139,8 +139,8 @@ impl Stack {
     }
 
     /// What each layer that counts has counted, outermost first.
-    pub fn books(&self) -> Vec<Books> {
-        self.layers.iter().filter_map(|layer| layer.books()).collect()
+    pub fn statistics(&self) -> Vec<Statistics> {
+        self.layers.iter().filter_map(|layer| layer.statistics()).collect()
     }
 
     /// True if no allocator uses these layers any more.

@@ -85,10 +85,12 @@ impl Layers {
     fn sum_up(&self) {
         let stacks = std::mem::take(&mut self.externals.lock().stacks);
         let (gone, kept): (Vec<_>, Vec<_>) = stacks.into_iter().partition(|(_, s)| s.is_alone());
-        let books: Vec<_> = gone.iter().map(|(_, stack)| stack.books()).collect();
+        let statistics: Vec<_> = gone.iter().map(|(_, stack)| stack.statistics()).collect();
         let mut externals = self.externals.lock();
-        for (index, books) in books.iter().flat_map(|books| books.iter().enumerate()) {
-            externals.ended.entry(index).or_default().add(&books.total);
+        for (index, statistics) in
+            statistics.iter().flat_map(|statistics| statistics.iter().enumerate())
+        {
+            externals.ended.entry(index).or_default().add(&statistics.total);
         }
         externals.stacks.splice(0..0, kept);
     }
@@ -129,20 +131,23 @@ impl Layers {
             }
         };
         for (device, stack) in self.devices.iter().enumerate() {
-            for books in stack.books() {
-                line(&format!("device {device}"), &books.total);
+            for statistics in stack.statistics() {
+                line(&format!("device {device}"), &statistics.total);
                 for (name, figures) in
-                    books.allocators.iter().filter(|_| books.allocators.len() > 1)
+                    statistics.allocators.iter().filter(|_| statistics.allocators.len() > 1)
                 {
                     line(name, figures);
                 }
             }
         }
-        self.host.books().iter().for_each(|books| line("pinned host memory", &books.total));
+        self.host
+            .statistics()
+            .iter()
+            .for_each(|statistics| line("pinned host memory", &statistics.total));
         let mut same = BTreeMap::<(String, usize), Figures>::new();
         for (name, stack) in self.externals() {
-            for (index, books) in stack.books().iter().enumerate() {
-                same.entry((name.clone(), index)).or_default().add(&books.total);
+            for (index, statistics) in stack.statistics().iter().enumerate() {
+                same.entry((name.clone(), index)).or_default().add(&statistics.total);
             }
         }
         same.iter().for_each(|((name, _), figures)| line(name, figures));

@@ -80,15 +80,15 @@ impl fmt::Display for Figures {
 
 /// What a [`Stats`] has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Books {
+pub struct Statistics {
     /// All allocators together; its peak is of their sum.
     pub total: Figures,
     /// Each allocator by name.
     pub allocators: BTreeMap<String, Figures>,
 }
 
-impl Books {
-    fn enter(&mut self, allocator: String, change: impl Fn(&mut Figures)) {
+impl Statistics {
+    fn count(&mut self, allocator: String, change: impl Fn(&mut Figures)) {
         change(&mut self.total);
         change(self.allocators.entry(allocator).or_default());
     }
@@ -96,12 +96,12 @@ impl Books {
 
 /// Counts the blocks that pass, exactly: one short lock a call, and a look-up by name.
 pub struct Stats {
-    books: Mutex<Books>,
+    statistics: Mutex<Statistics>,
 }
 
 impl Default for Stats {
     fn default() -> Stats {
-        Stats { books: Mutex::new(Rank::Layer, Books::default()) }
+        Stats { statistics: Mutex::new(Rank::Layer, Statistics::default()) }
     }
 }
 
@@ -112,7 +112,7 @@ impl Layer for Stats {
 
     fn allocate(&self, request: &Request<'_>, below: &dyn Allocator) -> Result<RawBlock> {
         let (taken, allocator) = (below.allocate(request), below.name());
-        self.books.lock().enter(allocator, |figures| match &taken {
+        self.statistics.lock().count(allocator, |figures| match &taken {
             Ok(block) => figures.take(block.bytes),
             Err(_) => figures.failures += 1,
         });
@@ -126,11 +126,11 @@ impl Layer for Stats {
         below: &dyn Allocator,
     ) -> Result<()> {
         let allocator = below.name();
-        self.books.lock().enter(allocator, |figures| figures.give(block.bytes));
+        self.statistics.lock().count(allocator, |figures| figures.give(block.bytes));
         below.free(block, stream)
     }
 
-    fn books(&self) -> Option<Books> {
-        Some(self.books.lock().clone())
+    fn statistics(&self) -> Option<Statistics> {
+        Some(self.statistics.lock().clone())
     }
 }
