@@ -63,7 +63,7 @@ pub(crate) use {entry, out_entry, value_entry};
 pub static COUNTS: [[AtomicU64; 2]; Entry::COUNT] =
     [const { [const { AtomicU64::new(0) }; 2] }; Entry::COUNT];
 
-/// Who is called: the name for texts, and how often it succeeded and failed.
+/// A function that the program called: the name for texts, and how often it succeeded and failed.
 #[derive(Clone, Copy)]
 pub struct EntryPoint {
     /// The function's name.
@@ -92,17 +92,17 @@ pub fn runtime() -> Result<&'static Runtime> {
 }
 
 /// Runs the body of a function that returns `aclError`.
-pub fn status(called: impl Into<EntryPoint>, body: impl FnOnce() -> Result<()>) -> aclError {
+pub fn status(entry_point: impl Into<EntryPoint>, body: impl FnOnce() -> Result<()>) -> aclError {
     if crate::process::forked() {
         return Err(Code::RtInternal.into());
     }
-    let called = called.into();
-    match site::enter(called.name, || guarded(body)) {
+    let entry_point = entry_point.into();
+    match site::enter(entry_point.name, || guarded(body)) {
         Ok(()) => {
-            called.counts[0].fetch_add(1, Ordering::Relaxed);
+            entry_point.counts[0].fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Err(error) => Err(report(called, error)),
+        Err(error) => Err(report(entry_point, error)),
     }
 }
 
@@ -154,9 +154,9 @@ fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| Err(Error::internal(&*panic)))
 }
 
-fn report(called: EntryPoint, error: Error) -> AclError {
-    called.counts[1].fetch_add(1, Ordering::Relaxed);
-    let name = called.name;
+fn report(entry_point: EntryPoint, error: Error) -> AclError {
+    entry_point.counts[1].fetch_add(1, Ordering::Relaxed);
+    let name = entry_point.name;
     let code = AclError::from(error.code);
     set_last_code(code.number());
     let text = crate::message::without_name(name, &error.text);

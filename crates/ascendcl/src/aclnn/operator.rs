@@ -111,7 +111,7 @@ impl Operator {
                 write(executor, "executor", handle)
             }
         };
-        door::status(called, || body().map_err(in_codes_of_aclnn))
+        door::status(entry_point, || body().map_err(in_codes_of_aclnn))
     }
 
     /// The second phase: submits what the first planned, and ends an executor that is not repeatable.
@@ -123,7 +123,7 @@ impl Operator {
         stream: aclrtStream,
     ) -> aclnnStatus {
         let entry_point = EntryPoint { name: self.name, counts: &self.counts };
-        door::status(called, || {
+        door::status(entry_point, || {
             let body = || -> Result<()> {
                 let taken = executor::take(executor, self)?;
                 let stream = runtime()?.stream(stream as usize)?;
