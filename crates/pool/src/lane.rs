@@ -3,7 +3,7 @@
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::figures::Figures;
 use crate::offset_table::OffsetTable;
-use crate::quick::{Freed, Quick};
+use crate::quick::{FreeBlock, Quick};
 use crate::starts::Starts;
 use crate::tlsf::{BlockId, GRANULE, Grant, Tlsf};
 use cairn_sync::lock::{Mutex, MutexGuard, Rank};
@@ -65,8 +65,8 @@ struct Waiting {
 }
 
 impl Waiting {
-    fn freed(&self) -> Freed {
-        Freed { id: self.id, stamp: self.stamp }
+    fn free_block(&self) -> FreeBlock {
+        FreeBlock { id: self.id, stamp: self.stamp }
     }
 }
 
@@ -239,7 +239,7 @@ impl Inner {
     }
 
     /// Makes a hole of a block that ended.
-    fn release(&mut self, freed: Freed) {
+    fn release(&mut self, block: FreeBlock) {
         if let Some(grant) = self.tlsf.get(freed.id) {
             self.starts.remove(grant.offset, freed.id);
             self.tlsf.free(freed.id, freed.stamp);
@@ -265,7 +265,8 @@ impl Inner {
         }
         let bytes = std::mem::replace(note, FREED);
         self.let_go(grant.size, bytes, total);
-        if let Some(freed) = self.quick.put(grant.size / GRANULE, Freed { id, stamp: stamp() }) {
+        if let Some(freed) = self.quick.put(grant.size / GRANULE, FreeBlock { id, stamp: stamp() })
+        {
             self.release(freed);
         }
         Some(grant.size)
@@ -296,7 +297,7 @@ impl Inner {
 
     /// A block that ended may be used again on the lane's stream, and elsewhere after `stamp`.
     pub fn free_now(&mut self, grant: Grant, stamp: u64) {
-        self.release(Freed { id: grant.id, stamp });
+        self.release(FreeBlock { id: grant.id, stamp });
     }
 
     /// A block that ended may not be used again before these points of other streams.
@@ -327,7 +328,7 @@ impl Inner {
         let before = self.waiting.len();
         let is_over = |w: &mut Waiting| w.others.marks().iter().all(|&epoch| done(epoch));
         while let Some(waiting) = self.waiting.pop_front_if(is_over) {
-            self.release(waiting.freed());
+            self.release(waiting.free_block());
         }
         self.waiting.len() < before
     }
@@ -339,7 +340,7 @@ impl Inner {
         self.waiting.retain(|w| {
             let waits = w.others.marks().iter().any(|&epoch| !done(epoch));
             if !waits {
-                over.push(w.freed());
+                over.push(w.free_block());
             }
             waits
         });
@@ -352,7 +353,7 @@ impl Inner {
         self.waiting.retain(|w| {
             let is_ordered = ordered(&w.others);
             if is_ordered {
-                over.push(w.freed());
+                over.push(w.free_block());
                 debts.join(&w.others);
             }
             !is_ordered

@@ -1,10 +1,10 @@
-//! Freed blocks of a lane that are not holes yet: the next request of their size gets them at once.
+//! FreeBlock blocks of a lane that are not holes yet: the next request of their size gets them at once.
 
 use crate::tlsf::{BlockId, GRANULE};
 
-/// Sizes up to this many granules have a shelf each.
+/// Sizes up to this many granules have a bin each.
 const SMALL: usize = 64;
-/// Blocks on a shelf.
+/// Blocks on a bin.
 const DEPTH: usize = 8;
 
 /// A few blocks of each small size, and the larger one that was freed last.
@@ -12,27 +12,27 @@ const DEPTH: usize = 8;
 /// They do not merge with their neighbours, so all are let go before the lane looks for memory elsewhere.
 /// More of the larger ones would make some programs faster, and more memory be reserved for others.
 pub(crate) struct Quick {
-    small: Box<[Shelf; SMALL]>,
-    large: Place,
+    small: Box<[Bin; SMALL]>,
+    large: Slot,
 }
 
 /// A freed block, and the stamp of its free.
 #[derive(Clone, Copy)]
-pub(crate) struct Freed {
+pub(crate) struct FreeBlock {
     pub id: BlockId,
     pub stamp: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
-struct Shelf {
+struct Bin {
     count: u32,
     ids: [BlockId; DEPTH],
     stamps: [u64; DEPTH],
 }
 
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct Slot {
     granules: u64,
     id: BlockId,
     stamp: u64,
@@ -41,16 +41,16 @@ struct Place {
 impl Quick {
     /// Nothing at hand.
     pub fn new() -> Quick {
-        Quick { small: Box::new([Shelf::default(); SMALL]), large: Place::default() }
+        Quick { small: Box::new([Bin::default(); SMALL]), large: Slot::default() }
     }
 
     /// The block of this size that was put here last.
     #[inline]
     pub fn take(&mut self, granules: u64) -> Option<BlockId> {
-        if let Some(shelf) = self.small.get_mut(granules as usize - 1) {
-            let at = shelf.count.checked_sub(1)?;
-            shelf.count = at;
-            return Some(shelf.ids[at as usize % DEPTH]);
+        if let Some(bin) = self.small.get_mut(granules as usize - 1) {
+            let at = bin.count.checked_sub(1)?;
+            bin.count = at;
+            return Some(bin.ids[at as usize % DEPTH]);
         }
         if self.large.granules != granules {
             return None;
@@ -61,37 +61,37 @@ impl Quick {
 
     /// Keeps a freed block; returns one for which there is no more room.
     #[inline]
-    pub fn put(&mut self, granules: u64, freed: Freed) -> Option<Freed> {
-        if let Some(shelf) = self.small.get_mut(granules as usize - 1) {
-            let at = shelf.count as usize;
+    pub fn put(&mut self, granules: u64, block: FreeBlock) -> Option<FreeBlock> {
+        if let Some(bin) = self.small.get_mut(granules as usize - 1) {
+            let at = bin.count as usize;
             if at == DEPTH {
                 return Some(freed);
             }
-            (shelf.ids[at], shelf.stamps[at]) = (freed.id, freed.stamp);
-            shelf.count += 1;
+            (bin.ids[at], bin.stamps[at]) = (freed.id, freed.stamp);
+            bin.count += 1;
             return None;
         }
-        let new = Place { granules, id: freed.id, stamp: freed.stamp };
+        let new = Slot { granules, id: freed.id, stamp: freed.stamp };
         let old = std::mem::replace(&mut self.large, new);
-        (old.granules != 0).then_some(Freed { id: old.id, stamp: old.stamp })
+        (old.granules != 0).then_some(FreeBlock { id: old.id, stamp: old.stamp })
     }
 
     /// Lets all go.
-    pub fn drain(&mut self, mut each: impl FnMut(Freed)) {
-        for shelf in self.small.iter_mut() {
-            for at in 0..std::mem::take(&mut shelf.count) as usize {
-                each(Freed { id: shelf.ids[at], stamp: shelf.stamps[at] });
+    pub fn drain(&mut self, mut each: impl FnMut(FreeBlock)) {
+        for bin in self.small.iter_mut() {
+            for at in 0..std::mem::take(&mut bin.count) as usize {
+                each(FreeBlock { id: bin.ids[at], stamp: bin.stamps[at] });
             }
         }
         if std::mem::take(&mut self.large.granules) != 0 {
-            each(Freed { id: self.large.id, stamp: self.large.stamp });
+            each(FreeBlock { id: self.large.id, stamp: self.large.stamp });
         }
     }
 
     /// The blocks as (bytes, stamp).
     pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
-        let small = self.small.iter().zip(1..).flat_map(|(shelf, granules)| {
-            shelf.stamps[..shelf.count as usize].iter().map(move |&stamp| (granules, stamp))
+        let small = self.small.iter().zip(1..).flat_map(|(bin, granules)| {
+            bin.stamps[..bin.count as usize].iter().map(move |&stamp| (granules, stamp))
         });
         let large = Some(&self.large).filter(|place| place.granules != 0).into_iter();
         let all = small.chain(large.map(|place| (place.granules, place.stamp)));
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_size_gets_back_what_was_put_last_and_what_has_no_room_is_let_go() {
         let mut quick = Quick::new();
-        let freed = |id: u32| Freed { id, stamp: u64::from(id) * 10 };
+        let freed = |id: u32| FreeBlock { id, stamp: u64::from(id) * 10 };
         let mut put = |granules, id| quick.put(granules, freed(id)).map(|f| (f.id, f.stamp));
         assert!((0..DEPTH as u32).all(|id| put(SMALL as u64, id).is_none()));
         assert_eq!(put(SMALL as u64, 77), Some((77, 770)));
