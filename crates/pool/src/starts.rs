@@ -4,23 +4,23 @@ use crate::tlsf::{BlockId, GRANULE};
 
 const LEAST: usize = 64;
 
-/// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a place.
+/// The blocks of one lane by offset: open addressing, at most a quarter full, 8 bytes a slot.
 ///
 /// An entry is the lower half of the granule's number, which also says where it belongs, and the id of the
 /// block. Whoever looks for a block says which of them he means: granules 2 TiB apart look the same.
 pub(crate) struct Starts {
-    places: Box<[Place]>,
+    slots: Box<[Slot]>,
     count: usize,
     shift: u32,
 }
 
 #[derive(Clone, Copy)]
-struct Place {
+struct Slot {
     granule: u32,
     id: BlockId,
 }
 
-const NONE: Place = Place { granule: 0, id: BlockId::MAX };
+const NONE: Slot = Slot { granule: 0, id: BlockId::MAX };
 
 impl Starts {
     /// No block.
@@ -28,9 +28,9 @@ impl Starts {
         Starts::of(LEAST)
     }
 
-    fn of(places: usize) -> Starts {
-        let shift = u32::BITS - places.trailing_zeros();
-        Starts { places: vec![NONE; places].into(), count: 0, shift }
+    fn of(slots: usize) -> Starts {
+        let shift = u32::BITS - slots.trailing_zeros();
+        Starts { slots: vec![NONE; slots].into(), count: 0, shift }
     }
 
     /// The block at an offset that `is_it`.
@@ -39,11 +39,11 @@ impl Starts {
         let granule = (offset / GRANULE) as u32;
         let mut at = self.home(granule);
         loop {
-            let place = self.places[at];
-            if place.granule == granule && place.id != NONE.id && is_it(place.id) {
-                return Some(place.id);
+            let slot = self.slots[at];
+            if slot.granule == granule && slot.id != NONE.id && is_it(slot.id) {
+                return Some(slot.id);
             }
-            if place.id == NONE.id {
+            if slot.id == NONE.id {
                 return None;
             }
             at = self.after(at);
@@ -53,26 +53,26 @@ impl Starts {
     /// Adds a block that is not there.
     #[inline]
     pub fn add(&mut self, offset: u64, id: BlockId) {
-        if self.count * 4 >= self.places.len() {
+        if self.count * 4 >= self.slots.len() {
             self.enlarge();
         }
         self.count += 1;
-        self.put(Place { granule: (offset / GRANULE) as u32, id });
+        self.put(Slot { granule: (offset / GRANULE) as u32, id });
     }
 
     #[inline]
-    fn put(&mut self, place: Place) {
-        let mut at = self.home(place.granule);
-        while self.places[at].id != NONE.id {
+    fn put(&mut self, slot: Slot) {
+        let mut at = self.home(slot.granule);
+        while self.slots[at].id != NONE.id {
             at = self.after(at);
         }
-        self.places[at] = place;
+        self.slots[at] = slot;
     }
 
     #[cold]
     fn enlarge(&mut self) {
-        let mut larger = Starts::of(self.places.len() * 2);
-        self.places.iter().filter(|place| place.id != NONE.id).for_each(|&place| larger.put(place));
+        let mut larger = Starts::of(self.slots.len() * 2);
+        self.slots.iter().filter(|slot| slot.id != NONE.id).for_each(|&slot| larger.put(slot));
         larger.count = self.count;
         *self = larger;
     }
@@ -81,23 +81,23 @@ impl Starts {
     #[inline]
     pub fn remove(&mut self, offset: u64, id: BlockId) {
         let mut at = self.home((offset / GRANULE) as u32);
-        while self.places[at].id != id {
-            if self.places[at].id == NONE.id {
+        while self.slots[at].id != id {
+            if self.slots[at].id == NONE.id {
                 return;
             }
             at = self.after(at);
         }
         self.count -= 1;
         let mut next = self.after(at);
-        while self.places[next].id != NONE.id {
-            let home = self.home(self.places[next].granule);
+        while self.slots[next].id != NONE.id {
+            let home = self.home(self.slots[next].granule);
             if self.distance(home, next) >= self.distance(at, next) {
-                self.places[at] = self.places[next];
+                self.slots[at] = self.slots[next];
                 at = next;
             }
             next = self.after(next);
         }
-        self.places[at] = NONE;
+        self.slots[at] = NONE;
     }
 
     #[inline]
@@ -107,11 +107,11 @@ impl Starts {
 
     #[inline]
     fn after(&self, at: usize) -> usize {
-        (at + 1) & (self.places.len() - 1)
+        (at + 1) & (self.slots.len() - 1)
     }
 
     fn distance(&self, from: usize, to: usize) -> usize {
-        to.wrapping_sub(from) & (self.places.len() - 1)
+        to.wrapping_sub(from) & (self.slots.len() - 1)
     }
 }
 
