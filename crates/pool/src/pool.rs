@@ -13,10 +13,10 @@ use cairn_sync::lock::{Mutex, MutexGuard, Rank};
 use cairn_sync::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// Streams a pool has room for, in shelves of this many.
-const SHELF: usize = 256;
-const SHELVES: usize = 1024;
-type Shelf = Box<[OnceLock<Box<Lane>>; SHELF]>;
+/// Streams a pool has room for, in pages of this many.
+const PAGE: usize = 256;
+const PAGES: usize = 1024;
+type LanePage = Box<[OnceLock<Box<Lane>>; PAGE]>;
 
 /// A pool of memory for streams.
 ///
@@ -46,7 +46,7 @@ pub struct Pool<P, B> {
     source: B,
     offset_table: OffsetTable,
     total: Total,
-    shelves: Box<[OnceLock<Shelf>; SHELVES]>,
+    pages: Box<[OnceLock<LanePage>; PAGES]>,
     highest: AtomicUsize,
     root: Mutex<Root>,
 }
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             source,
             offset_table: OffsetTable::default(),
             total: Total::default(),
-            shelves: unset(),
+            pages: unset(),
             highest: AtomicUsize::new(0),
             root: Mutex::new(Rank::Root, root),
         }
@@ -310,8 +310,8 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     #[inline]
     fn lane(&self, stream: StreamIndex) -> Option<&Lane> {
-        let shelf = self.shelves.get(stream as usize / SHELF)?.get()?;
-        shelf[stream as usize % SHELF].get().map(|lane| &**lane)
+        let page = self.pages.get(stream as usize / PAGE)?.get()?;
+        page[stream as usize % PAGE].get().map(|lane| &**lane)
     }
 
     fn lanes(&self) -> impl Iterator<Item = &Lane> {

@@ -1,6 +1,6 @@
 //! How the pool finds memory beyond what a lane has at hand, and gives it back.
 
-use super::{Outcome, Pool, Root, SHELF, SHELVES};
+use super::{Outcome, PAGE, PAGES, Pool, Root};
 use crate::clock::{Clock, Epoch, StreamIndex};
 use crate::index::unset;
 use crate::lane::Lane;
@@ -83,13 +83,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// The lane of a stream, made if it is the first time.
     fn open(&self, root: &mut MutexGuard<'_, Root>, stream: StreamIndex) -> &Lane {
-        let shelf = self
-            .shelves
-            .get(stream as usize / SHELF)
-            .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", SHELF * SHELVES))
+        let page = self
+            .pages
+            .get(stream as usize / PAGE)
+            .unwrap_or_else(|| panic!("stream {stream}: a pool has room for {}", PAGE * PAGES))
             .get_or_init(unset);
         let mut fresh = false;
-        let lane = shelf[stream as usize % SHELF].get_or_init(|| {
+        let lane = page[stream as usize % PAGE].get_or_init(|| {
             fresh = true;
             Box::new(Lane::new(stream))
         });
