@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::locate::{Inside, Part};
 use super::pool_blocks::{PoolBlock, PoolBlocks};
 use super::quarantine::{Entry, Proof, Quarantine};
-use super::ranges::{Found, Ranges, State};
+use super::ranges::{Allocation, Ranges, State};
 use super::raw::Extent;
 use super::request::{Huge, Request};
 use super::source::{Backing, STEP, Source};
@@ -191,7 +191,7 @@ impl Arena {
         self.source.base() + offset as usize
     }
 
-    fn inside(&self, found: &Found) -> Inside {
+    fn inside(&self, found: &Allocation) -> Inside {
         Inside {
             start: self.source.base() + found.start as usize,
             bytes: found.size,
@@ -348,7 +348,7 @@ impl Arena {
 
     /// Notes a segment. Readers meet the memory of its neighbours at every moment.
     fn enter_segment(&self, range: Range<u64>, tag: u32) {
-        let own = |found: &Found| found.tag == tag;
+        let own = |found: &Allocation| found.tag == tag;
         let before = range.start.checked_sub(1).and_then(|at| self.ranges.find(at)).filter(own);
         let after = self.ranges.find(range.end).filter(own);
         let end = after.map_or(range.end, |found| found.start + found.size);
@@ -426,7 +426,7 @@ impl Arena {
     fn quarantine(
         &self,
         inner: &mut Inner,
-        found: &Found,
+        found: &Allocation,
         poison: Option<u8>,
         tails: Clock,
         ticket: Ticket,

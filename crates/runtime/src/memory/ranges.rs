@@ -24,7 +24,7 @@ pub enum State {
 
 /// The allocation that [`Ranges::find`] met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct Allocation {
     /// Offset of its first byte.
     pub start: u64,
     /// Bytes that the user asked for.
@@ -123,7 +123,7 @@ impl Ranges {
     /// Ends a live allocation that starts at `offset` and has none of the bits `except` in its tag for its owner, once:
     /// it is [`State::Leaving`] then. `None` if there is none, or somebody else was first. Needs no serialising:
     /// whoever ends a live allocation claims it first.
-    pub fn claim(&self, offset: u64, except: u32) -> Option<Found> {
+    pub fn claim(&self, offset: u64, except: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
@@ -133,13 +133,13 @@ impl Ranges {
         }
         let size = size_word.load(Relaxed);
         let leaving = before & !(3 << 32) | (State::Leaving as u64) << 32;
-        let found = Found { start: offset, size, state: State::Leaving, tag };
+        let found = Allocation { start: offset, size, state: State::Leaving, tag };
         meta.compare_exchange(before, leaving, AcqRel, Relaxed).is_ok().then_some(found)
     }
 
     /// Puts the allocation that starts at `offset` into the quarantine: one that was claimed, or one that is live and has
     /// none of the bits `except` in its tag. `None` if there is none, or somebody else was first.
-    pub fn retire(&self, offset: u64, except: u32) -> Option<Found> {
+    pub fn retire(&self, offset: u64, except: u32) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let (size_word, meta) = self.record(granule);
         let before = meta.load(Acquire);
@@ -150,7 +150,7 @@ impl Ranges {
         }
         let size = size_word.load(Relaxed);
         let quarantined = before & !(3 << 32) | (State::Quarantined as u64) << 32;
-        let found = Found { start: offset, size, state: State::Quarantined, tag };
+        let found = Allocation { start: offset, size, state: State::Quarantined, tag };
         if claimed {
             // Nobody else touches it: claims are for live ones, and retiring is serialised.
             meta.store(quarantined, Release);
@@ -181,7 +181,7 @@ impl Ranges {
     }
 
     /// Forgets the allocation that starts at `offset`, and returns what it was.
-    pub fn remove(&self, offset: u64) -> Option<Found> {
+    pub fn remove(&self, offset: u64) -> Option<Allocation> {
         let granule = self.start(offset)?;
         let found = self.read(granule)?;
         self.count_change();
@@ -208,12 +208,12 @@ impl Ranges {
     }
 
     /// The allocation that starts at `offset`.
-    pub fn at(&self, offset: u64) -> Option<Found> {
+    pub fn at(&self, offset: u64) -> Option<Allocation> {
         self.start(offset).and_then(|granule| self.read(granule))
     }
 
     /// The allocation that contains `offset`: `start <= offset < start + size`.
-    pub fn find(&self, offset: u64) -> Option<Found> {
+    pub fn find(&self, offset: u64) -> Option<Allocation> {
         let granule = (offset / GRANULE) as usize;
         if granule >= self.records.len() / 2 {
             return None;
@@ -230,7 +230,7 @@ impl Ranges {
 
     /// The last allocation that starts up to `granule`. One that is removed just now is skipped: what lies before it
     /// may have grown over it.
-    fn nearest(&self, granule: usize) -> Option<Found> {
+    fn nearest(&self, granule: usize) -> Option<Allocation> {
         let mut at = granule;
         loop {
             let start = self.last_start(at)?;
@@ -242,7 +242,7 @@ impl Ranges {
     }
 
     /// Every allocation, from the last one down. One that comes or goes meanwhile may be missed.
-    pub fn all(&self) -> impl Iterator<Item = Found> {
+    pub fn all(&self) -> impl Iterator<Item = Allocation> {
         let mut above = self.records.len() / 2;
         std::iter::from_fn(move || {
             loop {
@@ -290,7 +290,7 @@ impl Ranges {
         }
     }
 
-    fn read(&self, granule: usize) -> Option<Found> {
+    fn read(&self, granule: usize) -> Option<Allocation> {
         let (size_word, meta) = self.record(granule);
         let mut before = meta.load(Acquire);
         loop {
@@ -304,7 +304,7 @@ impl Ranges {
             fence(Acquire);
             let after = meta.load(Acquire);
             if before == after {
-                return Some(Found {
+                return Some(Allocation {
                     start: granule as u64 * GRANULE,
                     size,
                     state,
@@ -407,8 +407,8 @@ mod tests {
         #[test]
         fn agrees_with_an_ordered_map(ops in prop::collection::vec(op(), 1..300)) {
             let ranges = Ranges::new(RANGE).unwrap();
-            let mut model = BTreeMap::<u64, Found>::new();
-            let nth = |model: &BTreeMap<u64, Found>, n: usize| model.keys().nth(n % model.len().max(1)).copied();
+            let mut model = BTreeMap::<u64, Allocation>::new();
+            let nth = |model: &BTreeMap<u64, Allocation>, n: usize| model.keys().nth(n % model.len().max(1)).copied();
             for op in ops {
                 match op {
                     Op::Insert(start, size, tag) => {
@@ -419,7 +419,7 @@ mod tests {
                         let room = model.range(start..).next().map_or(RANGE, |(&s, _)| s) - start;
                         let size = size.min(room);
                         ranges.insert(start, size, tag);
-                        model.insert(start, Found { start, size, state: State::Live, tag });
+                        model.insert(start, Allocation { start, size, state: State::Live, tag });
                     }
                     Op::Remove(n) => {
                         if let Some(start) = nth(&model, n) {
