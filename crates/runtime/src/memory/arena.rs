@@ -1,7 +1,7 @@
 //! One address range with an allocator on it: the memory of a device, or pinned host memory.
 
 use super::budget::Budget;
-use super::locate::{Inside, Part};
+use super::locate::{AddressBlock, Part};
 use super::pool_blocks::{PoolBlock, PoolBlocks};
 use super::quarantine::{Entry, Proof, Quarantine};
 use super::ranges::{Allocation, Ranges, State};
@@ -162,7 +162,7 @@ impl Arena {
 
     /// The allocation that contains an offset, live or quarantined; inside a pool, all of the pool's
     /// memory around it: blocks there change hands before the tasks of their last owner have run.
-    pub fn find(&self, offset: u64) -> Option<Inside> {
+    pub fn find(&self, offset: u64) -> Option<AddressBlock> {
         self.ranges.find(offset).map(|found| self.inside(&found))
     }
 
@@ -173,12 +173,12 @@ impl Arena {
     }
 
     /// The block of a pool around an address, if what [`Arena::find`] found there is a pool's memory.
-    pub fn pool_block(&self, address: usize, around: &Inside) -> Option<Inside> {
+    pub fn pool_block(&self, address: usize, around: &AddressBlock) -> Option<AddressBlock> {
         let Part::Segment { pool } = around.part else { return None };
         let from = self.offset(around.start)?;
         let PoolBlock { start, bytes, held } = self.blocks.find(from, self.offset(address)?)?;
         let (start, part) = (self.address(start), Part::Pool { pool });
-        Some(Inside { start, bytes, live: held, huge: false, part })
+        Some(AddressBlock { start, bytes, live: held, huge: false, part })
     }
 
     /// Where pools note their blocks.
@@ -191,8 +191,8 @@ impl Arena {
         self.source.base() + offset as usize
     }
 
-    fn inside(&self, found: &Allocation) -> Inside {
-        Inside {
+    fn inside(&self, found: &Allocation) -> AddressBlock {
+        AddressBlock {
             start: self.source.base() + found.start as usize,
             bytes: found.size,
             live: found.state == State::Live,
@@ -399,12 +399,12 @@ impl Arena {
 
     /// Ends a live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
     /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
-    pub fn claim(&self, offset: u64) -> Option<Inside> {
+    pub fn claim(&self, offset: u64) -> Option<AddressBlock> {
         self.ranges.claim(offset, POOL).map(|found| self.inside(&found))
     }
 
     /// The same for every live allocation.
-    pub fn claim_all(&self) -> Vec<Inside> {
+    pub fn claim_all(&self) -> Vec<AddressBlock> {
         let _serial = self.inner.lock();
         let live: Vec<_> = self.ranges.all().filter(|f| f.state == State::Live).collect();
         live.iter().rev().filter_map(|found| self.claim(found.start)).collect()

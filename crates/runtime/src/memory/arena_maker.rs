@@ -6,7 +6,7 @@ use super::allocator::{Allocator, RawBlock};
 use super::arena::Arena;
 use super::funnel::Funnel;
 use super::layer::Stack;
-use super::locate::{Inside, wrong_free};
+use super::locate::{AddressBlock, wrong_free};
 use super::raw::Extent;
 use super::request::Request;
 use crate::error::{Error, Result};
@@ -141,7 +141,7 @@ impl Memory {
     }
 
     /// Gives a block back through the layers; its owner has let it go.
-    pub(super) fn give(&self, block: &Inside, kind: MemoryKind) -> Result<()> {
+    pub(super) fn give(&self, block: &AddressBlock, kind: MemoryKind) -> Result<()> {
         let maker = self.maker(kind);
         let block = RawBlock::new(block.start, block.bytes, 0);
         Funnel::new(self.stack(kind), &maker, &self.spine).free(block, None)

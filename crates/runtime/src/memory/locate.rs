@@ -7,18 +7,18 @@ use crate::error::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Located {
     /// Memory of a device, inside a block if there is one.
-    Device(u32, Option<Inside>),
+    Device(u32, Option<AddressBlock>),
     /// Pinned host memory, inside an allocation if there is one.
-    Pinned(Option<Inside>),
+    Pinned(Option<AddressBlock>),
     /// Host memory that the user registered.
-    Registered(Inside),
+    Registered(AddressBlock),
     /// Anything else: pageable memory, or nothing at all.
     Foreign,
 }
 
 /// A block that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inside {
+pub struct AddressBlock {
     /// Its first byte.
     pub start: usize,
     /// Its length.
@@ -71,7 +71,7 @@ impl Memory {
         match self.registered.find(address) {
             Some((start, bytes)) => {
                 let (bytes, part) = (bytes as u64, Part::Whole);
-                Located::Registered(Inside { start, bytes, live: true, huge: false, part })
+                Located::Registered(AddressBlock { start, bytes, live: true, huge: false, part })
             }
             None => Located::Foreign,
         }
@@ -85,7 +85,7 @@ impl Memory {
         if let Some(out) = self.outstanding.around(address) {
             let part = Part::External { object: out.object, block: out.block };
             let (start, bytes) = (out.address, out.bytes as u64);
-            return Located::Device(device, Some(Inside { start, bytes, part, ..inside }));
+            return Located::Device(device, Some(AddressBlock { start, bytes, part, ..inside }));
         }
         let arena = &self.devices[device as usize];
         Located::Device(device, arena.pool_block(address, &inside).or(Some(inside)))
@@ -94,8 +94,8 @@ impl Memory {
 
 /// Says what an address is, for error texts.
 pub fn describe(address: usize, located: &Located) -> String {
-    let of = |inside: &Inside| {
-        let Inside { start, bytes, .. } = *inside;
+    let of = |inside: &AddressBlock| {
+        let AddressBlock { start, bytes, .. } = *inside;
         let state = if inside.live { "" } else { ", freed" };
         let offset = format!("(offset {}{state})", address.saturating_sub(start));
         match inside.part {
