@@ -240,9 +240,9 @@ impl Inner {
 
     /// Makes a hole of a block that ended.
     fn release(&mut self, block: FreeBlock) {
-        if let Some(grant) = self.tlsf.get(freed.id) {
-            self.starts.remove(grant.offset, freed.id);
-            self.tlsf.free(freed.id, freed.stamp);
+        if let Some(grant) = self.tlsf.get(block.id) {
+            self.starts.remove(grant.offset, block.id);
+            self.tlsf.free(block.id, block.stamp);
         }
     }
 
@@ -265,9 +265,9 @@ impl Inner {
         }
         let bytes = std::mem::replace(note, FREED);
         self.let_go(grant.size, bytes, total);
-        if let Some(freed) = self.quick.put(grant.size / GRANULE, FreeBlock { id, stamp: stamp() })
+        if let Some(block) = self.quick.put(grant.size / GRANULE, FreeBlock { id, stamp: stamp() })
         {
-            self.release(freed);
+            self.release(block);
         }
         Some(grant.size)
     }
@@ -336,7 +336,7 @@ impl Inner {
     /// Makes holes of what is at hand, and of what waited as far as it is done.
     pub fn gather(&mut self, done: impl Fn(Epoch) -> bool) {
         let mut over = Vec::new();
-        self.quick.drain(|freed| over.push(freed));
+        self.quick.drain(|block| over.push(block));
         self.waiting.retain(|w| {
             let waits = w.others.marks().iter().any(|&epoch| !done(epoch));
             if !waits {
@@ -344,7 +344,7 @@ impl Inner {
             }
             waits
         });
-        over.into_iter().for_each(|freed| self.release(freed));
+        over.into_iter().for_each(|block| self.release(block));
     }
 
     /// Makes holes of what waited and is ordered before the lane's stream; the lane owes it from now on.
@@ -358,7 +358,7 @@ impl Inner {
             }
             !is_ordered
         });
-        over.into_iter().for_each(|freed| self.release(freed));
+        over.into_iter().for_each(|block| self.release(block));
     }
 
     /// Takes room for a block out of this lane, for a stream that `may` use what this lane's stream

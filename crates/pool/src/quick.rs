@@ -65,13 +65,13 @@ impl Quick {
         if let Some(bin) = self.small.get_mut(granules as usize - 1) {
             let at = bin.count as usize;
             if at == DEPTH {
-                return Some(freed);
+                return Some(block);
             }
-            (bin.ids[at], bin.stamps[at]) = (freed.id, freed.stamp);
+            (bin.ids[at], bin.stamps[at]) = (block.id, block.stamp);
             bin.count += 1;
             return None;
         }
-        let new = Slot { granules, id: freed.id, stamp: freed.stamp };
+        let new = Slot { granules, id: block.id, stamp: block.stamp };
         let old = std::mem::replace(&mut self.large, new);
         (old.granules != 0).then_some(FreeBlock { id: old.id, stamp: old.stamp })
     }
@@ -106,8 +106,8 @@ mod tests {
     #[test]
     fn a_size_gets_back_what_was_put_last_and_what_has_no_room_is_let_go() {
         let mut quick = Quick::new();
-        let freed = |id: u32| FreeBlock { id, stamp: u64::from(id) * 10 };
-        let mut put = |granules, id| quick.put(granules, freed(id)).map(|f| (f.id, f.stamp));
+        let block = |id: u32| FreeBlock { id, stamp: u64::from(id) * 10 };
+        let mut put = |granules, id| quick.put(granules, block(id)).map(|f| (f.id, f.stamp));
         assert!((0..DEPTH as u32).all(|id| put(SMALL as u64, id).is_none()));
         assert_eq!(put(SMALL as u64, 77), Some((77, 770)));
         assert_eq!((put(1, 20), put(1000, 30), put(2000, 40)), (None, None, Some((30, 300))));
