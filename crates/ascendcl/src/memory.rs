@@ -241,7 +241,7 @@ entry! {
         }
         match runtime()?.shared.memory.enclosing(host as usize) {
             Located::Registered(_) => {}
-            Located::Pinned(Some(inside)) if inside.live => {}
+            Located::Pinned(Some(block)) if block.live => {}
             _ => {
                 let what = describe(host as usize, &runtime()?.shared.memory.locate(host as usize));
                 return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {what}")));
@@ -316,10 +316,10 @@ entry! {
     fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: *mut abi::aclrtPtrAttributes) {
         door::not_null(ptr, "ptr")?;
         let (id, kind, page) = match runtime()?.shared.memory.enclosing(ptr as usize) {
-            Located::Device(id, Some(inside)) if inside.live => {
-                (id, abi::ACL_MEM_LOCATION_TYPE_DEVICE, if inside.huge { 2 << 20 } else { 4096 })
+            Located::Device(id, Some(block)) if block.live => {
+                (id, abi::ACL_MEM_LOCATION_TYPE_DEVICE, if block.huge { 2 << 20 } else { 4096 })
             }
-            Located::Pinned(Some(inside)) if inside.live => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
+            Located::Pinned(Some(block)) if block.live => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
             Located::Registered(_) => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
             _ => (0, abi::ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0),
         };

@@ -72,14 +72,14 @@ impl Memory {
                 "no allocation is there".into()
             }
             (
-                Located::Device(_, Some(inside))
-                | Located::Pinned(Some(inside))
-                | Located::Registered(inside),
+                Located::Device(_, Some(block))
+                | Located::Pinned(Some(block))
+                | Located::Registered(block),
                 _,
             ) => {
-                let end = inside.start as u64 + inside.bytes;
+                let end = block.start as u64 + block.bytes;
                 if span.bytes as u64 <= end - span.address as u64 {
-                    if !inside.live {
+                    if !block.live {
                         log::debug!("{task}: {} {span} was freed before it was used", argument());
                     }
                     return Ok(());

@@ -163,7 +163,7 @@ impl Arena {
     /// The allocation that contains an offset, live or quarantined; inside a pool, all of the pool's
     /// memory around it: blocks there change hands before the tasks of their last owner have run.
     pub fn find(&self, offset: u64) -> Option<AddressBlock> {
-        self.ranges.find(offset).map(|found| self.inside(&found))
+        self.ranges.find(offset).map(|found| self.address_block(&found))
     }
 
     /// The number of the pool that has the memory at an offset.
@@ -191,7 +191,7 @@ impl Arena {
         self.source.base() + offset as usize
     }
 
-    fn inside(&self, found: &Allocation) -> AddressBlock {
+    fn address_block(&self, found: &Allocation) -> AddressBlock {
         AddressBlock {
             start: self.source.base() + found.start as usize,
             bytes: found.size,
@@ -400,7 +400,7 @@ impl Arena {
     /// Ends a live allocation that begins at `offset` for its owner, without a lock; whoever gets it sees to it that
     /// [`Arena::retire`] follows. `None` if there is none, or somebody else was first.
     pub fn claim(&self, offset: u64) -> Option<AddressBlock> {
-        self.ranges.claim(offset, POOL).map(|found| self.inside(&found))
+        self.ranges.claim(offset, POOL).map(|found| self.address_block(&found))
     }
 
     /// The same for every live allocation.

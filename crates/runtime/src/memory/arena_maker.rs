@@ -130,7 +130,7 @@ impl Memory {
             match Funnel::new(self.stack(arena.kind), &maker, &self.spine).is_direct(Kind::Free) {
                 true => arena.retire(offset, None),
                 false => match arena.claim(offset) {
-                    Some(inside) => return self.give(&inside, arena.kind),
+                    Some(block) => return self.give(&block, arena.kind),
                     None => false,
                 },
             };

@@ -236,8 +236,8 @@ impl External {
             )));
         }
         let located = self.shared.memory.enclosing(address);
-        let (device, inside) = match located {
-            Located::Device(device, Some(inside)) => (device, inside),
+        let (device, allocation) = match located {
+            Located::Device(device, Some(allocation)) => (device, allocation),
             Located::Device(..) => {
                 return Err(wrong(format!("is {}", describe(address, &located))));
             }
@@ -254,10 +254,10 @@ impl External {
                 stream.spec.device
             )));
         }
-        if !inside.live {
+        if !allocation.live {
             return Err(wrong(format!("was freed: it is {}", describe(address, &located))));
         }
-        let left = inside.start as u64 + inside.bytes - address as u64;
+        let left = allocation.start as u64 + allocation.bytes - address as u64;
         if bytes as u64 > left {
             return Err(wrong(format!(
                 "is too short: {left} bytes are left of {}",

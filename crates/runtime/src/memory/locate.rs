@@ -81,24 +81,24 @@ impl Memory {
     /// allocation. Takes no lock while no block of a user's allocator is out, but for registered ranges.
     pub fn locate(&self, address: usize) -> Located {
         let around = self.enclosing(address);
-        let Located::Device(device, Some(inside)) = around else { return around };
+        let Located::Device(device, Some(block)) = around else { return around };
         if let Some(out) = self.outstanding.around(address) {
             let part = Part::External { object: out.object, block: out.block };
             let (start, bytes) = (out.address, out.bytes as u64);
-            return Located::Device(device, Some(AddressBlock { start, bytes, part, ..inside }));
+            return Located::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
         }
         let arena = &self.devices[device as usize];
-        Located::Device(device, arena.pool_block(address, &inside).or(Some(inside)))
+        Located::Device(device, arena.pool_block(address, &block).or(Some(block)))
     }
 }
 
 /// Says what an address is, for error texts.
 pub fn describe(address: usize, located: &Located) -> String {
-    let of = |inside: &AddressBlock| {
-        let AddressBlock { start, bytes, .. } = *inside;
-        let state = if inside.live { "" } else { ", freed" };
+    let of = |block: &AddressBlock| {
+        let AddressBlock { start, bytes, .. } = *block;
+        let state = if block.live { "" } else { ", freed" };
         let offset = format!("(offset {}{state})", address.saturating_sub(start));
-        match inside.part {
+        match block.part {
             Part::Whole => format!("the allocation {start:#x} of {bytes} bytes {offset}"),
             Part::Segment { pool } => format!("free memory of pool {pool}"),
             Part::Pool { pool } => {
@@ -111,11 +111,11 @@ pub fn describe(address: usize, located: &Located) -> String {
     };
     match located {
         Located::Device(id, None) => format!("an address of device {id} without an allocation"),
-        Located::Device(id, Some(inside)) => format!("{} on device {id}", of(inside)),
+        Located::Device(id, Some(block)) => format!("{} on device {id}", of(block)),
         Located::Pinned(None) => "an address of pinned host memory without an allocation".into(),
-        Located::Pinned(Some(inside)) => format!("{} in pinned host memory", of(inside)),
-        Located::Registered(inside) => {
-            format!("the registered host range {:#x} of {} bytes", inside.start, inside.bytes)
+        Located::Pinned(Some(block)) => format!("{} in pinned host memory", of(block)),
+        Located::Registered(block) => {
+            format!("the registered host range {:#x} of {} bytes", block.start, block.bytes)
         }
         Located::Foreign => "host memory that ACL does not know".into(),
     }
@@ -124,7 +124,7 @@ pub fn describe(address: usize, located: &Located) -> String {
 /// The error of a free at an address that is not the start of such memory.
 pub(super) fn wrong_free(address: usize, located: &Located, expected: &str) -> Error {
     let reason = match located {
-        Located::Device(_, Some(inside)) | Located::Pinned(Some(inside)) if !inside.live => {
+        Located::Device(_, Some(block)) | Located::Pinned(Some(block)) if !block.live => {
             "it was already freed".to_string()
         }
         _ => format!("it is {}", describe(address, located)),
