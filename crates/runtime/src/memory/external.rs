@@ -199,7 +199,7 @@ impl External {
         let mut taken = false;
         let admitted = refuse_claim(&asked, block, bytes, self.user.claim(block))
             .and_then(|()| self.call(UserCall::Address(block), stream))
-            .and_then(|address| self.place(&asked, block, address, bytes, stream))
+            .and_then(|address| self.check_block(&asked, block, address, bytes, stream))
             .map(|out| Out { reason, ..out })
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
@@ -219,7 +219,7 @@ impl External {
     }
 
     /// Checks that a block lies in memory that it may lie in.
-    fn place(
+    fn check_block(
         &self,
         asked: &Visit,
         block: usize,
