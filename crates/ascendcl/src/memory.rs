@@ -6,7 +6,7 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Use, reachable};
 use cairn_runtime::memory::request::{Huge, Request};
 use cairn_runtime::memory::tlsf::GRANULE;
-use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::memory::{AddressInfo, describe};
 use cairn_runtime::soc;
 use cairn_runtime::task::{Location, Span, Task};
 use std::ffi::c_void;
@@ -181,7 +181,7 @@ entry! {
     fn aclrtFreeWithDevSync(dev_ptr: Handle) {
         door::not_null(dev_ptr, "devPtr")?;
         let runtime = runtime()?;
-        if let Located::Device(id, _) = runtime.shared.memory.enclosing(dev_ptr as usize) {
+        if let AddressInfo::Device(id, _) = runtime.shared.memory.enclosing(dev_ptr as usize) {
             runtime.synchronize_device(runtime.device(i64::from(id))?, None)?;
         }
         free(dev_ptr)
@@ -240,8 +240,8 @@ entry! {
             return Err(Error::refused(format!("flag {flag}: it must be 0")));
         }
         match runtime()?.shared.memory.enclosing(host as usize) {
-            Located::Registered(_) => {}
-            Located::Pinned(Some(block)) if block.live => {}
+            AddressInfo::Registered(_) => {}
+            AddressInfo::Pinned(Some(block)) if block.live => {}
             _ => {
                 let what = describe(host as usize, &runtime()?.shared.memory.locate(host as usize));
                 return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {what}")));
@@ -307,7 +307,7 @@ entry! {
         for (argument, span, at) in [("src", &from, &src_at), ("dst", &to, &dst_at)] {
             refuse_wrong_side(kind, argument, span, at)?;
         }
-        let pageable = src_at == Located::Foreign || dst_at == Located::Foreign;
+        let pageable = src_at == AddressInfo::Foreign || dst_at == AddressInfo::Foreign;
         let task = Task::copy("aclrtMemcpyAsync", from, to);
         if pageable { stream.submit_and_wait(task) } else { stream.submit(task).map(drop) }
     }
@@ -316,11 +316,11 @@ entry! {
     fn aclrtPointerGetAttributes(ptr: *const c_void, attributes: *mut abi::aclrtPtrAttributes) {
         door::not_null(ptr, "ptr")?;
         let (id, kind, page) = match runtime()?.shared.memory.enclosing(ptr as usize) {
-            Located::Device(id, Some(block)) if block.live => {
+            AddressInfo::Device(id, Some(block)) if block.live => {
                 (id, abi::ACL_MEM_LOCATION_TYPE_DEVICE, if block.huge { 2 << 20 } else { 4096 })
             }
-            Located::Pinned(Some(block)) if block.live => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
-            Located::Registered(_) => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
+            AddressInfo::Pinned(Some(block)) if block.live => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
+            AddressInfo::Registered(_) => (0, abi::ACL_MEM_LOCATION_TYPE_HOST, 4096),
             _ => (0, abi::ACL_MEM_LOCATION_TYPE_UNREGISTERED, 0),
         };
         let answer = abi::aclrtPtrAttributes {
@@ -340,12 +340,12 @@ fn register(ptr: Handle, size: u64) -> Result<()> {
     }
     let runtime = runtime()?;
     match runtime.shared.memory.enclosing(ptr as usize) {
-        Located::Foreign if !reachable(ptr as usize, size as usize, Use::Read) => {
+        AddressInfo::Foreign if !reachable(ptr as usize, size as usize, Use::Read) => {
             Err(Error::refused(format!(
                 "the range {ptr:p} of {size} bytes cannot be registered: no memory is there"
             )))
         }
-        Located::Foreign | Located::Registered(_) => {
+        AddressInfo::Foreign | AddressInfo::Registered(_) => {
             runtime.shared.memory.registered().insert(ptr as usize, size as usize)
         }
         _ => {
@@ -416,12 +416,13 @@ fn refuse_overlap(from: &Span, to: &Span) -> Result<()> {
     }
 }
 
-fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &Located) -> Result<()> {
+fn refuse_wrong_side(kind: u32, argument: &str, span: &Span, at: &AddressInfo) -> Result<()> {
     let wrong = match (span.location, at) {
-        (Location::Host, Located::Device(..)) => "device memory, and the copy kind says host",
-        (Location::Device(_) | Location::AnyDevice, Located::Pinned(_) | Located::Foreign) => {
-            "host memory, and the copy kind says device"
-        }
+        (Location::Host, AddressInfo::Device(..)) => "device memory, and the copy kind says host",
+        (
+            Location::Device(_) | Location::AnyDevice,
+            AddressInfo::Pinned(_) | AddressInfo::Foreign,
+        ) => "host memory, and the copy kind says device",
         _ => return Ok(()),
     };
     Err(Error::new(

@@ -11,7 +11,7 @@ use cairn_runtime::memory::layer::{Layer, Observer, Spec};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
-use cairn_runtime::memory::{Located, Part, PoolMaker, describe};
+use cairn_runtime::memory::{AddressInfo, Part, PoolMaker, describe};
 use cairn_runtime::record::event::{Change, MemoryKind};
 use cairn_runtime::record::{Event, Kind, Sink, Stamp};
 use cairn_runtime::stream::Stream;
@@ -299,7 +299,9 @@ fn the_innermost_block_is_located() {
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
     let of = |address: usize| match memory.locate(address) {
-        Located::Device(0, Some(inside)) => (inside.start, inside.bytes, inside.live, inside.part),
+        AddressInfo::Device(0, Some(inside)) => {
+            (inside.start, inside.bytes, inside.live, inside.part)
+        }
         other => panic!("{other:?}"),
     };
     let device = rig.alloc(0, 1000).address;
@@ -315,12 +317,12 @@ fn the_innermost_block_is_located() {
     let text = describe(blocks[1] + 8, &memory.locate(blocks[1] + 8));
     let block = format!("the block {:#x} of 5000 bytes (offset 8, freed) of pool 1", blocks[1]);
     assert!(text.starts_with(&block), "{text}");
-    let Located::Device(0, Some(around)) = memory.enclosing(blocks[1]) else { panic!() };
+    let AddressInfo::Device(0, Some(around)) = memory.enclosing(blocks[1]) else { panic!() };
     assert!(around.live && around.bytes >= 2 << 20, "tasks may touch all that the pool has");
     assert_eq!(around.part, Part::Segment { pool: 1 });
     rig.synchronize(&stream, None).unwrap();
     memory.end_pool(&pool);
-    assert!(matches!(memory.locate(blocks[0]), Located::Device(0, None)));
+    assert!(matches!(memory.locate(blocks[0]), AddressInfo::Device(0, None)));
 
     let (user, external) = register(&rig, handle);
     let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();

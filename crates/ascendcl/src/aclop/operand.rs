@@ -6,7 +6,7 @@ use crate::tensor_desc::{Description, is_open};
 use cairn_exec::check_buffer;
 use cairn_ops::{Node, Tensor};
 use cairn_runtime::error::{Code, Error, Result};
-use cairn_runtime::memory::Located;
+use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS};
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ pub fn known_tensor(
     match buffer {
         Some(span) if span.address != 0 && span.length >= layout.bytes() => {
             match runtime()?.shared.memory.enclosing(span.address) {
-                Located::Device(..) => Ok(Some(Tensor::new(layout, span.address))),
+                AddressInfo::Device(..) => Ok(Some(Tensor::new(layout, span.address))),
                 _ => host(desc, layout, span, what).map(Some),
             }
         }

@@ -6,7 +6,7 @@ use super::names;
 use super::value::{dtype, number};
 use cairn_graph::session::{How, Out, OutputBlock, RunTensor};
 use cairn_graph::{Failure, Result};
-use cairn_runtime::memory::Located;
+use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::Format;
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct BlockObject(OutputBlock);
 unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     let address = from.data as usize;
     let located = runtime()?.shared.memory.enclosing(address);
-    let is_device = matches!(located, Located::Device(..));
+    let is_device = matches!(located, AddressInfo::Device(..));
     let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
         false => None,
         true if is_input => {

@@ -8,7 +8,7 @@ use crate::run::dynamic;
 use crate::run::memory::{CallersMemory, MemorySource};
 use crate::run::static_run::StaticRun;
 use cairn_exec::Target;
-use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::memory::{AddressInfo, describe};
 use cairn_runtime::record;
 use cairn_tensor::Layout;
 use std::fmt::Arguments;
@@ -109,7 +109,7 @@ impl Loaded {
         }
         let located = target.runtime.shared.memory.enclosing(address);
         match &located {
-            Located::Device(device, _) if *device == self.device => Ok(()),
+            AddressInfo::Device(device, _) if *device == self.device => Ok(()),
             _ => self.executable.wrong(format_args!(
                 "{what} at {address:#x} is {}: expected memory of device {}",
                 describe(address, &target.runtime.shared.memory.locate(address)),

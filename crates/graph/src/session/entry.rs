@@ -10,7 +10,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::lock::{Condvar, Mutex, MutexGuard, Rank};
 use cairn_runtime::memory::external::ALIGNMENT;
-use cairn_runtime::memory::{Located, describe};
+use cairn_runtime::memory::{AddressInfo, describe};
 use std::sync::Arc;
 
 /// A graph that its author may still change, shared with the session.
@@ -400,7 +400,7 @@ impl Entry {
             return self.fail(Status::ParamInvalid, &text);
         }
         match self.runtime.shared.memory.enclosing(memory) {
-            Located::Device(device, Some(inside)) if device == self.device && inside.live => {
+            AddressInfo::Device(device, Some(inside)) if device == self.device && inside.live => {
                 let left = inside.start as u64 + inside.bytes - memory as u64;
                 if left < want {
                     let text = format!(

@@ -1,7 +1,7 @@
 //! What tasks may touch, and the copies and fills that need nothing more.
 
 use super::Memory;
-use super::locate::{Located, describe};
+use super::locate::{AddressInfo, describe};
 use super::raw::{self, Bytes, Use};
 use crate::error::{Error, Result};
 use crate::sync::atomic::Ordering;
@@ -47,34 +47,39 @@ impl Memory {
         }
         let located = self.enclosing(span.address);
         let apart = match (&located, span.location) {
-            (Located::Device(id, _), Location::Device(on)) => self.apart(on, *id),
+            (AddressInfo::Device(id, _), Location::Device(on)) => self.apart(on, *id),
             _ => None,
         };
         let trouble = match (&located, span.location) {
             _ if apart.is_some() => apart.unwrap_or_default(),
-            (Located::Device(..), Location::Host) => {
+            (AddressInfo::Device(..), Location::Host) => {
                 "that is device memory: expected host memory".into()
             }
-            (Located::Pinned(_) | Located::Foreign, Location::Device(_) | Location::AnyDevice) => {
+            (
+                AddressInfo::Pinned(_) | AddressInfo::Foreign,
+                Location::Device(_) | Location::AnyDevice,
+            ) => {
                 format!("that is {}: expected device memory", describe(span.address, &located))
             }
-            (Located::Registered(_), _) if !raw::reachable(span.address, span.bytes, purpose) => {
+            (AddressInfo::Registered(_), _)
+                if !raw::reachable(span.address, span.bytes, purpose) =>
+            {
                 "it is registered, but no such memory is there, or it is read-only".into()
             }
-            (Located::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
+            (AddressInfo::Foreign, _) if raw::reachable(span.address, span.bytes, purpose) => {
                 return Ok(());
             }
-            (Located::Foreign, _) => match purpose {
+            (AddressInfo::Foreign, _) => match purpose {
                 Use::Read => "no memory is there".into(),
                 Use::Overwrite => "no memory is there, or it is read-only".into(),
             },
-            (Located::Device(_, None) | Located::Pinned(None), _) => {
+            (AddressInfo::Device(_, None) | AddressInfo::Pinned(None), _) => {
                 "no allocation is there".into()
             }
             (
-                Located::Device(_, Some(block))
-                | Located::Pinned(Some(block))
-                | Located::Registered(block),
+                AddressInfo::Device(_, Some(block))
+                | AddressInfo::Pinned(Some(block))
+                | AddressInfo::Registered(block),
                 _,
             ) => {
                 let end = block.start as u64 + block.bytes;
@@ -104,7 +109,7 @@ impl Memory {
             self.check(task.name, || "destination", span, Use::Overwrite)?;
         }
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
-            && let (Located::Device(a, _), Located::Device(b, _)) =
+            && let (AddressInfo::Device(a, _), AddressInfo::Device(b, _)) =
                 (self.enclosing(from.address), self.enclosing(to.address))
             && let Some(apart) = self.apart(a, b)
         {

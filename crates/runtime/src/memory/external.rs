@@ -8,7 +8,7 @@
 
 use super::allocator::{Allocator, RawBlock};
 use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
-use super::locate::{Located, describe};
+use super::locate::{AddressInfo, describe};
 use super::outstanding::{Out, Outstanding, Overlap};
 use super::purpose::{Owner, Purpose};
 use super::raw::Extent;
@@ -237,8 +237,8 @@ impl External {
         }
         let located = self.shared.memory.enclosing(address);
         let (device, allocation) = match located {
-            Located::Device(device, Some(allocation)) => (device, allocation),
-            Located::Device(..) => {
+            AddressInfo::Device(device, Some(allocation)) => (device, allocation),
+            AddressInfo::Device(..) => {
                 return Err(wrong(format!("is {}", describe(address, &located))));
             }
             _ => {

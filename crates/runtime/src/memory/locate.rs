@@ -5,7 +5,7 @@ use crate::error::Error;
 
 /// What an address belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Located {
+pub enum AddressInfo {
     /// Memory of a device, inside a block if there is one.
     Device(u32, Option<AddressBlock>),
     /// Pinned host memory, inside an allocation if there is one.
@@ -59,41 +59,47 @@ impl Memory {
     /// The memory that tasks may touch around an address: an allocation, or all that a pool has there, because
     /// blocks of a pool change hands before the tasks of their last owner have run. Takes no lock but for
     /// registered ranges.
-    pub fn enclosing(&self, address: usize) -> Located {
+    pub fn enclosing(&self, address: usize) -> AddressInfo {
         for (id, arena) in self.devices.iter().enumerate() {
             if let Some(offset) = arena.offset(address) {
-                return Located::Device(id as u32, arena.find(offset));
+                return AddressInfo::Device(id as u32, arena.find(offset));
             }
         }
         if let Some(offset) = self.host.offset(address) {
-            return Located::Pinned(self.host.find(offset));
+            return AddressInfo::Pinned(self.host.find(offset));
         }
         match self.registered.find(address) {
             Some((start, bytes)) => {
                 let (bytes, part) = (bytes as u64, Part::Whole);
-                Located::Registered(AddressBlock { start, bytes, live: true, huge: false, part })
+                AddressInfo::Registered(AddressBlock {
+                    start,
+                    bytes,
+                    live: true,
+                    huge: false,
+                    part,
+                })
             }
-            None => Located::Foreign,
+            None => AddressInfo::Foreign,
         }
     }
 
     /// The innermost block around an address: one that a user's allocator said it made, one of a pool, or an
     /// allocation. Takes no lock while no block of a user's allocator is out, but for registered ranges.
-    pub fn locate(&self, address: usize) -> Located {
+    pub fn locate(&self, address: usize) -> AddressInfo {
         let around = self.enclosing(address);
-        let Located::Device(device, Some(block)) = around else { return around };
+        let AddressInfo::Device(device, Some(block)) = around else { return around };
         if let Some(out) = self.outstanding.around(address) {
             let part = Part::External { object: out.object, block: out.block };
             let (start, bytes) = (out.address, out.bytes as u64);
-            return Located::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
+            return AddressInfo::Device(device, Some(AddressBlock { start, bytes, part, ..block }));
         }
         let arena = &self.devices[device as usize];
-        Located::Device(device, arena.pool_block(address, &block).or(Some(block)))
+        AddressInfo::Device(device, arena.pool_block(address, &block).or(Some(block)))
     }
 }
 
 /// Says what an address is, for error texts.
-pub fn describe(address: usize, located: &Located) -> String {
+pub fn describe(address: usize, located: &AddressInfo) -> String {
     let of = |block: &AddressBlock| {
         let AddressBlock { start, bytes, .. } = *block;
         let state = if block.live { "" } else { ", freed" };
@@ -110,21 +116,23 @@ pub fn describe(address: usize, located: &Located) -> String {
         }
     };
     match located {
-        Located::Device(id, None) => format!("an address of device {id} without an allocation"),
-        Located::Device(id, Some(block)) => format!("{} on device {id}", of(block)),
-        Located::Pinned(None) => "an address of pinned host memory without an allocation".into(),
-        Located::Pinned(Some(block)) => format!("{} in pinned host memory", of(block)),
-        Located::Registered(block) => {
+        AddressInfo::Device(id, None) => format!("an address of device {id} without an allocation"),
+        AddressInfo::Device(id, Some(block)) => format!("{} on device {id}", of(block)),
+        AddressInfo::Pinned(None) => {
+            "an address of pinned host memory without an allocation".into()
+        }
+        AddressInfo::Pinned(Some(block)) => format!("{} in pinned host memory", of(block)),
+        AddressInfo::Registered(block) => {
             format!("the registered host range {:#x} of {} bytes", block.start, block.bytes)
         }
-        Located::Foreign => "host memory that ACL does not know".into(),
+        AddressInfo::Foreign => "host memory that ACL does not know".into(),
     }
 }
 
 /// The error of a free at an address that is not the start of such memory.
-pub(super) fn wrong_free(address: usize, located: &Located, expected: &str) -> Error {
+pub(super) fn wrong_free(address: usize, located: &AddressInfo, expected: &str) -> Error {
     let reason = match located {
-        Located::Device(_, Some(block)) | Located::Pinned(Some(block)) if !block.live => {
+        AddressInfo::Device(_, Some(block)) | AddressInfo::Pinned(Some(block)) if !block.live => {
             "it was already freed".to_string()
         }
         _ => format!("it is {}", describe(address, located)),

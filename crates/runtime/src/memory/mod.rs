@@ -35,7 +35,7 @@ pub mod source;
 
 pub use arena_maker::ArenaMaker;
 pub use cairn_pool::tlsf;
-pub use locate::{AddressBlock, Located, Part, describe};
+pub use locate::{AddressBlock, AddressInfo, Part, describe};
 pub use pool_maker::PoolMaker;
 
 use crate::clock::Progress;
