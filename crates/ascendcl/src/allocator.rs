@@ -9,7 +9,7 @@ use crate::trampoline::{
 };
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::handle::HandleObject;
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::{Domain, Registration};
 use cairn_runtime::stream::Stream;
 use std::any::Any;
@@ -102,7 +102,11 @@ impl UserAllocator for AclAllocator {
         self.advise.is_some()
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(
+        &self,
+        request: UserCall,
+        left: &dyn Fn(),
+    ) -> std::result::Result<usize, CallbackException> {
         let (function, request) = match (request, &self.advise) {
             (UserCall::Advise(..), Some(advise)) => (advise, request),
             (UserCall::Advise(bytes, _), None) => (&self.alloc, UserCall::Alloc(bytes)),
@@ -133,7 +137,7 @@ fn call_c(
     object: usize,
     request: UserCall,
     left: &dyn Fn(),
-) -> std::result::Result<usize, Thrown> {
+) -> std::result::Result<usize, CallbackException> {
     let (function, object) = (address as *const c_void, object as Handle);
     let mut returned = null_mut();
     // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this

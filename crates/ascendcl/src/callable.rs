@@ -7,7 +7,7 @@ use crate::door::{Handle, not_null, status, write};
 use crate::ge::abi::*;
 use crate::trampoline::guarded;
 use cairn_runtime::error::Error;
-use cairn_runtime::memory::external::Thrown;
+use cairn_runtime::memory::external::CallbackException;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -41,7 +41,11 @@ impl Callable {
     }
 
     /// Calls it with the arguments that the C function in its place would get.
-    pub fn call(&self, arguments: &[usize], left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    pub fn call(
+        &self,
+        arguments: &[usize],
+        left: &dyn Fn(),
+    ) -> std::result::Result<usize, CallbackException> {
         let mut result = 0;
         guarded(left, |guard| {
             let (first, count) = (arguments.as_ptr(), arguments.len());

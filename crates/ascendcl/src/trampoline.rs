@@ -2,7 +2,7 @@
 
 use cairn_runtime::callbacks::StateFunction;
 use cairn_runtime::error::{Code, Error};
-use cairn_runtime::memory::external::Thrown;
+use cairn_runtime::memory::external::CallbackException;
 use cairn_runtime::task::HostFunction;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
@@ -14,7 +14,10 @@ pub use crate::ge::abi::CairnGuard as Guard;
 
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
 /// text the guard has. If the function ends its thread, `left` is called in its place and this never returns.
-pub fn guarded(left: &dyn Fn(), call: impl FnOnce(&Guard) -> bool) -> Result<(), Thrown> {
+pub fn guarded(
+    left: &dyn Fn(),
+    call: impl FnOnce(&Guard) -> bool,
+) -> Result<(), CallbackException> {
     let mut said = [0 as c_char; 256];
     let (place, room) = (said.as_mut_ptr(), said.len());
     let fine = with_left(left, |left, context| {
@@ -25,7 +28,7 @@ pub fn guarded(left: &dyn Fn(), call: impl FnOnce(&Guard) -> bool) -> Result<(),
     }
     // SAFETY: trampolines end what they write with a NUL, and nothing written is an empty text.
     let text = unsafe { CStr::from_ptr(said.as_ptr()) };
-    Err(Thrown(text.to_string_lossy().into_owned()))
+    Err(CallbackException(text.to_string_lossy().into_owned()))
 }
 
 /// A function with its context, as trampolines take what they call when a function of the user ends its thread.

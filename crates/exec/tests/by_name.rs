@@ -5,7 +5,7 @@ use cairn_ops::{Node, Tensor, nodes};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::error::{Code, Result};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
@@ -125,7 +125,11 @@ impl UserAllocator for Pool {
         false
     }
 
-    fn call(&self, request: UserCall, _left: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(
+        &self,
+        request: UserCall,
+        _left: &dyn Fn(),
+    ) -> std::result::Result<usize, CallbackException> {
         let memory = &self.0.runtime.shared.memory;
         Ok(match request {
             UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {

@@ -12,7 +12,7 @@ use cairn_graph::{Failure, Status};
 use cairn_runtime::clock::Epoch;
 use cairn_runtime::error::{Code, Result as Done};
 use cairn_runtime::event::{self, Event};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::record::{self, Kind, Sink, Stamp};
@@ -446,7 +446,7 @@ impl UserAllocator for Careless {
         true
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
         let asks = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
         match request {
             _ if asks && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {

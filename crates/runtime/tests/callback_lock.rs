@@ -7,7 +7,7 @@ mod support;
 use cairn_runtime::host::HostThread;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::callback_lock::{CallbackLock, Limits, Visit};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
@@ -146,7 +146,7 @@ impl UserAllocator for Odd {
     fn takes_advice(&self) -> bool {
         false
     }
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
         if let UserCall::Alloc(4096) = request {
             if self.leaves {
                 left();

@@ -8,7 +8,9 @@ use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::host;
 use cairn_runtime::memory::PoolMaker;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
-use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{
+    CallbackException, Claim, Identity, UserAllocator, UserCall,
+};
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
@@ -16,7 +18,7 @@ use cairn_runtime::task::{Location, Span};
 use std::sync::{Arc, Mutex};
 use support::*;
 
-type Answer = std::result::Result<usize, Thrown>;
+type Answer = std::result::Result<usize, CallbackException>;
 
 /// An allocator whose answers the test writes, and which remembers every call.
 #[derive(Clone)]
@@ -194,7 +196,7 @@ fn advice_goes_to_those_who_take_it() {
 fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
     let b = bench();
     let memory = b.rig.alloc(0, 4096);
-    let thrown = || Err(Thrown("out of luck".into()));
+    let thrown = || Err(CallbackException("out of luck".into()));
     let null = Fake::new(0x10, |_| Ok(0));
     assert!(b.refusal(&null, 640).text.contains("alloc(640)"));
     assert_eq!(null.take_calls(), [UserCall::Alloc(640)]);

@@ -6,7 +6,9 @@ mod support;
 
 use cairn_runtime::error::Result;
 use cairn_runtime::memory::allocator::{Allocator, Block, RawBlock};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall, reason};
+use cairn_runtime::memory::external::{
+    CallbackException, Identity, UserAllocator, UserCall, reason,
+};
 use cairn_runtime::memory::layer::{Layer, Observer, Spec};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
 use cairn_runtime::memory::registry::Domain;
@@ -84,7 +86,7 @@ impl UserAllocator for Shared {
         false
     }
 
-    fn call(&self, call: UserCall, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(&self, call: UserCall, _: &dyn Fn()) -> std::result::Result<usize, CallbackException> {
         let why = reason().map(|reason| (reason.purpose, reason.owner));
         self.0.1.lock().unwrap().push((call, why));
         Ok(match call {

@@ -4,7 +4,9 @@ use super::abi::*;
 use super::door::{engine, status};
 use crate::trampoline::guarded;
 use cairn_runtime::lock::{Mutex, Rank};
-use cairn_runtime::memory::external::{Claim, Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{
+    CallbackException, Claim, Identity, UserAllocator, UserCall,
+};
 use std::ffi::c_void;
 
 /// An allocator of the user, with the C++ side's functions to call it. Owns the user's share of it.
@@ -48,7 +50,7 @@ impl UserAllocator for GeAllocator {
         Some(Claim { bytes, users })
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
         let object = self.0.object;
         let mut returned = std::ptr::null_mut();
         guarded(left, |guard| {

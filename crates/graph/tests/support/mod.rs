@@ -9,7 +9,7 @@ use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
 use cairn_runtime::memory::external::reason;
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::memory::request::Request;
 use cairn_runtime::stream::Stream;
@@ -331,7 +331,7 @@ impl UserAllocator for Pool {
         true
     }
 
-    fn call(&self, request: UserCall, _left: &dyn Fn()) -> Result<usize, Thrown> {
+    fn call(&self, request: UserCall, _left: &dyn Fn()) -> Result<usize, CallbackException> {
         Ok(match request {
             UserCall::Alloc(bytes) => {
                 self.0.malloc.fetch_add(1, Ordering::Relaxed);

@@ -65,7 +65,7 @@ impl fmt::Display for UserCall {
 
 /// A callback threw an exception; with its text where it had one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thrown(pub String);
+pub struct CallbackException(pub String);
 
 /// What a block of a user's allocator says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,11 @@ pub trait UserAllocator: Any + Send + Sync {
 
     /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
     /// thread, `left` is called in its place and this never returns.
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> std::result::Result<usize, Thrown>;
+    fn call(
+        &self,
+        request: UserCall,
+        left: &dyn Fn(),
+    ) -> std::result::Result<usize, CallbackException>;
 }
 
 /// An allocator of the user.
@@ -166,7 +170,7 @@ impl External {
             true => None,
         });
         let called = called.ok_or_else(|| self.too_late())?;
-        called.map_err(|Thrown(text)| {
+        called.map_err(|CallbackException(text)| {
             let text = if text.is_empty() { text } else { format!(": {text}") };
             failure(format!("{visit} threw an exception{text}{}", without_device()))
         })

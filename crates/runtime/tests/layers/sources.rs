@@ -3,7 +3,7 @@
 use crate::support::{MIB, Rig};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::allocator::{Allocator, RawBlock};
-use cairn_runtime::memory::external::{Identity, Thrown, UserAllocator, UserCall};
+use cairn_runtime::memory::external::{CallbackException, Identity, UserAllocator, UserCall};
 use cairn_runtime::memory::raw::Extent;
 use cairn_runtime::memory::registry::Domain;
 use cairn_runtime::memory::request::Request;
@@ -137,7 +137,11 @@ impl UserAllocator for OfUser {
         false
     }
 
-    fn call(&self, request: UserCall, _: &dyn Fn()) -> std::result::Result<usize, Thrown> {
+    fn call(
+        &self,
+        request: UserCall,
+        _: &dyn Fn(),
+    ) -> std::result::Result<usize, CallbackException> {
         let mut slab = self.0.lock().unwrap();
         Ok(match request {
             UserCall::Alloc(bytes) | UserCall::Advise(bytes, _) => {
