@@ -9,7 +9,7 @@
 use super::allocator::{Allocator, RawBlock};
 use super::callback_lock::{CallbackLock, CallbackLocks, Visit};
 use super::locate::{AddressInfo, describe};
-use super::outstanding::{Out, Outstanding, Overlap};
+use super::outstanding::{Outstanding, OutstandingBlock, Overlap};
 use super::purpose::{Owner, Purpose};
 use super::raw::Extent;
 use super::request::Request;
@@ -188,7 +188,7 @@ impl External {
         bytes: usize,
         stream: Option<&Arc<Stream>>,
         reason: Reason,
-    ) -> Result<Out> {
+    ) -> Result<OutstandingBlock> {
         let asked = self.visit(request, stream);
         let block = self.call(request, stream)?;
         if block == 0 {
@@ -204,7 +204,7 @@ impl External {
         let admitted = refuse_claim(&asked, block, bytes, self.user.claim(block))
             .and_then(|()| self.call(UserCall::Address(block), stream))
             .and_then(|address| self.check_block(&asked, block, address, bytes, stream))
-            .map(|out| Out { reason, ..out })
+            .map(|out| OutstandingBlock { reason, ..out })
             .and_then(|out| match self.outstanding.add(out) {
                 Ok(()) => Ok(out),
                 Err(Overlap::Block(other) | Overlap::Bytes(other)) => {
@@ -230,7 +230,7 @@ impl External {
         address: usize,
         bytes: usize,
         stream: Option<&Arc<Stream>>,
-    ) -> Result<Out> {
+    ) -> Result<OutstandingBlock> {
         let wrong = |why: String| {
             failure(format!("{asked} gave the block {block:#x} at {address:#x}, which {why}"))
         };
@@ -275,7 +275,7 @@ impl External {
         }
         let (maker, object) = (self.maker(), self.user.identity().object);
         let (stream, reason) = (asked.stream, Reason::default());
-        Ok(Out { maker, object, block, address, bytes, device, stream, reason })
+        Ok(OutstandingBlock { maker, object, block, address, bytes, device, stream, reason })
     }
 }
 
@@ -345,7 +345,7 @@ impl Allocator for External {
     }
 
     fn kind_of(&self, block: &RawBlock) -> Option<(MemoryKind, u64)> {
-        let Out { device, object, block: token, .. } =
+        let OutstandingBlock { device, object, block: token, .. } =
             self.outstanding.find(self.maker(), block.token)?;
         Some((MemoryKind::External { device, object, block: token }, block.bytes))
     }
@@ -409,14 +409,14 @@ fn failure(text: String) -> Error {
     Error::new(Code::GeFailure, text)
 }
 
-fn out_twice(asked: &Visit, block: usize, out: &Out) -> Error {
+fn out_twice(asked: &Visit, block: usize, out: &OutstandingBlock) -> Error {
     failure(format!(
         "{asked} gave the block {block:#x}, which is out already ({} bytes at {:#x}); it goes back once, when that use ends",
         out.bytes, out.address
     ))
 }
 
-fn overlap(asked: &Visit, out: &Out, other: &Out) -> Error {
+fn overlap(asked: &Visit, out: &OutstandingBlock, other: &OutstandingBlock) -> Error {
     failure(format!(
         "{asked} gave the block {:#x} at {:#x}, which shares bytes with the block {:#x} of the allocator {:#x} ({} bytes at {:#x}) that is still out",
         out.block, out.address, other.block, other.object, other.bytes, other.address

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// A block of a user's allocator that Cairn holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Out {
+pub struct OutstandingBlock {
     /// Names the allocator, the same for its object and callbacks as long as a block of it is out.
     pub maker: usize,
     /// The user's object.
@@ -27,7 +27,7 @@ pub struct Out {
     pub reason: Reason,
 }
 
-impl Out {
+impl OutstandingBlock {
     fn end(&self) -> usize {
         self.address + self.bytes
     }
@@ -37,9 +37,9 @@ impl Out {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overlap {
     /// The same block is out.
-    Block(Out),
+    Block(OutstandingBlock),
     /// A block with some of the same bytes is out.
-    Bytes(Out),
+    Bytes(OutstandingBlock),
 }
 
 /// How much of one object's memory is out.
@@ -61,7 +61,7 @@ pub struct Outstanding {
 
 #[derive(Default)]
 struct Tables {
-    by_address: BTreeMap<usize, Out>,
+    by_address: BTreeMap<usize, OutstandingBlock>,
     by_block: HashMap<(usize, usize), usize>,
 }
 
@@ -73,12 +73,12 @@ impl Default for Outstanding {
 }
 
 impl Tables {
-    fn overlapping(&self, out: &Out) -> Option<Out> {
+    fn overlapping(&self, out: &OutstandingBlock) -> Option<OutstandingBlock> {
         let (_, before) = self.by_address.range(..out.end()).next_back()?;
         (before.end() > out.address).then_some(*before)
     }
 
-    fn held<'a>(outs: impl Iterator<Item = &'a Out>) -> BTreeMap<usize, BlockCount> {
+    fn held<'a>(outs: impl Iterator<Item = &'a OutstandingBlock>) -> BTreeMap<usize, BlockCount> {
         let mut held = BTreeMap::<usize, BlockCount>::new();
         for out in outs {
             let of = held.entry(out.object).or_default();
@@ -91,13 +91,13 @@ impl Tables {
 
 impl Outstanding {
     /// The allocator's block, if it is out.
-    pub fn find(&self, maker: usize, block: usize) -> Option<Out> {
+    pub fn find(&self, maker: usize, block: usize) -> Option<OutstandingBlock> {
         let tables = self.tables.lock();
         tables.by_address.get(tables.by_block.get(&(maker, block))?).copied()
     }
 
     /// Notes a block as out, unless that cannot be.
-    pub fn add(&self, out: Out) -> Result<(), Overlap> {
+    pub fn add(&self, out: OutstandingBlock) -> Result<(), Overlap> {
         let mut tables = self.tables.lock();
         if let Some(address) = tables.by_block.get(&(out.maker, out.block)) {
             return Err(Overlap::Block(tables.by_address[address]));
@@ -112,7 +112,7 @@ impl Outstanding {
     }
 
     /// The allocator's block goes back.
-    pub fn remove(&self, maker: usize, block: usize) -> Option<Out> {
+    pub fn remove(&self, maker: usize, block: usize) -> Option<OutstandingBlock> {
         let mut tables = self.tables.lock();
         let address = tables.by_block.remove(&(maker, block))?;
         let out = tables.by_address.remove(&address);
@@ -121,7 +121,7 @@ impl Outstanding {
     }
 
     /// The block around an address.
-    pub fn around(&self, address: usize) -> Option<Out> {
+    pub fn around(&self, address: usize) -> Option<OutstandingBlock> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -146,7 +146,7 @@ impl Outstanding {
     /// addresses. Tells how much that was, by object.
     pub fn write_off(&self, device: u32) -> BTreeMap<usize, BlockCount> {
         let mut tables = self.tables.lock();
-        let gone: Vec<Out> =
+        let gone: Vec<OutstandingBlock> =
             tables.by_address.values().filter(|out| out.device == device).copied().collect();
         for out in &gone {
             tables.by_address.remove(&out.address);
@@ -161,8 +161,8 @@ impl Outstanding {
 mod tests {
     use super::*;
 
-    fn out(maker: usize, block: usize, address: usize, bytes: usize) -> Out {
-        Out {
+    fn out(maker: usize, block: usize, address: usize, bytes: usize) -> OutstandingBlock {
+        OutstandingBlock {
             maker,
             object: maker,
             block,
@@ -195,7 +195,7 @@ mod tests {
     fn a_device_that_ends_takes_its_blocks_with_it() {
         let outstanding = Outstanding::default();
         outstanding.add(out(1, 7, 100, 50)).unwrap();
-        outstanding.add(Out { device: 1, stream: None, ..out(1, 8, 200, 5) }).unwrap();
+        outstanding.add(OutstandingBlock { device: 1, stream: None, ..out(1, 8, 200, 5) }).unwrap();
         assert_eq!(outstanding.of_stream(3)[&1], BlockCount { blocks: 1, bytes: 50 });
         assert_eq!(outstanding.all()[&1], BlockCount { blocks: 2, bytes: 55 });
         assert_eq!(outstanding.write_off(0)[&1], BlockCount { blocks: 1, bytes: 50 });
