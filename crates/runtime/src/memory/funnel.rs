@@ -127,16 +127,16 @@ impl<M: Allocator + ?Sized> Allocator for Funnel<'_, M> {
 }
 
 /// A maker under layers, and owner of both.
-pub struct Layered<M> {
+pub struct LayeredAllocator<M> {
     stack: Stack,
     maker: M,
     spine: Arc<Spine>,
 }
 
-impl<M: Allocator> Layered<M> {
+impl<M: Allocator> LayeredAllocator<M> {
     /// The layers of a stack over a maker.
-    pub fn new(stack: Stack, maker: M, spine: Arc<Spine>) -> Layered<M> {
-        Layered { stack, maker, spine }
+    pub fn new(stack: Stack, maker: M, spine: Arc<Spine>) -> LayeredAllocator<M> {
+        LayeredAllocator { stack, maker, spine }
     }
 
     fn funnel(&self) -> Funnel<'_, M> {
@@ -144,7 +144,7 @@ impl<M: Allocator> Layered<M> {
     }
 }
 
-impl<M: Allocator> Allocator for Layered<M> {
+impl<M: Allocator> Allocator for LayeredAllocator<M> {
     fn name(&self) -> String {
         self.maker.name()
     }

@@ -49,7 +49,7 @@ use allocator::Allocator;
 use arena::{Arena, Usage};
 use budget::Budget;
 use claims::Claims;
-use funnel::Layered;
+use funnel::LayeredAllocator;
 use layer::{Layers, Statistics};
 use outstanding::Outstanding;
 use pools::Pools;
@@ -140,7 +140,7 @@ impl Memory {
     /// device share.
     pub fn wrap(&self, device: u32, maker: impl Allocator + 'static) -> Arc<dyn Allocator> {
         let stack = self.layers.of_device(device).clone();
-        Arc::new(Layered::new(stack, maker, self.spine.clone()))
+        Arc::new(LayeredAllocator::new(stack, maker, self.spine.clone()))
     }
 
     /// An allocator of the user under layers of its own.

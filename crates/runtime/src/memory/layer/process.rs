@@ -4,7 +4,7 @@ use super::spec::Below;
 use super::{Figures, Layer, Observer, Spec, Stack};
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::Allocator;
-use crate::memory::funnel::Layered;
+use crate::memory::funnel::LayeredAllocator;
 use crate::record::Spine;
 use crate::sync::Arc;
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Layers {
     pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
         let stack = build(&self.spec, Below::External, self.observer.as_ref());
         let name = maker.name();
-        let wrapped = Arc::new(Layered::new(stack.clone(), maker, self.spine.clone()));
+        let wrapped = Arc::new(LayeredAllocator::new(stack.clone(), maker, self.spine.clone()));
         if !self.spec.is_empty() {
             if self.externals.lock().stacks.len() >= KEPT {
                 self.sum_up();
