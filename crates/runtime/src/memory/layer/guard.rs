@@ -37,11 +37,11 @@ const SHOWN: usize = 8;
 /// **What it costs.** A table entry and, in memory, the alignment and [`CANARY`] bytes a block.
 pub struct Guard {
     canaries: bool,
-    watched: Mutex<HashMap<usize, Arc<Watched>>>,
+    blocks: Mutex<HashMap<usize, Arc<GuardedBlock>>>,
 }
 
 /// A block that is out, and the canaries beside it.
-struct Watched {
+struct GuardedBlock {
     address: usize,
     bytes: u64,
     front: Extent,
@@ -53,7 +53,7 @@ struct Watched {
 impl Guard {
     /// A guard that poisons and, if requested, puts canaries.
     pub fn new(canaries: bool) -> Guard {
-        Guard { canaries, watched: Mutex::new(Rank::Layer, HashMap::new()) }
+        Guard { canaries, blocks: Mutex::new(Rank::Layer, HashMap::new()) }
     }
 
     /// Puts canaries around a block that `request` got from `below`.
@@ -65,7 +65,7 @@ impl Guard {
             log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
             return Ok(());
         };
-        let watched = Arc::new(Watched {
+        let watched = Arc::new(GuardedBlock {
             address: block.address,
             bytes: block.bytes,
             front,
@@ -80,11 +80,11 @@ impl Guard {
                     name: "guard_arm",
                     reads: Default::default(),
                     writes: [front, back].into_iter().collect(),
-                    body: Body::Work(Arc::new(Arm(watched.clone()))),
+                    body: Body::Work(Arc::new(WriteCanaries(watched.clone()))),
                 })?;
             }
         }
-        self.watched.lock().insert(block.address, watched);
+        self.blocks.lock().insert(block.address, watched);
         Ok(())
     }
 }
@@ -119,7 +119,7 @@ impl Layer for Guard {
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<()> {
-        let watched = self.watched.lock().remove(&block.address);
+        let watched = self.blocks.lock().remove(&block.address);
         let found = match (watched, stream) {
             (None, _) => Ok(()),
             (Some(watched), None) => watched.check(),
@@ -128,7 +128,7 @@ impl Layer for Guard {
                     name: "guard_check",
                     reads: watched.spans().into_iter().collect(),
                     writes: Default::default(),
-                    body: Body::Work(Arc::new(Check(watched.clone()))),
+                    body: Body::Work(Arc::new(CheckCanaries(watched.clone()))),
                 };
                 // A stream that takes no more tasks has none that could still write there.
                 stream.submit(check).map(drop).or_else(|_| watched.check())
@@ -139,13 +139,13 @@ impl Layer for Guard {
     }
 
     fn inspect(&self) -> Vec<String> {
-        let watched: Vec<_> = self.watched.lock().values().cloned().collect();
+        let watched: Vec<_> = self.blocks.lock().values().cloned().collect();
         watched.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
     }
 
     fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
         let ended: Vec<_> =
-            self.watched.lock().extract_if(|&address, _| gone(address)).map(|(_, w)| w).collect();
+            self.blocks.lock().extract_if(|&address, _| gone(address)).map(|(_, w)| w).collect();
         ended.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
     }
 }
@@ -164,23 +164,23 @@ fn give(
     found.and(freed)
 }
 
-struct Arm(Arc<Watched>);
-struct Check(Arc<Watched>);
+struct WriteCanaries(Arc<GuardedBlock>);
+struct CheckCanaries(Arc<GuardedBlock>);
 
-impl Work for Arm {
+impl Work for WriteCanaries {
     fn run(&self) -> Result<()> {
         self.0.arm();
         Ok(())
     }
 }
 
-impl Work for Check {
+impl Work for CheckCanaries {
     fn run(&self) -> Result<()> {
         self.0.check()
     }
 }
 
-impl Watched {
+impl GuardedBlock {
     fn spans(&self) -> [Span; 2] {
         [&self.front, &self.back].map(|extent| Span {
             address: extent.address(),
