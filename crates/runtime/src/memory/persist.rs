@@ -2,7 +2,7 @@
 
 use super::Memory;
 use super::arena::{Arena, Attempt};
-use super::pressure::{Verdict, Watch};
+use super::pressure::{ProgressMonitor, Verdict};
 use super::request::Request;
 use super::shortage::Cause;
 use crate::error::Result;
@@ -17,7 +17,7 @@ impl Memory {
         mut try_once: impl FnMut(bool) -> Attempt,
     ) -> Result<usize> {
         let whole = request.whole().unwrap_or(u64::MAX);
-        let mut watch = None;
+        let mut monitor = None;
         let mut patient = true;
         let mut trimmed = false;
         loop {
@@ -39,7 +39,8 @@ impl Memory {
                 }
                 Attempt::Taken(_) | Attempt::QuarantineFull | Attempt::Waiting => {}
             }
-            let verdict = watch.get_or_insert_with(|| Watch::new(&self.progress)).verdict();
+            let verdict =
+                monitor.get_or_insert_with(|| ProgressMonitor::new(&self.progress)).verdict();
             let relieved = match verdict {
                 Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
                 Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.relieve(whole)),

@@ -34,18 +34,18 @@ pub enum Verdict {
 }
 
 /// Watches whether anything is submitted or finished anywhere.
-pub struct Watch<'a> {
+pub struct ProgressMonitor<'a> {
     progress: &'a Progress,
     began: Instant,
     totals: (u64, u64),
     since: Instant,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> ProgressMonitor<'a> {
     /// Begins now.
-    pub fn new(progress: &'a Progress) -> Watch<'a> {
+    pub fn new(progress: &'a Progress) -> ProgressMonitor<'a> {
         let now = Instant::now();
-        Watch { progress, began: now, totals: progress.totals(), since: now }
+        ProgressMonitor { progress, began: now, totals: progress.totals(), since: now }
     }
 
     /// Waits a moment and says how things stand.
