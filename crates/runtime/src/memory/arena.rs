@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::locate::{AddressBlock, Part};
 use super::pool_blocks::{PoolBlock, PoolBlocks};
-use super::quarantine::{Entry, Proof, Quarantine};
+use super::quarantine::{Entry, Quarantine, ReuseCondition};
 use super::ranges::{Allocation, Ranges, State};
 use super::raw::Extent;
 use super::request::{Huge, Request};
@@ -238,7 +238,7 @@ impl Arena {
     /// Tries once, after letting go what is proven free. `patient` false ignores a full quarantine.
     pub fn attempt(&self, request: &Request<'_>, patient: bool) -> Attempt {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         let whole = request.whole().and_then(|whole| whole.checked_next_multiple_of(GRANULE));
         let Some(need) = whole else {
             return Attempt::Exhausted;
@@ -306,7 +306,7 @@ impl Arena {
     /// Makes a segment of whole granules for a pool. It counts as live until [`Arena::end_segment`].
     pub fn segment(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
         let mut inner = self.inner.lock();
-        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         if bytes > self.capacity - inner.live || bytes > self.budget.left_and_waiting() {
             return Err(Attempt::Exhausted);
         }
@@ -418,7 +418,7 @@ impl Arena {
         let mut inner = self.inner.lock();
         let Some(found) = self.ranges.retire(offset, POOL) else { return false };
         self.quarantine(&mut inner, &found, poison, tails, ticket);
-        self.settle(&mut inner, Proof::Synchronized, u64::MAX);
+        self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
         self.emit_usage(&inner);
         true
     }
@@ -439,12 +439,12 @@ impl Arena {
         self.budget.wait(bytes);
     }
 
-    /// Lets quarantined blocks go on the weaker proof until half of the limit, and `need` bytes, are
+    /// Lets quarantined blocks go on the weaker condition until half of the limit, and `need` bytes, are
     /// there. True if anything left.
     pub fn relieve(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
-        let left = self.settle(&mut inner, Proof::Quiet, enough);
+        let left = self.settle(&mut inner, ReuseCondition::Quiet, enough);
         self.emit_usage(&inner);
         left > 0
     }
@@ -470,10 +470,15 @@ impl Arena {
         }
     }
 
-    fn settle(&self, inner: &mut MutexGuard<'_, Inner>, proof: Proof, enough: u64) -> u64 {
+    fn settle(
+        &self,
+        inner: &mut MutexGuard<'_, Inner>,
+        condition: ReuseCondition,
+        enough: u64,
+    ) -> u64 {
         let mut left = 0;
         while (left < enough || inner.quarantine.blocks() > MOST_WAITING)
-            && let Some(entry) = inner.quarantine.pop(&self.progress, proof)
+            && let Some(entry) = inner.quarantine.pop(&self.progress, condition)
         {
             left += entry.bytes;
             self.let_go(inner, entry);

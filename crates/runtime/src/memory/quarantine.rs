@@ -3,7 +3,7 @@
 //! torch_npu frees a block while the kernel that reads it still waits in torch_npu's own queue. So a
 //! freed block stays mapped and intact, first freed first out, until the work that was queued here at
 //! the free is done and the freeing thread has begun and finished a synchronize since. Under pressure
-//! a weaker proof counts: see [`Proof`].
+//! a weaker condition counts: see [`ReuseCondition`].
 
 use crate::clock::{Clock, Progress, QueuedMemory};
 use crate::host::Ticket;
@@ -27,7 +27,7 @@ pub struct Entry {
 
 /// How sure we are that nobody still counts on a freed block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Proof {
+pub enum ReuseCondition {
     /// Work queued at the free is done, and the freeing thread has synchronized since.
     Synchronized,
     /// Work queued at the free is done, and nothing has reached us for a while: whatever waited in
@@ -59,11 +59,11 @@ impl Quarantine {
         self.entries.push_back(entry);
     }
 
-    /// Takes the oldest block if the proof holds for it.
-    pub fn pop(&mut self, progress: &Progress, proof: Proof) -> Option<Entry> {
+    /// Takes the oldest block if the condition holds for it.
+    pub fn pop(&mut self, progress: &Progress, condition: ReuseCondition) -> Option<Entry> {
         let oldest = self.entries.front()?;
         let proven = progress.covers_all(&oldest.tails)
-            && (proof == Proof::Quiet || oldest.ticket.honoured());
+            && (condition == ReuseCondition::Quiet || oldest.ticket.honoured());
         proven.then(|| self.take_oldest()).flatten()
     }
 
@@ -86,7 +86,7 @@ impl Quarantine {
         taken
     }
 
-    /// Takes the oldest block without any proof: the device is being closed.
+    /// Takes the oldest block without any condition: the device is being closed.
     pub fn take_oldest(&mut self) -> Option<Entry> {
         let entry = self.entries.pop_front()?;
         self.bytes -= entry.bytes;
