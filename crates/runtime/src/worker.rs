@@ -41,11 +41,11 @@ struct RunQueue {
 
 struct Timer {
     at: u64,
-    due: Due,
+    action: TimerAction,
 }
 
 /// What happens at a time.
-enum Due {
+enum TimerAction {
     /// The stream's wait `seq` for the capture ends.
     Wait { stream: Weak<Stream>, seq: u64, capture: Weak<Capture> },
     /// A short piece of our own work, on whichever worker is free.
@@ -55,22 +55,22 @@ enum Due {
 impl Timer {
     /// True if the wait has ended otherwise.
     fn is_over(&self) -> bool {
-        match &self.due {
-            Due::Wait { stream, seq, .. } => {
+        match &self.action {
+            TimerAction::Wait { stream, seq, .. } => {
                 stream.upgrade().is_none_or(|stream| stream.has_finished(*seq))
             }
-            Due::Call(_) => false,
+            TimerAction::Call(_) => false,
         }
     }
 
     fn ring(self) {
-        match self.due {
-            Due::Wait { stream, seq, capture } => {
+        match self.action {
+            TimerAction::Wait { stream, seq, capture } => {
                 if let (Some(stream), Some(capture)) = (stream.upgrade(), capture.upgrade()) {
                     stream.wait_expired(seq, &capture);
                 }
             }
-            Due::Call(call) => call(),
+            TimerAction::Call(call) => call(),
         }
     }
 }
@@ -165,13 +165,13 @@ impl Scheduler {
     /// Ends the stream's wait `seq` for the capture at this time.
     pub(crate) fn at(&self, at: u64, stream: Arc<Stream>, seq: u64, capture: Arc<Capture>) {
         let (stream, capture) = (Arc::downgrade(&stream), Arc::downgrade(&capture));
-        self.set(Timer { at, due: Due::Wait { stream, seq, capture } });
+        self.set(Timer { at, action: TimerAction::Wait { stream, seq, capture } });
     }
 
     /// Calls `call` on a worker at this time, or soon after when all are busy. It may neither block
     /// nor run code of the user.
     pub(crate) fn call_at(&self, at: u64, call: impl FnOnce() + Send + 'static) {
-        self.set(Timer { at, due: Due::Call(Box::new(call)) });
+        self.set(Timer { at, action: TimerAction::Call(Box::new(call)) });
     }
 
     fn set(&self, timer: Timer) {
@@ -242,7 +242,7 @@ impl Scheduler {
             }
             let mut queue = self.queue.lock();
             loop {
-                if let Some(timer) = queue.due() {
+                if let Some(timer) = queue.take_due() {
                     drop(queue);
                     timer.ring();
                     break;
@@ -289,7 +289,7 @@ impl RunQueue {
         Some(stream)
     }
 
-    fn due(&mut self) -> Option<Timer> {
+    fn take_due(&mut self) -> Option<Timer> {
         let first = self.timers.peek()?.0.at;
         (!sync::REAL_TIME || first <= now_ns()).then(|| self.timers.pop().expect("peeked").0)
     }
