@@ -65,7 +65,7 @@ impl Guard {
             log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
             return Ok(());
         };
-        let watched = Arc::new(GuardedBlock {
+        let guarded = Arc::new(GuardedBlock {
             address: block.address,
             bytes: block.bytes,
             front,
@@ -73,18 +73,18 @@ impl Guard {
             armed: AtomicBool::new(false),
         });
         match request.stream {
-            None => watched.arm(),
+            None => guarded.arm(),
             Some(stream) => {
-                let [front, back] = watched.spans();
+                let [front, back] = guarded.spans();
                 stream.submit(Task {
                     name: "guard_arm",
                     reads: Default::default(),
                     writes: [front, back].into_iter().collect(),
-                    body: Body::Work(Arc::new(WriteCanaries(watched.clone()))),
+                    body: Body::Work(Arc::new(WriteCanaries(guarded.clone()))),
                 })?;
             }
         }
-        self.blocks.lock().insert(block.address, watched);
+        self.blocks.lock().insert(block.address, guarded);
         Ok(())
     }
 }
@@ -119,19 +119,19 @@ impl Layer for Guard {
         stream: Option<&Arc<Stream>>,
         below: &dyn Allocator,
     ) -> Result<()> {
-        let watched = self.blocks.lock().remove(&block.address);
-        let found = match (watched, stream) {
+        let guarded = self.blocks.lock().remove(&block.address);
+        let found = match (guarded, stream) {
             (None, _) => Ok(()),
-            (Some(watched), None) => watched.check(),
-            (Some(watched), Some(stream)) => {
+            (Some(guarded), None) => guarded.check(),
+            (Some(guarded), Some(stream)) => {
                 let check = Task {
                     name: "guard_check",
-                    reads: watched.spans().into_iter().collect(),
+                    reads: guarded.spans().into_iter().collect(),
                     writes: Default::default(),
-                    body: Body::Work(Arc::new(CheckCanaries(watched.clone()))),
+                    body: Body::Work(Arc::new(CheckCanaries(guarded.clone()))),
                 };
                 // A stream that takes no more tasks has none that could still write there.
-                stream.submit(check).map(drop).or_else(|_| watched.check())
+                stream.submit(check).map(drop).or_else(|_| guarded.check())
             }
         };
         block.poison = Some(POISON);
@@ -139,14 +139,14 @@ impl Layer for Guard {
     }
 
     fn inspect(&self) -> Vec<String> {
-        let watched: Vec<_> = self.blocks.lock().values().cloned().collect();
-        watched.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
+        let guarded: Vec<_> = self.blocks.lock().values().cloned().collect();
+        guarded.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 
     fn end(&self, gone: &dyn Fn(usize) -> bool) -> Vec<String> {
         let ended: Vec<_> =
             self.blocks.lock().extract_if(|&address, _| gone(address)).map(|(_, w)| w).collect();
-        ended.iter().filter_map(|w| w.check().err()).map(|error| error.text).collect()
+        ended.iter().filter_map(|block| block.check().err()).map(|error| error.text).collect()
     }
 }
 
