@@ -23,8 +23,8 @@ struct BlockObject(OutputBlock);
 /// What it points to lives for the call; host memory has as many bytes as it says.
 unsafe fn tensor(from: &CairnRunTensor, is_input: bool) -> Result<RunTensor> {
     let address = from.data as usize;
-    let located = runtime()?.shared.memory.enclosing(address);
-    let is_device = matches!(located, AddressInfo::Device(..));
+    let info = runtime()?.shared.memory.enclosing(address);
+    let is_device = matches!(info, AddressInfo::Device(..));
     let host: Option<Arc<[u8]>> = match address != 0 && !is_device {
         false => None,
         true if is_input => {

@@ -107,8 +107,8 @@ impl Loaded {
         if bytes == 0 {
             return Ok(());
         }
-        let located = target.runtime.shared.memory.enclosing(address);
-        match &located {
+        let info = target.runtime.shared.memory.enclosing(address);
+        match &info {
             AddressInfo::Device(device, _) if *device == self.device => Ok(()),
             _ => self.executable.wrong(format_args!(
                 "{what} at {address:#x} is {}: expected memory of device {}",

@@ -418,10 +418,10 @@ impl Entry {
                     }
                 }
             }
-            located => {
+            info => {
                 let text = format!(
                     "is given {what} memory that is {}, not memory of device {}",
-                    describe(memory, &located),
+                    describe(memory, &info),
                     self.device
                 );
                 self.fail(Status::ParamInvalid, &text)

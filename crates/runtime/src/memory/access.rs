@@ -45,12 +45,12 @@ impl Memory {
         if span.bytes == 0 {
             return Ok(());
         }
-        let located = self.enclosing(span.address);
-        let apart = match (&located, span.location) {
+        let info = self.enclosing(span.address);
+        let apart = match (&info, span.location) {
             (AddressInfo::Device(id, _), Location::Device(on)) => self.apart(on, *id),
             _ => None,
         };
-        let trouble = match (&located, span.location) {
+        let trouble = match (&info, span.location) {
             _ if apart.is_some() => apart.unwrap_or_default(),
             (AddressInfo::Device(..), Location::Host) => {
                 "that is device memory: expected host memory".into()
@@ -59,7 +59,7 @@ impl Memory {
                 AddressInfo::Pinned(_) | AddressInfo::Foreign,
                 Location::Device(_) | Location::AnyDevice,
             ) => {
-                format!("that is {}: expected device memory", describe(span.address, &located))
+                format!("that is {}: expected device memory", describe(span.address, &info))
             }
             (AddressInfo::Registered(_), _)
                 if !raw::reachable(span.address, span.bytes, purpose) =>

@@ -239,14 +239,14 @@ impl External {
                 "{asked} gave the block {block:#x}, whose address is null"
             )));
         }
-        let located = self.shared.memory.enclosing(address);
-        let (device, allocation) = match located {
+        let info = self.shared.memory.enclosing(address);
+        let (device, allocation) = match info {
             AddressInfo::Device(device, Some(allocation)) => (device, allocation),
             AddressInfo::Device(..) => {
-                return Err(wrong(format!("is {}", describe(address, &located))));
+                return Err(wrong(format!("is {}", describe(address, &info))));
             }
             _ => {
-                let what = describe(address, &located);
+                let what = describe(address, &info);
                 return Err(wrong(format!(
                     "is {what}: blocks have to lie in device memory from aclrtMalloc"
                 )));
@@ -259,13 +259,13 @@ impl External {
             )));
         }
         if !allocation.live {
-            return Err(wrong(format!("was freed: it is {}", describe(address, &located))));
+            return Err(wrong(format!("was freed: it is {}", describe(address, &info))));
         }
         let left = allocation.start as u64 + allocation.bytes - address as u64;
         if bytes as u64 > left {
             return Err(wrong(format!(
                 "is too short: {left} bytes are left of {}",
-                describe(address, &located)
+                describe(address, &info)
             )));
         }
         if !address.is_multiple_of(ALIGNMENT) {

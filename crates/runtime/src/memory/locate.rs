@@ -99,7 +99,7 @@ impl Memory {
 }
 
 /// Says what an address is, for error texts.
-pub fn describe(address: usize, located: &AddressInfo) -> String {
+pub fn describe(address: usize, info: &AddressInfo) -> String {
     let of = |block: &AddressBlock| {
         let AddressBlock { start, bytes, .. } = *block;
         let state = if block.live { "" } else { ", freed" };
@@ -115,7 +115,7 @@ pub fn describe(address: usize, located: &AddressInfo) -> String {
             ),
         }
     };
-    match located {
+    match info {
         AddressInfo::Device(id, None) => format!("an address of device {id} without an allocation"),
         AddressInfo::Device(id, Some(block)) => format!("{} on device {id}", of(block)),
         AddressInfo::Pinned(None) => {
@@ -130,12 +130,12 @@ pub fn describe(address: usize, located: &AddressInfo) -> String {
 }
 
 /// The error of a free at an address that is not the start of such memory.
-pub(super) fn wrong_free(address: usize, located: &AddressInfo, expected: &str) -> Error {
-    let reason = match located {
+pub(super) fn wrong_free(address: usize, info: &AddressInfo, expected: &str) -> Error {
+    let reason = match info {
         AddressInfo::Device(_, Some(block)) | AddressInfo::Pinned(Some(block)) if !block.live => {
             "it was already freed".to_string()
         }
-        _ => format!("it is {}", describe(address, located)),
+        _ => format!("it is {}", describe(address, info)),
     };
     Error::refused(format!("{address:#x} is not the start of live {expected}: {reason}"))
 }
