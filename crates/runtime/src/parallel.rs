@@ -17,18 +17,18 @@ const HELPER: usize = 4;
 pub struct Parallel {
     /// [`TAKEN`] by a kernel, [`OPEN`] to helpers, and [`HELPER`] times those inside.
     state: AtomicUsize,
-    /// The address of the [`Offer`] while the parallel is taken.
-    offer: AtomicUsize,
+    /// The address of the [`ParallelJob`] while the parallel is taken.
+    job: AtomicUsize,
 }
 
-struct Offer<'a> {
+struct ParallelJob<'a> {
     body: &'a (dyn Fn(usize) + Sync),
     parts: usize,
     next: AtomicUsize,
     panicked: AtomicBool,
 }
 
-impl Offer<'_> {
+impl ParallelJob<'_> {
     fn work(&self) {
         loop {
             let part = self.next.fetch_add(1, Ordering::Relaxed);
@@ -55,11 +55,11 @@ impl Parallel {
             return (0..parts).for_each(body);
         }
         let (next, panicked) = (AtomicUsize::new(0), AtomicBool::new(false));
-        let offer = Offer { body, parts, next, panicked };
-        self.offer.store(std::ptr::from_ref(&offer) as usize, Ordering::Relaxed);
+        let job = ParallelJob { body, parts, next, panicked };
+        self.job.store(std::ptr::from_ref(&job) as usize, Ordering::Relaxed);
         self.state.store(TAKEN | OPEN, Ordering::SeqCst);
         wake();
-        offer.work();
+        job.work();
         self.state.fetch_and(!OPEN, Ordering::AcqRel);
         let mut rounds = 0u32;
         while self.state.load(Ordering::Acquire) != TAKEN {
@@ -70,7 +70,7 @@ impl Parallel {
             spin_loop();
         }
         self.state.store(0, Ordering::Release);
-        assert!(!offer.panicked.load(Ordering::Relaxed), "a part of a kernel panicked");
+        assert!(!job.panicked.load(Ordering::Relaxed), "a part of a kernel panicked");
     }
 
     /// Whether a kernel offers parts.
@@ -91,9 +91,9 @@ impl Parallel {
                 Err(now) => seen = now,
             }
         }
-        let offer = self.offer.load(Ordering::Relaxed) as *const Offer<'_>;
-        // SAFETY: the kernel keeps its offer until the helpers counted in `state` have left.
-        unsafe { &*offer }.work();
+        let job = self.job.load(Ordering::Relaxed) as *const ParallelJob<'_>;
+        // SAFETY: the kernel keeps its job until the helpers counted in `state` have left.
+        unsafe { &*job }.work();
         self.state.fetch_sub(HELPER, Ordering::Release);
         true
     }
