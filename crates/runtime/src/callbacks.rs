@@ -51,8 +51,8 @@ pub trait Subject {
 }
 
 /// Streams, by handle.
-pub struct OfStream;
-impl Subject for OfStream {
+pub struct StreamSubject;
+impl Subject for StreamSubject {
     type Id = usize;
     type State = StreamState;
     fn raw(id: usize, state: StreamState) -> (usize, u32) {
@@ -61,8 +61,8 @@ impl Subject for OfStream {
 }
 
 /// Devices, by the user's id.
-pub struct OfDevice;
-impl Subject for OfDevice {
+pub struct DeviceSubject;
+impl Subject for DeviceSubject {
     type Id = u32;
     type State = DeviceState;
     fn raw(id: u32, state: DeviceState) -> (usize, u32) {

@@ -69,9 +69,9 @@ pub struct Runtime {
     /// Users' allocators, by stream.
     pub allocators: Registry,
     /// Who wants to know when streams come and go.
-    pub stream_callbacks: callbacks::Callbacks<callbacks::OfStream>,
+    pub stream_callbacks: callbacks::Callbacks<callbacks::StreamSubject>,
     /// Who wants to know when devices are opened and closed.
-    pub device_callbacks: callbacks::Callbacks<callbacks::OfDevice>,
+    pub device_callbacks: callbacks::Callbacks<callbacks::DeviceSubject>,
     devices: Vec<Device>,
     default_device: AtomicI32,
     next_event: AtomicU32,
