@@ -128,10 +128,10 @@ CairnStatus CairnOperatorGrowOutput(CairnOperator *op, CairnText name, size_t co
 size_t CairnOperatorInputs(const CairnOperator *op);
 size_t CairnOperatorOutputs(const CairnOperator *op);
 // How many places a dynamic input or output has; -1 if there is none of that name.
-int64_t CairnOperatorGrown(const CairnOperator *op, CairnText name, bool is_output);
+int64_t CairnOperatorDynamicCount(const CairnOperator *op, CairnText name, bool is_output);
 // The place of a name; -1 if there is none.
-int64_t CairnOperatorPlace(const CairnOperator *op, CairnText name, bool is_output);
-bool CairnOperatorPlaceName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnSeeText see);
+int64_t CairnOperatorPortIndex(const CairnOperator *op, CairnText name, bool is_output);
+bool CairnOperatorPortName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnSeeText see);
 
 // Feeds an input from another operator's output, and keeps that operator.
 CairnStatus CairnOperatorLink(CairnOperator *op, size_t input, CairnOperator *from, size_t output);
@@ -147,8 +147,8 @@ CairnStatus CairnOperatorSetAttr(CairnOperator *op, CairnText name, const CairnV
 // The value that was set, else the default. False if there is neither.
 bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnSeeValue see);
 // The same of an input or output.
-CairnStatus CairnOperatorSetPlaceAttr(CairnOperator *op, size_t place, bool is_output, CairnText name, const CairnValue *value);
-bool CairnOperatorPlaceAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnSeeValue see);
+CairnStatus CairnOperatorSetPortAttr(CairnOperator *op, size_t place, bool is_output, CairnText name, const CairnValue *value);
+bool CairnOperatorPortAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnSeeValue see);
 // Names and types, in pairs of calls: name, type.
 void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnSeeText see);
 // The same, of what the IR registers only.
@@ -208,7 +208,7 @@ bool CairnNodeName(const CairnNode *node, void *context, CairnSeeText see);
 bool CairnNodeType(const CairnNode *node, void *context, CairnSeeText see);
 size_t CairnNodeInputs(const CairnNode *node);
 size_t CairnNodeOutputs(const CairnNode *node);
-int64_t CairnNodePlace(const CairnNode *node, CairnText name, bool is_output);
+int64_t CairnNodePortIndex(const CairnNode *node, CairnText name, bool is_output);
 bool CairnNodeDesc(const CairnNode *node, size_t place, bool is_output, void *context, CairnSeeDesc see);
 CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output, const CairnDesc *desc);
 // What feeds an input (owned), or null.

@@ -111,7 +111,7 @@ graphStatus GNode::GetInputConstData(const int32_t index, Tensor &data) const
 
 static graphStatus place(CairnNode *node, const std::string &name, bool is_output, int32_t &index)
 {
-    const int64_t found = node == nullptr ? -1 : CairnNodePlace(node, text(name), is_output);
+    const int64_t found = node == nullptr ? -1 : CairnNodePortIndex(node, text(name), is_output);
     if (found >= 0) {
         index = static_cast<int32_t>(found);
     }

@@ -88,7 +88,7 @@ Graph &Graph::SetOutputs(const std::vector<std::pair<ge::Operator, AscendString>
     for (const auto &output : outputs) {
         CairnOperator *const op = OperatorBody::Of(output.first);
         const bool named = output.second.GetLength() > 0;
-        const int64_t place = op == nullptr || !named ? -1 : CairnOperatorPlace(op, text(output.second), true);
+        const int64_t place = op == nullptr || !named ? -1 : CairnOperatorPortIndex(op, text(output.second), true);
         if (named && place < 0) {
             fail(std::string("Graph::SetOutputs: there is no output '") + output.second.GetString() + "'");
             return *this;

@@ -82,7 +82,7 @@ static std::string title(const Operator &op)
 static int64_t place(const Operator &op, const char *name, bool is_output)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
-    const int64_t found = handle == nullptr ? -1 : CairnOperatorPlace(handle, text(name), is_output);
+    const int64_t found = handle == nullptr ? -1 : CairnOperatorPortIndex(handle, text(name), is_output);
     if (found < 0) {
         fail("operator " + title(op) + " has no " + (is_output ? "output '" : "input '") +
              (name == nullptr ? "" : name) + "'");
@@ -263,7 +263,7 @@ graphStatus Operator::UpdateDynamicOutputDesc(const char_t *name, uint32_t index
 
 static int32_t grown(const Operator &op, const char_t *name, bool is_output)
 {
-    const int64_t places = op.IsEmpty() ? 0 : CairnOperatorGrown(OperatorBody::Of(op), text(name), is_output);
+    const int64_t places = op.IsEmpty() ? 0 : CairnOperatorDynamicCount(OperatorBody::Of(op), text(name), is_output);
     return places < 0 ? 0 : static_cast<int32_t>(places);
 }
 

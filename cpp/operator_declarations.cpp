@@ -52,7 +52,7 @@ void Operator::DynamicInputRegister(const char_t *name, const uint32_t num, bool
     if (IsEmpty()) {
         return;
     }
-    if (CairnOperatorGrown(operator_impl_->handle, text(name), false) < 0) {
+    if (CairnOperatorDynamicCount(operator_impl_->handle, text(name), false) < 0) {
         CairnOperatorAddInput(operator_impl_->handle, text(name), CAIRN_INPUT_DYNAMIC);
     }
     if (num > 0) {
@@ -75,7 +75,7 @@ void Operator::DynamicOutputRegister(const char_t *name, const uint32_t num, boo
     if (IsEmpty()) {
         return;
     }
-    if (CairnOperatorGrown(operator_impl_->handle, text(name), true) < 0) {
+    if (CairnOperatorDynamicCount(operator_impl_->handle, text(name), true) < 0) {
         CairnOperatorAddOutput(operator_impl_->handle, text(name), true);
     }
     if (num > 0) {

@@ -20,7 +20,7 @@ struct Side {
     Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), place(index) {}
     Side(const Operator &of, bool output, const char_t *name)
         : op(of), is_output(output),
-          place(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPlace(OperatorBody::Of(of), text(name), output))
+          place(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
     {
     }
     bool IsThere(const char_t *attribute) const { return !op.IsEmpty() && place >= 0 && attribute != nullptr; }
@@ -35,7 +35,7 @@ static void set(const Side &side, const char_t *name, cairn::Attribute value)
                                 : ": the operator has no such place"));
         return;
     }
-    (void)CairnOperatorSetPlaceAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place), side.is_output,
+    (void)CairnOperatorSetPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place), side.is_output,
                                     text(name), &value.borrowed());
 }
 
@@ -44,7 +44,7 @@ static graphStatus get(const Side &side, const char_t *name, T &value)
 {
     cairn::Attribute found;
     const bool there = side.IsThere(name) &&
-                       CairnOperatorPlaceAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place),
+                       CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place),
                                               side.is_output, text(name), &found, cairn::see_attribute);
     return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }

@@ -596,7 +596,7 @@ pub mod signature {
         see: CairnSeeText,
     ) -> bool;
     pub type CairnNodeOutputs = unsafe extern "C" fn(node: *const CairnNode) -> usize;
-    pub type CairnNodePlace =
+    pub type CairnNodePortIndex =
         unsafe extern "C" fn(node: *const CairnNode, name: CairnText, is_output: bool) -> i64;
     pub type CairnNodeReader = unsafe extern "C" fn(
         node: *const CairnNode,
@@ -663,7 +663,7 @@ pub mod signature {
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
     pub type CairnOperatorGrowOutput =
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
-    pub type CairnOperatorGrown =
+    pub type CairnOperatorDynamicCount =
         unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorInfer = unsafe extern "C" fn(op: *mut CairnOperator) -> CairnStatus;
     pub type CairnOperatorInputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
@@ -697,9 +697,9 @@ pub mod signature {
     pub type CairnOperatorNew =
         unsafe extern "C" fn(name: CairnText, type_: CairnText) -> *mut CairnOperator;
     pub type CairnOperatorOutputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
-    pub type CairnOperatorPlace =
+    pub type CairnOperatorPortIndex =
         unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
-    pub type CairnOperatorPlaceAttr = unsafe extern "C" fn(
+    pub type CairnOperatorPortAttr = unsafe extern "C" fn(
         op: *const CairnOperator,
         place: usize,
         is_output: bool,
@@ -707,7 +707,7 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         see: CairnSeeValue,
     ) -> bool;
-    pub type CairnOperatorPlaceName = unsafe extern "C" fn(
+    pub type CairnOperatorPortName = unsafe extern "C" fn(
         op: *const CairnOperator,
         place: usize,
         is_output: bool,
@@ -726,7 +726,7 @@ pub mod signature {
         is_output: bool,
         desc: *const CairnDesc,
     ) -> CairnStatus;
-    pub type CairnOperatorSetPlaceAttr = unsafe extern "C" fn(
+    pub type CairnOperatorSetPortAttr = unsafe extern "C" fn(
         op: *mut CairnOperator,
         place: usize,
         is_output: bool,

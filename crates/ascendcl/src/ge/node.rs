@@ -111,7 +111,7 @@ plain! {
     }
 
     /// The place of a name.
-    fn CairnNodePlace(handle: *const CairnNode, name: CairnText, is_output: bool) -> i64, else -1, {
+    fn CairnNodePortIndex(handle: *const CairnNode, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
         handle.with(|node| {

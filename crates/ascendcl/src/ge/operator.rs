@@ -188,7 +188,7 @@ plain! {
     }
 
     /// How many places a dynamic input or output has.
-    fn CairnOperatorGrown(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
+    fn CairnOperatorDynamicCount(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let parts = op.parts();
@@ -197,7 +197,7 @@ plain! {
     }
 
     /// The place of a name.
-    fn CairnOperatorPlace(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
+    fn CairnOperatorPortIndex(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let parts = op.parts();
@@ -206,7 +206,7 @@ plain! {
     }
 
     /// The name of a place.
-    fn CairnOperatorPlaceName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
+    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let name = {
@@ -259,7 +259,7 @@ plain! {
     }
 
     /// Shows an attribute of an input or output.
-    fn CairnOperatorPlaceAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let found = {
@@ -411,7 +411,7 @@ status! {
     }
 
     /// Sets an attribute of an input or output.
-    fn CairnOperatorSetPlaceAttr(op: *mut CairnOperator, place: usize, is_output: bool, name: CairnText, value: *const CairnValue) {
+    fn CairnOperatorSetPortAttr(op: *mut CairnOperator, place: usize, is_output: bool, name: CairnText, value: *const CairnValue) {
         // SAFETY: the caller's handle is live, and what it passes lives for the call.
         let (op, name, value) = unsafe { (operator(op)?, text(name), value.as_ref()) };
         let value = value.ok_or_else(|| Failure::invalid(format!("the value of {name} is null")))?;
