@@ -105,7 +105,7 @@ enum CairnInput { CAIRN_INPUT_REQUIRED = 0, CAIRN_INPUT_OPTIONAL = 1, CAIRN_INPU
 // A new operator with nothing registered.
 CairnOperator *CairnOperatorNew(CairnText name, CairnText type);
 // One more owner of the same operator.
-CairnOperator *CairnOperatorKeep(CairnOperator *op);
+CairnOperator *CairnOperatorRetain(CairnOperator *op);
 void CairnOperatorRelease(CairnOperator *op);
 void CairnOperatorName(const CairnOperator *op, void *context, CairnSeeText see);
 void CairnOperatorType(const CairnOperator *op, void *context, CairnSeeText see);
@@ -164,7 +164,7 @@ CairnStatus CairnOperatorInfer(CairnOperator *op);
 // Graphs
 
 CairnGraph *CairnGraphNew(CairnText name);
-CairnGraph *CairnGraphKeep(CairnGraph *graph);
+CairnGraph *CairnGraphRetain(CairnGraph *graph);
 void CairnGraphRelease(CairnGraph *graph);
 void CairnGraphName(const CairnGraph *graph, void *context, CairnSeeText see);
 // Whether it has nodes.

@@ -513,7 +513,7 @@ pub mod signature {
         unsafe extern "C" fn(graph: *mut CairnGraph, from: *const CairnGraph) -> CairnStatus;
     pub type CairnGraphFindOp =
         unsafe extern "C" fn(graph: *const CairnGraph, name: CairnText) -> *mut CairnOperator;
-    pub type CairnGraphKeep = unsafe extern "C" fn(graph: *mut CairnGraph) -> *mut CairnGraph;
+    pub type CairnGraphRetain = unsafe extern "C" fn(graph: *mut CairnGraph) -> *mut CairnGraph;
     pub type CairnGraphName = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
@@ -682,7 +682,8 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         see: CairnSeeText,
     );
-    pub type CairnOperatorKeep = unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
+    pub type CairnOperatorRetain =
+        unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
     pub type CairnOperatorLink = unsafe extern "C" fn(
         op: *mut CairnOperator,
         input: usize,

@@ -94,7 +94,7 @@ plain! {
     }
 
     /// One more owner.
-    fn CairnGraphKeep(handle: *mut CairnGraph) -> *mut CairnGraph, else std::ptr::null_mut(), {
+    fn CairnGraphRetain(handle: *mut CairnGraph) -> *mut CairnGraph, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         Ok(owned(unsafe { graph(handle) }?.clone()))
     }

@@ -96,7 +96,7 @@ plain! {
     }
 
     /// One more owner.
-    fn CairnOperatorKeep(op: *mut CairnOperator) -> *mut CairnOperator, else std::ptr::null_mut(), {
+    fn CairnOperatorRetain(op: *mut CairnOperator) -> *mut CairnOperator, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live.
         Ok(owned(unsafe { operator(op) }?.clone()))
     }
