@@ -8,7 +8,7 @@
 
 using Pairs = std::vector<std::pair<ge::AscendString, ge::AscendString>>;
 
-static void in_pairs(const CairnOperator *op, void (*show)(const CairnOperator *, void *, CairnSeeText), Pairs &pairs)
+static void in_pairs(const CairnOperator *op, void (*show)(const CairnOperator *, void *, CairnTextCallback), Pairs &pairs)
 {
     std::vector<ge::AscendString> seen;
     show(op, &seen, cairn::see_all);

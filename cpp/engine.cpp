@@ -12,7 +12,7 @@ static Status start(const std::map<AscendString, AscendString> &options)
     return cairn::flat(CairnEngineStart(texts.data(), texts.count()));
 }
 
-static AscendString said(void (*show)(void *, CairnSeeText))
+static AscendString said(void (*show)(void *, CairnTextCallback))
 {
     std::string lines;
     show(&lines, cairn::see_lines);

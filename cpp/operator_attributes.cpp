@@ -73,7 +73,7 @@ Operator &Operator::SetAttr(const char_t *name, std::initializer_list<int64_t> &
 }
 
 // The engine shows names and types in turn.
-static graphStatus pairs(const Operator &op, void (*show)(const CairnOperator *, void *, CairnSeeText),
+static graphStatus pairs(const Operator &op, void (*show)(const CairnOperator *, void *, CairnTextCallback),
                          std::map<AscendString, AscendString> &types)
 {
     CairnOperator *const handle = OperatorBody::Of(op);

@@ -147,7 +147,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
     stream: Handle,
     registered: *mut CairnRegistered,
     receiver: *mut c_void,
-    see: CairnSeeCallable,
+    see: CairnContextCallback,
 ) -> i32 {
     code(status(Entry::aclrtAllocatorGetByStream, || {
         not_null(registered, "allocatorDesc")?;
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
 }
 const _: signature::CairnAllocatorGetByStream = CairnAllocatorGetByStream;
 
-fn show(user: &AclAllocator, receiver: *mut c_void, see: CairnSeeCallable) {
+fn show(user: &AclAllocator, receiver: *mut c_void, see: CairnContextCallback) {
     let Some(see) = see else { return };
     for (which, function) in user.functions().iter().enumerate() {
         if let Some(Function::Callable(callable)) = function {

@@ -1,6 +1,6 @@
 //! How a call of the C++ classes enters and leaves: guarded against panics and forks, its error text kept.
 
-use super::abi::{CairnSeeText, CairnText};
+use super::abi::{CairnText, CairnTextCallback};
 use cairn_graph::session::Engine;
 use cairn_graph::{Failure, Result, Status};
 use cairn_runtime::Runtime;
@@ -181,7 +181,7 @@ pub fn borrowed(bytes: &[u8]) -> CairnText {
 ///
 /// # Safety
 /// `see` is a function of the caller that takes `context`.
-pub unsafe fn show(see: CairnSeeText, context: *mut c_void, bytes: &[u8]) {
+pub unsafe fn show(see: CairnTextCallback, context: *mut c_void, bytes: &[u8]) {
     if let Some(see) = see {
         // SAFETY: as the caller vouches; the bytes live until it returns.
         unsafe { see(context, borrowed(bytes)) };

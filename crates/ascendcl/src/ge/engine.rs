@@ -37,7 +37,7 @@ unsafe fn descs(from: *const CairnDesc, count: usize) -> Result<Vec<Desc>> {
     unsafe { list(from, count).iter().map(|one| desc(one)).collect() }
 }
 
-fn show_forked(context: *mut c_void, see: CairnSeeText) {
+fn show_forked(context: *mut c_void, see: CairnTextCallback) {
     if crate::process::forked() {
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, crate::door::FORKED.to_bytes()) };
@@ -110,7 +110,7 @@ status! {
     }
 
     /// The bytes of a model of a compiled graph.
-    fn CairnSessionModel(session: u64, id: u32, context: *mut c_void, see: CairnSeeText) {
+    fn CairnSessionModel(session: u64, id: u32, context: *mut c_void, see: CairnTextCallback) {
         let model = engine().session(session)?.graph(id)?.compiled()?.model()?;
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, &model) };
@@ -167,7 +167,7 @@ status! {
     }
 
     /// A picture of a loaded graph.
-    fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, see: CairnSeeText) {
+    fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, see: CairnTextCallback) {
         let json = engine().session(session)?.graph(id)?.loaded()?.executable().json();
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, json.as_bytes()) };
@@ -184,14 +184,14 @@ plain! {
     }
 
     /// Shows this thread's failures. In a child of a process that used devices: why nothing works.
-    fn CairnEngineErrors(context: *mut c_void, see: CairnSeeText) -> (), else show_forked(context, see), {
+    fn CairnEngineErrors(context: *mut c_void, see: CairnTextCallback) -> (), else show_forked(context, see), {
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, take(false).as_bytes()) };
         Ok(())
     }
 
     /// Shows this thread's warnings.
-    fn CairnEngineWarnings(context: *mut c_void, see: CairnSeeText) {
+    fn CairnEngineWarnings(context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's function takes the context.
         unsafe { show(see, context, take(true).as_bytes()) };
         Ok(())

@@ -107,7 +107,7 @@ plain! {
     }
 
     /// The name.
-    fn CairnGraphName(handle: *const CairnGraph, context: *mut c_void, see: CairnSeeText) {
+    fn CairnGraphName(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let name = unsafe { graph(handle) }?.lock().name.clone();
         // SAFETY: the caller's function takes the context.
@@ -131,7 +131,7 @@ plain! {
     }
 
     /// The names of all nodes.
-    fn CairnGraphOpNames(handle: *const CairnGraph, context: *mut c_void, see: CairnSeeText) {
+    fn CairnGraphOpNames(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let graph = unsafe { graph(handle) }?.ir();
         for (_, node) in graph.nodes() {
@@ -173,7 +173,7 @@ plain! {
     }
 
     /// Shows an attribute.
-    fn CairnGraphAttr(handle: *const CairnGraph, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+    fn CairnGraphAttr(handle: *const CairnGraph, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (graph, name) = unsafe { (graph(handle)?, text(name)) };
         let Some(value) = graph.lock().attrs.get(&name).cloned() else { return Ok(false) };
@@ -240,7 +240,7 @@ status! {
     }
 
     /// Writes a model.
-    fn CairnGraphWrite(handle: *const CairnGraph, context: *mut c_void, see: CairnSeeText) {
+    fn CairnGraphWrite(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let bytes = model::write(&unsafe { graph(handle) }?.ir());
         // SAFETY: the caller's function takes the context.

@@ -81,7 +81,7 @@ plain! {
     }
 
     /// The name.
-    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
+    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let name = unsafe { node(handle) }?.with(|node| node.name.clone())?;
         // SAFETY: the caller's function takes the context.
@@ -90,7 +90,7 @@ plain! {
     }
 
     /// The IR's name of the operator.
-    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
+    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let kind = unsafe { node(handle) }?.with(|node| node.kind.clone())?;
         // SAFETY: the caller's function takes the context.
@@ -121,7 +121,7 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnNodeDesc(handle: *const CairnNode, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeDesc) -> bool, else false, {
+    fn CairnNodeDesc(handle: *const CairnNode, place: usize, is_output: bool, context: *mut c_void, see: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let found = unsafe { node(handle) }?.with(|node| {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
@@ -177,7 +177,7 @@ plain! {
     }
 
     /// Shows an attribute.
-    fn CairnNodeAttr(handle: *const CairnNode, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+    fn CairnNodeAttr(handle: *const CairnNode, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
         let Some(value) = handle.with(|node| node.attrs.get(&name).cloned())? else { return Ok(false) };

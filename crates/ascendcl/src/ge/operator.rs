@@ -46,7 +46,7 @@ fn fill(operator: &Operator) -> bool {
 /// # Safety
 /// The function takes the context.
 unsafe fn show_declared(
-    see: CairnSeeText,
+    see: CairnTextCallback,
     context: *mut c_void,
     declared: Vec<(String, Presence)>,
 ) {
@@ -109,14 +109,14 @@ plain! {
     }
 
     /// The name.
-    fn CairnOperatorName(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorName(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live, and its function takes the context.
         unsafe { show(see, context, operator(op)?.name.as_bytes()) };
         Ok(())
     }
 
     /// The IR's name of the operator.
-    fn CairnOperatorType(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorType(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live, and its function takes the context.
         unsafe { show(see, context, operator(op)?.kind.as_bytes()) };
         Ok(())
@@ -167,7 +167,7 @@ plain! {
     }
 
     /// All operators there are, by name.
-    fn CairnOperatorTypes(context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorTypes(context: *mut c_void, see: CairnTextCallback) {
         for name in declared::names() {
             // SAFETY: the caller's function takes the context.
             unsafe { show(see, context, name.as_bytes()) };
@@ -206,7 +206,7 @@ plain! {
     }
 
     /// The name of a place.
-    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeText) -> bool, else false, {
+    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let name = {
@@ -234,7 +234,7 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnSeeDesc) -> bool, else false, {
+    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let desc = {
@@ -249,7 +249,7 @@ plain! {
     }
 
     /// Shows an attribute.
-    fn CairnOperatorAttr(op: *const CairnOperator, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+    fn CairnOperatorAttr(op: *const CairnOperator, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let Some(value) = op.attr(&name) else { return Ok(false) };
@@ -259,7 +259,7 @@ plain! {
     }
 
     /// Shows an attribute of an input or output.
-    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnSeeValue) -> bool, else false, {
+    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let found = {
@@ -274,7 +274,7 @@ plain! {
     }
 
     /// Names and types of all attributes.
-    fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let mut pairs: Vec<(String, String)> = {
@@ -296,7 +296,7 @@ plain! {
     }
 
     /// Names of the IR's inputs, and whether each must be there.
-    fn CairnOperatorIrInputs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorIrInputs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_inputs.clone();
         // SAFETY: the caller's function takes the context.
@@ -305,7 +305,7 @@ plain! {
     }
 
     /// The same of its outputs.
-    fn CairnOperatorIrOutputs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorIrOutputs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_outputs.clone();
         // SAFETY: the caller's function takes the context.
@@ -314,7 +314,7 @@ plain! {
     }
 
     /// Names and types of the IR's attributes.
-    fn CairnOperatorIrAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnSeeText) {
+    fn CairnOperatorIrAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let pairs: Vec<(String, String)> =

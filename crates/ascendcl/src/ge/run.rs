@@ -142,7 +142,7 @@ status! {
         names: *const CairnText,
         count: usize,
         context: *mut c_void,
-        see: CairnSeeText,
+        see: CairnTextCallback,
         result: *mut *mut CairnOutputs,
     ) {
         // SAFETY: the caller's texts live for the call.

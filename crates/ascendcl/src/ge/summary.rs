@@ -68,7 +68,7 @@ plain! {
     }
 
     /// Shows what an output is.
-    fn CairnSummaryOutput(summary: *const CairnSummary, place: usize, context: *mut c_void, see: CairnSeeDesc) {
+    fn CairnSummaryOutput(summary: *const CairnSummary, place: usize, context: *mut c_void, see: CairnDescCallback) {
         // SAFETY: the caller's handle is live.
         let summary = unsafe { object::<Summary, _>(summary, "summary") }?;
         if let Some(desc) = summary.compiled.outputs.get(place) {

@@ -65,7 +65,7 @@ pub fn carried(desc: &Desc) -> CairnDesc {
 ///
 /// # Safety
 /// `see` is a function of the caller that takes `context`.
-pub unsafe fn show_desc(see: CairnSeeDesc, context: *mut c_void, desc: &Desc) {
+pub unsafe fn show_desc(see: CairnDescCallback, context: *mut c_void, desc: &Desc) {
     if let Some(see) = see {
         let carried = carried(desc);
         // SAFETY: as the caller vouches.
@@ -190,7 +190,7 @@ fn empty(kind: u32, is_list: bool, count: usize) -> CairnValue {
 ///
 /// # Safety
 /// `see` is a function of the caller that takes `context`.
-pub unsafe fn show_attr(see: CairnSeeValue, context: *mut c_void, attr: &Attr) {
+pub unsafe fn show_attr(see: CairnValueCallback, context: *mut c_void, attr: &Attr) {
     let Some(see) = see else { return };
     with_value(attr, &mut |value| {
         // SAFETY: as the caller vouches; the value lives until it returns.
