@@ -397,11 +397,11 @@ typedef struct CairnCallable {
 } CairnCallable;
 
 // What aclrtAllocatorGetByStream reports; 0 for functions that are not there or have a context.
-typedef struct CairnRegistered {
+typedef struct CairnRegistration {
     void *desc;
     void *object;
     uintptr_t functions[CAIRN_FUNCTIONS];
-} CairnRegistered;
+} CairnRegistration;
 
 typedef void (*CairnContextCallback)(void *receiver, enum CairnFunction which, void *context);
 
@@ -410,7 +410,7 @@ typedef void (*CairnContextCallback)(void *receiver, enum CairnFunction which, v
 int32_t CairnAllocatorSetCallable(void *desc, enum CairnFunction which, const CairnCallable *callable);
 
 // As aclrtAllocatorGetByStream, and with its codes. Contexts are shown.
-int32_t CairnAllocatorGetByStream(void *stream, CairnRegistered *registered, void *receiver, CairnContextCallback see);
+int32_t CairnAllocatorGetByStream(void *stream, CairnRegistration *registered, void *receiver, CairnContextCallback see);
 
 #ifdef __cplusplus
 }

@@ -223,7 +223,7 @@ void drop(void *context) {
 
 // What is registered on a stream; callables with a reference each, for the caller.
 struct Answer {
-    CairnRegistered registered;
+    CairnRegistration registered;
     PyObject *callables[CAIRN_FUNCTIONS];
 };
 

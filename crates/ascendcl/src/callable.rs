@@ -145,7 +145,7 @@ const _: signature::CairnAllocatorSetCallable = CairnAllocatorSetCallable;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn CairnAllocatorGetByStream(
     stream: Handle,
-    registered: *mut CairnRegistered,
+    registered: *mut CairnRegistration,
     receiver: *mut c_void,
     see: CairnContextCallback,
 ) -> i32 {
@@ -159,7 +159,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
             write(
                 registered,
                 "allocatorDesc",
-                CairnRegistered {
+                CairnRegistration {
                     desc: found.word as Handle,
                     object: user.object as Handle,
                     functions: functions.map(|function| match function {

@@ -428,23 +428,23 @@ impl Default for CairnCallable {
 }
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
-pub struct CairnRegistered {
+pub struct CairnRegistration {
     pub desc: *mut core::ffi::c_void,
     pub object: *mut core::ffi::c_void,
     pub functions: [usize; 4usize],
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
-    ["Size of CairnRegistered"][::core::mem::size_of::<CairnRegistered>() - 48usize];
-    ["Alignment of CairnRegistered"][::core::mem::align_of::<CairnRegistered>() - 8usize];
-    ["Offset of field: CairnRegistered::desc"]
-        [::core::mem::offset_of!(CairnRegistered, desc) - 0usize];
-    ["Offset of field: CairnRegistered::object"]
-        [::core::mem::offset_of!(CairnRegistered, object) - 8usize];
-    ["Offset of field: CairnRegistered::functions"]
-        [::core::mem::offset_of!(CairnRegistered, functions) - 16usize];
+    ["Size of CairnRegistration"][::core::mem::size_of::<CairnRegistration>() - 48usize];
+    ["Alignment of CairnRegistration"][::core::mem::align_of::<CairnRegistration>() - 8usize];
+    ["Offset of field: CairnRegistration::desc"]
+        [::core::mem::offset_of!(CairnRegistration, desc) - 0usize];
+    ["Offset of field: CairnRegistration::object"]
+        [::core::mem::offset_of!(CairnRegistration, object) - 8usize];
+    ["Offset of field: CairnRegistration::functions"]
+        [::core::mem::offset_of!(CairnRegistration, functions) - 16usize];
 };
-impl Default for CairnRegistered {
+impl Default for CairnRegistration {
     fn default() -> Self {
         let mut s = ::core::mem::MaybeUninit::<Self>::uninit();
         unsafe {
@@ -465,7 +465,7 @@ pub mod signature {
     use super::*;
     pub type CairnAllocatorGetByStream = unsafe extern "C" fn(
         stream: *mut core::ffi::c_void,
-        registered: *mut CairnRegistered,
+        registered: *mut CairnRegistration,
         receiver: *mut core::ffi::c_void,
         see: CairnContextCallback,
     ) -> i32;
