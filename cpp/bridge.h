@@ -280,7 +280,7 @@ CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun how, vo
 CairnStatus CairnSessionRunAsync(uint64_t session, uint32_t id, bool is_v2, const CairnRunTensor *inputs, size_t input_count,
                                  void *context, void (*done)(void *context, CairnStatus status, CairnOutputs *result));
 // Called on the engine's thread by a `done` that will never return: another thread takes its place.
-void CairnSessionRunLeft(void);
+void CairnSessionThreadExited(void);
 
 // What an output is after a run. `block` is owned by whoever takes it, once, and null where the memory was
 // the caller's. On the host (CAIRN_RUN_HOST) the block holds host memory.

@@ -833,7 +833,7 @@ pub mod signature {
             ),
         >,
     ) -> CairnStatus;
-    pub type CairnSessionRunLeft = unsafe extern "C" fn();
+    pub type CairnSessionThreadExited = unsafe extern "C" fn();
     pub type CairnSessionSetBase = unsafe extern "C" fn(
         session: u64,
         id: u32,

@@ -161,7 +161,7 @@ status! {
 
 plain! {
     /// The thread of a callback is lost.
-    fn CairnSessionRunLeft() {
+    fn CairnSessionThreadExited() {
         engine().replace_queue_thread();
         Ok(())
     }
