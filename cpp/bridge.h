@@ -3,7 +3,7 @@
 //
 // Handles are owned: who gets one from a function that makes it releases it, once. Texts, values and
 // descriptions that go in are borrowed for the call. What comes out of the engine is shown to a function of
-// the caller (`see`), for the length of that call. Nothing throws in either direction.
+// the caller (`callback`), for the length of that call. Nothing throws in either direction.
 //
 // A status is a ge::Status: 0, or a code. After a failure the engine keeps a text for the calling thread.
 #ifndef CAIRN_CPP_BRIDGE_H
@@ -107,8 +107,8 @@ CairnOperator *CairnOperatorNew(CairnText name, CairnText type);
 // One more owner of the same operator.
 CairnOperator *CairnOperatorRetain(CairnOperator *op);
 void CairnOperatorRelease(CairnOperator *op);
-void CairnOperatorName(const CairnOperator *op, void *context, CairnTextCallback see);
-void CairnOperatorType(const CairnOperator *op, void *context, CairnTextCallback see);
+void CairnOperatorName(const CairnOperator *op, void *context, CairnTextCallback callback);
+void CairnOperatorType(const CairnOperator *op, void *context, CairnTextCallback callback);
 
 // What the IR says of it. A dynamic input or output has no place until it is grown.
 void CairnOperatorAddInput(CairnOperator *op, CairnText name, enum CairnInput kind);
@@ -119,7 +119,7 @@ void CairnOperatorAddAttr(CairnOperator *op, CairnText name, CairnText type, con
 bool CairnOperatorFill(CairnOperator *op);
 // Whether the operator table has the type, and all types there are.
 bool CairnOperatorExists(CairnText type);
-void CairnOperatorTypes(void *context, CairnTextCallback see);
+void CairnOperatorTypes(void *context, CairnTextCallback callback);
 
 // Makes `count` places `name0`, `name1`, ... of a dynamic input or output, after those it has.
 CairnStatus CairnOperatorGrowInput(CairnOperator *op, CairnText name, size_t count);
@@ -131,7 +131,7 @@ size_t CairnOperatorOutputs(const CairnOperator *op);
 int64_t CairnOperatorDynamicCount(const CairnOperator *op, CairnText name, bool is_output);
 // The place of a name; -1 if there is none.
 int64_t CairnOperatorPortIndex(const CairnOperator *op, CairnText name, bool is_output);
-bool CairnOperatorPortName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnTextCallback see);
+bool CairnOperatorPortName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnTextCallback callback);
 
 // Feeds an input from another operator's output, and keeps that operator.
 CairnStatus CairnOperatorLink(CairnOperator *op, size_t input, CairnOperator *from, size_t output);
@@ -141,22 +141,22 @@ CairnOperator *CairnOperatorSource(const CairnOperator *op, size_t input, size_t
 CairnStatus CairnOperatorFollow(CairnOperator *op, CairnOperator *before);
 
 CairnStatus CairnOperatorSetDesc(CairnOperator *op, size_t place, bool is_output, const CairnDesc *desc);
-bool CairnOperatorDesc(const CairnOperator *op, size_t place, bool is_output, void *context, CairnDescCallback see);
+bool CairnOperatorDesc(const CairnOperator *op, size_t place, bool is_output, void *context, CairnDescCallback callback);
 
 CairnStatus CairnOperatorSetAttr(CairnOperator *op, CairnText name, const CairnValue *value);
 // The value that was set, else the default. False if there is neither.
-bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnValueCallback see);
+bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnValueCallback callback);
 // The same of an input or output.
 CairnStatus CairnOperatorSetPortAttr(CairnOperator *op, size_t place, bool is_output, CairnText name, const CairnValue *value);
-bool CairnOperatorPortAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnValueCallback see);
+bool CairnOperatorPortAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnValueCallback callback);
 // Names and types, in pairs of calls: name, type.
-void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnTextCallback see);
+void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnTextCallback callback);
 // The same, of what the IR registers only.
-void CairnOperatorIrAttrs(const CairnOperator *op, void *context, CairnTextCallback see);
+void CairnOperatorIrAttrs(const CairnOperator *op, void *context, CairnTextCallback callback);
 // Names of the inputs that the IR registers, each followed by `required`, `optional` or `dynamic`; a dynamic one once,
 // however far it is grown. Likewise outputs: `required` or `dynamic`.
-void CairnOperatorIrInputs(const CairnOperator *op, void *context, CairnTextCallback see);
-void CairnOperatorIrOutputs(const CairnOperator *op, void *context, CairnTextCallback see);
+void CairnOperatorIrInputs(const CairnOperator *op, void *context, CairnTextCallback callback);
+void CairnOperatorIrOutputs(const CairnOperator *op, void *context, CairnTextCallback callback);
 // Infers descriptions of outputs from those of inputs.
 CairnStatus CairnOperatorInfer(CairnOperator *op);
 
@@ -166,7 +166,7 @@ CairnStatus CairnOperatorInfer(CairnOperator *op);
 CairnGraph *CairnGraphNew(CairnText name);
 CairnGraph *CairnGraphRetain(CairnGraph *graph);
 void CairnGraphRelease(CairnGraph *graph);
-void CairnGraphName(const CairnGraph *graph, void *context, CairnTextCallback see);
+void CairnGraphName(const CairnGraph *graph, void *context, CairnTextCallback callback);
 // Whether it has nodes.
 bool CairnGraphValid(const CairnGraph *graph);
 
@@ -179,16 +179,16 @@ CairnStatus CairnGraphSetTargets(CairnGraph *graph, CairnOperator *const *ops, s
 CairnStatus CairnGraphAddOp(CairnGraph *graph, CairnOperator *op);
 // Owned; null if there is none of that name.
 CairnOperator *CairnGraphFindOp(const CairnGraph *graph, CairnText name);
-void CairnGraphOpNames(const CairnGraph *graph, void *context, CairnTextCallback see);
+void CairnGraphOpNames(const CairnGraph *graph, void *context, CairnTextCallback callback);
 
 // Bytes of a ge.proto.ModelDef.
 CairnStatus CairnGraphRead(CairnGraph *graph, const void *bytes, size_t size);
-CairnStatus CairnGraphWrite(const CairnGraph *graph, void *context, CairnTextCallback see);
+CairnStatus CairnGraphWrite(const CairnGraph *graph, void *context, CairnTextCallback callback);
 // A deep copy of another.
 CairnStatus CairnGraphCopy(CairnGraph *graph, const CairnGraph *from);
 
 // Owned; in topological order. Null beyond the last.
-void CairnGraphNodes(const CairnGraph *graph, void *context, void (*see)(void *context, CairnNode *node));
+void CairnGraphNodes(const CairnGraph *graph, void *context, void (*callback)(void *context, CairnNode *node));
 // Owned. An operator becomes a node; its links are not followed.
 CairnNode *CairnGraphAddNode(CairnGraph *graph, const CairnOperator *op);
 CairnStatus CairnGraphRemoveNode(CairnGraph *graph, const CairnNode *node);
@@ -196,7 +196,7 @@ CairnStatus CairnGraphAddEdge(CairnGraph *graph, const CairnNode *from, int64_t 
 CairnStatus CairnGraphRemoveEdge(CairnGraph *graph, const CairnNode *from, int64_t output, const CairnNode *to, int64_t input);
 CairnStatus CairnGraphAddControl(CairnGraph *graph, const CairnNode *from, const CairnNode *to);
 CairnStatus CairnGraphSetAttr(CairnGraph *graph, CairnText name, const CairnValue *value);
-bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, CairnValueCallback see);
+bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, CairnValueCallback callback);
 
 // ---------------------------------------------------------------------------------------------------------
 // Nodes of a graph. A node keeps its graph.
@@ -204,12 +204,12 @@ bool CairnGraphAttr(const CairnGraph *graph, CairnText name, void *context, Cair
 void CairnNodeRelease(CairnNode *node);
 bool CairnNodeSame(const CairnNode *a, const CairnNode *b);
 // These two are false for a node that was taken out of its graph; what else is asked of it fails, too.
-bool CairnNodeName(const CairnNode *node, void *context, CairnTextCallback see);
-bool CairnNodeType(const CairnNode *node, void *context, CairnTextCallback see);
+bool CairnNodeName(const CairnNode *node, void *context, CairnTextCallback callback);
+bool CairnNodeType(const CairnNode *node, void *context, CairnTextCallback callback);
 size_t CairnNodeInputs(const CairnNode *node);
 size_t CairnNodeOutputs(const CairnNode *node);
 int64_t CairnNodePortIndex(const CairnNode *node, CairnText name, bool is_output);
-bool CairnNodeDesc(const CairnNode *node, size_t place, bool is_output, void *context, CairnDescCallback see);
+bool CairnNodeDesc(const CairnNode *node, size_t place, bool is_output, void *context, CairnDescCallback callback);
 CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output, const CairnDesc *desc);
 // What feeds an input (owned), or null.
 CairnNode *CairnNodeSource(const CairnNode *node, size_t input, size_t *output);
@@ -218,7 +218,7 @@ CairnNode *CairnNodeReader(const CairnNode *node, size_t output, size_t at, size
 // The `at`-th node before or after it by control, or null.
 CairnNode *CairnNodeControl(const CairnNode *node, bool is_after, size_t at);
 CairnStatus CairnNodeSetAttr(const CairnNode *node, CairnText name, const CairnValue *value);
-bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnValueCallback see);
+bool CairnNodeAttr(const CairnNode *node, CairnText name, void *context, CairnValueCallback callback);
 
 // ---------------------------------------------------------------------------------------------------------
 // The engine and its sessions
@@ -229,8 +229,8 @@ CairnStatus CairnEngineStop(void);
 // Leaves a failure's text for this thread, as the engine does itself, and returns the code.
 CairnStatus CairnEngineFail(CairnStatus code, CairnText text);
 // Shows the texts of this thread's failures (or warnings) since the last time, and forgets them.
-void CairnEngineErrors(void *context, CairnTextCallback see);
-void CairnEngineWarnings(void *context, CairnTextCallback see);
+void CairnEngineErrors(void *context, CairnTextCallback callback);
+void CairnEngineWarnings(void *context, CairnTextCallback callback);
 
 // On failure `session` is 0, which no session is.
 CairnStatus CairnSessionNew(const CairnText *options, size_t count, uint64_t *session);
@@ -245,7 +245,7 @@ CairnStatus CairnSessionBuildGraph(uint64_t session, uint32_t id, const CairnDes
 // `is_v2`: graphs with variables are taken.
 CairnStatus CairnSessionCompileGraph(uint64_t session, uint32_t id, bool is_v2, const CairnDesc *inputs, size_t count);
 // Shows the bytes of a model of a compiled graph.
-CairnStatus CairnSessionModel(uint64_t session, uint32_t id, void *context, CairnTextCallback see);
+CairnStatus CairnSessionModel(uint64_t session, uint32_t id, void *context, CairnTextCallback callback);
 // `compiles`: compile first if that was not done (V2).
 CairnStatus CairnSessionLoadGraph(uint64_t session, uint32_t id, const CairnText *options, size_t count, void *stream, bool compiles);
 
@@ -308,7 +308,7 @@ void CairnBlockFree(CairnBlock *block);
 // The values of variables on the host, when all that the session submitted before is done; `count` 0: all of them.
 // Shows the name of each. On success `*result` is owned.
 CairnStatus CairnSessionVariables(uint64_t session, const CairnText *names, size_t count, void *context,
-                                  CairnTextCallback see, CairnOutputs **result);
+                                  CairnTextCallback callback, CairnOutputs **result);
 // RegisterCallBackFunc: checks the session and the key, and leaves a warning: nothing here calls back.
 CairnStatus CairnSessionCallback(uint64_t session, CairnText key, bool is_null);
 
@@ -338,12 +338,12 @@ bool CairnSummaryRefreshable(const CairnSummary *summary);
 // False for what a dynamic graph does not have.
 bool CairnSummarySize(const CairnSummary *summary, enum CairnSize which, size_t *size);
 size_t CairnSummaryOutputs(const CairnSummary *summary);
-void CairnSummaryOutput(const CairnSummary *summary, size_t place, void *context, CairnDescCallback see);
+void CairnSummaryOutput(const CairnSummary *summary, size_t place, void *context, CairnDescCallback callback);
 // Pairs of places (input, output) that share memory, in turn.
 size_t CairnSummaryShared(const CairnSummary *summary, const int64_t **pairs);
 
 // JSON for chrome://tracing, of a graph that is loaded: its nodes, without times, since none are measured.
-CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void *context, CairnTextCallback see);
+CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void *context, CairnTextCallback callback);
 
 // ---------------------------------------------------------------------------------------------------------
 // Users' allocators
@@ -410,7 +410,7 @@ typedef void (*CairnContextCallback)(void *receiver, enum CairnFunction which, v
 int32_t CairnAllocatorSetCallable(void *desc, enum CairnFunction which, const CairnCallable *callable);
 
 // As aclrtAllocatorGetByStream, and with its codes. Contexts are shown.
-int32_t CairnAllocatorGetByStream(void *stream, CairnRegistration *registered, void *receiver, CairnContextCallback see);
+int32_t CairnAllocatorGetByStream(void *stream, CairnRegistration *registered, void *receiver, CairnContextCallback callback);
 
 #ifdef __cplusplus
 }

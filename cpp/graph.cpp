@@ -217,10 +217,10 @@ graphStatus Graph::SaveToMem(GraphBuffer &graph_buffer) const
         return empty("SaveToMem");
     }
     auto bytes = std::make_unique<std::vector<uint8_t>>();
-    const auto see = [](void *context, CairnText seen) {
+    const auto callback = [](void *context, CairnText seen) {
         static_cast<std::vector<uint8_t> *>(context)->assign(seen.data, seen.data + seen.size);
     };
-    const graphStatus status = CairnGraphWrite(impl_->handle, bytes.get(), see);
+    const graphStatus status = CairnGraphWrite(impl_->handle, bytes.get(), callback);
     if (status == GRAPH_SUCCESS) {
         graph_buffer.buffer_ = std::move(bytes);
     }

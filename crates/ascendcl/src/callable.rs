@@ -147,7 +147,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
     stream: Handle,
     registered: *mut CairnRegistration,
     receiver: *mut c_void,
-    see: CairnContextCallback,
+    callback: CairnContextCallback,
 ) -> i32 {
     code(status(Entry::aclrtAllocatorGetByStream, || {
         not_null(registered, "allocatorDesc")?;
@@ -169,18 +169,18 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
                 },
             )?;
         }
-        show(user, receiver, see);
+        show(user, receiver, callback);
         Ok(())
     }))
 }
 const _: signature::CairnAllocatorGetByStream = CairnAllocatorGetByStream;
 
-fn show(user: &AclAllocator, receiver: *mut c_void, see: CairnContextCallback) {
-    let Some(see) = see else { return };
+fn show(user: &AclAllocator, receiver: *mut c_void, callback: CairnContextCallback) {
+    let Some(callback) = callback else { return };
     for (which, function) in user.functions().iter().enumerate() {
         if let Some(Function::Callable(callable)) = function {
             // SAFETY: the caller gave the function for its receiver; the registration keeps the context.
-            unsafe { see(receiver, which as CairnFunction, callable.0.context) };
+            unsafe { callback(receiver, which as CairnFunction, callable.0.context) };
         }
     }
 }

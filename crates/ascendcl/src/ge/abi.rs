@@ -467,7 +467,7 @@ pub mod signature {
         stream: *mut core::ffi::c_void,
         registered: *mut CairnRegistration,
         receiver: *mut core::ffi::c_void,
-        see: CairnContextCallback,
+        callback: CairnContextCallback,
     ) -> i32;
     pub type CairnAllocatorSetCallable = unsafe extern "C" fn(
         desc: *mut core::ffi::c_void,
@@ -479,14 +479,14 @@ pub mod signature {
     pub type CairnBlockBytes = unsafe extern "C" fn(block: *const CairnBlock) -> usize;
     pub type CairnBlockFree = unsafe extern "C" fn(block: *mut CairnBlock);
     pub type CairnEngineErrors =
-        unsafe extern "C" fn(context: *mut core::ffi::c_void, see: CairnTextCallback);
+        unsafe extern "C" fn(context: *mut core::ffi::c_void, callback: CairnTextCallback);
     pub type CairnEngineFail =
         unsafe extern "C" fn(code: CairnStatus, text: CairnText) -> CairnStatus;
     pub type CairnEngineStart =
         unsafe extern "C" fn(options: *const CairnText, count: usize) -> CairnStatus;
     pub type CairnEngineStop = unsafe extern "C" fn() -> CairnStatus;
     pub type CairnEngineWarnings =
-        unsafe extern "C" fn(context: *mut core::ffi::c_void, see: CairnTextCallback);
+        unsafe extern "C" fn(context: *mut core::ffi::c_void, callback: CairnTextCallback);
     pub type CairnGraphAddControl = unsafe extern "C" fn(
         graph: *mut CairnGraph,
         from: *const CairnNode,
@@ -507,7 +507,7 @@ pub mod signature {
         graph: *const CairnGraph,
         name: CairnText,
         context: *mut core::ffi::c_void,
-        see: CairnValueCallback,
+        callback: CairnValueCallback,
     ) -> bool;
     pub type CairnGraphCopy =
         unsafe extern "C" fn(graph: *mut CairnGraph, from: *const CairnGraph) -> CairnStatus;
@@ -517,20 +517,20 @@ pub mod signature {
     pub type CairnGraphName = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnGraphNew = unsafe extern "C" fn(name: CairnText) -> *mut CairnGraph;
     pub type CairnGraphNodes = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
-        see: ::core::option::Option<
+        callback: ::core::option::Option<
             unsafe extern "C" fn(context: *mut core::ffi::c_void, node: *mut CairnNode),
         >,
     );
     pub type CairnGraphOpNames = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnGraphRead = unsafe extern "C" fn(
         graph: *mut CairnGraph,
@@ -572,13 +572,13 @@ pub mod signature {
     pub type CairnGraphWrite = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> CairnStatus;
     pub type CairnNodeAttr = unsafe extern "C" fn(
         node: *const CairnNode,
         name: CairnText,
         context: *mut core::ffi::c_void,
-        see: CairnValueCallback,
+        callback: CairnValueCallback,
     ) -> bool;
     pub type CairnNodeControl =
         unsafe extern "C" fn(node: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode;
@@ -587,13 +587,13 @@ pub mod signature {
         place: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
-        see: CairnDescCallback,
+        callback: CairnDescCallback,
     ) -> bool;
     pub type CairnNodeInputs = unsafe extern "C" fn(node: *const CairnNode) -> usize;
     pub type CairnNodeName = unsafe extern "C" fn(
         node: *const CairnNode,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> bool;
     pub type CairnNodeOutputs = unsafe extern "C" fn(node: *const CairnNode) -> usize;
     pub type CairnNodePortIndex =
@@ -625,7 +625,7 @@ pub mod signature {
     pub type CairnNodeType = unsafe extern "C" fn(
         node: *const CairnNode,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> bool;
     pub type CairnOperatorAddAttr = unsafe extern "C" fn(
         op: *mut CairnOperator,
@@ -641,19 +641,19 @@ pub mod signature {
         op: *const CairnOperator,
         name: CairnText,
         context: *mut core::ffi::c_void,
-        see: CairnValueCallback,
+        callback: CairnValueCallback,
     ) -> bool;
     pub type CairnOperatorAttrs = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorDesc = unsafe extern "C" fn(
         op: *const CairnOperator,
         place: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
-        see: CairnDescCallback,
+        callback: CairnDescCallback,
     ) -> bool;
     pub type CairnOperatorExists = unsafe extern "C" fn(type_: CairnText) -> bool;
     pub type CairnOperatorFill = unsafe extern "C" fn(op: *mut CairnOperator) -> bool;
@@ -670,17 +670,17 @@ pub mod signature {
     pub type CairnOperatorIrAttrs = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorIrInputs = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorIrOutputs = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorRetain =
         unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
@@ -693,7 +693,7 @@ pub mod signature {
     pub type CairnOperatorName = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorNew =
         unsafe extern "C" fn(name: CairnText, type_: CairnText) -> *mut CairnOperator;
@@ -706,14 +706,14 @@ pub mod signature {
         is_output: bool,
         name: CairnText,
         context: *mut core::ffi::c_void,
-        see: CairnValueCallback,
+        callback: CairnValueCallback,
     ) -> bool;
     pub type CairnOperatorPortName = unsafe extern "C" fn(
         op: *const CairnOperator,
         place: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> bool;
     pub type CairnOperatorRelease = unsafe extern "C" fn(op: *mut CairnOperator);
     pub type CairnOperatorSetAttr = unsafe extern "C" fn(
@@ -742,10 +742,10 @@ pub mod signature {
     pub type CairnOperatorType = unsafe extern "C" fn(
         op: *const CairnOperator,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     );
     pub type CairnOperatorTypes =
-        unsafe extern "C" fn(context: *mut core::ffi::c_void, see: CairnTextCallback);
+        unsafe extern "C" fn(context: *mut core::ffi::c_void, callback: CairnTextCallback);
     pub type CairnOutputsCount = unsafe extern "C" fn(outputs: *const CairnOutputs) -> usize;
     pub type CairnOutputsGet =
         unsafe extern "C" fn(outputs: *mut CairnOutputs, place: usize, output: *mut CairnOutput);
@@ -779,7 +779,7 @@ pub mod signature {
         id: u32,
         flags: u32,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> CairnStatus;
     pub type CairnSessionLoadGraph = unsafe extern "C" fn(
         session: u64,
@@ -793,7 +793,7 @@ pub mod signature {
         session: u64,
         id: u32,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
     ) -> CairnStatus;
     pub type CairnSessionNeedsRebuild = unsafe extern "C" fn(session: u64, id: u32) -> bool;
     pub type CairnSessionNew = unsafe extern "C" fn(
@@ -851,14 +851,14 @@ pub mod signature {
         names: *const CairnText,
         count: usize,
         context: *mut core::ffi::c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
         result: *mut *mut CairnOutputs,
     ) -> CairnStatus;
     pub type CairnSummaryOutput = unsafe extern "C" fn(
         summary: *const CairnSummary,
         place: usize,
         context: *mut core::ffi::c_void,
-        see: CairnDescCallback,
+        callback: CairnDescCallback,
     );
     pub type CairnSummaryOutputs = unsafe extern "C" fn(summary: *const CairnSummary) -> usize;
     pub type CairnSummaryRefreshable = unsafe extern "C" fn(summary: *const CairnSummary) -> bool;

@@ -180,11 +180,11 @@ pub fn borrowed(bytes: &[u8]) -> CairnText {
 /// Shows bytes to the caller.
 ///
 /// # Safety
-/// `see` is a function of the caller that takes `context`.
-pub unsafe fn show(see: CairnTextCallback, context: *mut c_void, bytes: &[u8]) {
-    if let Some(see) = see {
+/// `callback` is a function of the caller that takes `context`.
+pub unsafe fn show(callback: CairnTextCallback, context: *mut c_void, bytes: &[u8]) {
+    if let Some(callback) = callback {
         // SAFETY: as the caller vouches; the bytes live until it returns.
-        unsafe { see(context, borrowed(bytes)) };
+        unsafe { callback(context, borrowed(bytes)) };
     }
 }
 

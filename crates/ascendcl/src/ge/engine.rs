@@ -37,10 +37,10 @@ unsafe fn descs(from: *const CairnDesc, count: usize) -> Result<Vec<Desc>> {
     unsafe { list(from, count).iter().map(|one| desc(one)).collect() }
 }
 
-fn show_forked(context: *mut c_void, see: CairnTextCallback) {
+fn show_forked(context: *mut c_void, callback: CairnTextCallback) {
     if crate::process::forked() {
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, crate::door::FORKED.to_bytes()) };
+        unsafe { show(callback, context, crate::door::FORKED.to_bytes()) };
     }
 }
 
@@ -110,10 +110,10 @@ status! {
     }
 
     /// The bytes of a model of a compiled graph.
-    fn CairnSessionModel(session: u64, id: u32, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnSessionModel(session: u64, id: u32, context: *mut c_void, callback: CairnTextCallback) {
         let model = engine().session(session)?.graph(id)?.compiled()?.model()?;
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, &model) };
+        unsafe { show(callback, context, &model) };
         Ok(())
     }
 
@@ -167,10 +167,10 @@ status! {
     }
 
     /// A picture of a loaded graph.
-    fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnSessionJson(session: u64, id: u32, _flags: u32, context: *mut c_void, callback: CairnTextCallback) {
         let json = engine().session(session)?.graph(id)?.loaded()?.executable().json();
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, json.as_bytes()) };
+        unsafe { show(callback, context, json.as_bytes()) };
         Ok(())
     }
 }
@@ -184,16 +184,16 @@ plain! {
     }
 
     /// Shows this thread's failures. In a child of a process that used devices: why nothing works.
-    fn CairnEngineErrors(context: *mut c_void, see: CairnTextCallback) -> (), else show_forked(context, see), {
+    fn CairnEngineErrors(context: *mut c_void, callback: CairnTextCallback) -> (), else show_forked(context, callback), {
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, take(false).as_bytes()) };
+        unsafe { show(callback, context, take(false).as_bytes()) };
         Ok(())
     }
 
     /// Shows this thread's warnings.
-    fn CairnEngineWarnings(context: *mut c_void, see: CairnTextCallback) {
+    fn CairnEngineWarnings(context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, take(true).as_bytes()) };
+        unsafe { show(callback, context, take(true).as_bytes()) };
         Ok(())
     }
 

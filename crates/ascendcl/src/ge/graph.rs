@@ -107,11 +107,11 @@ plain! {
     }
 
     /// The name.
-    fn CairnGraphName(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnGraphName(handle: *const CairnGraph, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let name = unsafe { graph(handle) }?.lock().name.clone();
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, name.as_bytes()) };
+        unsafe { show(callback, context, name.as_bytes()) };
         Ok(())
     }
 
@@ -131,12 +131,12 @@ plain! {
     }
 
     /// The names of all nodes.
-    fn CairnGraphOpNames(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnGraphOpNames(handle: *const CairnGraph, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let graph = unsafe { graph(handle) }?.ir();
         for (_, node) in graph.nodes() {
             // SAFETY: the caller's function takes the context.
-            unsafe { show(see, context, node.name.as_bytes()) };
+            unsafe { show(callback, context, node.name.as_bytes()) };
         }
         Ok(())
     }
@@ -145,7 +145,7 @@ plain! {
     fn CairnGraphNodes(
         handle: *const CairnGraph,
         context: *mut c_void,
-        see: Option<unsafe extern "C" fn(*mut c_void, *mut CairnNode)>,
+        callback: Option<unsafe extern "C" fn(*mut c_void, *mut CairnNode)>,
     ) {
         // SAFETY: the caller's handle is live.
         let graph = unsafe { graph(handle) }?;
@@ -155,9 +155,9 @@ plain! {
             graph.order().unwrap_or_else(|_| any())
         };
         for id in order {
-            if let Some(see) = see {
+            if let Some(callback) = callback {
                 // SAFETY: the caller's function takes the context and a node of its own.
-                unsafe { see(context, owned(NodeObject::new(graph, id))) };
+                unsafe { callback(context, owned(NodeObject::new(graph, id))) };
             }
         }
         Ok(())
@@ -173,12 +173,12 @@ plain! {
     }
 
     /// Shows an attribute.
-    fn CairnGraphAttr(handle: *const CairnGraph, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
+    fn CairnGraphAttr(handle: *const CairnGraph, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (graph, name) = unsafe { (graph(handle)?, text(name)) };
         let Some(value) = graph.lock().attrs.get(&name).cloned() else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show_attr(see, context, &value) };
+        unsafe { show_attr(callback, context, &value) };
         Ok(true)
     }
 }
@@ -240,11 +240,11 @@ status! {
     }
 
     /// Writes a model.
-    fn CairnGraphWrite(handle: *const CairnGraph, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnGraphWrite(handle: *const CairnGraph, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let bytes = model::write(&unsafe { graph(handle) }?.ir());
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, &bytes) };
+        unsafe { show(callback, context, &bytes) };
         Ok(())
     }
 

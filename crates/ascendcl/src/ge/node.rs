@@ -29,9 +29,9 @@ impl NodeObject {
         }
     }
 
-    fn with<T>(&self, see: impl FnOnce(&Node) -> T) -> Result<T> {
+    fn with<T>(&self, callback: impl FnOnce(&Node) -> T) -> Result<T> {
         let graph = self.graph.lock();
-        graph.node(self.id).map(see).ok_or_else(gone)
+        graph.node(self.id).map(callback).ok_or_else(gone)
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut Node) -> T) -> Result<T> {
@@ -81,20 +81,20 @@ plain! {
     }
 
     /// The name.
-    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
+    fn CairnNodeName(handle: *const CairnNode, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let name = unsafe { node(handle) }?.with(|node| node.name.clone())?;
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, name.as_bytes()) };
+        unsafe { show(callback, context, name.as_bytes()) };
         Ok(true)
     }
 
     /// The IR's name of the operator.
-    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
+    fn CairnNodeType(handle: *const CairnNode, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let kind = unsafe { node(handle) }?.with(|node| node.kind.clone())?;
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, kind.as_bytes()) };
+        unsafe { show(callback, context, kind.as_bytes()) };
         Ok(true)
     }
 
@@ -121,7 +121,7 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnNodeDesc(handle: *const CairnNode, place: usize, is_output: bool, context: *mut c_void, see: CairnDescCallback) -> bool, else false, {
+    fn CairnNodeDesc(handle: *const CairnNode, place: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let found = unsafe { node(handle) }?.with(|node| {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
@@ -132,7 +132,7 @@ plain! {
             Failure::failed(format!("the node has no {kind} {place}"))
         })?;
         // SAFETY: the caller's function takes the context.
-        unsafe { show_desc(see, context, &found) };
+        unsafe { show_desc(callback, context, &found) };
         Ok(true)
     }
 
@@ -177,12 +177,12 @@ plain! {
     }
 
     /// Shows an attribute.
-    fn CairnNodeAttr(handle: *const CairnNode, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
+    fn CairnNodeAttr(handle: *const CairnNode, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
         let Some(value) = handle.with(|node| node.attrs.get(&name).cloned())? else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show_attr(see, context, &value) };
+        unsafe { show_attr(callback, context, &value) };
         Ok(true)
     }
 }

@@ -46,15 +46,15 @@ fn fill(operator: &Operator) -> bool {
 /// # Safety
 /// The function takes the context.
 unsafe fn show_declared(
-    see: CairnTextCallback,
+    callback: CairnTextCallback,
     context: *mut c_void,
     declared: Vec<(String, Presence)>,
 ) {
     for (name, presence) in declared {
         // SAFETY: as the caller vouches.
         unsafe {
-            show(see, context, name.as_bytes());
-            show(see, context, presence.word().as_bytes());
+            show(callback, context, name.as_bytes());
+            show(callback, context, presence.word().as_bytes());
         }
     }
 }
@@ -109,16 +109,16 @@ plain! {
     }
 
     /// The name.
-    fn CairnOperatorName(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorName(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live, and its function takes the context.
-        unsafe { show(see, context, operator(op)?.name.as_bytes()) };
+        unsafe { show(callback, context, operator(op)?.name.as_bytes()) };
         Ok(())
     }
 
     /// The IR's name of the operator.
-    fn CairnOperatorType(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorType(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live, and its function takes the context.
-        unsafe { show(see, context, operator(op)?.kind.as_bytes()) };
+        unsafe { show(callback, context, operator(op)?.kind.as_bytes()) };
         Ok(())
     }
 
@@ -167,10 +167,10 @@ plain! {
     }
 
     /// All operators there are, by name.
-    fn CairnOperatorTypes(context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorTypes(context: *mut c_void, callback: CairnTextCallback) {
         for name in declared::names() {
             // SAFETY: the caller's function takes the context.
-            unsafe { show(see, context, name.as_bytes()) };
+            unsafe { show(callback, context, name.as_bytes()) };
         }
         Ok(())
     }
@@ -206,7 +206,7 @@ plain! {
     }
 
     /// The name of a place.
-    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnTextCallback) -> bool, else false, {
+    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let name = {
@@ -216,7 +216,7 @@ plain! {
         };
         let Some(name) = name else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show(see, context, name.as_bytes()) };
+        unsafe { show(callback, context, name.as_bytes()) };
         Ok(true)
     }
 
@@ -234,7 +234,7 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, see: CairnDescCallback) -> bool, else false, {
+    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let desc = {
@@ -244,22 +244,22 @@ plain! {
         };
         let Some(desc) = desc else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show_desc(see, context, &desc) };
+        unsafe { show_desc(callback, context, &desc) };
         Ok(true)
     }
 
     /// Shows an attribute.
-    fn CairnOperatorAttr(op: *const CairnOperator, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
+    fn CairnOperatorAttr(op: *const CairnOperator, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let Some(value) = op.attr(&name) else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show_attr(see, context, &value) };
+        unsafe { show_attr(callback, context, &value) };
         Ok(true)
     }
 
     /// Shows an attribute of an input or output.
-    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, see: CairnValueCallback) -> bool, else false, {
+    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let found = {
@@ -269,12 +269,12 @@ plain! {
         };
         let Some(value) = found else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
-        unsafe { show_attr(see, context, &value) };
+        unsafe { show_attr(callback, context, &value) };
         Ok(true)
     }
 
     /// Names and types of all attributes.
-    fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorAttrs(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let mut pairs: Vec<(String, String)> = {
@@ -288,33 +288,33 @@ plain! {
         for (name, kind) in pairs {
             // SAFETY: the caller's function takes the context.
             unsafe {
-                show(see, context, name.as_bytes());
-                show(see, context, kind.as_bytes());
+                show(callback, context, name.as_bytes());
+                show(callback, context, kind.as_bytes());
             }
         }
         Ok(())
     }
 
     /// Names of the IR's inputs, and whether each must be there.
-    fn CairnOperatorIrInputs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorIrInputs(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_inputs.clone();
         // SAFETY: the caller's function takes the context.
-        unsafe { show_declared(see, context, declared) };
+        unsafe { show_declared(callback, context, declared) };
         Ok(())
     }
 
     /// The same of its outputs.
-    fn CairnOperatorIrOutputs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorIrOutputs(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_outputs.clone();
         // SAFETY: the caller's function takes the context.
-        unsafe { show_declared(see, context, declared) };
+        unsafe { show_declared(callback, context, declared) };
         Ok(())
     }
 
     /// Names and types of the IR's attributes.
-    fn CairnOperatorIrAttrs(op: *const CairnOperator, context: *mut c_void, see: CairnTextCallback) {
+    fn CairnOperatorIrAttrs(op: *const CairnOperator, context: *mut c_void, callback: CairnTextCallback) {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let pairs: Vec<(String, String)> =
@@ -322,8 +322,8 @@ plain! {
         for (name, kind) in pairs {
             // SAFETY: the caller's function takes the context.
             unsafe {
-                show(see, context, name.as_bytes());
-                show(see, context, kind.as_bytes());
+                show(callback, context, name.as_bytes());
+                show(callback, context, kind.as_bytes());
             }
         }
         Ok(())

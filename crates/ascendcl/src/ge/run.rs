@@ -142,7 +142,7 @@ status! {
         names: *const CairnText,
         count: usize,
         context: *mut c_void,
-        see: CairnTextCallback,
+        callback: CairnTextCallback,
         result: *mut *mut CairnOutputs,
     ) {
         // SAFETY: the caller's texts live for the call.
@@ -150,7 +150,7 @@ status! {
         let (names, values) = engine().session(session)?.values(&names)?;
         for name in names {
             // SAFETY: the caller's function takes the context.
-            unsafe { show(see, context, name.as_bytes()) };
+            unsafe { show(callback, context, name.as_bytes()) };
         }
         // SAFETY: the caller passes a place for a handle.
         let place = unsafe { result.as_mut() }.ok_or_else(|| Failure::invalid("the result is null"))?;

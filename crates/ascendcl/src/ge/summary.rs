@@ -68,12 +68,12 @@ plain! {
     }
 
     /// Shows what an output is.
-    fn CairnSummaryOutput(summary: *const CairnSummary, place: usize, context: *mut c_void, see: CairnDescCallback) {
+    fn CairnSummaryOutput(summary: *const CairnSummary, place: usize, context: *mut c_void, callback: CairnDescCallback) {
         // SAFETY: the caller's handle is live.
         let summary = unsafe { object::<Summary, _>(summary, "summary") }?;
         if let Some(desc) = summary.compiled.outputs.get(place) {
             // SAFETY: the caller's function takes the context.
-            unsafe { show_desc(see, context, desc) };
+            unsafe { show_desc(callback, context, desc) };
         }
         Ok(())
     }

@@ -64,12 +64,12 @@ pub fn carried(desc: &Desc) -> CairnDesc {
 /// Shows a description to the caller.
 ///
 /// # Safety
-/// `see` is a function of the caller that takes `context`.
-pub unsafe fn show_desc(see: CairnDescCallback, context: *mut c_void, desc: &Desc) {
-    if let Some(see) = see {
+/// `callback` is a function of the caller that takes `context`.
+pub unsafe fn show_desc(callback: CairnDescCallback, context: *mut c_void, desc: &Desc) {
+    if let Some(callback) = callback {
         let carried = carried(desc);
         // SAFETY: as the caller vouches.
-        unsafe { see(context, &carried) };
+        unsafe { callback(context, &carried) };
     }
 }
 
@@ -189,19 +189,19 @@ fn empty(kind: u32, is_list: bool, count: usize) -> CairnValue {
 /// Shows an attribute's value to the caller.
 ///
 /// # Safety
-/// `see` is a function of the caller that takes `context`.
-pub unsafe fn show_attr(see: CairnValueCallback, context: *mut c_void, attr: &Attr) {
-    let Some(see) = see else { return };
+/// `callback` is a function of the caller that takes `context`.
+pub unsafe fn show_attr(callback: CairnValueCallback, context: *mut c_void, attr: &Attr) {
+    let Some(callback) = callback else { return };
     with_value(attr, &mut |value| {
         // SAFETY: as the caller vouches; the value lives until it returns.
-        unsafe { see(context, value) };
+        unsafe { callback(context, value) };
     });
 }
 
-fn with_value(attr: &Attr, see: &mut dyn FnMut(&CairnValue)) {
+fn with_value(attr: &Attr, callback: &mut dyn FnMut(&CairnValue)) {
     let texts = |all: &[&[u8]]| all.iter().map(|one| borrowed(one)).collect::<Vec<CairnText>>();
     let mut ints = |kind, is_list, all: &[i64]| {
-        see(&CairnValue { ints: all.as_ptr(), ..empty(kind, is_list, all.len()) });
+        callback(&CairnValue { ints: all.as_ptr(), ..empty(kind, is_list, all.len()) });
     };
     match attr {
         Attr::Int(one) => ints(CAIRN_KIND_INT, false, &[*one]),
@@ -213,59 +213,70 @@ fn with_value(attr: &Attr, see: &mut dyn FnMut(&CairnValue)) {
         }
         Attr::Type(one) => ints(CAIRN_KIND_DATA_TYPE, false, &[*one]),
         Attr::Types(all) => ints(CAIRN_KIND_DATA_TYPE, true, all),
-        Attr::Float(one) => see(&CairnValue { floats: one, ..empty(CAIRN_KIND_FLOAT, false, 1) }),
+        Attr::Float(one) => {
+            callback(&CairnValue { floats: one, ..empty(CAIRN_KIND_FLOAT, false, 1) })
+        }
         Attr::Floats(all) => {
-            see(&CairnValue { floats: all.as_ptr(), ..empty(CAIRN_KIND_FLOAT, true, all.len()) });
+            callback(&CairnValue {
+                floats: all.as_ptr(),
+                ..empty(CAIRN_KIND_FLOAT, true, all.len())
+            });
         }
         Attr::Text(one) => {
             let all = texts(&[one]);
-            see(&CairnValue { texts: all.as_ptr(), ..empty(CAIRN_KIND_STRING, false, 1) });
+            callback(&CairnValue { texts: all.as_ptr(), ..empty(CAIRN_KIND_STRING, false, 1) });
         }
         Attr::Bytes(one) | Attr::Expression(one) => {
             let all = texts(&[one]);
-            see(&CairnValue { texts: all.as_ptr(), ..empty(CAIRN_KIND_BYTES, false, 1) });
+            callback(&CairnValue { texts: all.as_ptr(), ..empty(CAIRN_KIND_BYTES, false, 1) });
         }
         Attr::Texts(list) | Attr::ByteLists(list) => {
             let kind =
                 if matches!(attr, Attr::Texts(_)) { CAIRN_KIND_STRING } else { CAIRN_KIND_BYTES };
             let all = texts(&list.iter().map(Vec::as_slice).collect::<Vec<_>>());
-            see(&CairnValue { texts: all.as_ptr(), ..empty(kind, true, all.len()) });
+            callback(&CairnValue { texts: all.as_ptr(), ..empty(kind, true, all.len()) });
         }
         Attr::Desc(one) => {
             let all = [bare(one)];
-            see(&CairnValue { tensors: all.as_ptr(), ..empty(CAIRN_KIND_TENSOR_DESC, false, 1) });
+            callback(&CairnValue {
+                tensors: all.as_ptr(),
+                ..empty(CAIRN_KIND_TENSOR_DESC, false, 1)
+            });
         }
         Attr::Descs(list) => {
             let all: Vec<CairnTensor> = list.iter().map(bare).collect();
-            see(&CairnValue {
+            callback(&CairnValue {
                 tensors: all.as_ptr(),
                 ..empty(CAIRN_KIND_TENSOR_DESC, true, all.len())
             });
         }
         Attr::Tensor(one) => {
             let all = [full(one)];
-            see(&CairnValue { tensors: all.as_ptr(), ..empty(CAIRN_KIND_TENSOR, false, 1) });
+            callback(&CairnValue { tensors: all.as_ptr(), ..empty(CAIRN_KIND_TENSOR, false, 1) });
         }
         Attr::Tensors(list) => {
             let all: Vec<CairnTensor> = list.iter().map(full).collect();
-            see(&CairnValue { tensors: all.as_ptr(), ..empty(CAIRN_KIND_TENSOR, true, all.len()) });
+            callback(&CairnValue {
+                tensors: all.as_ptr(),
+                ..empty(CAIRN_KIND_TENSOR, true, all.len())
+            });
         }
         Attr::IntLists(lists) => {
             let (row, lengths) = joined(lists);
             let value = empty(CAIRN_KIND_INT_LISTS, true, lengths.len());
-            see(&CairnValue { ints: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
+            callback(&CairnValue { ints: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
         }
         Attr::FloatLists(lists) => {
             let (row, lengths) = joined(lists);
             let value = empty(CAIRN_KIND_FLOAT_LISTS, true, lengths.len());
-            see(&CairnValue { floats: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
+            callback(&CairnValue { floats: row.as_ptr(), lengths: lengths.as_ptr(), ..value });
         }
-        Attr::Graph(one) => with_graphs(std::slice::from_ref(one), false, see),
-        Attr::Graphs(list) => with_graphs(list, true, see),
-        Attr::Named(name, attrs) => with_named(name, attrs, see),
+        Attr::Graph(one) => with_graphs(std::slice::from_ref(one), false, callback),
+        Attr::Graphs(list) => with_graphs(list, true, callback),
+        Attr::Named(name, attrs) => with_named(name, attrs, callback),
         Attr::NamedList(list) => {
             if let Some((name, attrs)) = list.first() {
-                with_named(name, attrs, see);
+                with_named(name, attrs, callback);
             }
         }
     }
@@ -287,11 +298,11 @@ fn joined<T: Copy>(lists: &[Vec<T>]) -> (Vec<T>, Vec<usize>) {
 fn with_graphs<G: std::borrow::Borrow<Graph>>(
     list: &[G],
     is_list: bool,
-    see: &mut dyn FnMut(&CairnValue),
+    callback: &mut dyn FnMut(&CairnValue),
 ) {
     let handles: Vec<*mut CairnGraph> =
         list.iter().map(|one| owned(GraphObject::over(one.borrow().clone()))).collect();
-    see(&CairnValue {
+    callback(&CairnValue {
         graphs: handles.as_ptr(),
         ..empty(CAIRN_KIND_GRAPH, is_list, handles.len())
     });
@@ -301,7 +312,7 @@ fn with_graphs<G: std::borrow::Borrow<Graph>>(
     }
 }
 
-fn with_named(name: &str, attrs: &Attrs, see: &mut dyn FnMut(&CairnValue)) {
+fn with_named(name: &str, attrs: &Attrs, callback: &mut dyn FnMut(&CairnValue)) {
     fn collect(
         rest: &mut dyn Iterator<Item = &Attr>,
         values: &mut Vec<CairnValue>,
@@ -319,7 +330,7 @@ fn with_named(name: &str, attrs: &Attrs, see: &mut dyn FnMut(&CairnValue)) {
     let title = [borrowed(name.as_bytes())];
     collect(&mut attrs.values(), &mut Vec::new(), &mut |values| {
         let value = empty(CAIRN_KIND_NAMED, false, names.len());
-        see(&CairnValue {
+        callback(&CairnValue {
             texts: title.as_ptr(),
             names: names.as_ptr(),
             values: values.as_ptr(),
