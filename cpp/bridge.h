@@ -110,7 +110,7 @@ void CairnOperatorRelease(CairnOperator *op);
 void CairnOperatorName(const CairnOperator *op, void *context, CairnTextCallback callback);
 void CairnOperatorType(const CairnOperator *op, void *context, CairnTextCallback callback);
 
-// What the IR says of it. A dynamic input or output has no place until it is grown.
+// What the IR says of it. A dynamic input or output has no port until it is grown.
 void CairnOperatorAddInput(CairnOperator *op, CairnText name, enum CairnInput kind);
 void CairnOperatorAddOutput(CairnOperator *op, CairnText name, bool is_dynamic);
 // `type` is the IR's word (VT_INT, VT_LIST_INT, ...). `value` is the default, or null for a required one.
@@ -121,34 +121,34 @@ bool CairnOperatorFill(CairnOperator *op);
 bool CairnOperatorExists(CairnText type);
 void CairnOperatorTypes(void *context, CairnTextCallback callback);
 
-// Makes `count` places `name0`, `name1`, ... of a dynamic input or output, after those it has.
+// Makes `count` ports `name0`, `name1`, ... of a dynamic input or output, after those it has.
 CairnStatus CairnOperatorGrowInput(CairnOperator *op, CairnText name, size_t count);
 CairnStatus CairnOperatorGrowOutput(CairnOperator *op, CairnText name, size_t count);
-// The number of places; what was grown counts each.
+// The number of ports; what was grown counts each.
 size_t CairnOperatorInputs(const CairnOperator *op);
 size_t CairnOperatorOutputs(const CairnOperator *op);
-// How many places a dynamic input or output has; -1 if there is none of that name.
+// How many ports a dynamic input or output has; -1 if there is none of that name.
 int64_t CairnOperatorDynamicCount(const CairnOperator *op, CairnText name, bool is_output);
-// The place of a name; -1 if there is none.
+// The index of a name; -1 if there is none.
 int64_t CairnOperatorPortIndex(const CairnOperator *op, CairnText name, bool is_output);
-bool CairnOperatorPortName(const CairnOperator *op, size_t place, bool is_output, void *context, CairnTextCallback callback);
+bool CairnOperatorPortName(const CairnOperator *op, size_t index, bool is_output, void *context, CairnTextCallback callback);
 
 // Feeds an input from another operator's output, and keeps that operator.
 CairnStatus CairnOperatorLink(CairnOperator *op, size_t input, CairnOperator *from, size_t output);
-// What feeds an input: an owned handle and the output's place; null if nothing does.
+// What feeds an input: an owned handle and the index of the output; null if nothing does.
 CairnOperator *CairnOperatorSource(const CairnOperator *op, size_t input, size_t *output);
 // Runs it after another.
 CairnStatus CairnOperatorFollow(CairnOperator *op, CairnOperator *before);
 
-CairnStatus CairnOperatorSetDesc(CairnOperator *op, size_t place, bool is_output, const CairnDesc *desc);
-bool CairnOperatorDesc(const CairnOperator *op, size_t place, bool is_output, void *context, CairnDescCallback callback);
+CairnStatus CairnOperatorSetDesc(CairnOperator *op, size_t index, bool is_output, const CairnDesc *desc);
+bool CairnOperatorDesc(const CairnOperator *op, size_t index, bool is_output, void *context, CairnDescCallback callback);
 
 CairnStatus CairnOperatorSetAttr(CairnOperator *op, CairnText name, const CairnValue *value);
 // The value that was set, else the default. False if there is neither.
 bool CairnOperatorAttr(const CairnOperator *op, CairnText name, void *context, CairnValueCallback callback);
 // The same of an input or output.
-CairnStatus CairnOperatorSetPortAttr(CairnOperator *op, size_t place, bool is_output, CairnText name, const CairnValue *value);
-bool CairnOperatorPortAttr(const CairnOperator *op, size_t place, bool is_output, CairnText name, void *context, CairnValueCallback callback);
+CairnStatus CairnOperatorSetPortAttr(CairnOperator *op, size_t index, bool is_output, CairnText name, const CairnValue *value);
+bool CairnOperatorPortAttr(const CairnOperator *op, size_t index, bool is_output, CairnText name, void *context, CairnValueCallback callback);
 // Names and types, in pairs of calls: name, type.
 void CairnOperatorAttrs(const CairnOperator *op, void *context, CairnTextCallback callback);
 // The same, of what the IR registers only.
@@ -209,8 +209,8 @@ bool CairnNodeType(const CairnNode *node, void *context, CairnTextCallback callb
 size_t CairnNodeInputs(const CairnNode *node);
 size_t CairnNodeOutputs(const CairnNode *node);
 int64_t CairnNodePortIndex(const CairnNode *node, CairnText name, bool is_output);
-bool CairnNodeDesc(const CairnNode *node, size_t place, bool is_output, void *context, CairnDescCallback callback);
-CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t place, bool is_output, const CairnDesc *desc);
+bool CairnNodeDesc(const CairnNode *node, size_t index, bool is_output, void *context, CairnDescCallback callback);
+CairnStatus CairnNodeSetDesc(const CairnNode *node, size_t index, bool is_output, const CairnDesc *desc);
 // What feeds an input (owned), or null.
 CairnNode *CairnNodeSource(const CairnNode *node, size_t input, size_t *output);
 // The `at`-th reader of an output (owned), or null.
@@ -297,7 +297,7 @@ typedef struct CairnOutput {
 
 size_t CairnOutputsCount(const CairnOutputs *outputs);
 // `dims` is valid until the release. The block passes to the caller the first time an output is asked for.
-void CairnOutputsGet(CairnOutputs *outputs, size_t place, CairnOutput *output);
+void CairnOutputsGet(CairnOutputs *outputs, size_t index, CairnOutput *output);
 void CairnOutputsRelease(CairnOutputs *outputs);
 
 void *CairnBlockAddress(const CairnBlock *block);
@@ -338,8 +338,8 @@ bool CairnSummaryRefreshable(const CairnSummary *summary);
 // False for what a dynamic graph does not have.
 bool CairnSummarySize(const CairnSummary *summary, enum CairnSize which, size_t *size);
 size_t CairnSummaryOutputs(const CairnSummary *summary);
-void CairnSummaryOutput(const CairnSummary *summary, size_t place, void *context, CairnDescCallback callback);
-// Pairs of places (input, output) that share memory, in turn.
+void CairnSummaryOutput(const CairnSummary *summary, size_t index, void *context, CairnDescCallback callback);
+// Pairs of indices (input, output) that share memory, in turn.
 size_t CairnSummaryShared(const CairnSummary *summary, const int64_t **pairs);
 
 // JSON for chrome://tracing, of a graph that is loaded: its nodes, without times, since none are measured.

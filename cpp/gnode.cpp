@@ -109,7 +109,7 @@ graphStatus GNode::GetInputConstData(const int32_t index, Tensor &data) const
     return source->GetAttr("value", data);
 }
 
-static graphStatus place(CairnNode *node, const std::string &name, bool is_output, int32_t &index)
+static graphStatus port_index(CairnNode *node, const std::string &name, bool is_output, int32_t &index)
 {
     const int64_t found = node == nullptr ? -1 : CairnNodePortIndex(node, text(name), is_output);
     if (found >= 0) {
@@ -118,11 +118,11 @@ static graphStatus place(CairnNode *node, const std::string &name, bool is_outpu
     return found >= 0 ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
 
-static graphStatus places(CairnNode *node, const AscendString &name, bool is_output, std::vector<int32_t> &indexes)
+static graphStatus port_indices(CairnNode *node, const AscendString &name, bool is_output, std::vector<int32_t> &indexes)
 {
     indexes.clear();
     int32_t found = 0;
-    while (place(node, name.GetString() + std::to_string(indexes.size()), is_output, found) == GRAPH_SUCCESS) {
+    while (port_index(node, name.GetString() + std::to_string(indexes.size()), is_output, found) == GRAPH_SUCCESS) {
         indexes.push_back(found);
     }
     return indexes.empty() ? GRAPH_FAILED : GRAPH_SUCCESS;
@@ -130,22 +130,22 @@ static graphStatus places(CairnNode *node, const AscendString &name, bool is_out
 
 graphStatus GNode::GetInputIndexByName(const AscendString &name, int32_t &index)
 {
-    return place(NodeBody::Of(*this), name.GetString(), false, index);
+    return port_index(NodeBody::Of(*this), name.GetString(), false, index);
 }
 
 graphStatus GNode::GetOutputIndexByName(const AscendString &name, int32_t &index)
 {
-    return place(NodeBody::Of(*this), name.GetString(), true, index);
+    return port_index(NodeBody::Of(*this), name.GetString(), true, index);
 }
 
 graphStatus GNode::GetDynamicInputIndexesByName(const AscendString &name, std::vector<int32_t> &indexes)
 {
-    return places(NodeBody::Of(*this), name, false, indexes);
+    return port_indices(NodeBody::Of(*this), name, false, indexes);
 }
 
 graphStatus GNode::GetDynamicOutputIndexesByName(const AscendString &name, std::vector<int32_t> &indexes)
 {
-    return places(NodeBody::Of(*this), name, true, indexes);
+    return port_indices(NodeBody::Of(*this), name, true, indexes);
 }
 
 size_t GNode::GetInputsSize() const

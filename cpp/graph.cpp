@@ -47,13 +47,13 @@ Graph &Graph::SetInputs(const std::vector<Operator> &inputs)
     return *this;
 }
 
-static void set_outputs(CairnGraph *graph, const std::vector<Operator> &outputs, const std::vector<int64_t> &places)
+static void set_outputs(CairnGraph *graph, const std::vector<Operator> &outputs, const std::vector<int64_t> &indices)
 {
     std::vector<CairnOperator *> ops;
     if (graph == nullptr) {
         empty("SetOutputs");
     } else if (handles("SetOutputs", outputs, ops)) {
-        (void)CairnGraphSetOutputs(graph, ops.data(), places.data(), ops.size());
+        (void)CairnGraphSetOutputs(graph, ops.data(), indices.data(), ops.size());
     }
 }
 
@@ -66,37 +66,37 @@ Graph &Graph::SetOutputs(const std::vector<Operator> &outputs)
 Graph &Graph::SetOutputs(const std::vector<std::pair<Operator, std::vector<size_t>>> &output_indexs)
 {
     std::vector<Operator> ops;
-    std::vector<int64_t> places;
+    std::vector<int64_t> indices;
     for (const auto &output : output_indexs) {
         if (output.second.empty()) {
             ops.push_back(output.first);
-            places.push_back(-1);
+            indices.push_back(-1);
         }
         for (const size_t at : output.second) {
             ops.push_back(output.first);
-            places.push_back(static_cast<int64_t>(at));
+            indices.push_back(static_cast<int64_t>(at));
         }
     }
-    set_outputs(GraphBody::Of(*this), ops, places);
+    set_outputs(GraphBody::Of(*this), ops, indices);
     return *this;
 }
 
 Graph &Graph::SetOutputs(const std::vector<std::pair<ge::Operator, AscendString>> &outputs)
 {
     std::vector<Operator> ops;
-    std::vector<int64_t> places;
+    std::vector<int64_t> indices;
     for (const auto &output : outputs) {
         CairnOperator *const op = OperatorBody::Of(output.first);
         const bool named = output.second.GetLength() > 0;
-        const int64_t place = op == nullptr || !named ? -1 : CairnOperatorPortIndex(op, text(output.second), true);
-        if (named && place < 0) {
+        const int64_t index = op == nullptr || !named ? -1 : CairnOperatorPortIndex(op, text(output.second), true);
+        if (named && index < 0) {
             fail(std::string("Graph::SetOutputs: there is no output '") + output.second.GetString() + "'");
             return *this;
         }
         ops.push_back(output.first);
-        places.push_back(place);
+        indices.push_back(index);
     }
-    set_outputs(GraphBody::Of(*this), ops, places);
+    set_outputs(GraphBody::Of(*this), ops, indices);
     return *this;
 }
 

@@ -78,8 +78,8 @@ static std::string title(const Operator &op)
     return std::string(name.GetString()) + " (" + type.GetString() + ")";
 }
 
-// The place of an input or output by name; below 0, with a text, if there is none.
-static int64_t place(const Operator &op, const char *name, bool is_output)
+// The index of an input or output by name; below 0, with a text, if there is none.
+static int64_t index(const Operator &op, const char *name, bool is_output)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     const int64_t found = handle == nullptr ? -1 : CairnOperatorPortIndex(handle, text(name), is_output);
@@ -115,13 +115,13 @@ Operator &Operator::SetInput(const char_t *dst_name, const Operator &src_oprt)
 
 Operator &Operator::SetInput(const char_t *dst_name, const Operator &src_oprt, const char_t *name)
 {
-    link(*this, place(*this, dst_name, false), src_oprt, place(src_oprt, name, true));
+    link(*this, port_index(*this, dst_name, false), src_oprt, port_index(src_oprt, name, true));
     return *this;
 }
 
 Operator &Operator::SetInput(const char_t *dst_name, const Operator &src_oprt, uint32_t index)
 {
-    link(*this, place(*this, dst_name, false), src_oprt, index);
+    link(*this, port_index(*this, dst_name, false), src_oprt, index);
     return *this;
 }
 
@@ -158,7 +158,7 @@ Operator &Operator::AddControlInput(const Operator &src_oprt)
 
 graphStatus Operator::GetInputConstData(const char_t *dst_name, Tensor &data) const
 {
-    const int64_t input = place(*this, dst_name, false);
+    const int64_t input = port_index(*this, dst_name, false);
     if (input < 0) {
         return GRAPH_FAILED;
     }
@@ -195,7 +195,7 @@ static graphStatus update_at(const Operator &op, int64_t at, bool is_output, con
 
 TensorDesc Operator::GetInputDescByName(const char_t *name) const
 {
-    return desc_at(*this, place(*this, name, false), false);
+    return desc_at(*this, port_index(*this, name, false), false);
 }
 
 TensorDesc Operator::GetInputDesc(uint32_t index) const
@@ -205,7 +205,7 @@ TensorDesc Operator::GetInputDesc(uint32_t index) const
 
 TensorDesc Operator::GetOutputDescByName(const char_t *name) const
 {
-    return desc_at(*this, place(*this, name, true), true);
+    return desc_at(*this, port_index(*this, name, true), true);
 }
 
 TensorDesc Operator::GetOutputDesc(uint32_t index) const
@@ -225,7 +225,7 @@ TensorDesc Operator::GetDynamicOutputDesc(const char_t *name, uint32_t index) co
 
 graphStatus Operator::TryGetInputDesc(const char_t *name, TensorDesc &tensor_desc) const
 {
-    const int64_t at = place(*this, name, false);
+    const int64_t at = port_index(*this, name, false);
     const bool found = at >= 0 && CairnOperatorDesc(operator_impl_->handle, static_cast<size_t>(at), false,
                                                     &tensor_desc, cairn::see_desc);
     return found ? GRAPH_SUCCESS : GRAPH_FAILED;
@@ -233,7 +233,7 @@ graphStatus Operator::TryGetInputDesc(const char_t *name, TensorDesc &tensor_des
 
 graphStatus Operator::UpdateInputDesc(const char_t *name, const TensorDesc &tensor_desc)
 {
-    return update_at(*this, place(*this, name, false), false, tensor_desc);
+    return update_at(*this, port_index(*this, name, false), false, tensor_desc);
 }
 
 graphStatus Operator::UpdateInputDesc(const uint32_t index, const TensorDesc &tensor_desc)
@@ -243,7 +243,7 @@ graphStatus Operator::UpdateInputDesc(const uint32_t index, const TensorDesc &te
 
 graphStatus Operator::UpdateOutputDesc(const char_t *name, const TensorDesc &tensor_desc)
 {
-    return update_at(*this, place(*this, name, true), true, tensor_desc);
+    return update_at(*this, port_index(*this, name, true), true, tensor_desc);
 }
 
 graphStatus Operator::UpdateOutputDesc(const uint32_t index, const TensorDesc &tensor_desc)
@@ -263,8 +263,8 @@ graphStatus Operator::UpdateDynamicOutputDesc(const char_t *name, uint32_t index
 
 static int32_t grown(const Operator &op, const char_t *name, bool is_output)
 {
-    const int64_t places = op.IsEmpty() ? 0 : CairnOperatorDynamicCount(OperatorBody::Of(op), text(name), is_output);
-    return places < 0 ? 0 : static_cast<int32_t>(places);
+    const int64_t count = op.IsEmpty() ? 0 : CairnOperatorDynamicCount(OperatorBody::Of(op), text(name), is_output);
+    return count < 0 ? 0 : static_cast<int32_t>(count);
 }
 
 int32_t Operator::GetDynamicInputNum(const char_t *name) const

@@ -15,15 +15,15 @@ using cairn::text;
 struct Side {
     const Operator &op;
     bool is_output;
-    int64_t place;
+    int64_t index;
 
-    Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), place(index) {}
+    Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), port(index) {}
     Side(const Operator &of, bool output, const char_t *name)
         : op(of), is_output(output),
-          place(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
+          port(of.IsEmpty() || name == nullptr ? -1 : CairnOperatorPortIndex(OperatorBody::Of(of), text(name), output))
     {
     }
-    bool IsThere(const char_t *attribute) const { return !op.IsEmpty() && place >= 0 && attribute != nullptr; }
+    bool IsThere(const char_t *attribute) const { return !op.IsEmpty() && port >= 0 && attribute != nullptr; }
 };
 
 static void set(const Side &side, const char_t *name, cairn::Attribute value)
@@ -32,10 +32,10 @@ static void set(const Side &side, const char_t *name, cairn::Attribute value)
         fail(std::string(side.is_output ? "Operator::SetOutputAttr" : "Operator::SetInputAttr") +
              (side.op.IsEmpty() ? ": the operator is empty"
               : name == nullptr ? ": the name of the attribute is null"
-                                : ": the operator has no such place"));
+                                : ": the operator has no such input or output"));
         return;
     }
-    (void)CairnOperatorSetPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place), side.is_output,
+    (void)CairnOperatorSetPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port), side.is_output,
                                     text(name), &value.borrowed());
 }
 
@@ -44,7 +44,7 @@ static graphStatus get(const Side &side, const char_t *name, T &value)
 {
     cairn::Attribute found;
     const bool there = side.IsThere(name) &&
-                       CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.place),
+                       CairnOperatorPortAttr(OperatorBody::Of(side.op), static_cast<size_t>(side.port),
                                               side.is_output, text(name), &found, cairn::see_attribute);
     return there && found.Get(value) ? GRAPH_SUCCESS : GRAPH_FAILED;
 }
@@ -52,33 +52,33 @@ static graphStatus get(const Side &side, const char_t *name, T &value)
 #define CAIRN_SET(WHERE, SET)                                                                     \
     Operator &Operator::SetInputAttr(WHERE, const char_t *name, SET attr_value)                   \
     {                                                                                             \
-        set(Side(*this, false, place), name, cairn::Attribute(attr_value));                       \
+        set(Side(*this, false, port), name, cairn::Attribute(attr_value));                       \
         return *this;                                                                             \
     }                                                                                             \
     Operator &Operator::SetOutputAttr(WHERE, const char_t *name, SET attr_value)                  \
     {                                                                                             \
-        set(Side(*this, true, place), name, cairn::Attribute(attr_value));                        \
+        set(Side(*this, true, port), name, cairn::Attribute(attr_value));                        \
         return *this;                                                                             \
     }
 
 #define CAIRN_GET(WHERE, GET)                                                                     \
     graphStatus Operator::GetInputAttr(WHERE, const char_t *name, GET attr_value) const           \
     {                                                                                             \
-        return get(Side(*this, false, place), name, attr_value);                                  \
+        return get(Side(*this, false, port), name, attr_value);                                  \
     }                                                                                             \
     graphStatus Operator::GetOutputAttr(WHERE, const char_t *name, GET attr_value) const          \
     {                                                                                             \
-        return get(Side(*this, true, place), name, attr_value);                                   \
+        return get(Side(*this, true, port), name, attr_value);                                   \
     }
 
 #define CAIRN_TENSOR_ATTRIBUTE(SET, GET)  \
-    CAIRN_SET(const int32_t place, SET)   \
-    CAIRN_SET(const char_t *place, SET)   \
-    CAIRN_GET(const int32_t place, GET)   \
-    CAIRN_GET(const char_t *place, GET)
+    CAIRN_SET(const int32_t port, SET)   \
+    CAIRN_SET(const char_t *port, SET)   \
+    CAIRN_GET(const int32_t port, GET)   \
+    CAIRN_GET(const char_t *port, GET)
 
-CAIRN_SET(const int32_t place, const char_t *)
-CAIRN_SET(const char_t *place, const char_t *)
+CAIRN_SET(const int32_t port, const char_t *)
+CAIRN_SET(const char_t *port, const char_t *)
 CAIRN_TENSOR_ATTRIBUTE(const AscendString &, AscendString &)
 CAIRN_TENSOR_ATTRIBUTE(int64_t, int64_t &)
 CAIRN_TENSOR_ATTRIBUTE(int32_t, int32_t &)

@@ -175,7 +175,7 @@ static void tensor_attributes()
     add.SetInputAttr(5, "n", int64_t(1));
     check_said(__FILE__, __LINE__, "has no input 5");
     add.SetOutputAttr("z", "n", int64_t(1));
-    check_said(__FILE__, __LINE__, "no such place");
+    check_said(__FILE__, __LINE__, "no such input or output");
 }
 
 static void factory()

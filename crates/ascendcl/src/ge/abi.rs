@@ -584,7 +584,7 @@ pub mod signature {
         unsafe extern "C" fn(node: *const CairnNode, is_after: bool, at: usize) -> *mut CairnNode;
     pub type CairnNodeDesc = unsafe extern "C" fn(
         node: *const CairnNode,
-        place: usize,
+        index: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
         callback: CairnDescCallback,
@@ -613,7 +613,7 @@ pub mod signature {
     ) -> CairnStatus;
     pub type CairnNodeSetDesc = unsafe extern "C" fn(
         node: *const CairnNode,
-        place: usize,
+        index: usize,
         is_output: bool,
         desc: *const CairnDesc,
     ) -> CairnStatus;
@@ -650,7 +650,7 @@ pub mod signature {
     );
     pub type CairnOperatorDesc = unsafe extern "C" fn(
         op: *const CairnOperator,
-        place: usize,
+        index: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
         callback: CairnDescCallback,
@@ -702,7 +702,7 @@ pub mod signature {
         unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorPortAttr = unsafe extern "C" fn(
         op: *const CairnOperator,
-        place: usize,
+        index: usize,
         is_output: bool,
         name: CairnText,
         context: *mut core::ffi::c_void,
@@ -710,7 +710,7 @@ pub mod signature {
     ) -> bool;
     pub type CairnOperatorPortName = unsafe extern "C" fn(
         op: *const CairnOperator,
-        place: usize,
+        index: usize,
         is_output: bool,
         context: *mut core::ffi::c_void,
         callback: CairnTextCallback,
@@ -723,13 +723,13 @@ pub mod signature {
     ) -> CairnStatus;
     pub type CairnOperatorSetDesc = unsafe extern "C" fn(
         op: *mut CairnOperator,
-        place: usize,
+        index: usize,
         is_output: bool,
         desc: *const CairnDesc,
     ) -> CairnStatus;
     pub type CairnOperatorSetPortAttr = unsafe extern "C" fn(
         op: *mut CairnOperator,
-        place: usize,
+        index: usize,
         is_output: bool,
         name: CairnText,
         value: *const CairnValue,
@@ -748,7 +748,7 @@ pub mod signature {
         unsafe extern "C" fn(context: *mut core::ffi::c_void, callback: CairnTextCallback);
     pub type CairnOutputsCount = unsafe extern "C" fn(outputs: *const CairnOutputs) -> usize;
     pub type CairnOutputsGet =
-        unsafe extern "C" fn(outputs: *mut CairnOutputs, place: usize, output: *mut CairnOutput);
+        unsafe extern "C" fn(outputs: *mut CairnOutputs, index: usize, output: *mut CairnOutput);
     pub type CairnOutputsRelease = unsafe extern "C" fn(outputs: *mut CairnOutputs);
     pub type CairnSessionAddGraph = unsafe extern "C" fn(
         session: u64,
@@ -856,7 +856,7 @@ pub mod signature {
     ) -> CairnStatus;
     pub type CairnSummaryOutput = unsafe extern "C" fn(
         summary: *const CairnSummary,
-        place: usize,
+        index: usize,
         context: *mut core::ffi::c_void,
         callback: CairnDescCallback,
     );

@@ -33,12 +33,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 fn row(line: &'static str) -> Option<(&'static str, Declared)> {
     let mut fields = line.split('|').map(str::trim);
     let kind = fields.next().filter(|kind| !kind.is_empty())?;
-    let (inputs, outputs) = (places(fields.next()?), places(fields.next()?));
+    let (inputs, outputs) = (ports(fields.next()?), ports(fields.next()?));
     let attrs = fields.next().unwrap_or_default().split(';').filter_map(attr).collect();
     Some((kind, Declared { inputs, outputs, attrs }))
 }
 
-fn places(text: &'static str) -> Vec<(&'static str, Presence)> {
+fn ports(text: &'static str) -> Vec<(&'static str, Presence)> {
     let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
     names
         .map(|name| {

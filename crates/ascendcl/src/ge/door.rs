@@ -72,8 +72,8 @@ pub fn runtime() -> Result<&'static Runtime> {
 fn mine(texts: &Texts) -> Vec<String> {
     let thread = HostThread::current().number();
     let mut texts = texts.lock();
-    let place = texts.iter().rposition(|(number, _)| *number == thread);
-    place.and_then(|place| texts.remove(place)).map(|(_, mine)| mine).unwrap_or_default()
+    let position = texts.iter().rposition(|(number, _)| *number == thread);
+    position.and_then(|position| texts.remove(position)).map(|(_, mine)| mine).unwrap_or_default()
 }
 
 fn keep(texts: &Texts, text: String, most: usize) {

@@ -275,7 +275,7 @@ status! {
         let target = graph.node_mut(to);
         let (output, input) = (usize::try_from(output).ok(), usize::try_from(input).ok());
         let (Some(output), Some(input), Some(target)) = (output.filter(|at| *at < has), input, target) else {
-            return Err(Failure::failed("an edge between places that are not there"));
+            return Err(Failure::failed("an edge between ports that do not exist"));
         };
         let name = target.name.clone();
         match target.inputs.get_mut(input) {

@@ -21,7 +21,7 @@ impl NodeObject {
         NodeObject { graph: graph.clone(), id }
     }
 
-    /// The place in this graph.
+    /// The index in this graph.
     pub fn in_graph(&self, graph: &Arc<GraphObject>) -> Result<NodeId> {
         match Arc::ptr_eq(&self.graph, graph) {
             true => Ok(self.id),
@@ -110,7 +110,7 @@ plain! {
         unsafe { node(handle) }?.with(|node| node.output_descs.len())
     }
 
-    /// The place of a name.
+    /// The index of a name.
     fn CairnNodePortIndex(handle: *const CairnNode, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (handle, name) = unsafe { (node(handle)?, text(name)) };
@@ -121,15 +121,15 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnNodeDesc(handle: *const CairnNode, place: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
+    fn CairnNodeDesc(handle: *const CairnNode, index: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let found = unsafe { node(handle) }?.with(|node| {
             let descs = if is_output { &node.output_descs } else { &node.input_descs };
-            descs.get(place).cloned()
+            descs.get(index).cloned()
         })?;
         let found = found.ok_or_else(|| {
             let kind = if is_output { "output" } else { "input" };
-            Failure::failed(format!("the node has no {kind} {place}"))
+            Failure::failed(format!("the node has no {kind} {index}"))
         })?;
         // SAFETY: the caller's function takes the context.
         unsafe { show_desc(callback, context, &found) };
@@ -153,11 +153,11 @@ plain! {
         let handle = unsafe { node(handle) }?;
         let readers = handle.graph.lock().readers();
         let of = readers.get(&Source { node: handle.id, output });
-        let Some((reader, place)) = of.and_then(|all| all.get(at)).copied() else {
+        let Some((reader, index)) = of.and_then(|all| all.get(at)).copied() else {
             return Ok(std::ptr::null_mut());
         };
         // SAFETY: the caller passes null or a place for a number.
-        unsafe { write_index(input, place) };
+        unsafe { write_index(input, index) };
         Ok(handle.other(reader))
     }
 
@@ -189,7 +189,7 @@ plain! {
 
 status! {
     /// Changes a description; the name stays.
-    fn CairnNodeSetDesc(handle: *const CairnNode, place: usize, is_output: bool, from: *const CairnDesc) {
+    fn CairnNodeSetDesc(handle: *const CairnNode, index: usize, is_output: bool, from: *const CairnDesc) {
         // SAFETY: the caller's handle is live, and what it passes lives for the call.
         let (handle, from) = unsafe { (node(handle)?, from.as_ref()) };
         let from = from.ok_or_else(|| Failure::invalid("the description is null"))?;
@@ -197,9 +197,9 @@ status! {
         let new = unsafe { desc(from) }?;
         let done = handle.change(|node| {
             let descs = if is_output { &mut node.output_descs } else { &mut node.input_descs };
-            descs.get_mut(place).map(|desc| desc.adopt(new))
+            descs.get_mut(index).map(|desc| desc.adopt(new))
         })?;
-        done.ok_or_else(|| Failure::failed(format!("the node has no place {place}")))
+        done.ok_or_else(|| Failure::failed(format!("the node has no input or output {index}")))
     }
 
     /// Sets an attribute.

@@ -17,15 +17,15 @@ pub unsafe fn operator<'a>(handle: *const CairnOperator) -> Result<&'a Arc<Opera
     unsafe { object(handle, "operator") }
 }
 
-fn no_place(operator: &Operator, place: usize, is_output: bool) -> Failure {
+fn no_place(operator: &Operator, index: usize, is_output: bool) -> Failure {
     let what = if is_output { "output" } else { "input" };
     let (name, kind) = (&operator.name, &operator.kind);
-    Failure::failed(format!("the operator {name} ({kind}) has no {what} {place}"))
+    Failure::failed(format!("the operator {name} ({kind}) has no {what} {index}"))
 }
 
 fn unlinked(what: String, why: Unlinked) -> Failure {
     Failure::failed(match why {
-        Unlinked::NoPlace => format!("{what}: there is no such place"),
+        Unlinked::NoPort => format!("{what}: there is no such input or output"),
         Unlinked::Cycle(names) => {
             format!("{what}: that would close the cycle {}", names.join(" -> "))
         }
@@ -187,7 +187,7 @@ plain! {
         Ok(unsafe { operator(op) }?.parts().outputs.len())
     }
 
-    /// How many places a dynamic input or output has.
+    /// How many ports a dynamic input or output has.
     fn CairnOperatorDynamicCount(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
@@ -196,7 +196,7 @@ plain! {
         Ok(grown.get(&name).map_or(-1, |count| *count as i64))
     }
 
-    /// The place of a name.
+    /// The index of a name.
     fn CairnOperatorPortIndex(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64, else -1, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
@@ -205,14 +205,14 @@ plain! {
         Ok(ports.iter().position(|port| port.desc.name == name).map_or(-1, |at| at as i64))
     }
 
-    /// The name of a place.
-    fn CairnOperatorPortName(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
+    /// The name of a port.
+    fn CairnOperatorPortName(op: *const CairnOperator, index: usize, is_output: bool, context: *mut c_void, callback: CairnTextCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let name = {
             let parts = op.parts();
             let ports = if is_output { &parts.outputs } else { &parts.inputs };
-            ports.get(place).map(|port| port.desc.name.clone())
+            ports.get(index).map(|port| port.desc.name.clone())
         };
         let Some(name) = name else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
@@ -234,13 +234,13 @@ plain! {
     }
 
     /// Shows a description.
-    fn CairnOperatorDesc(op: *const CairnOperator, place: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
+    fn CairnOperatorDesc(op: *const CairnOperator, index: usize, is_output: bool, context: *mut c_void, callback: CairnDescCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live.
         let op = unsafe { operator(op) }?;
         let desc = {
             let parts = op.parts();
             let ports = if is_output { &parts.outputs } else { &parts.inputs };
-            ports.get(place).map(|port| port.desc.clone())
+            ports.get(index).map(|port| port.desc.clone())
         };
         let Some(desc) = desc else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
@@ -259,13 +259,13 @@ plain! {
     }
 
     /// Shows an attribute of an input or output.
-    fn CairnOperatorPortAttr(op: *const CairnOperator, place: usize, is_output: bool, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
+    fn CairnOperatorPortAttr(op: *const CairnOperator, index: usize, is_output: bool, name: CairnText, context: *mut c_void, callback: CairnValueCallback) -> bool, else false, {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
         let found = {
             let parts = op.parts();
             let ports = if is_output { &parts.outputs } else { &parts.inputs };
-            ports.get(place).and_then(|port| port.desc.attrs.get(&name).cloned())
+            ports.get(index).and_then(|port| port.desc.attrs.get(&name).cloned())
         };
         let Some(value) = found else { return Ok(false) };
         // SAFETY: the caller's function takes the context.
@@ -331,7 +331,7 @@ plain! {
 }
 
 status! {
-    /// More places of a dynamic input.
+    /// More ports of a dynamic input.
     fn CairnOperatorGrowInput(op: *mut CairnOperator, name: CairnText, count: usize) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
@@ -339,7 +339,7 @@ status! {
         Ok(())
     }
 
-    /// More places of a dynamic output.
+    /// More ports of a dynamic output.
     fn CairnOperatorGrowOutput(op: *mut CairnOperator, name: CairnText, count: usize) {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (op, name) = unsafe { (operator(op)?, text(name)) };
@@ -374,7 +374,7 @@ status! {
     }
 
     /// Changes a description; the name stays.
-    fn CairnOperatorSetDesc(op: *mut CairnOperator, place: usize, is_output: bool, from: *const CairnDesc) {
+    fn CairnOperatorSetDesc(op: *mut CairnOperator, index: usize, is_output: bool, from: *const CairnDesc) {
         // SAFETY: the caller's handle is live, and what it passes lives for the call.
         let (op, from) = unsafe { (operator(op)?, from.as_ref()) };
         let from = from.ok_or_else(|| Failure::invalid("the description is null"))?;
@@ -382,14 +382,14 @@ status! {
         let new = unsafe { desc(from) }?;
         let mut parts = op.parts();
         let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
-        match ports.get_mut(place) {
+        match ports.get_mut(index) {
             Some(port) => {
                 port.desc.adopt(new);
                 Ok(())
             }
             None => {
                 drop(parts);
-                Err(no_place(op, place, is_output))
+                Err(no_port(op, index, is_output))
             }
         }
     }
@@ -411,7 +411,7 @@ status! {
     }
 
     /// Sets an attribute of an input or output.
-    fn CairnOperatorSetPortAttr(op: *mut CairnOperator, place: usize, is_output: bool, name: CairnText, value: *const CairnValue) {
+    fn CairnOperatorSetPortAttr(op: *mut CairnOperator, index: usize, is_output: bool, name: CairnText, value: *const CairnValue) {
         // SAFETY: the caller's handle is live, and what it passes lives for the call.
         let (op, name, value) = unsafe { (operator(op)?, text(name), value.as_ref()) };
         let value = value.ok_or_else(|| Failure::invalid(format!("the value of {name} is null")))?;
@@ -419,9 +419,9 @@ status! {
         let value = unsafe { attr(value) }?;
         let mut parts = op.parts();
         let ports = if is_output { &mut parts.outputs } else { &mut parts.inputs };
-        let set = ports.get_mut(place).map(|port| port.desc.attrs.insert(name, value));
+        let set = ports.get_mut(index).map(|port| port.desc.attrs.insert(name, value));
         drop(parts);
-        set.map(drop).ok_or_else(|| no_place(op, place, is_output))
+        set.map(drop).ok_or_else(|| no_port(op, index, is_output))
     }
 
     /// Infers descriptions of outputs from those of inputs.
@@ -438,10 +438,12 @@ status! {
     }
 }
 
-/// A number of places that a program can mean.
+/// A number of ports that a program can mean.
 fn few(count: usize) -> Result<usize> {
     match count <= 1 << 20 {
         true => Ok(count),
-        false => Err(Failure::invalid(format!("{count} places are more than an operator has"))),
+        false => Err(Failure::invalid(format!(
+            "{count} inputs or outputs are more than an operator has"
+        ))),
     }
 }

@@ -173,11 +173,11 @@ plain! {
     }
 
     /// What an output is; its block passes to the caller.
-    fn CairnOutputsGet(outputs: *mut CairnOutputs, place: usize, output: *mut CairnOutput) {
+    fn CairnOutputsGet(outputs: *mut CairnOutputs, index: usize, output: *mut CairnOutput) {
         // SAFETY: the caller's handle is live and used by one thread.
         let outputs = unsafe { outputs.cast::<Outputs>().as_mut() };
-        let one = outputs.and_then(|all| all.0.get_mut(place));
-        let one = one.ok_or_else(|| Failure::invalid(format!("the result has no output {place}")))?;
+        let one = outputs.and_then(|all| all.0.get_mut(index));
+        let one = one.ok_or_else(|| Failure::invalid(format!("the result has no output {index}")))?;
         let reported = CairnOutput {
             data: one.address as *mut c_void,
             bytes: one.bytes,

@@ -68,17 +68,17 @@ plain! {
     }
 
     /// Shows what an output is.
-    fn CairnSummaryOutput(summary: *const CairnSummary, place: usize, context: *mut c_void, callback: CairnDescCallback) {
+    fn CairnSummaryOutput(summary: *const CairnSummary, index: usize, context: *mut c_void, callback: CairnDescCallback) {
         // SAFETY: the caller's handle is live.
         let summary = unsafe { object::<Summary, _>(summary, "summary") }?;
-        if let Some(desc) = summary.compiled.outputs.get(place) {
+        if let Some(desc) = summary.compiled.outputs.get(index) {
             // SAFETY: the caller's function takes the context.
             unsafe { show_desc(callback, context, desc) };
         }
         Ok(())
     }
 
-    /// Pairs of places that share memory.
+    /// Pairs of indices that share memory.
     fn CairnSummaryShared(summary: *const CairnSummary, pairs: *mut *const i64) -> usize, else 0, {
         // SAFETY: the caller's handle is live, and it passes a place for an address.
         let (summary, pairs) = unsafe { (object::<Summary, _>(summary, "summary")?, pairs.as_mut()) };
