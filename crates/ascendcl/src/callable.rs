@@ -154,7 +154,7 @@ pub unsafe extern "C" fn CairnAllocatorGetByStream(
         let found = allocator::registered(stream)?;
         let user = allocator::of(&found);
         let functions = user.functions();
-        // SAFETY: the caller passes null or a place for it.
+        // SAFETY: the caller passes null or a pointer to it.
         unsafe {
             write(
                 registered,

@@ -42,7 +42,7 @@ entry! {
     fn aclrtGetCurrentContext(context: *mut Handle) {
         door::not_null(context, "context")?;
         let current = runtime()?.current_context()?;
-        // SAFETY: not null; a place for the handle.
+        // SAFETY: not null; valid for writes of the handle.
         unsafe { write(context, "context", current.handle() as Handle) }
     }
 
@@ -50,7 +50,7 @@ entry! {
     fn aclrtCtxGetCurrentDefaultStream(stream: *mut Handle) {
         door::not_null(stream, "stream")?;
         let current = runtime()?.current_context()?;
-        // SAFETY: not null; a place for the handle.
+        // SAFETY: not null; valid for writes of the handle.
         unsafe { write(stream, "stream", current.default_handle() as Handle) }
     }
 
@@ -68,7 +68,7 @@ entry! {
         let set = runtime()?.current_context()?.param(at).ok_or_else(|| {
             Error::new(Code::SysParamNotSet, format!("system parameter {opt} was not set in this context"))
         })?;
-        // SAFETY: not null; a place for the value.
+        // SAFETY: not null; valid for writes of the value.
         unsafe { write(value, "value", set) }
     }
 
@@ -81,7 +81,7 @@ entry! {
     /// A parameter of the process.
     fn aclrtGetSysParamOpt(opt: abi::aclSysParamOpt, value: *mut i64) {
         let at = option(opt)?;
-        // SAFETY: null or a place for the value.
+        // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", PARAMS[at].load(Ordering::Acquire)) }
     }
 
@@ -92,7 +92,7 @@ entry! {
         }
         door::not_null(active, "active")?;
         let is_active = runtime()?.is_primary_active(i64::from(device))?;
-        // SAFETY: not null; a place for the answer.
+        // SAFETY: not null; valid for writes of the answer.
         unsafe { write(active, "active", i32::from(is_active)) }
     }
 }

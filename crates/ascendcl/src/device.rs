@@ -23,7 +23,7 @@ pub fn limit(timeout: i32) -> Result<Option<Duration>> {
 entry! {
     /// How many devices this process sees.
     fn aclrtGetDeviceCount(count: *mut u32) {
-        // SAFETY: null or a place for the count.
+        // SAFETY: null or valid for writes of the count.
         unsafe { write(count, "count", config()?.visible.len() as u32) }
     }
 
@@ -48,7 +48,7 @@ entry! {
         if cairn_runtime::host::context() == 0 {
             return Err(Error::no_context());
         }
-        // SAFETY: not null; a place for the id.
+        // SAFETY: not null; valid for writes of the id.
         unsafe { write(id, "deviceId", runtime()?.current_device()? as i32) }
     }
 
@@ -57,7 +57,7 @@ entry! {
         visible(i64::from(id))?;
         match feature {
             abi::ACL_FEATURE_TSCPU_TASK_UPDATE_SUPPORT_AIC_AIV | abi::ACL_FEATURE_SYSTEM_MEMQ_EVENT_CROSS_DEV => {
-                // SAFETY: null or a place for the value.
+                // SAFETY: null or valid for writes of the value.
                 unsafe { write(value, "value", abi::ACL_DEV_FEATURE_NOT_SUPPORT as i32) }
             }
             other => Err(Error::refused(format!("feature {other}: it takes 1 or 21"))),
@@ -74,14 +74,14 @@ entry! {
             abi::ACL_DEVICE_INFO_L2_SIZE => part.l2,
             other => return Err(Error::invalid(format!("device info {other}: it takes 0 to 2"))),
         };
-        // SAFETY: null or a place for the value.
+        // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", figure) }
     }
 
     /// An attribute of a device.
     fn aclrtGetDeviceInfo(id: u32, attribute: abi::aclrtDevAttr, value: *mut i64) {
         let figure = attribute_of(i64::from(id), attribute)?;
-        // SAFETY: null or a place for the value.
+        // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", figure) }
     }
 
@@ -98,7 +98,7 @@ entry! {
             true => runtime.shared.memory.info(device),
             false => (0, 0),
         };
-        // SAFETY: not null; places for the figures.
+        // SAFETY: not null; valid for writes of the figures.
         unsafe {
             write(free, "free", figures.0 as usize)?;
             write(total, "total", figures.1 as usize)
@@ -112,7 +112,7 @@ entry! {
         if id == peer {
             return Err(Error::invalid(format!("device {id} is no peer of itself")));
         }
-        // SAFETY: null or a place for the answer.
+        // SAFETY: null or valid for writes of the answer.
         unsafe { write(can, "canAccessPeer", 1) }
     }
 
@@ -142,7 +142,7 @@ entry! {
         if id == peer {
             return Err(Error::invalid(format!("device {id} is no peer of itself")));
         }
-        // SAFETY: null or a place for the status.
+        // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", i32::from(runtime.shared.memory.is_peer(id, peer))) }
     }
 
@@ -174,7 +174,7 @@ entry! {
     /// Whether a device is well: always.
     fn aclrtQueryDeviceStatus(id: i32, status: *mut abi::aclrtDeviceStatus) {
         visible(i64::from(id))?;
-        // SAFETY: null or a place for the status.
+        // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "deviceStatus", abi::ACL_RT_DEVICE_STATUS_NORMAL) }
     }
 
@@ -197,13 +197,13 @@ entry! {
 
     /// How the process treats overflow of floating point numbers, as it was set.
     fn aclrtGetDeviceSatMode(mode: *mut abi::aclrtFloatOverflowMode) {
-        // SAFETY: null or a place for the mode.
+        // SAFETY: null or valid for writes of the mode.
         unsafe { write(mode, "mode", soc::overflow_mode()) }
     }
 
     /// The process id outside of any container, as far as we can see: our own.
     fn aclrtDeviceGetBareTgid(pid: *mut i32) {
-        // SAFETY: null or a place for the id.
+        // SAFETY: null or valid for writes of the id.
         unsafe { write(pid, "pid", std::process::id() as i32) }
     }
 
@@ -255,7 +255,7 @@ fn visible(user: i64) -> Result<usize> {
 
 fn to_machine(user: i32, out: *mut i32) -> Result<()> {
     let machine = visible(i64::from(user))?;
-    // SAFETY: null or a place for the id.
+    // SAFETY: null or valid for writes of the id.
     unsafe { write(out, "the id", machine as i32) }
 }
 
@@ -267,7 +267,7 @@ fn to_user(machine: i32, out: *mut i32) -> Result<()> {
             format!("device {machine} of the machine is not visible to this process"),
         )
     })?;
-    // SAFETY: null or a place for the id.
+    // SAFETY: null or valid for writes of the id.
     unsafe { write(out, "the id", found as i32) }
 }
 
@@ -276,7 +276,7 @@ fn same(id: i32, out: *mut i32) -> Result<()> {
     if id < 0 || id as usize >= count {
         return Err(Error::device(i64::from(id), count));
     }
-    // SAFETY: null or a place for the id.
+    // SAFETY: null or valid for writes of the id.
     unsafe { write(out, "the id", id) }
 }
 

@@ -32,7 +32,7 @@ macro_rules! out_entry {
         $(#[$meta])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($out: *mut $crate::door::Handle $(, $arg: $ty)*) -> $crate::code::aclError {
-            // SAFETY: the user passes null or a place for the handle.
+            // SAFETY: the user passes null or a pointer to the handle.
             unsafe {
                 $crate::door::give($crate::abi::Entry::$name, $out, $text, || -> cairn_runtime::error::Result<usize> { $body })
             }

@@ -78,7 +78,7 @@ entry! {
         let event = runtime()?.event(event as usize)?;
         event.refuse_ex("aclrtQueryEvent")?;
         let answer = if event.is_complete() { abi::ACL_EVENT_STATUS_COMPLETE } else { abi::ACL_EVENT_STATUS_NOT_READY };
-        // SAFETY: null or a place for the status.
+        // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", answer) }
     }
 
@@ -88,7 +88,7 @@ entry! {
             true => abi::ACL_EVENT_RECORDED_STATUS_COMPLETE,
             false => abi::ACL_EVENT_RECORDED_STATUS_NOT_READY,
         };
-        // SAFETY: null or a place for the status.
+        // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", answer) }
     }
 
@@ -100,7 +100,7 @@ entry! {
             true => abi::ACL_EVENT_WAIT_STATUS_COMPLETE,
             false => abi::ACL_EVENT_WAIT_STATUS_NOT_READY,
         };
-        // SAFETY: null or a place for the status.
+        // SAFETY: null or valid for writes of the status.
         unsafe { write(status, "status", answer) }
     }
 
@@ -126,7 +126,7 @@ entry! {
                 format!("the end event was recorded {} ns before the start event", start - end),
             ));
         }
-        // SAFETY: not null; a place for the time.
+        // SAFETY: not null; valid for writes of the time.
         unsafe { write(ms, "ms", ((end - start) as f64 / 1e6) as f32) }
     }
 
@@ -134,13 +134,13 @@ entry! {
     fn aclrtEventGetTimestamp(event: Handle, timestamp: *mut u64) {
         door::not_null(timestamp, "timestamp")?;
         let time = runtime()?.event(event as usize)?.time_ns()? / 1000;
-        // SAFETY: not null; a place for the time.
+        // SAFETY: not null; valid for writes of the time.
         unsafe { write(timestamp, "timestamp", time) }
     }
 
     /// The number of an event.
     fn aclrtGetEventId(event: Handle, id: *mut u32) {
-        // SAFETY: null or a place for the id.
+        // SAFETY: null or valid for writes of the id.
         unsafe { write(id, "eventId", runtime()?.event(event as usize)?.id) }
     }
 
@@ -149,7 +149,7 @@ entry! {
         door::not_null(count, "eventCount")?;
         let runtime = runtime()?;
         runtime.current_context()?;
-        // SAFETY: not null; a place for the count.
+        // SAFETY: not null; valid for writes of the count.
         unsafe { write(count, "eventCount", runtime.events_left()) }
     }
 }

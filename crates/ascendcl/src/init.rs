@@ -85,7 +85,7 @@ entry! {
             runtime()?.finalize();
         }
         if !ref_count.is_null() {
-            // SAFETY: not null; the user passes a place for the count.
+            // SAFETY: not null; the user passes a pointer to the count.
             unsafe { door::write(ref_count, "refCount", left) }?;
         }
         Ok(())

@@ -203,13 +203,13 @@ entry! {
 
     /// Registers host memory of the user; devices see it at the same address.
     fn aclrtHostRegister(ptr: Handle, size: u64, kind: abi::aclrtHostRegisterType, dev_ptr: *mut Handle) {
-        // SAFETY: null or a place for the address.
+        // SAFETY: null or valid for writes of the address.
         unsafe { write(dev_ptr, "devPtr", std::ptr::null_mut())? };
         if !matches!(kind, abi::ACL_HOST_REGISTER_MAPPED | abi::ACL_HOST_REGISTER_IOMEMORY | abi::ACL_HOST_REGISTER_READONLY) {
             return Err(Error::refused(format!("register type {kind}: it takes 0 (mapped), 4 (io memory) or 8 (read only)")));
         }
         register(ptr, size)?;
-        // SAFETY: not null; a place for the address.
+        // SAFETY: not null; valid for writes of the address.
         unsafe { write(dev_ptr, "devPtr", ptr) }
     }
 
@@ -247,7 +247,7 @@ entry! {
                 return Err(Error::new(Code::HostNotRegistered, format!("{host:p} is not registered: it is {what}")));
             }
         }
-        // SAFETY: not null; a place for the address.
+        // SAFETY: not null; valid for writes of the address.
         unsafe { write(device, "pDevice", host) }
     }
 
@@ -328,7 +328,7 @@ entry! {
             pageSize: page,
             rsv: [0; 4],
         };
-        // SAFETY: null or a place for the attributes.
+        // SAFETY: null or valid for writes of the attributes.
         unsafe { write(attributes, "attributes", answer) }
     }
 }

@@ -105,7 +105,7 @@ entry! {
         door::not_null(status, "status")?;
         let idle = runtime()?.stream(stream as usize)?.query();
         let answer = if idle { abi::ACL_STREAM_STATUS_COMPLETE } else { abi::ACL_STREAM_STATUS_NOT_READY };
-        // SAFETY: not null; a place for the status.
+        // SAFETY: not null; valid for writes of the status.
         unsafe { write(status, "status", answer) }
     }
 
@@ -123,19 +123,19 @@ entry! {
 
     /// The flags a stream was made with.
     fn aclrtStreamGetFlags(stream: Handle, flags: *mut u32) {
-        // SAFETY: null or a place for the flags.
+        // SAFETY: null or valid for writes of the flags.
         unsafe { write(flags, "flags", any(stream)?.spec.flags) }
     }
 
     /// The priority of a stream.
     fn aclrtStreamGetPriority(stream: Handle, priority: *mut u32) {
-        // SAFETY: null or a place for the priority.
+        // SAFETY: null or valid for writes of the priority.
         unsafe { write(priority, "priority", any(stream)?.spec.priority) }
     }
 
     /// The number of a stream.
     fn aclrtStreamGetId(stream: Handle, id: *mut i32) {
-        // SAFETY: null or a place for the id.
+        // SAFETY: null or valid for writes of the id.
         unsafe { write(id, "streamId", any(stream)?.index as i32) }
     }
 
@@ -164,14 +164,14 @@ entry! {
             abi::ACL_STREAM_ATTR_PRIORITY => answer.streamPriority = stream.spec.priority,
             other => return Err(unsettable(other)),
         }
-        // SAFETY: null or a place for the value.
+        // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", answer) }
     }
 
     /// The range of priorities: 7 is served last, 0 first.
     fn aclrtDeviceGetStreamPriorityRange(least: *mut i32, greatest: *mut i32) {
         door::not_null(greatest, "greatestPriority")?;
-        // SAFETY: null or places for the numbers.
+        // SAFETY: null or valid for writes of the numbers.
         unsafe {
             write(least, "leastPriority", cairn_runtime::worker::PRIORITIES as i32 - 1)?;
             write(greatest, "greatestPriority", 0)
@@ -183,7 +183,7 @@ entry! {
         door::not_null(count, "streamCount")?;
         let runtime = runtime()?;
         let left = runtime.device(i64::from(runtime.current_device()?))?.streams_left();
-        // SAFETY: not null; a place for the count.
+        // SAFETY: not null; valid for writes of the count.
         unsafe { write(count, "streamCount", left as u32) }
     }
 

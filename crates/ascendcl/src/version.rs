@@ -30,8 +30,8 @@ fn package(name: &str) -> Result<usize> {
 
 fn fill<const N: usize>(text: &str) -> [c_char; N] {
     let mut field = [0; N];
-    for (place, byte) in field.iter_mut().zip(text.bytes().take(N - 1)) {
-        *place = byte as c_char;
+    for (slot, byte) in field.iter_mut().zip(text.bytes().take(N - 1)) {
+        *slot = byte as c_char;
     }
     field
 }
@@ -39,7 +39,7 @@ fn fill<const N: usize>(text: &str) -> [c_char; N] {
 entry! {
     /// The version of ACL.
     fn aclrtGetVersion(major: *mut i32, minor: *mut i32, patch: *mut i32) {
-        // SAFETY: null or places for the numbers, as the header asks.
+        // SAFETY: null or valid for writes of the numbers, as the header asks.
         unsafe {
             door::not_null(minor, "minorVersion")?;
             door::not_null(patch, "patchVersion")?;
@@ -64,7 +64,7 @@ entry! {
             patchVersion: fill("0"),
             ..Default::default()
         };
-        // SAFETY: null or a place for the struct, as the header asks.
+        // SAFETY: null or valid for writes of the struct, as the header asks.
         unsafe { write(version, "version", filled) }
     }
 
@@ -85,13 +85,13 @@ entry! {
         let at = package(&unsafe { door::string(pkg_name, "pkgName") }?)?;
         let parts = version_of(at).split('.').map(|part| part.parse().unwrap_or(0));
         let number = parts.zip([10_000_000, 100_000, 1000]).map(|(part, weight): (i32, i32)| part * weight).sum();
-        // SAFETY: null or a place for the number.
+        // SAFETY: null or valid for writes of the number.
         unsafe { write(version, "versionNum", number) }
     }
 
     /// Where the program runs: on the host.
     fn aclrtGetRunMode(mode: *mut abi::aclrtRunMode) {
-        // SAFETY: null or a place for the mode.
+        // SAFETY: null or valid for writes of the mode.
         unsafe { write(mode, "runMode", abi::ACL_HOST) }
     }
 
@@ -100,14 +100,14 @@ entry! {
         if !ATTRIBUTES.contains(&attribute) {
             return Err(Error::invalid(format!("attribute {attribute}: it takes 0 (INF_NAN) to 2 (JIT_COMPILE)")));
         }
-        // SAFETY: null or a place for the value.
+        // SAFETY: null or valid for writes of the value.
         unsafe { write(value, "value", 1) }
     }
 
     /// The attributes that `aclGetCannAttribute` knows.
     fn aclGetCannAttributeList(list: *mut *const abi::aclCannAttr, count: *mut usize) {
         door::not_null(count, "num")?;
-        // SAFETY: null or places for list and count.
+        // SAFETY: null or valid for writes of list and count.
         unsafe {
             write(list, "cannAttrList", ATTRIBUTES.as_ptr())?;
             write(count, "num", ATTRIBUTES.len())

@@ -72,7 +72,7 @@ impl Operator {
         let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
         let sized: Option<Sized> = (!written.is_empty()).then(|| -> Sized {
             Box::new(move |argument, dims| {
-                for (_, tensor) in written.iter().filter(|(place, _)| *place == argument) {
+                for (_, tensor) in written.iter().filter(|(index, _)| *index == argument) {
                     tensor.resize(dims);
                 }
             })
@@ -154,7 +154,7 @@ macro_rules! operators {
                     size: *mut u64,
                     executor: *mut *mut aclOpExecutor,
                 ) -> aclnnStatus {
-                    // SAFETY: the user passes places for the results, and texts that end with NUL.
+                    // SAFETY: the user passes pointers to the results, and texts that end with NUL.
                     unsafe {
                         $row.first_phase(size, executor, &mut |arguments| {
                             $(arguments.add($arg, $text)?;)*

@@ -249,21 +249,21 @@ nn_entry! {
     /// The sizes of the view.
     fn aclGetViewShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
-        // SAFETY: the caller passes places for the results, or null.
+        // SAFETY: the caller passes pointers to the results, or null.
         unsafe { give(&state.dims(), (dims, "viewDims"), (rank, "viewDimsNum")) }
     }
 
     /// The strides of the view.
     fn aclGetViewStrides(tensor: *const aclTensor, strides: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
-        // SAFETY: the caller passes places for the results, or null.
+        // SAFETY: the caller passes pointers to the results, or null.
         unsafe { give(&state.strides(), (strides, "stridesValue"), (rank, "stridesNum")) }
     }
 
     /// The sizes of the storage.
     fn aclGetStorageShape(tensor: *const aclTensor, dims: *mut *mut i64, rank: *mut u64) {
         let state = find(tensor, "tensor")?.lock().clone();
-        // SAFETY: the caller passes places for the results, or null.
+        // SAFETY: the caller passes pointers to the results, or null.
         unsafe { give(&state.storage, (dims, "storageDims"), (rank, "storageDimsNum")) }
     }
 

@@ -68,7 +68,7 @@ entry! {
         _truncate: u8,
         handle: *mut *mut aclopHandle,
     ) {
-        // SAFETY: the caller passes a place for the handle, or null.
+        // SAFETY: the caller passes a pointer to the handle, or null.
         unsafe { give(handle, || cast(from, to)) }
     }
 

@@ -60,11 +60,11 @@ status! {
 
     /// A new session.
     fn CairnSessionNew(texts: *const CairnText, count: usize, session: *mut u64) {
-        // SAFETY: the caller passes a place for a number.
-        let place = unsafe { session.as_mut() }.ok_or_else(|| Failure::invalid("the session is null"))?;
-        *place = 0;
+        // SAFETY: the caller passes a pointer to a number.
+        let out = unsafe { session.as_mut() }.ok_or_else(|| Failure::invalid("the session is null"))?;
+        *out = 0;
         // SAFETY: the caller's texts live for the call.
-        *place = engine().open(runtime()?, unsafe { options(texts, count, Level::Session) }?)?;
+        *out = engine().open(runtime()?, unsafe { options(texts, count, Level::Session) }?)?;
         Ok(())
     }
 

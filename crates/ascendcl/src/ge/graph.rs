@@ -279,8 +279,8 @@ status! {
         };
         let name = target.name.clone();
         match target.inputs.get_mut(input) {
-            Some(place @ None) => {
-                *place = Some(Source { node: from, output });
+            Some(slot @ None) => {
+                *slot = Some(Source { node: from, output });
                 Ok(())
             }
             Some(_) => Err(Failure::failed(format!("input {input} of {name} is fed already"))),
@@ -301,10 +301,10 @@ status! {
             return Ok(());
         }
         let expected = usize::try_from(output).ok().map(|output| Source { node: from, output });
-        let place = usize::try_from(input).ok().and_then(|at| target.inputs.get_mut(at));
-        match place {
-            Some(place) if *place == expected && expected.is_some() => {
-                *place = None;
+        let slot = usize::try_from(input).ok().and_then(|at| target.inputs.get_mut(at));
+        match slot {
+            Some(slot) if *slot == expected && expected.is_some() => {
+                *slot = None;
                 Ok(())
             }
             _ => Err(Failure::failed("there is no such edge")),

@@ -57,11 +57,11 @@ pub unsafe fn node<'a>(handle: *const CairnNode) -> Result<&'a NodeObject> {
 }
 
 /// # Safety
-/// `place` is null or a place for a number.
-unsafe fn write_index(place: *mut usize, value: usize) {
-    if !place.is_null() {
+/// `out` is null or valid for a write.
+unsafe fn write_index(out: *mut usize, value: usize) {
+    if !out.is_null() {
         // SAFETY: as the caller vouches.
-        unsafe { place.write(value) };
+        unsafe { out.write(value) };
     }
 }
 
@@ -142,7 +142,7 @@ plain! {
         let handle = unsafe { node(handle) }?;
         let source = handle.with(|node| node.inputs.get(input).copied().flatten())?;
         let Some(Source { node, output: at }) = source else { return Ok(std::ptr::null_mut()) };
-        // SAFETY: the caller passes null or a place for a number.
+        // SAFETY: the caller passes null or a pointer to a number.
         unsafe { write_index(output, at) };
         Ok(handle.other(node))
     }
@@ -156,7 +156,7 @@ plain! {
         let Some((reader, index)) = of.and_then(|all| all.get(at)).copied() else {
             return Ok(std::ptr::null_mut());
         };
-        // SAFETY: the caller passes null or a place for a number.
+        // SAFETY: the caller passes null or a pointer to a number.
         unsafe { write_index(input, index) };
         Ok(handle.other(reader))
     }

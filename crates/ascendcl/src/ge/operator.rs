@@ -227,7 +227,7 @@ plain! {
             return Ok(std::ptr::null_mut());
         };
         if !output.is_null() {
-            // SAFETY: the caller passes null or a place for a number.
+            // SAFETY: the caller passes null or a pointer to a number.
             unsafe { output.write(at) };
         }
         Ok(owned(from))

@@ -96,7 +96,7 @@ status! {
         };
         let made = session.run(id, how, stream as usize, &inputs, &outputs)?;
         if !result.is_null() {
-            // SAFETY: the caller passes a place for a handle.
+            // SAFETY: the caller passes a pointer to a handle.
             unsafe { result.write(owned(Outputs(made))) };
         }
         Ok(())
@@ -152,9 +152,9 @@ status! {
             // SAFETY: the caller's function takes the context.
             unsafe { show(callback, context, name.as_bytes()) };
         }
-        // SAFETY: the caller passes a place for a handle.
-        let place = unsafe { result.as_mut() }.ok_or_else(|| Failure::invalid("the result is null"))?;
-        *place = owned(Outputs(values));
+        // SAFETY: the caller passes a pointer to a handle.
+        let out = unsafe { result.as_mut() }.ok_or_else(|| Failure::invalid("the result is null"))?;
+        *out = owned(Outputs(values));
         Ok(())
     }
 }
@@ -188,7 +188,7 @@ plain! {
             rank: one.dims.len(),
             block: one.held.take().map_or(std::ptr::null_mut(), |held| owned(BlockObject(held))),
         };
-        // SAFETY: the caller passes a place for an output.
+        // SAFETY: the caller passes a pointer to an output.
         unsafe { output.write(reported) };
         Ok(())
     }

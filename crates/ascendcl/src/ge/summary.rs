@@ -43,7 +43,7 @@ plain! {
 
     /// A size.
     fn CairnSummarySize(summary: *const CairnSummary, which: CairnSize, size: *mut usize) -> bool, else false, {
-        // SAFETY: the caller's handle is live, and it passes a place for a number.
+        // SAFETY: the caller's handle is live, and it passes a pointer to a number.
         let (summary, size) = unsafe { (object::<Summary, _>(summary, "summary")?, size.as_mut()) };
         let compiled = &summary.compiled;
         let found = match (which, compiled.is_static()) {
@@ -80,7 +80,7 @@ plain! {
 
     /// Pairs of indices that share memory.
     fn CairnSummaryShared(summary: *const CairnSummary, pairs: *mut *const i64) -> usize, else 0, {
-        // SAFETY: the caller's handle is live, and it passes a place for an address.
+        // SAFETY: the caller's handle is live, and it passes a pointer to an address.
         let (summary, pairs) = unsafe { (object::<Summary, _>(summary, "summary")?, pairs.as_mut()) };
         if let Some(pairs) = pairs {
             *pairs = summary.shared.as_ptr();
