@@ -16,7 +16,7 @@ use std::ffi::c_char;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A tensor that is written: its place among the arguments, and in its list.
+/// A tensor that is written: its index among the arguments, and in its list.
 pub type Written = ((usize, usize), Arc<Tensor>);
 
 /// The arguments of one call so far.
@@ -25,7 +25,7 @@ pub struct CallArguments {
     pub args: Args,
     /// Where tensors and lists of them came from, in the order of the arguments.
     pub origins: SmallVec<[Origin; 6]>,
-    /// The tensors that the operator may write, by place of the argument and place in its list.
+    /// The tensors that the operator may write, by index of the argument and index in its list.
     pub written: SmallVec<[Written; 2]>,
     /// The tensors without an address.
     pub deferred: DeferredAddresses,
@@ -79,8 +79,8 @@ impl DeferredAddresses {
 /// A tensor, or a list of them, among the arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin {
-    /// The place of the argument.
-    pub place: usize,
+    /// The index of the argument.
+    pub index: usize,
     /// The user's handle; 0 for null.
     pub handle: usize,
     /// The operator may write it.
@@ -114,15 +114,15 @@ impl CallArguments {
     }
 
     fn tensor(&mut self, handle: *const aclTensor, name: &str, is_output: bool) -> Result<Arg> {
-        let place = self.args.len();
-        self.origins.push(Origin { place, handle: handle as usize, is_output });
+        let index = self.args.len();
+        self.origins.push(Origin { index, handle: handle as usize, is_output });
         if handle.is_null() {
             return Ok(Arg::Absent);
         }
         let tensor = tensor::find(handle, name)?;
         let arg = Arg::Tensor(self.deferred.stand_in(&tensor)?);
         if is_output {
-            self.written.push(((place, 0), tensor));
+            self.written.push(((index, 0), tensor));
         }
         Ok(arg)
     }
@@ -133,8 +133,8 @@ impl CallArguments {
         name: &str,
         is_output: bool,
     ) -> Result<Arg> {
-        let place = self.args.len();
-        self.origins.push(Origin { place, handle: handle as usize, is_output });
+        let index = self.args.len();
+        self.origins.push(Origin { index, handle: handle as usize, is_output });
         if handle.is_null() {
             return Ok(Arg::Absent);
         }
@@ -142,7 +142,7 @@ impl CallArguments {
         if is_output {
             let members = list.0.iter().enumerate();
             let members =
-                members.filter_map(|(at, one)| Some(((place, at), one.as_ref()?.1.clone())));
+                members.filter_map(|(at, one)| Some(((index, at), one.as_ref()?.1.clone())));
             self.written.extend(members);
         }
         let deferred = &mut self.deferred;

@@ -104,7 +104,7 @@ impl Executor {
         let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let mut found = false;
         for origin in candidates {
-            let argument = (origin.place, inner);
+            let argument = (origin.index, inner);
             found |= self.execution.relocate(&mut addresses, argument, address as usize);
         }
         match found {
