@@ -17,7 +17,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// A tensor that is written: its index among the arguments, and in its list.
-pub type Written = ((usize, usize), Arc<Tensor>);
+pub type OutputTensor = ((usize, usize), Arc<Tensor>);
 
 /// The arguments of one call so far.
 pub struct CallArguments {
@@ -26,7 +26,7 @@ pub struct CallArguments {
     /// Where tensors and lists of them came from, in the order of the arguments.
     pub origins: SmallVec<[Origin; 6]>,
     /// The tensors that the operator may write, by index of the argument and index in its list.
-    pub written: SmallVec<[Written; 2]>,
+    pub outputs: SmallVec<[OutputTensor; 2]>,
     /// The tensors without an address.
     pub deferred: DeferredAddresses,
 }
@@ -93,7 +93,7 @@ impl CallArguments {
         CallArguments {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),
-            written: SmallVec::new(),
+            outputs: SmallVec::new(),
             deferred: DeferredAddresses::default(),
         }
     }
@@ -122,7 +122,7 @@ impl CallArguments {
         let tensor = tensor::find(handle, name)?;
         let arg = Arg::Tensor(self.deferred.stand_in(&tensor)?);
         if is_output {
-            self.written.push(((index, 0), tensor));
+            self.outputs.push(((index, 0), tensor));
         }
         Ok(arg)
     }
@@ -143,7 +143,7 @@ impl CallArguments {
             let members = list.0.iter().enumerate();
             let members =
                 members.filter_map(|(at, one)| Some(((index, at), one.as_ref()?.1.clone())));
-            self.written.extend(members);
+            self.outputs.extend(members);
         }
         let deferred = &mut self.deferred;
         let member = |one: &Option<(usize, Arc<Tensor>)>| match one {

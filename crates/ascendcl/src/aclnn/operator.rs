@@ -67,12 +67,12 @@ impl Operator {
     }
 
     fn plan(&'static self, arguments: CallArguments) -> Result<Executor> {
-        let CallArguments { args, origins, written, deferred } = arguments;
+        let CallArguments { args, origins, outputs, deferred } = arguments;
         let plan = self.row()?.plan(self.parameters, args);
         let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
-        let sized: Option<Sized> = (!written.is_empty()).then(|| -> Sized {
+        let sized: Option<Sized> = (!outputs.is_empty()).then(|| -> Sized {
             Box::new(move |argument, dims| {
-                for (_, tensor) in written.iter().filter(|(index, _)| *index == argument) {
+                for (_, tensor) in outputs.iter().filter(|(index, _)| *index == argument) {
                     tensor.resize(dims);
                 }
             })
