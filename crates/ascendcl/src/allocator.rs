@@ -17,13 +17,13 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The place of the function that gives blocks. Places are those of `CairnFunction` in `cpp/bridge.h`.
+/// The index of the function that gives blocks. Indices are those of `CairnFunction` in `cpp/bridge.h`.
 const ALLOC: usize = 0;
-/// The place of the function that takes blocks back.
+/// The index of the function that takes blocks back.
 const FREE: usize = 1;
-/// The place of the function that gives blocks near an address, which need not be there.
+/// The index of the function that gives blocks near an address, which need not be there.
 const ADVISE: usize = 2;
-/// The place of the function that tells the address of a block.
+/// The index of the function that tells the address of a block.
 const ADDRESS: usize = 3;
 
 /// What a descriptor says so far.
@@ -46,8 +46,8 @@ impl Descriptor {
     }
 
     /// Sets a function. The one before is let go with no lock held: that may run code of the user.
-    pub fn set(&self, place: usize, function: Function) {
-        let before = self.fields().functions[place].replace(function);
+    pub fn set(&self, index: usize, function: Function) {
+        let before = self.fields().functions[index].replace(function);
         drop(before);
     }
 }
@@ -86,7 +86,7 @@ impl AclAllocator {
         })
     }
 
-    /// Its functions, each in its place.
+    /// Its functions, by index.
     pub fn functions(&self) -> [Option<&Function>; COUNT] {
         [Some(&self.alloc), Some(&self.free), self.advise.as_ref(), Some(&self.address)]
     }
@@ -131,7 +131,7 @@ impl UserAllocator for AclAllocator {
     }
 }
 
-/// Calls a function of C that was set in the place of this request.
+/// Calls a function of C that was set for this request.
 fn call_c(
     address: usize,
     object: usize,
@@ -184,9 +184,9 @@ pub fn descriptor(handle: Handle) -> Result<Arc<Descriptor>> {
 }
 
 /// Sets a function of C in a descriptor; null is not taken.
-fn set(handle: Handle, place: usize, address: Option<usize>) -> Result<()> {
+fn set(handle: Handle, index: usize, address: Option<usize>) -> Result<()> {
     let descriptor = descriptor(handle)?;
-    descriptor.set(place, Function::C(address.ok_or_else(|| Error::null("func"))?));
+    descriptor.set(index, Function::C(address.ok_or_else(|| Error::null("func"))?));
     Ok(())
 }
 
@@ -278,8 +278,8 @@ entry! {
         let user = of(&found);
         let known = user.functions();
         let functions: [usize; COUNT] =
-            std::array::from_fn(|place| known[place].map_or(0, |function| function.address(place)));
-        // SAFETY: the places are null or the user's; the numbers are functions of the types that the headers give
+            std::array::from_fn(|index| known[index].map_or(0, |function| function.address(index)));
+        // SAFETY: the pointers are null or the user's; the numbers are functions of the types that the headers give
         // them, in the order of `AclAllocator::functions`, 0 for none.
         unsafe {
             write(desc, "allocatorDesc", found.word as Handle)?;
@@ -301,7 +301,7 @@ entry! {
     }
 }
 
-/// Writes to a place of the user that may be left out.
+/// Writes a result that the user need not ask for.
 ///
 /// # Safety
 /// `out` is null or points to writable memory for a `T`.

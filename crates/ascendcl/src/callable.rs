@@ -79,12 +79,12 @@ impl Function {
         }
     }
 
-    /// What C may call in this place. A function with a context has no address; the one given instead fails, and
+    /// What C may call as this function. A function with a context has no address; the one given instead fails, and
     /// logs why.
-    pub fn address(&self, place: usize) -> usize {
+    pub fn address(&self, index: usize) -> usize {
         match self {
             Function::C(address) => *address,
-            Function::Callable(_) => stand_ins()[place],
+            Function::Callable(_) => stand_ins()[index],
         }
     }
 }
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn CairnAllocatorSetCallable(
     which: CairnFunction,
     callable: *const CairnCallable,
 ) -> i32 {
-    let place = which as usize;
+    let index = which as usize;
     let entry = match which {
         CAIRN_FUNCTION_ALLOC => Entry::aclrtAllocatorSetAllocFuncToDesc,
         CAIRN_FUNCTION_FREE => Entry::aclrtAllocatorSetFreeFuncToDesc,
@@ -132,10 +132,10 @@ pub unsafe extern "C" fn CairnAllocatorSetCallable(
         let descriptor = allocator::descriptor(desc)?;
         // SAFETY: the caller passes null or a callable whose context passes to us.
         let callable = unsafe { callable.as_ref() }.ok_or_else(|| Error::null("func"))?;
-        if place >= COUNT {
-            return Err(Error::invalid(format!("an allocator has no function {place}")));
+        if index >= COUNT {
+            return Err(Error::invalid(format!("an allocator has no function {index}")));
         }
-        descriptor.set(place, Function::Callable(Arc::new(Callable(*callable))));
+        descriptor.set(index, Function::Callable(Arc::new(Callable(*callable))));
         Ok(())
     }))
 }
