@@ -294,14 +294,14 @@ entry! {
         }
         let memory = &runtime.shared.memory;
         let on = Location::Device(stream.spec.device);
-        let places = match kind {
+        let locations = match kind {
             abi::ACL_MEMCPY_HOST_TO_HOST => (Location::Host, Location::Host),
             abi::ACL_MEMCPY_HOST_TO_DEVICE | abi::ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE => (Location::Host, Location::AnyDevice),
             abi::ACL_MEMCPY_DEVICE_TO_HOST => (Location::AnyDevice, Location::Host),
             abi::ACL_MEMCPY_DEFAULT => (Location::Any, Location::Any),
             _ => (on, on),
         };
-        let (from, to) = spans(dst, src, count, places);
+        let (from, to) = spans(dst, src, count, locations);
         refuse_overlap(&from, &to)?;
         let (src_at, dst_at) = (memory.enclosing(from.address), memory.enclosing(to.address));
         for (argument, span, at) in [("src", &from, &src_at), ("dst", &to, &dst_at)] {
