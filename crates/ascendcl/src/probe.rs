@@ -28,7 +28,7 @@ impl HandleObject for Kept {
 fn asked(block: &CairnProbeBlock, soc: &str) -> Result<u64> {
     let bytes = block.bytes as u64;
     match block.isWorkspace {
-        0 => soc::tensor_room(soc, bytes).ok_or_else(|| {
+        0 => soc::padded_tensor_bytes(soc, bytes).ok_or_else(|| {
             Error::invalid(format!("a tensor of {bytes} bytes: there is no such memory"))
         }),
         _ => Ok(bytes),

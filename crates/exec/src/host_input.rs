@@ -64,8 +64,8 @@ impl Execution {
         for host in hosts {
             let mut indices = (0..=host.index).map(|inner| (host.index - inner, inner));
             let Some(argument) = indices.find(|argument| self.touches(*argument)) else { continue };
-            let room = target.tensor_room(host.bytes.len());
-            let request = Request::bytes(room).on(stream).purpose(Purpose::HostCopy, owner);
+            let padded = target.padded_tensor_bytes(host.bytes.len());
+            let request = Request::bytes(padded).on(stream).purpose(Purpose::HostCopy, owner);
             let block = Block::allocate(allocator, &request)?;
             self.relocate(&mut addresses, argument, block.address());
             uploads.push((block, host.bytes.clone()));

@@ -61,8 +61,8 @@ impl<'a> Target<'a> {
     }
 
     /// Bytes to ask that allocator for as the memory of a tensor: what the part wants beyond the tensor's own.
-    pub fn tensor_room(&self, bytes: usize) -> u64 {
-        soc::tensor_room(&self.runtime.shared.config.soc, bytes as u64).unwrap_or(u64::MAX)
+    pub fn padded_tensor_bytes(&self, bytes: usize) -> u64 {
+        soc::padded_tensor_bytes(&self.runtime.shared.config.soc, bytes as u64).unwrap_or(u64::MAX)
     }
 
     /// The device of the stream.

@@ -35,7 +35,7 @@ pub fn padded(bytes: u64) -> Option<u64> {
 
 /// Bytes that are asked of an allocator for a tensor with so many bytes on the named part, by an operator as by a graph: padded, or on the parts
 /// whose kernels do not read beyond the end rounded, never none.
-pub fn tensor_room(name: &str, bytes: u64) -> Option<u64> {
+pub fn padded_tensor_bytes(name: &str, bytes: u64) -> Option<u64> {
     match name.starts_with("Ascend950") {
         true => Some(rounded(bytes)?.max(PADDING)),
         false => padded(bytes),
@@ -47,7 +47,7 @@ const WORKSPACE: u64 = 512;
 
 /// Bytes that are asked for as the workspace of a node of a dynamic graph: a multiple of 512. `None` if there is no
 /// such number.
-pub fn workspace_room(bytes: u64) -> Option<u64> {
+pub fn padded_workspace_bytes(bytes: u64) -> Option<u64> {
     bytes.checked_next_multiple_of(WORKSPACE)
 }
 
@@ -150,14 +150,14 @@ mod tests {
 
     #[test]
     fn tensors_are_padded_as_the_part_wants_it() {
-        for (bytes, room) in [(0, 32), (1, 64), (32, 64), (33, 96), (1 << 20, (1 << 20) + 32)] {
-            assert_eq!(tensor_room("Ascend910B1", bytes), Some(room));
+        for (bytes, padded) in [(0, 32), (1, 64), (32, 64), (33, 96), (1 << 20, (1 << 20) + 32)] {
+            assert_eq!(padded_tensor_bytes("Ascend910B1", bytes), Some(padded));
         }
-        assert_eq!(tensor_room("Ascend950", 33), Some(64));
-        assert_eq!(tensor_room("Ascend950", 0), Some(32));
-        assert_eq!(tensor_room("Ascend910B1", u64::MAX), None);
+        assert_eq!(padded_tensor_bytes("Ascend950", 33), Some(64));
+        assert_eq!(padded_tensor_bytes("Ascend950", 0), Some(32));
+        assert_eq!(padded_tensor_bytes("Ascend910B1", u64::MAX), None);
         assert_eq!(
-            [0, 1, 512, 513].map(workspace_room),
+            [0, 1, 512, 513].map(padded_workspace_bytes),
             [Some(0), Some(512), Some(512), Some(1024)]
         );
     }

@@ -65,8 +65,8 @@ impl StaticRun<'_> {
             ranges.inputs.push(match &input.host {
                 None => input.address,
                 Some(bytes) => {
-                    let room = self.source.target.tensor_room(bytes.len());
-                    let block = self.source.take(Purpose::HostCopy, None, room)?;
+                    let padded = self.source.target.padded_tensor_bytes(bytes.len());
+                    let block = self.source.take(Purpose::HostCopy, None, padded)?;
                     let address = block.address();
                     scratch.uploads.push((at, block, bytes.clone()));
                     address
@@ -81,8 +81,8 @@ impl StaticRun<'_> {
         for (at, (layout, requested)) in self.program.outputs.iter().zip(self.requested).enumerate()
         {
             let (layout, bytes) = (*layout, layout.bytes());
-            let room = soc::padded(bytes as u64).unwrap_or(u64::MAX);
-            let take = || self.source.take(Purpose::Output, None, room);
+            let padded = soc::padded(bytes as u64).unwrap_or(u64::MAX);
+            let take = || self.source.take(Purpose::Output, None, padded);
             let Some(OutputMemory { address, .. }) = *requested else {
                 let block = take()?;
                 ranges.outputs.push(block.address());

@@ -68,7 +68,7 @@ impl Run<'_> {
                     let block = self.source.take(
                         class,
                         operator,
-                        self.source.target.tensor_room(*bytes),
+                        self.source.target.padded_tensor_bytes(*bytes),
                     )?;
                     memory.hold(*root, block);
                 }
@@ -81,8 +81,8 @@ impl Run<'_> {
         let workspace = match step.execution.workspace() {
             0 => None,
             bytes => {
-                let room = soc::workspace_room(bytes as u64).unwrap_or(u64::MAX);
-                Some(self.source.take(Purpose::Workspace, operator, room)?)
+                let padded = soc::padded_workspace_bytes(bytes as u64).unwrap_or(u64::MAX);
+                Some(self.source.take(Purpose::Workspace, operator, padded)?)
             }
         };
         let at = workspace.as_ref().map_or(0, Block::address);
@@ -123,7 +123,7 @@ impl Run<'_> {
             },
         };
         let target = self.source.target;
-        let block = self.source.take(class, None, target.tensor_room(bytes.len()))?;
+        let block = self.source.take(class, None, target.padded_tensor_bytes(bytes.len()))?;
         let within = Some(format!("{}, {what}", self.label));
         let (address, device) = (block.address(), target.device());
         target.stream.submit(upload("graph input", &bytes, address, device, within))?;

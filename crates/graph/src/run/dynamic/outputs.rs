@@ -44,14 +44,17 @@ impl Run<'_> {
                     || (to == from && requested.is_some_and(|mine| mine.address != from))
             });
             if is_overwritten {
-                let block = self.source.take(Purpose::Intermediate, None, self.room(&layout))?;
+                let block =
+                    self.source.take(Purpose::Intermediate, None, self.padded_bytes(&layout))?;
                 self.copy(at, &layout, from, block.address())?;
                 from = block.address();
                 apart.push(block);
             }
             let block = match requested {
                 Some(_) => None,
-                None => Some(self.source.take(Purpose::Output, None, self.room(&layout))?),
+                None => {
+                    Some(self.source.take(Purpose::Output, None, self.padded_bytes(&layout))?)
+                }
             };
             let to =
                 block.as_ref().map_or_else(|| requested.map_or(0, |to| to.address), Block::address);
@@ -77,8 +80,8 @@ impl Run<'_> {
     }
 
     /// Bytes of memory for an output.
-    fn room(&self, layout: &Layout) -> u64 {
-        self.source.target.tensor_room(layout.bytes())
+    fn padded_bytes(&self, layout: &Layout) -> u64 {
+        self.source.target.padded_tensor_bytes(layout.bytes())
     }
 
     /// Copies for an output.
