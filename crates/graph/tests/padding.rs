@@ -1,4 +1,4 @@
-//! A host input asks for the same room by name, in a static and in a dynamic graph.
+//! A host input takes as many bytes by name, in a static and in a dynamic graph.
 
 mod support;
 
@@ -13,9 +13,9 @@ use support::*;
 
 /// Bytes that copies of host inputs asked for.
 #[derive(Default)]
-struct Asked(Mutex<Vec<u64>>);
+struct RequestLog(Mutex<Vec<u64>>);
 
-impl Sink for Asked {
+impl Sink for RequestLog {
     fn event(&self, _: &Stamp, event: &Event<'_>) {
         if let Event::Alloc { purpose: Purpose::HostCopy, bytes, .. } = *event {
             self.0.lock().unwrap().push(bytes);
@@ -47,17 +47,17 @@ fn run_by_name(target: &Target<'_>, out: usize) {
 }
 
 #[test]
-fn the_room_of_a_host_input_goes_by_the_part() {
-    for (soc, room) in [("Ascend910B1", 16384 + 32), ("Ascend950PR_9599", 16384)] {
+fn the_padding_of_a_host_input_depends_on_the_part() {
+    for (soc, padded) in [("Ascend910B1", 16384 + 32), ("Ascend950PR_9599", 16384)] {
         let machine = Machine::of(soc);
         let stream = machine.runtime.stream(machine.stream()).unwrap();
         let target = Target::built_in(machine.runtime, stream);
-        let asked = Arc::new(Asked::default());
-        machine.runtime.shared.spine.subscribe(asked.clone(), &[Kind::Alloc]).unwrap();
+        let requests = Arc::new(RequestLog::default());
+        machine.runtime.shared.spine.subscribe(requests.clone(), &[Kind::Alloc]).unwrap();
         run_graph(&target, COUNT as i64);
         run_graph(&target, -1);
         run_by_name(&target, machine.room(4 * COUNT));
         machine.runtime.synchronize(&target.stream, None).unwrap();
-        assert_eq!(*asked.0.lock().unwrap(), [room; 3], "{soc}");
+        assert_eq!(*requests.0.lock().unwrap(), [padded; 3], "{soc}");
     }
 }
