@@ -35,12 +35,12 @@ impl Rig {
         Rig { runtime, handle, stream }
     }
 
-    fn room(&self, bytes: usize) -> usize {
+    fn allocate(&self, bytes: usize) -> usize {
         self.runtime.shared.memory.allocate(0, Request::bytes(bytes as u64)).unwrap()
     }
 
     fn bytes(&self, bytes: &[u8]) -> usize {
-        let address = self.room(bytes.len());
+        let address = self.allocate(bytes.len());
         self.runtime.shared.memory.extent(address, bytes.len()).unwrap().write(bytes);
         address
     }
@@ -79,7 +79,7 @@ impl Rig {
         let count = x.layout.dims()[0];
         let mask: Vec<u8> = X.iter().map(|x| u8::from(*x > 0.0)).cycle().take(count).collect();
         let mask = Tensor::new(Layout::contiguous(DType::Bool, &[count]), self.bytes(&mask));
-        let address = self.room(count * 4);
+        let address = self.allocate(count * 4);
         let output = NamedOutput { layout: None, address, bytes: count * 4 };
         let call = NamedCall { node: node("MaskedSelect"), attributes: &[] };
         let inputs = [Some(x), Some(mask)];
@@ -159,7 +159,7 @@ fn host_inputs_lie_in_the_domains_memory_during_the_call() {
         let bytes: Arc<[u8]> = le(&X).into();
         let address = bytes.as_ptr() as usize;
         let x = Tensor { layout: floats(4), address, constant: Some(bytes) };
-        let to = rig.room(16);
+        let to = rig.allocate(16);
         let output = NamedOutput { layout: Some(floats(4)), address: to, bytes: 16 };
         let call = NamedCall { node: node("Relu"), attributes: &[] };
         let known = call.run(&rig.target(domain), &[Some(x)], &[output], Shapes::Known).unwrap();
@@ -177,14 +177,14 @@ fn shapes_are_inferred_and_short_memory_is_refused() {
     let x = rig.floats(&X);
     assert_eq!(call.infer(&[Some(x.clone())]).unwrap(), [floats(4)]);
     let target = Target::built_in(rig.runtime, rig.stream.clone());
-    let short = NamedOutput { layout: None, address: rig.room(8), bytes: 8 };
+    let short = NamedOutput { layout: None, address: rig.allocate(8), bytes: 8 };
     let refused = call.run(&target, &[Some(x.clone())], &[short], Shapes::Known).unwrap_err();
     assert_eq!(refused.code, Code::InvalidParam);
     assert!(
         refused.text.contains("Relu: output 0") && refused.text.contains("16 bytes"),
         "{refused}"
     );
-    let output = NamedOutput { bytes: 16, address: rig.room(16), ..short };
+    let output = NamedOutput { bytes: 16, address: rig.allocate(16), ..short };
     let shapes = call.run(&target, &[Some(x)], &[output], Shapes::Inferred).unwrap();
     assert_eq!(shapes, [floats(4)]);
     rig.sync().unwrap();
@@ -196,7 +196,7 @@ fn sizes_come_although_another_task_failed() {
     let rig = Rig::new();
     let location = Location::Device(0);
     let from = Span { address: 64, bytes: 64, location };
-    let to = Span { address: rig.room(64), bytes: 64, location };
+    let to = Span { address: rig.allocate(64), bytes: 64, location };
     rig.stream.submit(Task::copy("unrelated", from, to)).unwrap();
     let (layouts, address) = rig.select(rig.floats(&X), Domain::Acl).unwrap();
     assert_eq!(layouts, [floats(2)]);
@@ -208,7 +208,7 @@ fn sizes_come_although_another_task_failed() {
 #[test]
 fn a_call_that_fails_itself_gives_no_sizes() {
     let rig = Rig::new();
-    let far = Tensor::new(floats(1 << 20), rig.room(64));
+    let far = Tensor::new(floats(1 << 20), rig.allocate(64));
     let failed = rig.select(far, Domain::Acl).unwrap_err();
     assert_eq!(failed.code, Code::RtParamInvalid);
     assert!(failed.text.contains("MaskedSelect") && failed.text.contains("4194304"), "{failed}");

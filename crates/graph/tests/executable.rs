@@ -116,7 +116,7 @@ impl User {
     }
 
     fn output(&self, values: usize) -> OutputMemory {
-        OutputMemory { address: self.machine.room(values * 4), bytes: values * 4 }
+        OutputMemory { address: self.machine.allocate(values * 4), bytes: values * 4 }
     }
 
     fn values(&self, made: &RunOutput) -> Vec<f32> {
@@ -127,7 +127,7 @@ impl User {
     fn submit_a_failure(&self) {
         let location = Location::Device(0);
         let from = Span { address: 64, bytes: 64, location };
-        let to = Span { address: self.machine.room(64), bytes: 64, location };
+        let to = Span { address: self.machine.allocate(64), bytes: 64, location };
         self.stream.submit(Task::copy("unrelated", from, to)).unwrap();
     }
 
@@ -194,8 +194,8 @@ fn memory_of_the_caller_takes_the_allocators_place() {
     let pool = user.register(Domain::Acl);
     for n in [4, -1] {
         let executable = compiled(two_outputs(n));
-        let constants = Some(user.machine.room(executable.const_size() as usize));
-        let feature = Some(user.machine.room(executable.feature_size() as usize));
+        let constants = Some(user.machine.allocate(executable.const_size() as usize));
+        let feature = Some(user.machine.allocate(executable.feature_size() as usize));
         let bases = Bases { constants, feature, ..Bases::default() };
         let target = user.target(Domain::Acl);
         let loaded =
@@ -266,12 +266,12 @@ fn what_does_not_fit_is_refused_with_an_argument_code() {
     let user = User::new();
     let executable = compiled(two_outputs(4));
     let refused = |tensor| executable.input(0, &tensor).err().unwrap();
-    let room = user.machine.room(64);
-    let mut wrong = device(room, &[4]);
+    let memory = user.machine.allocate(64);
+    let mut wrong = device(memory, &[4]);
     wrong.dtype = Some(DType::Int32);
     assert_eq!(refused(wrong).code, Code::InvalidParam);
     assert!(refused(device(0, &[4])).text.contains("no memory"));
-    assert!(executable.input(1, &device(room, &[4])).err().unwrap().text.contains("no input 1"));
+    assert!(executable.input(1, &device(memory, &[4])).err().unwrap().text.contains("no input 1"));
     let loaded = user.load(&executable, Domain::Acl).unwrap();
     let target = user.target(Domain::Acl);
     let input = user.floats(&executable, &X);
@@ -283,7 +283,7 @@ fn what_does_not_fit_is_refused_with_an_argument_code() {
     assert!(failed(&[], &[]).contains("0 inputs were passed"));
     let one = std::slice::from_ref(&input);
     assert!(failed(one, &[None]).contains("1 outputs were passed"));
-    let short = Some(OutputMemory { address: room, bytes: 8 });
+    let short = Some(OutputMemory { address: memory, bytes: 8 });
     assert!(failed(one, &[short, None]).contains("its memory has 8"));
     let nowhere = Some(OutputMemory { address: 64, bytes: 16 });
     assert!(failed(one, &[nowhere, None]).contains("expected memory of device 0"));
@@ -349,7 +349,7 @@ fn waiting_reports_the_failure_of_its_own_nodes() {
     let user = User::new();
     let executable = compiled(positive(-1));
     let loaded = user.load(&executable, Domain::Acl).unwrap();
-    let mut tensor = device(user.machine.room(64), &[1 << 20]);
+    let mut tensor = device(user.machine.allocate(64), &[1 << 20]);
     tensor.bytes = 4 << 20;
     let input = executable.input(0, &tensor).unwrap();
     let failed = loaded.run(&user.target(Domain::Acl), &[input], &[]).err().unwrap();
@@ -583,7 +583,7 @@ fn memory_that_is_replaced_goes_back_on_the_stream_of_the_last_run() {
     loaded.run(&target, std::slice::from_ref(&input), &[]).unwrap();
     let frees = Arc::new(Frees::default());
     user.machine.runtime.shared.spine.subscribe(frees.clone(), &[Kind::Free]).unwrap();
-    let theirs = user.machine.room(executable.feature_size() as usize);
+    let theirs = user.machine.allocate(executable.feature_size() as usize);
     loaded.rebase(&Bases { feature: Some(theirs), ..Bases::default() });
     assert_eq!(*frees.0.lock().unwrap(), [Some(other.index)]);
     user.machine.runtime.synchronize(&other, None).unwrap();
@@ -599,7 +599,7 @@ fn memory_that_is_replaced_stays_while_a_run_is_submitted() {
     let pool = user.register(Domain::Ge);
     let executable = compiled(two_outputs(4));
     let loaded = Arc::new(user.load(&executable, Domain::Ge).unwrap());
-    let (held, theirs) = (pool.live(), user.machine.room(executable.feature_size() as usize));
+    let (held, theirs) = (pool.live(), user.machine.allocate(executable.feature_size() as usize));
     let seen: Arc<Mutex<Option<usize>>> = Arc::default();
     let hook = {
         let (loaded, pool, seen) = (loaded.clone(), pool.clone(), seen.clone());

@@ -34,7 +34,10 @@ fn fused_equals_unfused() {
         let mut results = Vec::new();
         for (id, level) in [(1, "O3"), (2, "O1")] {
             world.add(id, chain(&dims), &[("ge.oo.level", level)]);
-            let out = [device(world.room(count * 4), &dims), device(world.room(count * 4), &dims)];
+            let out = [
+                device(world.allocate(count * 4), &dims),
+                device(world.allocate(count * 4), &dims),
+            ];
             world.run(id, How::Stream, stream, &inputs, &out).unwrap();
             world.sync(stream).unwrap();
             results.push(out.map(|one| world.read(one.address, count)));
@@ -77,7 +80,7 @@ fn what_is_marked_elementwise_is_fused_and_gives_the_same() {
         let mut results = Vec::new();
         for (id, level) in [(1, "O3"), (2, "O1")] {
             world.add(id, mixed(&dims), &[("ge.oo.level", level)]);
-            let out = device(world.room(count * 4), &dims);
+            let out = device(world.allocate(count * 4), &dims);
             world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
             world.sync(stream).unwrap();
             results.push(world.read(out.address, count));

@@ -18,7 +18,7 @@ fn an_assignment_writes_its_input() {
         world.add(id, make.outputs(&[twice]), &[]);
         let (to, from) = (world.floats(&[0.0; 4]), world.floats(&X));
         let inputs = [device(to, &[4]), device(from, &[4])];
-        let out = device(world.room(16), &[4]);
+        let out = device(world.allocate(16), &[4]);
         world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(to, 4), X, "of {dims:?}");
@@ -45,7 +45,7 @@ fn who_looked_before_a_write_keeps_what_was_there() {
         world.add(id, make.outputs(&[before, seen, last]), &[]);
         let (to, by) = (world.floats(&X), world.floats(&[1.0, 2.0, 3.0, 4.0]));
         let inputs = [device(to, &[4]), device(by, &[4])];
-        let outputs = [4, 4, 4].map(|count| device(world.room(16), &[count]));
+        let outputs = [4, 4, 4].map(|count| device(world.allocate(16), &[count]));
         world.run(id, How::Stream, stream, &inputs, &outputs).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(outputs[0].address, 4), X, "of {dims:?}");
@@ -68,7 +68,7 @@ fn a_write_through_a_view_reaches_its_input() {
     world.add(1, make.outputs(&[after]), &[]);
     let (to, by) = (world.floats(&X), world.floats(&[1.0; 4]));
     let inputs = [device(to, &[4]), device(by, &[2, 2])];
-    let out = device(world.room(16), &[2, 2]);
+    let out = device(world.allocate(16), &[2, 2]);
     world.run(1, How::Stream, stream, &inputs, &[out]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(to, 4), X.map(|x| x + 1.0));
@@ -87,7 +87,7 @@ fn a_tensor_may_be_added_to_itself() {
         let four = make.node("AssignAdd", &[same, twice]);
         world.add(id, make.outputs(&[four]), &[]);
         let to = world.floats(&X);
-        let out = device(world.room(16), &[4]);
+        let out = device(world.allocate(16), &[4]);
         world.run(id, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(to, 4), X.map(|x| 4.0 * x), "of {dims:?}");
@@ -107,7 +107,7 @@ fn large_tensors_are_written_in_place() {
     let values: Vec<f32> = (0..COUNT).map(|at| at as f32).collect();
     let (to, by) = (world.floats(&values), world.floats(&[2.0]));
     let inputs = [device(to, &[COUNT as i64]), device(by, &[1])];
-    let out = device(world.room(COUNT * 4), &[COUNT as i64]);
+    let out = device(world.allocate(COUNT * 4), &[COUNT as i64]);
     world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
     world.sync(stream).unwrap();
     let expected: Vec<f32> = values.iter().map(|x| x - 2.0).collect();
@@ -123,7 +123,7 @@ fn one_value_is_written_to_all_elements() {
     let set = make.node("Assign", &[to, one]);
     world.add(1, make.outputs(&[set]), &[]);
     let to = world.floats(&X);
-    let out = device(world.room(16), &[4]);
+    let out = device(world.allocate(16), &[4]);
     world.run(1, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(to, 4), [5.0; 4]);
@@ -193,7 +193,7 @@ fn a_scatter_writes_its_input() {
         world.add(id, make.outputs(&[twice]), &[]);
         let (to, by) = (world.floats(&X), world.floats(&[7.0, 8.0]));
         let inputs = [device(to, &[4, 1]), device(by, &[2, 1])];
-        let out = device(world.room(16), &[4, 1]);
+        let out = device(world.allocate(16), &[4, 1]);
         world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();
         let after = [X[0], 8.0, X[2], 7.0];

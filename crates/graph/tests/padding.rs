@@ -56,7 +56,7 @@ fn the_padding_of_a_host_input_depends_on_the_part() {
         machine.runtime.shared.spine.subscribe(requests.clone(), &[Kind::Alloc]).unwrap();
         run_graph(&target, COUNT as i64);
         run_graph(&target, -1);
-        run_by_name(&target, machine.room(4 * COUNT));
+        run_by_name(&target, machine.allocate(4 * COUNT));
         machine.runtime.synchronize(&target.stream, None).unwrap();
         assert_eq!(*requests.0.lock().unwrap(), [padded; 3], "{soc}");
     }

@@ -48,7 +48,7 @@ fn an_operator_marked_random_is_never_folded() {
         let stream = world.stream();
         let (graph, bytes) = drawing(name);
         world.add(id, graph, &[("ge.oo.level", "O3")]);
-        let out = device(world.room(bytes), &[bytes as i64 / 4]);
+        let out = device(world.allocate(bytes), &[bytes as i64 / 4]);
         let blank = world.read(out.address, bytes / 4);
         world.run(id, How::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();

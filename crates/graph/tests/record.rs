@@ -72,7 +72,7 @@ fn accesses(
     let execution = Execution::new(name, plan, None);
     let workspace = match execution.workspace() {
         0 => 0,
-        bytes => world.room(bytes),
+        bytes => world.allocate(bytes),
     };
     let on = world.runtime.stream(stream).unwrap();
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
@@ -122,10 +122,10 @@ fn what_goes_by_index_may_touch() {
     let heard = Heard::on(&world, &[Kind::Submit]);
     let stream = world.stream();
     let table = world.floats(&[1.0; 32]);
-    let index = world.room(16);
+    let index = world.allocate(16);
     let places: Vec<u8> = [1i64, 3].iter().flat_map(|place| place.to_le_bytes()).collect();
     world.runtime.shared.memory.extent(index, 16).unwrap().write(&places);
-    let out = world.room(64);
+    let out = world.allocate(64);
     let tensor = |dtype, dims: &[usize], address| {
         Arg::Tensor(Tensor::new(Layout::contiguous(dtype, dims), address))
     };
@@ -157,7 +157,7 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     let stream = world.stream();
     world.add(1, two_steps(), &[]);
     let x = device(world.floats(&[1.0; 8]), &[2, 4]);
-    let out = device(world.room(24), &[2, 3]);
+    let out = device(world.allocate(24), &[2, 3]);
     let run = || {
         let (inputs, outputs) = (std::slice::from_ref(&x), std::slice::from_ref(&out));
         world.run(1, How::Stream, stream, inputs, outputs).unwrap();
@@ -233,7 +233,7 @@ fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
     world.add(1, graph, &[]);
     let x = device(world.floats(&[1.0; 8]), &[2, n]);
     for _ in 0..2 {
-        let out = device(world.room(64), &[2, n]);
+        let out = device(world.allocate(64), &[2, n]);
         world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
     }
     world.sync(stream).unwrap();
@@ -330,7 +330,7 @@ fn a_slice_touches_its_elements_alone() {
     let heard = Heard::on(&world, &[Kind::Submit]);
     let stream = world.stream();
     let block = world.floats(&[0.0; 64]);
-    let (out, source) = (world.room(128), world.floats(&[2.0; 32]));
+    let (out, source) = (world.allocate(128), world.floats(&[2.0; 32]));
     let tensor = |dims: &[usize], address| {
         Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, dims), address))
     };

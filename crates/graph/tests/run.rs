@@ -34,7 +34,7 @@ fn static_and_dynamic_compute_the_same() {
     world.add(2, two_outputs(-1), &[]);
     let x = device(world.floats(&X), &[4]);
     for id in [1, 2] {
-        let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+        let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
         let made = world.run(id, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
         assert!(made.iter().all(|one| one.held.is_none() && one.dims == [4]));
         world.sync(stream).unwrap();
@@ -100,7 +100,7 @@ fn fixed_feature_memory_stays() {
     world.register(stream, &a);
     world.add(1, two_outputs(4), &[]);
     let x = device(world.floats(&X), &[4]);
-    let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+    let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     for _ in 0..3 {
         world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
@@ -133,7 +133,7 @@ fn bases_of_the_application_take_the_allocators_place() {
     let not_built = entry.set_base(Base::Const, None, 64, 64).unwrap_err();
     assert_eq!(not_built.status, Status::NotBuilt);
     let compiled = entry.compile(Vec::new()).unwrap();
-    let (constants, feature) = (world.room(4096), world.room(65536));
+    let (constants, feature) = (world.allocate(4096), world.allocate(65536));
     assert_eq!(
         entry.set_base(Base::Const, None, 0, 4096).unwrap_err().status,
         Status::ParamInvalid
@@ -157,7 +157,7 @@ fn bases_of_the_application_take_the_allocators_place() {
         Status::Unsupported
     );
     let x = device(world.floats(&X), &[4]);
-    let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+    let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     for _ in 0..2 {
         world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
@@ -213,8 +213,8 @@ fn two_streams_share_one_static_graph_in_order() {
     let world = World::new();
     let (a, b) = (world.stream(), world.stream());
     world.add(1, two_outputs(4), &[]);
-    let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
-    let out_b = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+    let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
+    let out_b = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     for at in 0..200 {
         let x: Vec<f32> = X.iter().map(|x| x + at as f32).collect();
         let input = device(world.floats(&x), &[4]);
@@ -233,7 +233,7 @@ fn host_inputs_are_taken_where_they_are_named() {
     let stream = world.stream();
     let pool = Pool::new(&world);
     world.register(stream, &pool);
-    let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+    let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     world.add(1, two_outputs(4), &[]);
     let failed = world.run(1, How::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
     assert!(failed.text.contains("ge.exec.hostInputIndexes"), "{}", failed.text);
@@ -296,7 +296,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     let graph = make.outputs(&[y]);
     world.add(1, graph.clone(), &[("ge.featureBaseRefreshable", "1")]);
     let x = device(world.floats(&vec![1.0; n as usize]), &[n]);
-    let out = [device(world.room(4 << 20), &[n])];
+    let out = [device(world.allocate(4 << 20), &[n])];
     for _ in 0..2 {
         world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
@@ -326,7 +326,7 @@ fn an_output_may_be_the_memory_of_an_input() {
     ] {
         world.add(id, two_outputs(n), &options);
         let x = device(world.floats(&X), &[4]);
-        let z = device(world.room(16), &[4]);
+        let z = device(world.allocate(16), &[4]);
         world
             .run(id, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
             .unwrap();
@@ -392,7 +392,7 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
     assert!(world.try_add(5, two_outputs(4), &[]).unwrap_err().text.contains("id 5"));
     world.add(6, two_outputs(4), &[]);
     let x = device(world.floats(&X), &[4]);
-    let out = [device(world.room(16), &[4]), device(world.room(16), &[4])];
+    let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     let run = |inputs: &[_], outputs: &[_], handle| {
         world.run(6, How::Stream, handle, inputs, outputs).err().unwrap().text
     };
@@ -452,7 +452,7 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
         let x = make.data(&[n]);
         let y = make.node("Neg", &[x]);
         world.add(2, make.outputs(&[y, x]), &[]);
-        let z = device(world.room(16), &[4]);
+        let z = device(world.allocate(16), &[4]);
         let x = device(world.floats(&X), &[4]);
         world
             .run(2, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
@@ -480,11 +480,11 @@ fn odd_shapes_end_in_texts_not_in_panics() {
         let y = make.node_with(kind, &[x], &[("axes", Attr::Ints(vec![0]))]);
         let id = 10 + kind.len() as u32;
         world.add(id, make.outputs(&[y]), &[]);
-        let room = world.room(32);
-        let x = device(room, &[1, 0, 3]);
+        let memory = world.allocate(32);
+        let x = device(memory, &[1, 0, 3]);
         let made = world.run(id, How::Loaded, stream, std::slice::from_ref(&x), &[]);
         assert!(made.is_err(), "not loaded");
-        let out = device(world.room(32), &[0, 3]);
+        let out = device(world.allocate(32), &[0, 3]);
         let made = world.run(id, How::Stream, stream, &[x], &[out]).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(made[0].dims, [0, 3], "{kind}");
@@ -502,11 +502,11 @@ fn an_empty_scatter_copies_its_tensor() {
     let places = make.constant(cairn_tensor::DType::Int64, &[0, 1], &[]);
     let y = make.node("ScatterNdUpdate", &[var, places, updates]);
     world.add(1, make.outputs(&[y]), &[]);
-    let none = device(world.room(32), &[0]);
+    let none = device(world.allocate(32), &[0]);
     let inputs = [device(world.floats(&X), &[4]), none];
     let made = world.run(1, How::Loaded, stream, &inputs, &[]);
     assert!(made.is_err(), "not loaded");
-    let out = device(world.room(16), &[4]);
+    let out = device(world.allocate(16), &[4]);
     world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(out.address, 4), X);

@@ -65,7 +65,7 @@ fn a_variable_goes_from_graph_to_graph() {
     world.run(1, How::Host, 0, &[], &[]).unwrap();
     assert_eq!(value(&world, "w"), X);
     let x = device(world.floats(&[2.0; 4]), &[4]);
-    let out = device(world.room(16), &[4]);
+    let out = device(world.allocate(16), &[4]);
     let inputs = std::slice::from_ref(&x);
     for _ in 0..50 {
         world.run(2, How::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
@@ -105,7 +105,7 @@ fn the_memory_of_variables_is_the_devices_and_goes_back_with_the_session() {
     let pool = Pool::new(&world);
     world.register(stream, &pool);
     let x = device(world.floats(&[1.0; 4]), &[4]);
-    let out = device(world.room(16), &[4]);
+    let out = device(world.allocate(16), &[4]);
     let live = || world.runtime.shared.memory.usage(0).live;
     let before = live();
     world.add(1, step("w", 4), &[]);
@@ -277,7 +277,7 @@ fn runs_that_share_a_variable_are_ordered_between_streams() {
         world.add(1, step("w", n), &[]);
         world.add(2, step("w", n), &[]);
         let x = device(world.floats(&[1.0; 4]), &[4]);
-        let outs = [0, 1].map(|_| device(world.room(16), &[4]));
+        let outs = [0, 1].map(|_| device(world.allocate(16), &[4]));
         let run = |id, stream, out: &cairn_graph::session::RunTensor| {
             let inputs = std::slice::from_ref(&x);
             world.run(id, How::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();

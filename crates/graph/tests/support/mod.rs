@@ -54,12 +54,12 @@ impl Machine {
     /// Device memory with these numbers in it.
     pub fn floats(&self, values: &[f32]) -> usize {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        let address = self.room(bytes.len().max(1));
+        let address = self.allocate(bytes.len().max(1));
         self.runtime.shared.memory.extent(address, bytes.len()).unwrap().write(&bytes);
         address
     }
 
-    pub fn room(&self, bytes: usize) -> usize {
+    pub fn allocate(&self, bytes: usize) -> usize {
         self.runtime.shared.memory.allocate(0, Request::bytes(bytes as u64)).unwrap()
     }
 
