@@ -88,8 +88,8 @@ pub struct Origin {
 }
 
 impl CallArguments {
-    /// No arguments yet, and room for so many.
-    pub fn with_room(count: usize) -> CallArguments {
+    /// No arguments yet, with capacity for so many.
+    pub fn with_capacity(count: usize) -> CallArguments {
         CallArguments {
             args: Args::with_capacity(count),
             origins: SmallVec::new(),

@@ -100,7 +100,7 @@ impl Operator {
                 write(size, "workspaceSize", 0)?;
                 write(executor, "executor", null_mut())?;
             }
-            let mut arguments = CallArguments::with_room(self.parameters.len());
+            let mut arguments = CallArguments::with_capacity(self.parameters.len());
             gather(&mut arguments)?;
             let made = self.plan(arguments)?;
             let bytes = made.execution.workspace() as u64;
