@@ -175,11 +175,15 @@ pub unsafe extern "C" fn cairn_pool_stream_figures(
 /// # Safety
 /// `text` has room for `room` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cairn_pool_json(device: c_int, text: *mut c_char, room: usize) -> usize {
+pub unsafe extern "C" fn cairn_pool_json(
+    device: c_int,
+    text: *mut c_char,
+    capacity: usize,
+) -> usize {
     let json = value("cairn_pool_json", || Ok(json::of(Device::open(device)?)));
     let json = json.unwrap_or_default();
-    if !text.is_null() && room > 0 {
-        let length = json.len().min(room - 1);
+    if !text.is_null() && capacity > 0 {
+        let length = json.len().min(capacity - 1);
         // SAFETY: length and the NUL after it fit into the room that the caller vouches for.
         unsafe {
             std::ptr::copy_nonoverlapping(json.as_ptr(), text.cast(), length);
@@ -220,7 +224,7 @@ pub extern "C" fn cairn_pool_destroy_desc(desc: Handle) -> c_int {
 /// `place` is null or points to room for a `T`.
 unsafe fn write<T>(place: *mut T, read: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
     if place.is_null() {
-        return Err("NULL in place of room for the figures".into());
+        return Err("the pointer to the figures is NULL".into());
     }
     let read = read()?;
     // SAFETY: not null, and the caller vouches for the room.

@@ -125,14 +125,14 @@ entry! {
     fn aclGetTensorDescDimRange(
         desc: *const aclTensorDesc,
         index: usize,
-        room: usize,
+        capacity: usize,
         range: *mut i64,
     ) {
         let desc = find(desc, "desc")?;
         not_null(range, "dimRange")?;
         let found = element(&desc.lock().shape_range, index, "dimension ranges")?;
-        if room < found.len() {
-            return Err(Error::invalid(format!("dimRangeNum = {room}: a range takes 2")));
+        if capacity < found.len() {
+            return Err(Error::invalid(format!("dimRangeNum = {capacity}: a range takes 2")));
         }
         // SAFETY: the caller has room for `room` numbers, which are two at least.
         unsafe { write(range.cast::<[i64; 2]>(), "dimRange", found) }
