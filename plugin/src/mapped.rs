@@ -88,12 +88,12 @@ impl Mapped {
         &mut self,
         home: &AtomicPtr<c_void>,
         bytes: u64,
-        room: u64,
+        available: u64,
     ) -> Result<Range<u64>, String> {
         let acl = acl()?;
         let need = bytes.checked_next_multiple_of(self.page).unwrap_or(u64::MAX);
-        if need > room {
-            return Err(format!("{need} bytes in whole pages are over the budget of {room}"));
+        if need > available {
+            return Err(format!("{need} bytes in whole pages are over the budget of {available}"));
         }
         let start = self.place(need).ok_or_else(|| {
             let length = self.range.end - self.range.start;

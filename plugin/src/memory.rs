@@ -105,10 +105,12 @@ impl SegmentSource for Memory {
         if matches!(taken.by, Kind::Unknown) {
             taken.by = self.choose()?;
         }
-        let room = self.limit.load(Ordering::Relaxed).saturating_sub(taken.bytes);
+        let available = self.limit.load(Ordering::Relaxed).saturating_sub(taken.bytes);
         let range = match &mut taken.by {
-            Kind::Mapped(mapped) => mapped.extend(&self.home, bytes, room)?,
-            Kind::Segments(segments) => segments.extend(self.device, &self.home, bytes, room)?,
+            Kind::Mapped(mapped) => mapped.extend(&self.home, bytes, available)?,
+            Kind::Segments(segments) => {
+                segments.extend(self.device, &self.home, bytes, available)?
+            }
             Kind::Unknown | Kind::Gone => {
                 return Err(format!("device {} is being reset", self.device));
             }

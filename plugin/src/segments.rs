@@ -43,13 +43,13 @@ impl Segments {
         device: i32,
         home: &AtomicPtr<c_void>,
         bytes: u64,
-        room: u64,
+        available: u64,
     ) -> Result<Range<u64>, String> {
         let acl = acl()?;
         let _visit = Visit::to_home(acl, device, home)?;
         let mut refusal = String::new();
-        for size in sizes(bytes, self.total, room) {
-            match self.take(acl, bytes, size, room) {
+        for size in sizes(bytes, self.total, available) {
+            match self.take(acl, bytes, size, available) {
                 Ok(range) => return Ok(range),
                 Err(why) => refusal = why,
             }
@@ -90,21 +90,27 @@ impl Segments {
 
     /// One piece of `size` bytes of which at least `bytes` can be used; larger if its place is bad, but
     /// the pool never has more than `room` of it.
-    fn take(&mut self, acl: &Acl, bytes: u64, size: u64, room: u64) -> Result<Range<u64>, String> {
+    fn take(
+        &mut self,
+        acl: &Acl,
+        bytes: u64,
+        size: u64,
+        available: u64,
+    ) -> Result<Range<u64>, String> {
         let address = malloc(acl, size)?;
         let usable = self.usable(address, size);
         if usable.end.saturating_sub(usable.start) >= bytes {
             return Ok(self.keep(address, size, usable));
         }
         let padded = bytes + 3 * GRANULE;
-        let pages = Some(padded.next_multiple_of(PAGE)).filter(|&pages| pages <= room);
+        let pages = Some(padded.next_multiple_of(PAGE)).filter(|&pages| pages <= available);
         let larger = pages.unwrap_or(padded);
         // SAFETY: it was just given, and nobody has seen it. Before the next is asked for: there may not be
         // room for both.
         unsafe { (acl.aclrtFree)(address as *mut c_void) };
         let address = malloc(acl, larger)?;
         let Range { start, end } = self.usable(address, larger);
-        let most = room.max(bytes) / GRANULE * GRANULE;
+        let most = available.max(bytes) / GRANULE * GRANULE;
         Ok(self.keep(address, larger, start..end.min(start.saturating_add(most))))
     }
 
@@ -129,12 +135,12 @@ impl Segments {
 }
 
 /// How large a piece to try for, the best first.
-fn sizes(bytes: u64, total: u64, room: u64) -> impl Iterator<Item = u64> {
+fn sizes(bytes: u64, total: u64, available: u64) -> impl Iterator<Item = u64> {
     let need = bytes.checked_next_multiple_of(PAGE).unwrap_or(bytes);
     let ahead = need.max((total / 16).min(LARGEST) / PAGE * PAGE);
     let exact = bytes.next_multiple_of(GRANULE);
     let tries = [Some(ahead), (need < ahead).then_some(need), (exact < need).then_some(exact)];
-    tries.into_iter().flatten().filter(move |&size| size <= room.max(exact))
+    tries.into_iter().flatten().filter(move |&size| size <= available.max(exact))
 }
 
 fn malloc(acl: &Acl, size: u64) -> Result<u64, String> {
@@ -151,8 +157,8 @@ fn malloc(acl: &Acl, size: u64) -> Result<u64, String> {
 mod tests {
     use super::*;
 
-    fn tried(bytes: u64, total: u64, room: u64) -> Vec<u64> {
-        sizes(bytes, total, room).collect()
+    fn tried(bytes: u64, total: u64, available: u64) -> Vec<u64> {
+        sizes(bytes, total, available).collect()
     }
 
     #[test]

@@ -133,8 +133,8 @@ impl SegmentSource for Segments {
         if ledger.closed {
             return Err("the pool has ended".into());
         }
-        let room = ledger.most.saturating_sub(ledger.bytes);
-        let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= room);
+        let available = ledger.most.saturating_sub(ledger.bytes);
+        let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= available);
         let generous = generous.filter(|&more| more > bytes).map(|more| self.make(more));
         let made = generous.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
         let range = made.map_err(|error| error.text)?;
