@@ -244,10 +244,10 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         align: u64,
     ) -> Result<Grant, Option<String>> {
         let need = bytes.max(1).checked_next_multiple_of(GRANULE).ok_or(None)?;
-        let room = |root: &Root, more: u64| {
+        let fits = |root: &Root, more: u64| {
             root.reserved.checked_add(more).is_some_and(|sum| sum <= root.budget)
         };
-        if !room(root, need) {
+        if !fits(root, need) {
             self.reclaim(root);
             self.release(root, root.budget.saturating_sub(need));
         }
@@ -266,7 +266,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let whole = need.saturating_add(align.saturating_sub(GRANULE));
         let mut refused = None;
         for more in short.into_iter().filter(|&more| more > 0).chain([whole]) {
-            if !room(root, more) {
+            if !fits(root, more) {
                 continue;
             }
             match self.source.extend(more) {
