@@ -181,20 +181,20 @@ pub fn run_plan(
 
 /// Bytes on the host that begin on a multiple of [`ALIGN`].
 struct Buffer {
-    room: Vec<u8>,
+    storage: Vec<u8>,
     start: usize,
     bytes: usize,
 }
 
 impl Buffer {
     fn new(bytes: usize) -> Buffer {
-        let room = vec![0; bytes + ALIGN];
-        let start = room.as_ptr().align_offset(ALIGN).min(ALIGN);
-        Buffer { room, start, bytes }
+        let storage = vec![0; bytes + ALIGN];
+        let start = storage.as_ptr().align_offset(ALIGN).min(ALIGN);
+        Buffer { storage, start, bytes }
     }
 
     fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.room[self.start..self.start + self.bytes]
+        &mut self.storage[self.start..self.start + self.bytes]
     }
 
     fn cells(&mut self) -> &[Cell<u8>] {

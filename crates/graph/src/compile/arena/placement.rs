@@ -156,12 +156,12 @@ impl<'a> Placement<'a> {
 fn gap(ranges: impl Iterator<Item = (u64, u64)>, bytes: u64, fit: Fit) -> u64 {
     let (mut end, mut tightest) = (0u64, None);
     for (begin, its_end) in ranges {
-        let room = begin.saturating_sub(end);
-        if room >= bytes {
+        let gap = begin.saturating_sub(end);
+        if gap >= bytes {
             match fit {
                 Fit::First => return end,
-                Fit::Tightest if tightest.is_none_or(|(least, _)| room < least) => {
-                    tightest = Some((room, end));
+                Fit::Tightest if tightest.is_none_or(|(least, _)| gap < least) => {
+                    tightest = Some((gap, end));
                 }
                 Fit::Tightest => {}
             }
