@@ -1,5 +1,5 @@
-// The bounded string functions that CANN's libraries link by name. Sizes are of the room at `dest`, with the NUL.
-// Where a result does not fit, the room is emptied and a code says so; nothing is written beyond it.
+// The bounded string functions that CANN's libraries link by name. `dest_max` is the size of the buffer at `dest`, NUL included.
+// Where a result does not fit, the buffer is emptied and a code is returned; nothing is written beyond it.
 
 #include <cerrno>
 #include <cstdarg>
@@ -15,9 +15,9 @@ const int EMPTIED_RANGE = 162;
 const int EMPTIED_OVERLAP = 182;
 const size_t LARGEST = 0x7fffffff;
 
-bool is_room(const void *dest, size_t room)
+bool is_valid(const void *dest, size_t dest_max)
 {
-    return dest != nullptr && room != 0 && room <= LARGEST;
+    return dest != nullptr && dest_max != 0 && dest_max <= LARGEST;
 }
 
 int emptied(char *dest, int code)
@@ -34,10 +34,10 @@ bool overlap(const void *dest, const void *source, size_t count)
 }
 
 // Puts up to `count` bytes of a text after the `used` ones.
-int append(char *dest, size_t room, size_t used, const char *source, size_t count)
+int append(char *dest, size_t dest_max, size_t used, const char *source, size_t count)
 {
     const size_t length = strnlen(source, count);
-    if (length >= room - used) {
+    if (length >= dest_max - used) {
         return emptied(dest, EMPTIED_RANGE);
     }
     if (overlap(dest, source, used + length + 1)) {
@@ -52,101 +52,101 @@ int append(char *dest, size_t room, size_t used, const char *source, size_t coun
 
 extern "C" {
 
-int memcpy_s(void *dest, size_t room, const void *source, size_t count)
+int memcpy_s(void *dest, size_t dest_max, const void *source, size_t count)
 {
-    if (room == 0 || room > LARGEST) {
+    if (dest_max == 0 || dest_max > LARGEST) {
         return ERANGE;
     }
     if (dest == nullptr || source == nullptr) {
         if (dest != nullptr) {
-            std::memset(dest, 0, room);
+            std::memset(dest, 0, dest_max);
             return EMPTIED_INVALID;
         }
         return EINVAL;
     }
-    if (count > room || (dest != source && overlap(dest, source, count))) {
-        std::memset(dest, 0, room);
-        return count > room ? EMPTIED_RANGE : EMPTIED_OVERLAP;
+    if (count > dest_max || (dest != source && overlap(dest, source, count))) {
+        std::memset(dest, 0, dest_max);
+        return count > dest_max ? EMPTIED_RANGE : EMPTIED_OVERLAP;
     }
     std::memmove(dest, source, count);
     return 0;
 }
 
-int memmove_s(void *dest, size_t room, const void *source, size_t count)
+int memmove_s(void *dest, size_t dest_max, const void *source, size_t count)
 {
-    if (room == 0 || room > LARGEST) {
+    if (dest_max == 0 || dest_max > LARGEST) {
         return ERANGE;
     }
     if (dest == nullptr || source == nullptr) {
         if (dest != nullptr) {
-            std::memset(dest, 0, room);
+            std::memset(dest, 0, dest_max);
             return EMPTIED_INVALID;
         }
         return EINVAL;
     }
-    if (count > room) {
-        std::memset(dest, 0, room);
+    if (count > dest_max) {
+        std::memset(dest, 0, dest_max);
         return EMPTIED_RANGE;
     }
     std::memmove(dest, source, count);
     return 0;
 }
 
-int memset_s(void *dest, size_t room, int value, size_t count)
+int memset_s(void *dest, size_t dest_max, int value, size_t count)
 {
-    if (room == 0 || room > LARGEST) {
+    if (dest_max == 0 || dest_max > LARGEST) {
         return ERANGE;
     }
     if (dest == nullptr) {
         return EINVAL;
     }
-    std::memset(dest, value, count < room ? count : room);
-    return count <= room ? 0 : EMPTIED_RANGE;
+    std::memset(dest, value, count < dest_max ? count : dest_max);
+    return count <= dest_max ? 0 : EMPTIED_RANGE;
 }
 
-int strncpy_s(char *dest, size_t room, const char *source, size_t count)
+int strncpy_s(char *dest, size_t dest_max, const char *source, size_t count)
 {
-    if (!is_room(dest, room)) {
-        return dest == nullptr && room != 0 && room <= LARGEST ? EINVAL : ERANGE;
+    if (!is_valid(dest, dest_max)) {
+        return dest == nullptr && dest_max != 0 && dest_max <= LARGEST ? EINVAL : ERANGE;
     }
-    return source == nullptr ? emptied(dest, EMPTIED_INVALID) : append(dest, room, 0, source, count);
+    return source == nullptr ? emptied(dest, EMPTIED_INVALID) : append(dest, dest_max, 0, source, count);
 }
 
-int strcpy_s(char *dest, size_t room, const char *source)
+int strcpy_s(char *dest, size_t dest_max, const char *source)
 {
-    return dest != nullptr && dest == source && strnlen(dest, room) < room ? 0
-                                                                          : strncpy_s(dest, room, source, LARGEST);
+    return dest != nullptr && dest == source && strnlen(dest, dest_max) < dest_max ? 0
+                                                                          : strncpy_s(dest, dest_max, source, LARGEST);
 }
 
-int strncat_s(char *dest, size_t room, const char *source, size_t count)
+int strncat_s(char *dest, size_t dest_max, const char *source, size_t count)
 {
-    if (!is_room(dest, room)) {
-        return dest == nullptr && room != 0 && room <= LARGEST ? EINVAL : ERANGE;
+    if (!is_valid(dest, dest_max)) {
+        return dest == nullptr && dest_max != 0 && dest_max <= LARGEST ? EINVAL : ERANGE;
     }
-    const size_t used = strnlen(dest, room);
-    if (source == nullptr || used == room) {
+    const size_t used = strnlen(dest, dest_max);
+    if (source == nullptr || used == dest_max) {
         return emptied(dest, EMPTIED_INVALID);
     }
-    return append(dest, room, used, source, count);
+    return append(dest, dest_max, used, source, count);
 }
 
-int strcat_s(char *dest, size_t room, const char *source)
+int strcat_s(char *dest, size_t dest_max, const char *source)
 {
-    return strncat_s(dest, room, source, LARGEST);
+    return strncat_s(dest, dest_max, source, LARGEST);
 }
 
-// At most `count` characters; a longer text is cut there and gives -1. One that does not fit the room empties it.
-int vsnprintf_s(char *dest, size_t room, size_t count, const char *format, va_list arguments)
+// At most `count` characters; a longer text is cut there and gives -1. One that does not fit the buffer empties it.
+int vsnprintf_s(char *dest, size_t dest_max, size_t count, const char *format, va_list arguments)
 {
-    if (!is_room(dest, room) || format == nullptr) {
-        if (is_room(dest, room)) {
+    if (!is_valid(dest, dest_max) || format == nullptr) {
+        if (is_valid(dest, dest_max)) {
             dest[0] = '\0';
         }
         return -1;
     }
-    const bool is_cut = count < room;
-    const int length = std::vsnprintf(dest, is_cut ? count + 1 : room, format, arguments);
-    if (length >= 0 && static_cast<size_t>(length) <= (is_cut ? count : room - 1)) {
+    const bool is_cut = count < dest_max;
+    const int length = std::vsnprintf(dest, is_cut ? count + 1 : dest_max, format, arguments);
+    if (length >= 0 && static_cast<size_t>(length) <= (is_cut ? count : dest_max - 1)) {
         return length;
     }
     if (length < 0 || !is_cut) {
@@ -155,25 +155,25 @@ int vsnprintf_s(char *dest, size_t room, size_t count, const char *format, va_li
     return -1;
 }
 
-int snprintf_s(char *dest, size_t room, size_t count, const char *format, ...)
+int snprintf_s(char *dest, size_t dest_max, size_t count, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf_s(dest, room, count, format, arguments);
+    const int length = vsnprintf_s(dest, dest_max, count, format, arguments);
     va_end(arguments);
     return length;
 }
 
-int vsprintf_s(char *dest, size_t room, const char *format, va_list arguments)
+int vsprintf_s(char *dest, size_t dest_max, const char *format, va_list arguments)
 {
-    return vsnprintf_s(dest, room, room, format, arguments);
+    return vsnprintf_s(dest, dest_max, dest_max, format, arguments);
 }
 
-int sprintf_s(char *dest, size_t room, const char *format, ...)
+int sprintf_s(char *dest, size_t dest_max, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const int length = vsnprintf_s(dest, room, room, format, arguments);
+    const int length = vsnprintf_s(dest, dest_max, dest_max, format, arguments);
     va_end(arguments);
     return length;
 }
