@@ -142,10 +142,10 @@ pub extern "C" fn cairn_pool_set_fraction(fraction: f64, device: c_int) -> c_int
 /// `cairn_pool_figures` of the header.
 ///
 /// # Safety
-/// `figures` is null or points to room for them.
+/// `figures` is null or is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cairn_pool_figures(device: c_int, figures: *mut Report) -> c_int {
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller vouches for it.
     status("cairn_pool_figures", || unsafe {
         write(figures, || Ok(Report::of(Device::open(device)?)))
     })
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn cairn_pool_figures(device: c_int, figures: *mut Report)
 /// `cairn_pool_stream_figures` of the header.
 ///
 /// # Safety
-/// `figures` is null or points to room for them.
+/// `figures` is null or is valid for writes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cairn_pool_stream_figures(
     device: c_int,
@@ -166,14 +166,14 @@ pub unsafe extern "C" fn cairn_pool_stream_figures(
         let stream = device.known(stream);
         Ok(stream.map_or_else(Report::default, |stream| Report::of_stream(device, stream)))
     };
-    // SAFETY: the caller vouches for the room.
+    // SAFETY: the caller vouches for it.
     status("cairn_pool_stream_figures", || unsafe { write(figures, read) })
 }
 
 /// `cairn_pool_json` of the header.
 ///
 /// # Safety
-/// `text` has room for `room` bytes.
+/// `text` is valid for writes of `capacity` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cairn_pool_json(
     device: c_int,
@@ -184,7 +184,7 @@ pub unsafe extern "C" fn cairn_pool_json(
     let json = json.unwrap_or_default();
     if !text.is_null() && capacity > 0 {
         let length = json.len().min(capacity - 1);
-        // SAFETY: length and the NUL after it fit into the room that the caller vouches for.
+        // SAFETY: length and the NUL after it fit into the buffer that the caller vouches for.
         unsafe {
             std::ptr::copy_nonoverlapping(json.as_ptr(), text.cast(), length);
             text.add(length).write(0);
@@ -221,13 +221,13 @@ pub extern "C" fn cairn_pool_destroy_desc(desc: Handle) -> c_int {
 }
 
 /// # Safety
-/// `place` is null or points to room for a `T`.
-unsafe fn write<T>(place: *mut T, read: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
-    if place.is_null() {
+/// `out` is null or is valid for writes of a `T`.
+unsafe fn write<T>(out: *mut T, read: impl FnOnce() -> Result<T, String>) -> Result<(), String> {
+    if out.is_null() {
         return Err("the pointer to the figures is NULL".into());
     }
     let read = read()?;
-    // SAFETY: not null, and the caller vouches for the room.
-    unsafe { place.write_unaligned(read) };
+    // SAFETY: not null, and the caller vouches for it.
+    unsafe { out.write_unaligned(read) };
     Ok(())
 }

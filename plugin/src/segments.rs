@@ -37,7 +37,7 @@ impl Segments {
         self.pieces.iter().map(|(&start, piece)| start..piece.end).collect()
     }
 
-    /// A new piece with room for `bytes`; `room` is what the budget leaves.
+    /// A new piece with room for `bytes`; `available` is what the budget leaves.
     pub fn extend(
         &mut self,
         device: i32,
@@ -89,7 +89,7 @@ impl Segments {
     }
 
     /// One piece of `size` bytes of which at least `bytes` can be used; larger if its place is bad, but
-    /// the pool never has more than `room` of it.
+    /// the pool never has more than `available` of it.
     fn take(
         &mut self,
         acl: &Acl,
