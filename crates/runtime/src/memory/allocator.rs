@@ -29,7 +29,7 @@ pub trait Allocator: Send + Sync {
     /// about it, such as bytes written beside it.
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()>;
 
-    /// The bytes at an address of a block that is out, or of the room around it, for layers that write
+    /// The bytes at an address of a block that is out, or of the padding around it, for layers that write
     /// there. `None` where layers have no business.
     fn extent(&self, address: usize, bytes: usize) -> Option<Extent> {
         let _ = (address, bytes);

@@ -17,7 +17,7 @@ pub struct OutstandingBlock {
     pub block: usize,
     /// First byte of the block.
     pub address: usize,
-    /// Bytes that were asked for, the room of layers included.
+    /// Bytes that were asked for, the padding of layers included.
     pub bytes: usize,
     /// The device it is on.
     pub device: u32,

@@ -221,7 +221,7 @@ impl StreamPool {
         self.arena().extent(address, bytes)
     }
 
-    /// Gives the user's block at `address` back, which with its room begins at `whole`.
+    /// Gives the user's block at `address` back, which with its padding begins at `whole`.
     pub(super) fn give(&self, address: usize, whole: usize, stream: &Stream) -> Result<()> {
         self.check()?;
         let offset = self.arena().offset(whole).ok_or(Wrong::Unknown);
@@ -232,7 +232,7 @@ impl StreamPool {
         freed.map(|_| ()).map_err(|wrong| self.wrong(address, wrong))
     }
 
-    /// Bytes for the user of the held block at `address`, which with its room begins at `whole`.
+    /// Bytes for the user of the held block at `address`, which with its padding begins at `whole`.
     pub(super) fn held(&self, address: usize, whole: usize) -> Option<u64> {
         self.pool.find(self.arena().offset(whole)?)?;
         Some(self.blocks.bytes(self.arena().offset(address)?))

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 /// A freed block, and what has to happen before it may be reused.
 pub struct Entry {
-    /// Where it begins in its arena, with the room in front of the user's bytes.
+    /// Where it begins in its arena, with the padding in front of the user's bytes.
     pub offset: u64,
     /// Bytes before the user's.
     pub front: u64,

@@ -15,7 +15,7 @@ pub struct Request<'a> {
     pub align: u64,
     /// Back it by huge pages.
     pub huge: Huge,
-    /// Bytes kept in front of the user's, a multiple of `align`: the room of a layer.
+    /// Bytes kept in front of the user's, a multiple of `align`: the padding of a layer.
     pub front: u64,
     /// Bytes kept after the user's.
     pub back: u64,
@@ -55,7 +55,7 @@ impl<'a> Request<'a> {
         Request { purpose, owner, ..self }
     }
 
-    /// Everything that has to be found: the user's bytes and the room around them.
+    /// Everything that has to be found: the user's bytes and the padding around them.
     pub fn whole(&self) -> Option<u64> {
         self.bytes.checked_add(self.front)?.checked_add(self.back)
     }

@@ -25,9 +25,9 @@ impl Memory {
     ) -> Error {
         let usage = arena.usage();
         let free = arena.free_bytes();
-        let room = match request.front.saturating_add(request.back) {
+        let padding = match request.front.saturating_add(request.back) {
             0 => String::new(),
-            room => format!(" and {room} for layers"),
+            padding => format!(" and {padding} for layers"),
         };
         let owners = match self.owners(arena) {
             owners if owners.is_empty() => "nobody".into(),
@@ -40,7 +40,7 @@ impl Memory {
             Cause::OverLimit(most) => format!("; the pool may take at most {most} bytes"),
         };
         let text = format!(
-            "out of memory on {}: asked {}{room}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}, largest owners: {owners}{reason}. What to do: {}",
+            "out of memory on {}: asked {}{padding}, free {free}, capacity {}, live {}, freed but still waiting for a stream {}, largest hole {}, largest owners: {owners}{reason}. What to do: {}",
             arena.name,
             asked(request.bytes),
             arena.capacity,

@@ -62,7 +62,7 @@ impl Guard {
         let back = block.address + (block.bytes + request.back) as usize;
         let (Some(front), Some(back)) = (below.extent(front, CANARY), below.extent(back, CANARY))
         else {
-            log::warn!("guard: {} gives no room beside its blocks; no canaries", below.name());
+            log::warn!("guard: {} leaves no padding beside its blocks; no canaries", below.name());
             return Ok(());
         };
         let guarded = Arc::new(GuardedBlock {

@@ -25,7 +25,7 @@ use crate::sync::Arc;
 
 /// One layer. Its state may be shared by several stacks: all allocators of a device share theirs.
 ///
-/// It counts the user's bytes of a block, which every layer sees alike; the room that a layer adds
+/// It counts the user's bytes of a block, which every layer sees alike; the padding that a layer adds
 /// around them counts nowhere but in the memory below.
 pub trait Layer: Send + Sync {
     /// What the spec string calls it.
