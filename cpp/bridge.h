@@ -348,10 +348,10 @@ CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void
 // ---------------------------------------------------------------------------------------------------------
 // Users' allocators
 
-// How a callback that does not return is told apart: `left` runs when it ends its thread (the caller then
+// How a callback that does not return is told apart: `on_exit` runs when it ends its thread (the caller then
 // parks the thread for good), `said` gets the text of an exception.
 typedef struct CairnGuard {
-    void (*left)(const void *context);
+    void (*on_exit)(const void *context);
     const void *context;
     char *said;
     size_t room;

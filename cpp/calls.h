@@ -85,7 +85,7 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
     const std::unique_ptr<Callback> callback(static_cast<Callback *>(context));
     char said[256] = "";
     CairnGuard guard = {};
-    guard.left = [](const void *) { CairnSessionThreadExited(); };
+    guard.on_exit = [](const void *) { CairnSessionThreadExited(); };
     guard.said = said;
     guard.room = sizeof said;
     const bool is_back = guarded(&guard, [&] {

@@ -22,7 +22,7 @@ bool guarded(const CairnGuard *guard, Call call)
         return true;
     } catch (abi::__forced_unwind &) {
         if (guard != nullptr) {
-            guard->left(guard->context);
+            guard->on_exit(guard->context);
         }
         for (;;) {
             pause();

@@ -105,7 +105,7 @@ impl UserAllocator for AclAllocator {
     fn call(
         &self,
         request: UserCall,
-        left: &dyn Fn(),
+        on_exit: &dyn Fn(),
     ) -> std::result::Result<usize, CallbackException> {
         let (function, request) = match (request, &self.advise) {
             (UserCall::Advise(..), Some(advise)) => (advise, request),
@@ -116,16 +116,16 @@ impl UserAllocator for AclAllocator {
         };
         let object = self.object;
         match (function, request) {
-            (Function::C(address), _) => call_c(*address, object, request, left),
+            (Function::C(address), _) => call_c(*address, object, request, on_exit),
             (Function::Callable(known), UserCall::Alloc(bytes)) => {
-                known.call(&[object, bytes], left)
+                known.call(&[object, bytes], on_exit)
             }
             (Function::Callable(known), UserCall::Advise(bytes, near)) => {
-                known.call(&[object, bytes, near], left)
+                known.call(&[object, bytes, near], on_exit)
             }
-            (Function::Callable(known), UserCall::Address(block)) => known.call(&[block], left),
+            (Function::Callable(known), UserCall::Address(block)) => known.call(&[block], on_exit),
             (Function::Callable(known), UserCall::Free(block)) => {
-                known.call(&[object, block], left)
+                known.call(&[object, block], on_exit)
             }
         }
     }
@@ -136,13 +136,13 @@ fn call_c(
     address: usize,
     object: usize,
     request: UserCall,
-    left: &dyn Fn(),
+    on_exit: &dyn Fn(),
 ) -> std::result::Result<usize, CallbackException> {
     let (function, object) = (address as *const c_void, object as Handle);
     let mut returned = null_mut();
     // SAFETY: the function is of the type that the headers give it; the user registered it to be called with this
     // object and with blocks that it gave.
-    guarded(left, |guard| unsafe {
+    guarded(on_exit, |guard| unsafe {
         match request {
             UserCall::Alloc(bytes) => {
                 cairn_call_allocator_alloc(function, object, bytes, &mut returned, guard)

@@ -44,10 +44,10 @@ impl Callable {
     pub fn call(
         &self,
         arguments: &[usize],
-        left: &dyn Fn(),
+        on_exit: &dyn Fn(),
     ) -> std::result::Result<usize, CallbackException> {
         let mut result = 0;
-        guarded(left, |guard| {
+        guarded(on_exit, |guard| {
             let (first, count) = (arguments.as_ptr(), arguments.len());
             // SAFETY: whoever set the function gave it for this context; the rest is there for the call.
             let called =

@@ -13,10 +13,10 @@
 #include <cxxabi.h>
 #include <unistd.h>
 
-// What happens to a callback that does not return a result: `left` runs when it ends its thread, the text
+// What happens to a callback that does not return a result: `on_exit` runs when it ends its thread, the text
 // of an exception goes to `said`.
 struct Guard {
-    void (*left)(const void *context);
+    void (*on_exit)(const void *context);
     const void *context;
     char *said;
     size_t room;
@@ -30,7 +30,7 @@ static bool guarded(const Guard *guard, Call call) {
         call();
         return true;
     } catch (abi::__forced_unwind &) {
-        guard->left(guard->context);
+        guard->on_exit(guard->context);
         for (;;) pause();
     } catch (const std::exception &thrown) {
         snprintf(guard->said, guard->room, "%s", thrown.what());
@@ -42,9 +42,9 @@ static bool guarded(const Guard *guard, Call call) {
 
 // The same where nobody asks for the text of an exception.
 template <typename Call>
-static bool guarded(void (*left)(const void *), const void *context, Call call) {
+static bool guarded(void (*on_exit)(const void *), const void *context, Call call) {
     char unread[1];
-    const Guard guard = {left, context, unread, sizeof unread};
+    const Guard guard = {on_exit, context, unread, sizeof unread};
     return guarded(&guard, call);
 }
 
@@ -60,22 +60,22 @@ __attribute__((visibility("hidden"))) bool (*cairn_app_log_enabled)(uint32_t lev
 __attribute__((visibility("hidden"))) void (*cairn_app_log)(uint32_t level, const char *func, const char *file,
                                                             uint32_t line, const char *text) = nullptr;
 
-bool cairn_call_host_function(const void *function, void *argument, void (*left)(const void *), const void *context) {
+bool cairn_call_host_function(const void *function, void *argument, void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(void *)>(function);
-    return guarded(left, context, [&] { call(argument); });
+    return guarded(on_exit, context, [&] { call(argument); });
 }
 
 bool cairn_call_stream_state(const void *function, size_t stream, uint32_t state, void *argument,
-                             void (*left)(const void *), const void *context) {
+                             void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(void *, int, void *)>(function);
-    return guarded(left, context,
+    return guarded(on_exit, context,
                    [&] { call(reinterpret_cast<void *>(stream), static_cast<int>(state), argument); });
 }
 
 bool cairn_call_device_state(const void *function, size_t device, uint32_t state, void *argument,
-                             void (*left)(const void *), const void *context) {
+                             void (*on_exit)(const void *), const void *context) {
     auto call = function_at<void(int32_t, int, void *)>(function);
-    return guarded(left, context, [&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
+    return guarded(on_exit, context, [&] { call(static_cast<int32_t>(device), static_cast<int>(state), argument); });
 }
 
 // An array that the user ends with `delete[]`; null when there is no memory.

@@ -13,15 +13,15 @@ pub type LogSink = unsafe extern "C" fn(u32, *const c_char, *const c_char, u32, 
 pub use crate::ge::abi::CairnGuard as Guard;
 
 /// Calls a function of the user's allocator. `call` gives what a trampoline gives: false after an exception, whose
-/// text the guard has. If the function ends its thread, `left` is called in its place and this never returns.
+/// text the guard has. If the function ends its thread, `on_exit` is called in its place and this never returns.
 pub fn guarded(
-    left: &dyn Fn(),
+    on_exit: &dyn Fn(),
     call: impl FnOnce(&Guard) -> bool,
 ) -> Result<(), CallbackException> {
     let mut said = [0 as c_char; 256];
     let (place, room) = (said.as_mut_ptr(), said.len());
-    let fine = with_left(left, |left, context| {
-        call(&Guard { left: Some(left), context, said: place, room })
+    let fine = with_exit(on_exit, |on_exit, context| {
+        call(&Guard { on_exit: Some(on_exit), context, said: place, room })
     });
     if fine {
         return Ok(());
@@ -32,15 +32,15 @@ pub fn guarded(
 }
 
 /// A function with its context, as trampolines take what they call when a function of the user ends its thread.
-type Left = unsafe extern "C" fn(context: *const c_void);
+type OnExit = unsafe extern "C" fn(context: *const c_void);
 
-/// Hands `left` to a trampoline, which calls it at most while `call` runs.
-fn with_left<T>(left: &dyn Fn(), call: impl FnOnce(Left, *const c_void) -> T) -> T {
+/// Hands `on_exit` to a trampoline, which calls it at most while `call` runs.
+fn with_exit<T>(on_exit: &dyn Fn(), call: impl FnOnce(OnExit, *const c_void) -> T) -> T {
     unsafe extern "C" fn forward(context: *const c_void) {
         // SAFETY: the context is the reference below, on a frame that is still there.
         (unsafe { &*context.cast::<&dyn Fn()>() })();
     }
-    call(forward, std::ptr::from_ref(&left).cast())
+    call(forward, std::ptr::from_ref(&on_exit).cast())
 }
 
 /// A function of the user and its argument, which it hands over to whichever thread calls it.
@@ -58,11 +58,11 @@ unsafe impl Send for UserFunction {}
 unsafe impl Sync for UserFunction {}
 
 impl HostFunction for UserFunction {
-    fn call(&self, left: &dyn Fn()) -> Result<(), Error> {
+    fn call(&self, on_exit: &dyn Fn()) -> Result<(), Error> {
         let UserFunction { function, argument } = *self;
-        let fine = with_left(left, |left, context| {
+        let fine = with_exit(on_exit, |on_exit, context| {
             // SAFETY: the user passed the function as one that takes this argument.
-            unsafe { cairn_call_host_function(function, argument, left, context) }
+            unsafe { cairn_call_host_function(function, argument, on_exit, context) }
         });
         let text = || {
             format!(
@@ -75,7 +75,7 @@ impl HostFunction for UserFunction {
 
 /// How a state callback is called: function, subject, state, argument, and whom to call if it ends its thread.
 type StateCaller =
-    unsafe extern "C" fn(*const c_void, usize, u32, *mut c_void, Left, *const c_void) -> bool;
+    unsafe extern "C" fn(*const c_void, usize, u32, *mut c_void, OnExit, *const c_void) -> bool;
 
 impl UserFunction {
     /// The function as a callback of streams; its type must be `aclrtStreamStateCallback`.
@@ -89,11 +89,11 @@ impl UserFunction {
     }
 
     fn of_states(self, caller: StateCaller) -> StateFunction {
-        Arc::new(move |subject, state, left| {
+        Arc::new(move |subject, state, on_exit| {
             let UserFunction { function, argument } = { self };
-            with_left(left, |left, context| {
+            with_exit(on_exit, |on_exit, context| {
                 // SAFETY: the user passed the function as one of the type that `caller` calls.
-                unsafe { caller(function, subject, state, argument, left, context) }
+                unsafe { caller(function, subject, state, argument, on_exit, context) }
             })
         })
     }
@@ -137,7 +137,7 @@ unsafe extern "C" {
     pub fn cairn_call_host_function(
         function: *const c_void,
         argument: *mut c_void,
-        left: Left,
+        on_exit: OnExit,
         context: *const c_void,
     ) -> bool;
     /// Calls a stream state callback.
@@ -146,7 +146,7 @@ unsafe extern "C" {
         stream: usize,
         state: u32,
         argument: *mut c_void,
-        left: Left,
+        on_exit: OnExit,
         context: *const c_void,
     ) -> bool;
     /// Calls a device state callback.
@@ -155,7 +155,7 @@ unsafe extern "C" {
         device: usize,
         state: u32,
         argument: *mut c_void,
-        left: Left,
+        on_exit: OnExit,
         context: *const c_void,
     ) -> bool;
     /// The body of `aclAppLog`.

@@ -446,7 +446,7 @@ impl UserAllocator for Careless {
         true
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
+    fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         let asks = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
         match request {
             _ if asks && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
@@ -454,7 +454,7 @@ impl UserAllocator for Careless {
             }
             UserCall::Address(block) if block == self.theirs => Ok(block),
             UserCall::Free(block) if block == self.theirs => Ok(0),
-            request => self.pool.call(request, left),
+            request => self.pool.call(request, on_exit),
         }
     }
 }

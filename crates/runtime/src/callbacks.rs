@@ -134,9 +134,9 @@ impl<S: Subject> Callbacks<S> {
         let list: Vec<Callback> = self.list.lock().clone();
         let (subject, state) = S::raw(id, state);
         for Callback { name, call } in &list {
-            let left =
+            let on_exit =
                 || log::error!("the state callback {name} ended its thread, which stays parked");
-            if !call(subject, state, &left) {
+            if !call(subject, state, &on_exit) {
                 log::error!("the state callback {name} threw a C++ exception");
             }
         }

@@ -129,8 +129,8 @@ pub struct Wait {
 /// A function of the user that runs in a stream. The door makes it, and nothing unwinds out of it.
 pub trait HostFunction: Send + Sync {
     /// Calls the user's function on this thread; fails after an exception. A function that ends its thread cannot be
-    /// stopped from unwinding: then `left` is called in its place and this never returns.
-    fn call(&self, left: &dyn Fn()) -> Result<()>;
+    /// stopped from unwinding: then `on_exit` is called in its place and this never returns.
+    fn call(&self, on_exit: &dyn Fn()) -> Result<()>;
 }
 
 /// Reports whole ranges.

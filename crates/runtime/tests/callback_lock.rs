@@ -146,10 +146,10 @@ impl UserAllocator for Odd {
     fn takes_advice(&self) -> bool {
         false
     }
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
+    fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         if let UserCall::Alloc(4096) = request {
             if self.leaves {
-                left();
+                on_exit();
             }
             self.entered_tx.send(HostThread::current().number()).unwrap();
             if self.leaves {

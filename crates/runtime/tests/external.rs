@@ -449,8 +449,8 @@ impl UserAllocator for Claiming {
         Some(self.1)
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Answer {
-        self.0.call(request, left)
+    fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Answer {
+        self.0.call(request, on_exit)
     }
 }
 

@@ -288,7 +288,7 @@ pub type CairnSize = u32;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct CairnGuard {
-    pub left: ::core::option::Option<unsafe extern "C" fn(context: *const core::ffi::c_void)>,
+    pub on_exit: ::core::option::Option<unsafe extern "C" fn(context: *const core::ffi::c_void)>,
     pub context: *const core::ffi::c_void,
     pub said: *mut core::ffi::c_char,
     pub room: usize,
@@ -297,7 +297,7 @@ pub struct CairnGuard {
 const _: () = {
     ["Size of CairnGuard"][::core::mem::size_of::<CairnGuard>() - 32usize];
     ["Alignment of CairnGuard"][::core::mem::align_of::<CairnGuard>() - 8usize];
-    ["Offset of field: CairnGuard::left"][::core::mem::offset_of!(CairnGuard, left) - 0usize];
+    ["Offset of field: CairnGuard::on_exit"][::core::mem::offset_of!(CairnGuard, on_exit) - 0usize];
     ["Offset of field: CairnGuard::context"][::core::mem::offset_of!(CairnGuard, context) - 8usize];
     ["Offset of field: CairnGuard::said"][::core::mem::offset_of!(CairnGuard, said) - 16usize];
     ["Offset of field: CairnGuard::room"][::core::mem::offset_of!(CairnGuard, room) - 24usize];

@@ -50,10 +50,10 @@ impl UserAllocator for GeAllocator {
         Some(Claim { bytes, users })
     }
 
-    fn call(&self, request: UserCall, left: &dyn Fn()) -> Result<usize, CallbackException> {
+    fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         let object = self.0.object;
         let mut returned = std::ptr::null_mut();
-        guarded(left, |guard| {
+        guarded(on_exit, |guard| {
             // SAFETY: the C++ side gave these functions for this object, and for blocks that they gave.
             let fine = unsafe {
                 match request {

@@ -92,11 +92,11 @@ pub trait UserAllocator: Any + Send + Sync {
     }
 
     /// Calls the user on this thread: the block or address, 0 for null. If the callback ends its
-    /// thread, `left` is called in its place and this never returns.
+    /// thread, `on_exit` is called in its place and this never returns.
     fn call(
         &self,
         request: UserCall,
-        left: &dyn Fn(),
+        on_exit: &dyn Fn(),
     ) -> std::result::Result<usize, CallbackException>;
 }
 
@@ -149,7 +149,7 @@ impl External {
     fn call(&self, request: UserCall, stream: Option<&Arc<Stream>>) -> Result<usize> {
         self.callback_locks.watch();
         let visit = self.visit(request, stream);
-        let left = || {
+        let on_exit = || {
             log::error!(
                 "thread {} ended itself in {visit}; what it was in the middle of is lost, and it stays parked",
                 HostThread::current().number()
@@ -160,7 +160,7 @@ impl External {
             false => {
                 let spine = &self.shared.spine;
                 let began_ns = if spine.has_listener(Kind::Callback) { now_ns() } else { 0 };
-                let called = host::in_callback(|| self.user.call(request, &left));
+                let called = host::in_callback(|| self.user.call(request, &on_exit));
                 let Visit { object, stream, .. } = visit;
                 let answer = called.as_ref().ok().copied();
                 let callback = Callback { object, request, stream, answer, began_ns };
