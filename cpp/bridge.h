@@ -349,12 +349,12 @@ CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void
 // Users' allocators
 
 // How a callback that does not return is told apart: `on_exit` runs when it ends its thread (the caller then
-// parks the thread for good), `said` gets the text of an exception.
+// parks the thread for good), `message` gets the text of an exception.
 typedef struct CairnGuard {
     void (*on_exit)(const void *context);
     const void *context;
-    char *said;
-    size_t room;
+    char *message;
+    size_t message_size;
 } CairnGuard;
 
 // An allocator of the user. `object` tells it from others; `owner` is what `drop` releases, once. The calls

@@ -83,11 +83,11 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
 {
     using Callback = std::function<void(ge::Status, std::vector<T> &)>;
     const std::unique_ptr<Callback> callback(static_cast<Callback *>(context));
-    char said[256] = "";
+    char message[256] = "";
     CairnGuard guard = {};
     guard.on_exit = [](const void *) { CairnSessionThreadExited(); };
-    guard.said = said;
-    guard.room = sizeof said;
+    guard.message = message;
+    guard.message_size = sizeof message;
     const bool is_back = guarded(&guard, [&] {
         std::vector<T> outputs;
         if (result != nullptr) {
@@ -96,7 +96,7 @@ void call_back(void *context, CairnStatus status, CairnOutputs *result)
         (*callback)(flat(status), outputs);
     });
     if (!is_back) {
-        (void)fail(std::string("RunGraphAsync: the callback threw an exception: ") + said);
+        (void)fail(std::string("RunGraphAsync: the callback threw an exception: ") + message);
     }
 }
 

@@ -12,7 +12,7 @@ static Status start(const std::map<AscendString, AscendString> &options)
     return cairn::flat(CairnEngineStart(texts.data(), texts.count()));
 }
 
-static AscendString said(void (*show)(void *, CairnTextCallback))
+static AscendString texts(void (*show)(void *, CairnTextCallback))
 {
     std::string lines;
     show(&lines, cairn::see_lines);
@@ -31,12 +31,12 @@ Status GEFinalize()
 
 AscendString GEGetErrorMsgV2()
 {
-    return said(CairnEngineErrors);
+    return texts(CairnEngineErrors);
 }
 
 AscendString GEGetWarningMsgV2()
 {
-    return said(CairnEngineWarnings);
+    return texts(CairnEngineWarnings);
 }
 
 Status GEInitializeV2(const std::map<AscendString, AscendString> &options)
@@ -51,12 +51,12 @@ Status GEFinalizeV2()
 
 AscendString GEGetErrorMsgV3()
 {
-    return said(CairnEngineErrors);
+    return texts(CairnEngineErrors);
 }
 
 AscendString GEGetWarningMsgV3()
 {
-    return said(CairnEngineWarnings);
+    return texts(CairnEngineWarnings);
 }
 
 }  // namespace ge

@@ -12,7 +12,7 @@
 
 namespace cairn __attribute__((visibility("hidden"))) {
 
-// False after an exception, whose text is in `guard->said`. A function that ends its thread unwinds and cannot be
+// False after an exception, whose text is in `guard->message`. A function that ends its thread unwinds and cannot be
 // stopped: the thread stays here for good.
 template <typename Call>
 bool guarded(const CairnGuard *guard, Call call)
@@ -29,7 +29,7 @@ bool guarded(const CairnGuard *guard, Call call)
         }
     } catch (const std::exception &thrown) {
         if (guard != nullptr) {
-            std::snprintf(guard->said, guard->room, "%s", thrown.what());
+            std::snprintf(guard->message, guard->message_size, "%s", thrown.what());
         }
         return false;
     } catch (...) {

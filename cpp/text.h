@@ -75,14 +75,14 @@ private:
 };
 
 // Leaves the text of a failure for this thread and gives the code.
-inline CairnStatus fail(CairnStatus code, const std::string &said)
+inline CairnStatus fail(CairnStatus code, const std::string &message)
 {
-    return CairnEngineFail(code, text(said));
+    return CairnEngineFail(code, text(message));
 }
 
-inline CairnStatus fail(const std::string &said)
+inline CairnStatus fail(const std::string &message)
 {
-    return fail(0xFFFFFFFF, said);
+    return fail(0xFFFFFFFF, message);
 }
 
 }  // namespace cairn

@@ -138,7 +138,7 @@ void say(Call *call) {
     }
     PyObject *bytes = text == nullptr ? nullptr : PyUnicode_AsEncodedString(text, "utf-8", "replace");
     if (bytes != nullptr) {
-        std::snprintf(call->guard->said, call->guard->room, "%s", PyBytes_AsString(bytes));
+        std::snprintf(call->guard->message, call->guard->message_size, "%s", PyBytes_AsString(bytes));
         Py_DecRef(bytes);
     } else {
         discard(call);

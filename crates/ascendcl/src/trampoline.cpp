@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 // What happens to a callback that does not return a result: `on_exit` runs when it ends its thread, the text
-// of an exception goes to `said`.
+// of an exception goes to `message`.
 struct Guard {
     void (*on_exit)(const void *context);
     const void *context;
-    char *said;
-    size_t room;
+    char *message;
+    size_t message_size;
 };
 
 // A callback that ends its thread (pthread_exit, or Python at its end) cannot be stopped from unwinding, and
@@ -33,7 +33,7 @@ static bool guarded(const Guard *guard, Call call) {
         guard->on_exit(guard->context);
         for (;;) pause();
     } catch (const std::exception &thrown) {
-        snprintf(guard->said, guard->room, "%s", thrown.what());
+        snprintf(guard->message, guard->message_size, "%s", thrown.what());
         return false;
     } catch (...) {
         return false;

@@ -18,16 +18,16 @@ pub fn guarded(
     on_exit: &dyn Fn(),
     call: impl FnOnce(&Guard) -> bool,
 ) -> Result<(), CallbackException> {
-    let mut said = [0 as c_char; 256];
-    let (place, room) = (said.as_mut_ptr(), said.len());
+    let mut text = [0 as c_char; 256];
+    let (message, message_size) = (text.as_mut_ptr(), text.len());
     let fine = with_exit(on_exit, |on_exit, context| {
-        call(&Guard { on_exit: Some(on_exit), context, said: place, room })
+        call(&Guard { on_exit: Some(on_exit), context, message, message_size })
     });
     if fine {
         return Ok(());
     }
     // SAFETY: trampolines end what they write with a NUL, and nothing written is an empty text.
-    let text = unsafe { CStr::from_ptr(said.as_ptr()) };
+    let text = unsafe { CStr::from_ptr(text.as_ptr()) };
     Err(CallbackException(text.to_string_lossy().into_owned()))
 }
 

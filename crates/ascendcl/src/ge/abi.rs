@@ -290,8 +290,8 @@ pub type CairnSize = u32;
 pub struct CairnGuard {
     pub on_exit: ::core::option::Option<unsafe extern "C" fn(context: *const core::ffi::c_void)>,
     pub context: *const core::ffi::c_void,
-    pub said: *mut core::ffi::c_char,
-    pub room: usize,
+    pub message: *mut core::ffi::c_char,
+    pub message_size: usize,
 }
 #[allow(clippy::unnecessary_operation, clippy::identity_op)]
 const _: () = {
@@ -299,8 +299,10 @@ const _: () = {
     ["Alignment of CairnGuard"][::core::mem::align_of::<CairnGuard>() - 8usize];
     ["Offset of field: CairnGuard::on_exit"][::core::mem::offset_of!(CairnGuard, on_exit) - 0usize];
     ["Offset of field: CairnGuard::context"][::core::mem::offset_of!(CairnGuard, context) - 8usize];
-    ["Offset of field: CairnGuard::said"][::core::mem::offset_of!(CairnGuard, said) - 16usize];
-    ["Offset of field: CairnGuard::room"][::core::mem::offset_of!(CairnGuard, room) - 24usize];
+    ["Offset of field: CairnGuard::message"]
+        [::core::mem::offset_of!(CairnGuard, message) - 16usize];
+    ["Offset of field: CairnGuard::message_size"]
+        [::core::mem::offset_of!(CairnGuard, message_size) - 24usize];
 };
 impl Default for CairnGuard {
     fn default() -> Self {
