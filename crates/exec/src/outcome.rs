@@ -26,7 +26,7 @@ struct State {
 
 impl Default for Outcome {
     fn default() -> Outcome {
-        let state = Mutex::new(Rank::Decided, State::default());
+        let state = Mutex::new(Rank::Outcome, State::default());
         Outcome { is_done: AtomicBool::new(false), state }
     }
 }

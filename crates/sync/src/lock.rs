@@ -79,9 +79,9 @@ pub enum Rank {
     /// Graphs that wait for the engine's own thread.
     Queue,
     /// Sizes that a task found out.
-    Decided,
+    Outcome,
     /// Allocators that the end of the process leaves as they are.
-    Left,
+    Abandoned,
     /// Texts of failures in graphs.
     Texts,
     /// What a sink of events keeps.

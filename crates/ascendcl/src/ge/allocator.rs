@@ -21,7 +21,7 @@ impl Drop for GeAllocator {
     /// At the end of the process the object stays: its destructor is the user's, and what it needs may be gone.
     fn drop(&mut self) {
         if crate::process::ends() {
-            LEFT.lock().push(self.0.owner as usize);
+            ABANDONED.lock().push(self.0.owner as usize);
             return;
         }
         if let Some(drop) = self.0.drop {
@@ -32,7 +32,7 @@ impl Drop for GeAllocator {
 }
 
 /// Owners that nobody releases any more; kept, so that no leak is seen in them.
-static LEFT: Mutex<Vec<usize>> = Mutex::new(Rank::Left, Vec::new());
+static ABANDONED: Mutex<Vec<usize>> = Mutex::new(Rank::Abandoned, Vec::new());
 
 impl UserAllocator for GeAllocator {
     fn identity(&self) -> Identity {

@@ -64,7 +64,7 @@ impl Run<'_> {
         let read = Arc::new(ReadBack {
             ranges: reads.len(),
             outcome: Outcome::default(),
-            values: Mutex::new(Rank::Decided, Vec::new()),
+            values: Mutex::new(Rank::Outcome, Vec::new()),
         });
         let body = Named::body(Reading(read.clone()), self.label, &name);
         let writes = Spans::new();
