@@ -2,7 +2,7 @@
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::alive;
-use crate::events::{self, Progressing, Proof};
+use crate::events::{self, CompletionTracker, Progressing};
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
@@ -152,7 +152,7 @@ impl Device {
             Some(stream) => stream,
             None => {
                 self.sweep();
-                streams::add(handle, self.id, self.proof_of(acl()?, handle)?)?
+                streams::add(handle, self.id, self.tracker_of(acl()?, handle)?)?
             }
         };
         match stream.device() == self.id {
@@ -247,7 +247,7 @@ impl Device {
 
     /// How the progress of a new stream can be learned: only if its end will be announced, and it is
     /// known which context it is of, and it is not of a kind that counts as done whatever it does.
-    fn proof_of(&self, acl: &Acl, handle: Handle) -> Result<Proof, String> {
+    fn tracker_of(&self, acl: &Acl, handle: Handle) -> Result<CompletionTracker, String> {
         let _visit = Visit::to_device(acl, self.id, self.pool.source().home())?;
         let mut flags = 0;
         let captured = events::is_captured(acl, handle);
@@ -262,7 +262,7 @@ impl Device {
                     self.id
                 ));
             }
-            Err(_) => return Ok(Proof::default()),
+            Err(_) => return Ok(CompletionTracker::default()),
         }
         if let Some(get) = acl.aclrtStreamGetFlags {
             // SAFETY: the stream is live, and the flags go to a place of ours.
@@ -272,7 +272,9 @@ impl Device {
             && acl.aclrtRecordEvent.is_some()
             && acl.aclrtQueryEventStatus.is_some()
             && flags & acl::SPECIAL_STREAM == 0;
-        Ok(visit::current(acl).filter(|_| possible).map_or_else(Proof::default, Proof::of))
+        Ok(visit::current(acl)
+            .filter(|_| possible)
+            .map_or_else(CompletionTracker::default, CompletionTracker::of))
     }
 }
 

@@ -56,11 +56,11 @@ impl Ticks {
 }
 
 /// Every tick that ever comes: of a stream that is gone, and done. Set and taken away under the lock of
-/// the stream's proof.
+/// the stream's tracker.
 const FOR_EVER: u64 = u64::MAX;
 
 /// What is known of a stream besides its handle, and the event that is under way.
-pub struct Proof {
+pub struct CompletionTracker {
     /// The stream's context; null when nothing may be asked of the stream.
     context: Handle,
     ending: bool,
@@ -71,20 +71,26 @@ pub struct Proof {
 }
 
 // SAFETY: handles of ACL may be used by any thread.
-unsafe impl Send for Proof {}
+unsafe impl Send for CompletionTracker {}
 
-impl Default for Proof {
+impl Default for CompletionTracker {
     /// Of a stream that nothing may be asked of.
-    fn default() -> Proof {
+    fn default() -> CompletionTracker {
         let nothing = null_mut();
-        Proof { context: nothing, ending: false, event: nothing, event_context: nothing, tick: 0 }
+        CompletionTracker {
+            context: nothing,
+            ending: false,
+            event: nothing,
+            event_context: nothing,
+            tick: 0,
+        }
     }
 }
 
-impl Proof {
+impl CompletionTracker {
     /// Of a live stream of this context.
-    pub fn of(context: Handle) -> Proof {
-        Proof { context, ..Proof::default() }
+    pub fn of(context: Handle) -> CompletionTracker {
+        CompletionTracker { context, ..CompletionTracker::default() }
     }
 
     /// False if only the program can know when the stream is done: nothing may be asked of it, or it is
@@ -94,34 +100,34 @@ impl Proof {
     }
 
     /// Begins with a new stream. The event of the one before is kept for it.
-    pub fn begin(&mut self, new: Proof) {
+    pub fn begin(&mut self, new: CompletionTracker) {
         let (event, event_context) = (self.event, self.event_context);
-        *self = Proof { event, event_context, ..new };
+        *self = CompletionTracker { event, event_context, ..new };
     }
 }
 
 impl Stream {
     /// Begins to prove that what was freed so far is done, unless that is under way.
-    fn begin_proof(&self, acl: &Acl) {
-        let mut proof = self.proof.lock();
-        if !proof.ending {
-            self.look(acl, &mut proof);
-            self.ask(acl, &mut proof);
+    fn start_query(&self, acl: &Acl) {
+        let mut tracker = self.tracker.lock();
+        if !tracker.ending {
+            self.poll_event(acl, &mut tracker);
+            self.query_or_record(acl, &mut tracker);
         }
     }
 
     /// Begins the last proof of a stream that is about to be destroyed.
-    pub(crate) fn prove_last(&self, acl: &Acl) {
-        let mut proof = self.proof.lock();
-        (proof.ending, proof.tick) = (true, 0);
+    pub(crate) fn start_last_query(&self, acl: &Acl) {
+        let mut tracker = self.tracker.lock();
+        (tracker.ending, tracker.tick) = (true, 0);
         if process::may_call() {
-            self.ask(acl, &mut proof);
+            self.query_or_record(acl, &mut tracker);
         }
     }
 
     /// True for a stream that is, or is about to be, destroyed.
     pub fn is_ending(&self) -> bool {
-        self.proof.lock().ending
+        self.tracker.lock().ending
     }
 
     /// True if the stream is gone and everything that was freed through this door is done.
@@ -131,9 +137,9 @@ impl Stream {
 
     /// The stream is gone: the next one here begins where it stopped.
     pub(crate) fn settle(&self) {
-        let mut proof = self.proof.lock();
-        proof.begin(Proof::default());
-        self.asked.store(false, Ordering::Release);
+        let mut tracker = self.tracker.lock();
+        tracker.begin(CompletionTracker::default());
+        self.has_event.store(false, Ordering::Release);
         for ticks in &self.ticks {
             if ticks.finished() == FOR_EVER {
                 ticks.finished.store(ticks.end(), Ordering::Release);
@@ -141,48 +147,48 @@ impl Stream {
         }
     }
 
-    fn ask(&self, acl: &Acl, proof: &mut Proof) {
-        if proof.tick != 0 || proof.context.is_null() || is_captured(acl, self.handle()) {
+    fn query_or_record(&self, acl: &Acl, tracker: &mut CompletionTracker) {
+        if tracker.tick != 0 || tracker.context.is_null() || is_captured(acl, self.handle()) {
             return;
         }
-        let _visit = match Visit::to_context(acl, proof.context) {
+        let _visit = match Visit::to_context(acl, tracker.context) {
             Ok(visit) => visit,
-            Err(code) => return self.lose_context(proof, code),
+            Err(code) => return self.lose_context(tracker, code),
         };
         let ticks = &self.ticks[Door::Direct as usize];
         let tick = ticks.end();
         if is_idle(acl, self.handle()) == Ok(true) {
-            ticks.finish(if proof.ending { FOR_EVER } else { tick });
-        } else if record(acl, proof, self.handle()) {
-            proof.tick = tick;
-            self.asked.store(true, Ordering::Release);
+            ticks.finish(if tracker.ending { FOR_EVER } else { tick });
+        } else if record(acl, tracker, self.handle()) {
+            tracker.tick = tick;
+            self.has_event.store(true, Ordering::Release);
         }
     }
 
     /// The context cannot be entered. If that is because it is no more, neither is the stream: a default
     /// stream ends without being announced, with its context, which waits for it.
-    fn lose_context(&self, proof: &mut Proof, code: acl::Code) {
-        proof.context = null_mut();
+    fn lose_context(&self, tracker: &mut CompletionTracker, code: acl::Code) {
+        tracker.context = null_mut();
         if acl::NO_SUCH_CONTEXT.contains(&code) {
-            proof.ending = true;
+            tracker.ending = true;
             self.hide();
             self.ticks[Door::Direct as usize].finish(FOR_EVER);
         }
     }
 
     /// Sees whether the event under way is complete.
-    fn look(&self, acl: &Acl, proof: &mut Proof) {
-        let (Some(query), false) = (acl.aclrtQueryEventStatus, proof.tick == 0) else { return };
-        let _visit = match Visit::to_context(acl, proof.event_context) {
+    fn poll_event(&self, acl: &Acl, tracker: &mut CompletionTracker) {
+        let (Some(query), false) = (acl.aclrtQueryEventStatus, tracker.tick == 0) else { return };
+        let _visit = match Visit::to_context(acl, tracker.event_context) {
             Ok(visit) => visit,
-            Err(code) => return self.lose_context(proof, code),
+            Err(code) => return self.lose_context(tracker, code),
         };
         let mut status = 0;
         // SAFETY: the event is ours and the status goes to a place of ours.
-        if unsafe { query(proof.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {
-            let tick = std::mem::take(&mut proof.tick);
-            self.ticks[Door::Direct as usize].finish(if proof.ending { FOR_EVER } else { tick });
-            self.asked.store(false, Ordering::Release);
+        if unsafe { query(tracker.event, &mut status) } == 0 && status == acl::EVENT_COMPLETE {
+            let tick = std::mem::take(&mut tracker.tick);
+            self.ticks[Door::Direct as usize].finish(if tracker.ending { FOR_EVER } else { tick });
+            self.has_event.store(false, Ordering::Release);
         }
     }
 }
@@ -207,37 +213,37 @@ pub fn is_idle(acl: &Acl, stream: Handle) -> Result<bool, acl::Code> {
 }
 
 /// Records the stream's event, which is made on first use. In the stream's context.
-fn record(acl: &Acl, proof: &mut Proof, stream: Handle) -> bool {
-    if proof.event_context != proof.context && !proof.event.is_null() {
+fn record(acl: &Acl, tracker: &mut CompletionTracker, stream: Handle) -> bool {
+    if tracker.event_context != tracker.context && !tracker.event.is_null() {
         if let (Some(destroy), Ok(_visit)) =
-            (acl.aclrtDestroyEvent, Visit::to_context(acl, proof.event_context))
+            (acl.aclrtDestroyEvent, Visit::to_context(acl, tracker.event_context))
         {
             // SAFETY: the event is ours, its context lives, and nobody waits for it.
-            unsafe { destroy(proof.event) };
+            unsafe { destroy(tracker.event) };
         }
-        proof.event = null_mut();
+        tracker.event = null_mut();
     }
-    if proof.event.is_null() {
+    if tracker.event.is_null() {
         let make = acl.aclrtCreateEventExWithFlag.or(acl.aclrtCreateEventWithFlag);
         let Some(make) = make else { return false };
         // SAFETY: the handle goes to a place of ours.
-        if unsafe { make(&mut proof.event, acl::STREAM_PROGRESS) } != 0 {
-            proof.event = null_mut();
+        if unsafe { make(&mut tracker.event, acl::STREAM_PROGRESS) } != 0 {
+            tracker.event = null_mut();
             return false;
         }
-        proof.event_context = proof.context;
+        tracker.event_context = tracker.context;
     }
     // SAFETY: the event is ours; the stream is live: its end is announced under the same lock.
-    acl.aclrtRecordEvent.is_some_and(|record| unsafe { record(proof.event, stream) } == 0)
+    acl.aclrtRecordEvent.is_some_and(|record| unsafe { record(tracker.event, stream) } == 0)
 }
 
 /// Everything that was freed on the device so far is done: the program waited for it.
 pub fn synchronized(device: i32) {
     for stream in streams::of_device(device) {
-        let proof = stream.proof.lock();
+        let tracker = stream.tracker.lock();
         for ticks in &stream.ticks {
             let tick = ticks.end();
-            ticks.finish(if proof.ending { FOR_EVER } else { tick });
+            ticks.finish(if tracker.ending { FOR_EVER } else { tick });
         }
     }
 }
@@ -245,7 +251,7 @@ pub fn synchronized(device: i32) {
 /// The device was reset: its streams and events are no more, and nothing may be asked of them.
 pub fn forget(device: i32) {
     for stream in streams::of_device(device) {
-        *stream.proof.lock() = Proof::default();
+        *stream.tracker.lock() = CompletionTracker::default();
         stream.vacate(stream.name());
     }
 }
@@ -267,7 +273,7 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
         }
         let provable = |mark: &&Epoch| {
             let (stream, door) = streams::by_index(mark.stream);
-            door == Door::Direct && stream.proof.lock().is_possible()
+            door == Door::Direct && stream.tracker.lock().is_possible()
         };
         let asked = open.iter().filter(provable).map(|mark| prove(mark.stream)).count();
         if asked == 0 {
@@ -283,11 +289,11 @@ pub fn wait(clock: &Clock, end: Instant) -> bool {
 fn finished(stream: StreamIndex) -> u64 {
     let (stream, door) = streams::by_index(stream);
     if door == Door::Direct
-        && stream.asked.load(Ordering::Acquire)
+        && stream.has_event.load(Ordering::Acquire)
         && process::may_call()
-        && let (Ok(acl), Some(mut proof)) = (acl(), stream.proof.try_lock())
+        && let (Ok(acl), Some(mut tracker)) = (acl(), stream.tracker.try_lock())
     {
-        stream.look(acl, &mut proof);
+        stream.poll_event(acl, &mut tracker);
     }
     stream.ticks[door as usize].finished()
 }
@@ -299,7 +305,7 @@ fn prove(stream: StreamIndex) {
         && process::may_call()
         && let Ok(acl) = acl()
     {
-        stream.begin_proof(acl);
+        stream.start_query(acl);
     }
 }
 

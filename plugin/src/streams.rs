@@ -8,7 +8,7 @@
 //! touched, so nothing is ever asked of it, and only `cairn_pool_synchronized` proves its progress.
 
 use crate::acl::{Acl, Handle};
-use crate::events::{Proof, Ticks};
+use crate::events::{CompletionTracker, Ticks};
 use cairn_pool::clock::StreamIndex;
 use cairn_sync::lock::{Mutex, Rank};
 use std::sync::OnceLock;
@@ -38,8 +38,8 @@ pub struct Stream {
     generation: AtomicU32,
     number: u32,
     pub(crate) ticks: [Ticks; 2],
-    pub(crate) asked: AtomicBool,
-    pub(crate) proof: Mutex<Proof>,
+    pub(crate) has_event: AtomicBool,
+    pub(crate) tracker: Mutex<CompletionTracker>,
 }
 
 /// Which places are taken, and which are to be had again, by device.
@@ -61,8 +61,8 @@ impl Stream {
             generation: AtomicU32::new(1),
             number,
             ticks: [Ticks::default(), Ticks::default()],
-            asked: AtomicBool::new(false),
-            proof: Mutex::new(Rank::Proof, Proof::default()),
+            has_event: AtomicBool::new(false),
+            tracker: Mutex::new(Rank::Tracker, CompletionTracker::default()),
         }
     }
 
@@ -102,7 +102,7 @@ impl Stream {
     /// The stream is about to be destroyed: it cannot be found from now on.
     pub fn end(&self, acl: &Acl) {
         self.hide();
-        self.prove_last(acl);
+        self.start_last_query(acl);
     }
 
     /// Nothing of the stream of this name is left in a pool, so another may have its place.
@@ -157,8 +157,12 @@ pub fn find(handle: Handle) -> Option<&'static Stream> {
     Some(stream)
 }
 
-/// Takes a place for a stream, or finds the one it has. `proof` says how its progress can be learned.
-pub fn add(handle: Handle, device: i32, proof: Proof) -> Result<&'static Stream, String> {
+/// Takes a place for a stream, or finds the one it has. `tracker` says how its progress can be learned.
+pub fn add(
+    handle: Handle,
+    device: i32,
+    tracker: CompletionTracker,
+) -> Result<&'static Stream, String> {
     let key = handle as usize;
     let mut places = PLACES.lock();
     let mut taken = (0..places.used).filter_map(place);
@@ -181,7 +185,7 @@ pub fn add(handle: Handle, device: i32, proof: Proof) -> Result<&'static Stream,
         (first..first + SHELF as u32).map(Stream::vacant).collect()
     });
     let stream = &shelf[number as usize % SHELF];
-    stream.proof.lock().begin(proof);
+    stream.tracker.lock().begin(tracker);
     stream.handle.store(key, Ordering::Release);
     stream.device.store(device, Ordering::Relaxed);
     stream.key.store(key, Ordering::Release);
@@ -193,7 +197,7 @@ pub fn unknown(device: i32) -> Result<&'static Stream, String> {
     let odd = (2 * device + 1) as usize as Handle;
     match find(odd) {
         Some(stream) => Ok(stream),
-        None => add(odd, device, Proof::default()),
+        None => add(odd, device, CompletionTracker::default()),
     }
 }
 
@@ -213,8 +217,8 @@ mod tests {
     #[test]
     fn a_stream_keeps_its_number_until_its_place_is_vacated() {
         let handle = |n: usize| (0x7000_0000 + n * 64) as Handle;
-        let first = add(handle(1), 7, Proof::default()).unwrap();
-        assert!(std::ptr::eq(add(handle(1), 7, Proof::default()).unwrap(), first));
+        let first = add(handle(1), 7, CompletionTracker::default()).unwrap();
+        assert!(std::ptr::eq(add(handle(1), 7, CompletionTracker::default()).unwrap(), first));
         assert!(std::ptr::eq(find(handle(1)).unwrap(), first));
         assert_ne!(first.index(Door::Direct), first.index(Door::Queued));
         let (same, door) = by_index(first.index(Door::Queued));
@@ -227,12 +231,12 @@ mod tests {
         first.vacate(name);
         first.vacate(first.name());
         assert!(find(handle(1)).is_none() && named(name).is_none());
-        let elsewhere = add(handle(2), 6, Proof::default()).unwrap();
+        let elsewhere = add(handle(2), 6, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(elsewhere, first));
-        let again = add(handle(1), 7, Proof::default()).unwrap();
+        let again = add(handle(1), 7, CompletionTracker::default()).unwrap();
         assert!(std::ptr::eq(again, first) && again.name() != name);
         assert_eq!(of_device(7).count(), 1);
-        let third = add(handle(3), 7, Proof::default()).unwrap();
+        let third = add(handle(3), 7, CompletionTracker::default()).unwrap();
         assert!(!std::ptr::eq(third, first), "vacated twice, taken once");
         first.vacate(name);
         assert!(find(handle(1)).is_some(), "the name of the stream before");
@@ -243,7 +247,7 @@ mod tests {
         let handles: Vec<Handle> = (1..500).map(|n| (0x5000_0000 + n * 16) as Handle).collect();
         let indexes: std::collections::BTreeSet<_> = handles
             .iter()
-            .map(|&h| add(h, 8, Proof::default()).unwrap().index(Door::Direct))
+            .map(|&h| add(h, 8, CompletionTracker::default()).unwrap().index(Door::Direct))
             .collect();
         assert_eq!(indexes.len(), handles.len());
         assert!(handles.iter().all(|&h| find(h).is_some_and(|s| s.handle() == h)));

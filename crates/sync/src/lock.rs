@@ -69,7 +69,7 @@ pub enum Rank {
     /// One slot of the handle table, or its free list.
     Handles,
     /// What a pool over a foreign runtime knows of a stream.
-    Proof,
+    Tracker,
     /// A thread's ordered clock.
     HostClock,
     /// A stream's first failure.
