@@ -2,7 +2,7 @@
 
 use crate::acl::{self, Acl, Handle, acl};
 use crate::alive;
-use crate::events::{self, CompletionTracker, Progressing};
+use crate::events::{self, CompletionTracker, StreamProgress};
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
@@ -36,7 +36,7 @@ pub struct Device {
     /// The door that cairn_malloc and cairn_free are.
     pub torch: Door,
     /// Its memory.
-    pub pool: Pool<Progressing, Memory>,
+    pub pool: Pool<StreamProgress, Memory>,
     /// What was out when the device was reset.
     pub retired: Retired,
     before: Mutex<Figures>,
@@ -75,7 +75,7 @@ impl Device {
         let device = Box::leak(Box::new(Device {
             id,
             torch: queue::door(),
-            pool: Pool::new(Progressing::default(), Memory::new(id), u64::MAX),
+            pool: Pool::new(StreamProgress::default(), Memory::new(id), u64::MAX),
             retired: Retired::default(),
             before: Mutex::new(Rank::Outstanding, Figures::default()),
         }));

@@ -311,19 +311,19 @@ fn prove(stream: StreamIndex) {
 
 /// A pool's view of all streams.
 #[derive(Default)]
-pub struct Progressing {
+pub struct StreamProgress {
     /// The pool's memory is gone: whatever used it is done.
     over: AtomicBool,
 }
 
-impl Progressing {
+impl StreamProgress {
     /// Says whether the pool's memory is gone.
     pub fn set_over(&self, over: bool) {
         self.over.store(over, Ordering::Release);
     }
 }
 
-impl Progress for Progressing {
+impl Progress for StreamProgress {
     #[inline]
     fn submitted(&self, stream: StreamIndex) -> u64 {
         let (stream, door) = streams::by_index(stream);
