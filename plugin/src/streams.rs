@@ -1,7 +1,7 @@
 //! The streams that the pools have seen: from ACL's handle to the pool's number.
 //!
 //! A runtime uses the handle of a destroyed stream again, for another one. So the pool asks ACL to be
-//! told before a stream is destroyed ([`Stream::end`]); the new stream then gets a place of its own,
+//! told before a stream is destroyed ([`Stream::end`]); the new stream then gets a slot of its own,
 //! and the old one keeps its until nothing waits for it. An ACL that cannot tell
 //! (no `aclrtRegStreamStateCallback`) leaves two streams with one handle as one stream here. That is
 //! sound, because `aclrtDestroyStream` waits for the first; but a stream that may be gone must not be
@@ -27,8 +27,8 @@ pub enum Door {
     Queued = 1,
 }
 
-/// A place for a stream. Places live as long as the process; a stream has one from its first use until
-/// it is destroyed and nothing waits for it any more. A place stays with its device: what was freed in
+/// A slot for a stream. Slots live as long as the process; a stream has one from its first use until
+/// it is destroyed and nothing waits for it any more. A slot stays with its device: what was freed in
 /// it long ago may still wait for that device to be synchronized.
 pub struct Stream {
     /// What it is found by; 0 when it cannot be found.
@@ -42,13 +42,14 @@ pub struct Stream {
     pub(crate) tracker: Mutex<CompletionTracker>,
 }
 
-/// Which places are taken, and which are to be had again, by device.
-struct Places {
+/// Which slots are taken, and which are to be had again, by device.
+struct SlotTable {
     used: u32,
     vacant: Vec<(i32, u32)>,
 }
 
-static PLACES: Mutex<Places> = Mutex::new(Rank::Handles, Places { used: 0, vacant: Vec::new() });
+static SLOTS: Mutex<SlotTable> =
+    Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
 static SHELF_OF: [OnceLock<Box<[Stream]>>; SHELVES] = [const { OnceLock::new() }; SHELVES];
 static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
@@ -105,15 +106,15 @@ impl Stream {
         self.start_last_query(acl);
     }
 
-    /// Nothing of the stream of this name is left in a pool, so another may have its place.
+    /// Nothing of the stream of this name is left in a pool, so another may have its slot.
     pub fn vacate(&self, name: usize) {
-        let mut places = PLACES.lock();
-        let place = (self.device(), self.number);
-        if self.name() == name && !places.vacant.contains(&place) {
+        let mut slots = SLOTS.lock();
+        let slot = (self.device(), self.number);
+        if self.name() == name && !slots.vacant.contains(&slot) {
             self.key.store(0, Ordering::Release);
             self.generation.fetch_add(1, Ordering::AcqRel);
             self.settle();
-            places.vacant.push(place);
+            slots.vacant.push(slot);
         }
     }
 }
@@ -122,19 +123,19 @@ impl Stream {
 #[inline]
 pub fn by_index(index: StreamIndex) -> (&'static Stream, Door) {
     let door = if index.is_multiple_of(2) { Door::Direct } else { Door::Queued };
-    (place(index / 2).expect("a number that was given out"), door)
+    (slot(index / 2).expect("a number that was given out"), door)
 }
 
 /// The stream of a [`Stream::name`]; `None` once it is gone.
 pub fn named(name: usize) -> Option<&'static Stream> {
-    let stream = place((name as u32).checked_sub(1)?)?;
+    let stream = slot((name as u32).checked_sub(1)?)?;
     (stream.name() == name && stream.is_known()).then_some(stream)
 }
 
-/// Every place of a device, also of streams that are gone.
+/// Every slot of a device, also of streams that are gone.
 pub fn of_device(device: i32) -> impl Iterator<Item = &'static Stream> {
-    let used = PLACES.lock().used;
-    (0..used).filter_map(place).filter(move |stream| stream.device() == device)
+    let used = SLOTS.lock().used;
+    (0..used).filter_map(slot).filter(move |stream| stream.device() == device)
 }
 
 /// A stream that was seen before. A few loads.
@@ -145,39 +146,39 @@ pub fn find(handle: Handle) -> Option<&'static Stream> {
         return None;
     }
     let recent = &RECENT[hash(key)];
-    // SAFETY: null, or a place, and places live as long as the process.
+    // SAFETY: null, or a slot, and slots live as long as the process.
     if let Some(stream) = unsafe { recent.load(Ordering::Acquire).as_ref() }
         && stream.key.load(Ordering::Acquire) == key
     {
         return Some(stream);
     }
-    let used = PLACES.lock().used;
-    let stream = (0..used).filter_map(place).find(|s| s.key.load(Ordering::Acquire) == key)?;
+    let used = SLOTS.lock().used;
+    let stream = (0..used).filter_map(slot).find(|s| s.key.load(Ordering::Acquire) == key)?;
     recent.store(std::ptr::from_ref(stream).cast_mut(), Ordering::Release);
     Some(stream)
 }
 
-/// Takes a place for a stream, or finds the one it has. `tracker` says how its progress can be learned.
+/// Takes a slot for a stream, or finds the one it has. `tracker` says how its progress can be learned.
 pub fn add(
     handle: Handle,
     device: i32,
     tracker: CompletionTracker,
 ) -> Result<&'static Stream, String> {
     let key = handle as usize;
-    let mut places = PLACES.lock();
-    let mut taken = (0..places.used).filter_map(place);
+    let mut slots = SLOTS.lock();
+    let mut taken = (0..slots.used).filter_map(slot);
     if let Some(stream) = taken.find(|s| s.key.load(Ordering::Acquire) == key) {
         return Ok(stream);
     }
-    let vacant = places.vacant.iter().position(|&(of, _)| of == device);
-    let number = match vacant.map(|at| places.vacant.swap_remove(at).1) {
+    let vacant = slots.vacant.iter().position(|&(of, _)| of == device);
+    let number = match vacant.map(|at| slots.vacant.swap_remove(at).1) {
         Some(number) => number,
-        None if places.used as usize == SHELF * SHELVES => {
+        None if slots.used as usize == SHELF * SHELVES => {
             return Err(format!("more than {} streams are in use", SHELF * SHELVES));
         }
         None => {
-            places.used += 1;
-            places.used - 1
+            slots.used += 1;
+            slots.used - 1
         }
     };
     let shelf = SHELF_OF[number as usize / SHELF].get_or_init(|| {
@@ -201,7 +202,7 @@ pub fn unknown(device: i32) -> Result<&'static Stream, String> {
     }
 }
 
-fn place(number: u32) -> Option<&'static Stream> {
+fn slot(number: u32) -> Option<&'static Stream> {
     SHELF_OF.get(number as usize / SHELF)?.get()?.get(number as usize % SHELF)
 }
 
