@@ -14,8 +14,8 @@ use cairn_sync::lock::{Mutex, Rank};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
-const SHELF: usize = 64;
-const SHELVES: usize = 64;
+const PAGE: usize = 64;
+const PAGES: usize = 64;
 const CACHE: usize = 1024;
 
 /// How a block came and will go.
@@ -50,7 +50,7 @@ struct SlotTable {
 
 static SLOTS: Mutex<SlotTable> =
     Mutex::new(Rank::Handles, SlotTable { used: 0, vacant: Vec::new() });
-static SHELF_OF: [OnceLock<Box<[Stream]>>; SHELVES] = [const { OnceLock::new() }; SHELVES];
+static PAGE_TABLE: [OnceLock<Box<[Stream]>>; PAGES] = [const { OnceLock::new() }; PAGES];
 static RECENT: [AtomicPtr<Stream>; CACHE] = [const { AtomicPtr::new(std::ptr::null_mut()) }; CACHE];
 
 impl Stream {
@@ -173,19 +173,19 @@ pub fn add(
     let vacant = slots.vacant.iter().position(|&(of, _)| of == device);
     let number = match vacant.map(|at| slots.vacant.swap_remove(at).1) {
         Some(number) => number,
-        None if slots.used as usize == SHELF * SHELVES => {
-            return Err(format!("more than {} streams are in use", SHELF * SHELVES));
+        None if slots.used as usize == PAGE * PAGES => {
+            return Err(format!("more than {} streams are in use", PAGE * PAGES));
         }
         None => {
             slots.used += 1;
             slots.used - 1
         }
     };
-    let shelf = SHELF_OF[number as usize / SHELF].get_or_init(|| {
-        let first = number / SHELF as u32 * SHELF as u32;
-        (first..first + SHELF as u32).map(Stream::vacant).collect()
+    let page = PAGE_TABLE[number as usize / PAGE].get_or_init(|| {
+        let first = number / PAGE as u32 * PAGE as u32;
+        (first..first + PAGE as u32).map(Stream::vacant).collect()
     });
-    let stream = &shelf[number as usize % SHELF];
+    let stream = &page[number as usize % PAGE];
     stream.tracker.lock().begin(tracker);
     stream.handle.store(key, Ordering::Release);
     stream.device.store(device, Ordering::Relaxed);
@@ -203,7 +203,7 @@ pub fn unknown(device: i32) -> Result<&'static Stream, String> {
 }
 
 fn slot(number: u32) -> Option<&'static Stream> {
-    SHELF_OF.get(number as usize / SHELF)?.get()?.get(number as usize % SHELF)
+    PAGE_TABLE.get(number as usize / PAGE)?.get()?.get(number as usize % PAGE)
 }
 
 #[inline]
