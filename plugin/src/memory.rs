@@ -18,15 +18,15 @@ pub struct Memory {
     device: i32,
     home: AtomicPtr<c_void>,
     limit: AtomicU64,
-    taken: Mutex<Taken>,
+    reservation: Mutex<Reservation>,
 }
 
-struct Taken {
+struct Reservation {
     bytes: u64,
-    by: Kind,
+    source: Source,
 }
 
-enum Kind {
+enum Source {
     Unknown,
     Mapped(Mapped),
     Segments(Segments),
@@ -38,12 +38,12 @@ impl Memory {
     /// Nothing yet. How it is made is found out with the first request; `CAIRN_POOL_VMM=0` asks for
     /// pieces.
     pub fn new(device: i32) -> Memory {
-        let taken = Taken { bytes: 0, by: Kind::Unknown };
+        let reservation = Reservation { bytes: 0, source: Source::Unknown };
         Memory {
             device,
             home: AtomicPtr::new(null_mut()),
             limit: AtomicU64::new(u64::MAX),
-            taken: Mutex::new(Rank::Arena, taken),
+            reservation: Mutex::new(Rank::Arena, reservation),
         }
     }
 
@@ -59,39 +59,39 @@ impl Memory {
 
     /// `mapped`, `segments`, or `none` before the first request.
     pub fn kind(&self) -> &'static str {
-        match self.taken.lock().by {
-            Kind::Unknown | Kind::Gone => "none",
-            Kind::Mapped(_) => "mapped",
-            Kind::Segments(_) => "segments",
+        match self.reservation.lock().source {
+            Source::Unknown | Source::Gone => "none",
+            Source::Mapped(_) => "mapped",
+            Source::Segments(_) => "segments",
         }
     }
 
     /// The device was reset: all memory is gone. Nothing is asked of ACL until [`Memory::begin`].
     /// Returns what there was.
     pub fn end(&self) -> Vec<Range<u64>> {
-        let mut taken = self.taken.lock();
-        taken.bytes = 0;
+        let mut reservation = self.reservation.lock();
+        reservation.bytes = 0;
         self.home.store(null_mut(), Ordering::Release);
         self.set_limit(u64::MAX);
-        match std::mem::replace(&mut taken.by, Kind::Gone) {
-            Kind::Mapped(mapped) => mapped.ranges(),
-            Kind::Segments(segments) => segments.ranges(),
-            Kind::Unknown | Kind::Gone => Vec::new(),
+        match std::mem::replace(&mut reservation.source, Source::Gone) {
+            Source::Mapped(mapped) => mapped.ranges(),
+            Source::Segments(segments) => segments.ranges(),
+            Source::Unknown | Source::Gone => Vec::new(),
         }
     }
 
     /// The pool has let go of everything: it may have memory again.
     pub fn begin(&self) {
-        self.taken.lock().by = Kind::Unknown;
+        self.reservation.lock().source = Source::Unknown;
     }
 
-    fn choose(&self) -> Result<Kind, String> {
+    fn choose(&self) -> Result<Source, String> {
         let acl = acl()?;
         let _visit = Visit::to_home(acl, self.device, &self.home)?;
         let wanted = settings::get().maps_pages;
         Ok(match wanted.then(|| Mapped::reserve(acl, self.device)).flatten() {
-            Some(mapped) => Kind::Mapped(mapped),
-            None => Kind::Segments(Segments::default()),
+            Some(mapped) => Source::Mapped(mapped),
+            None => Source::Segments(Segments::default()),
         })
     }
 }
@@ -101,38 +101,38 @@ impl SegmentSource for Memory {
         if !process::may_call() {
             return Err("the process is ending".into());
         }
-        let mut taken = self.taken.lock();
-        if matches!(taken.by, Kind::Unknown) {
-            taken.by = self.choose()?;
+        let mut reservation = self.reservation.lock();
+        if matches!(reservation.source, Source::Unknown) {
+            reservation.source = self.choose()?;
         }
-        let available = self.limit.load(Ordering::Relaxed).saturating_sub(taken.bytes);
-        let range = match &mut taken.by {
-            Kind::Mapped(mapped) => mapped.extend(&self.home, bytes, available)?,
-            Kind::Segments(segments) => {
+        let available = self.limit.load(Ordering::Relaxed).saturating_sub(reservation.bytes);
+        let range = match &mut reservation.source {
+            Source::Mapped(mapped) => mapped.extend(&self.home, bytes, available)?,
+            Source::Segments(segments) => {
                 segments.extend(self.device, &self.home, bytes, available)?
             }
-            Kind::Unknown | Kind::Gone => {
+            Source::Unknown | Source::Gone => {
                 return Err(format!("device {} is being reset", self.device));
             }
         };
-        taken.bytes += range.end - range.start;
+        reservation.bytes += range.end - range.start;
         Ok(range)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut taken = self.taken.lock();
-        let gone = match &mut taken.by {
-            Kind::Gone => return vec![range],
+        let mut reservation = self.reservation.lock();
+        let gone = match &mut reservation.source {
+            Source::Gone => return vec![range],
             _ if !process::may_call() => return Vec::new(),
-            Kind::Mapped(mapped) => mapped.release(&self.home, range),
-            Kind::Segments(segments) => segments.release(self.device, &self.home, range),
-            Kind::Unknown => Vec::new(),
+            Source::Mapped(mapped) => mapped.release(&self.home, range),
+            Source::Segments(segments) => segments.release(self.device, &self.home, range),
+            Source::Unknown => Vec::new(),
         };
-        taken.bytes -= gone.iter().map(|range| range.end - range.start).sum::<u64>();
+        reservation.bytes -= gone.iter().map(|range| range.end - range.start).sum::<u64>();
         gone
     }
 
     fn is_contiguous(&self) -> bool {
-        matches!(self.taken.lock().by, Kind::Mapped(_))
+        matches!(self.reservation.lock().source, Source::Mapped(_))
     }
 }
