@@ -21,7 +21,7 @@ const LARGE: u64 = 16 << 20;
 const RESERVE_HUGE: u64 = 1;
 
 /// The range and what is mapped in it.
-pub struct Mapped {
+pub struct MappedRange {
     device: i32,
     range: Range<u64>,
     page: u64,
@@ -36,10 +36,10 @@ struct Page {
 // SAFETY: handles of ACL may be used by any thread.
 unsafe impl Send for Page {}
 
-impl Mapped {
+impl MappedRange {
     /// Reserves a range for a device, which is current, and maps a page to see that it works; `None` if
     /// this ACL cannot.
-    pub fn reserve(acl: &Acl, device: i32) -> Option<Mapped> {
+    pub fn reserve(acl: &Acl, device: i32) -> Option<MappedRange> {
         let (granularity, reserve) =
             (acl.aclrtMemGetAllocationGranularity?, acl.aclrtReserveMemAddress?);
         let _rest = (acl.aclrtReleaseMemAddress?, acl.aclrtMallocPhysical?, acl.aclrtFreePhysical?);
@@ -60,12 +60,12 @@ impl Mapped {
             }
             let start = base as u64;
             let range = start..start + size as u64;
-            let mapped = Mapped { device, range, page: page as u64, pages: BTreeMap::new() };
+            let mapped = MappedRange { device, range, page: page as u64, pages: BTreeMap::new() };
             mapped.try_a_page(acl)
         }
     }
 
-    fn try_a_page(mut self, acl: &Acl) -> Option<Mapped> {
+    fn try_a_page(mut self, acl: &Acl) -> Option<MappedRange> {
         let at = self.range.start;
         if let Ok(handle) = self.map(acl, at, self.page) {
             self.pages.insert(at, Page { bytes: self.page, handle });
@@ -205,9 +205,14 @@ fn physical(device: i32) -> Physical {
 mod tests {
     use super::*;
 
-    fn mapped(pages: &[(u64, u64)]) -> Mapped {
+    fn mapped(pages: &[(u64, u64)]) -> MappedRange {
         let page = |&(at, bytes)| (at, Page { bytes, handle: std::ptr::null_mut() });
-        Mapped { device: 0, range: 100..200, page: 10, pages: pages.iter().map(page).collect() }
+        MappedRange {
+            device: 0,
+            range: 100..200,
+            page: 10,
+            pages: pages.iter().map(page).collect(),
+        }
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What a pool's memory is made of: mapped pages where ACL has virtual memory, pieces where not.
 
 use crate::acl::acl;
-use crate::mapped::Mapped;
+use crate::mapped::MappedRange;
 use crate::process;
 use crate::segments::Segments;
 use crate::settings;
@@ -28,7 +28,7 @@ struct Reservation {
 
 enum Source {
     Unknown,
-    Mapped(Mapped),
+    Mapped(MappedRange),
     Segments(Segments),
     /// The device was reset, and the pool still has to let go of what there was.
     Gone,
@@ -89,7 +89,7 @@ impl Memory {
         let acl = acl()?;
         let _visit = Visit::to_home(acl, self.device, &self.home)?;
         let wanted = settings::get().maps_pages;
-        Ok(match wanted.then(|| Mapped::reserve(acl, self.device)).flatten() {
+        Ok(match wanted.then(|| MappedRange::reserve(acl, self.device)).flatten() {
             Some(mapped) => Source::Mapped(mapped),
             None => Source::Segments(Segments::default()),
         })
