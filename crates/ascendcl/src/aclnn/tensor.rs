@@ -21,7 +21,7 @@ pub struct Tensor(Mutex<State>);
 const MOST_DIMS: usize = 25;
 
 /// Sizes and strides of a tensor that has more dimensions than any operator takes.
-struct Wide {
+struct HighRank {
     dims: Vec<i64>,
     strides: Vec<i64>,
 }
@@ -29,9 +29,9 @@ struct Wide {
 /// One state of a tensor.
 #[derive(Clone)]
 struct State {
-    /// Elements; strides and offset count from the start of the storage. None of those that are `wide`.
+    /// Elements; strides and offset count from the start of the storage. None of those that are `high_rank`.
     layout: Layout,
-    wide: Option<Arc<Wide>>,
+    high_rank: Option<Arc<HighRank>>,
     /// The start of the storage.
     address: usize,
     format: aclFormat,
@@ -40,15 +40,15 @@ struct State {
 
 impl State {
     fn dims(&self) -> Vec<i64> {
-        match &self.wide {
-            Some(wide) => wide.dims.clone(),
+        match &self.high_rank {
+            Some(high_rank) => high_rank.dims.clone(),
             None => self.layout.dims().iter().map(|dim| *dim as i64).collect(),
         }
     }
 
     fn strides(&self) -> Vec<i64> {
-        match &self.wide {
-            Some(wide) => wide.strides.clone(),
+        match &self.high_rank {
+            Some(high_rank) => high_rank.strides.clone(),
             None => self.layout.strides().iter().map(|stride| *stride as i64).collect(),
         }
     }
@@ -70,10 +70,10 @@ impl Tensor {
     /// The tensor as operators take it; an error for one with more dimensions than they do.
     pub fn argument(&self) -> Result<ops::Tensor> {
         let state = self.lock();
-        match &state.wide {
+        match &state.high_rank {
             None => Ok(ops::Tensor::new(state.layout, state.address)),
-            Some(wide) => {
-                let (rank, dims) = (wide.dims.len(), &wide.dims);
+            Some(high_rank) => {
+                let (rank, dims) = (high_rank.dims.len(), &high_rank.dims);
                 Err(Error::invalid(format!(
                     "the tensor {dims:?} has {rank} dimensions: operators take up to {MAX_DIMS}, reshape it"
                 )))
@@ -149,11 +149,11 @@ impl TensorArguments {
                 .map(|stride| stride as isize)
                 .collect(),
         };
-        let wide = (rank_of_view > MAX_DIMS).then(|| {
+        let high_rank = (rank_of_view > MAX_DIMS).then(|| {
             let dims = dims.iter().map(|dim| *dim as i64).collect();
-            Arc::new(Wide { dims, strides: strides.iter().map(|one| *one as i64).collect() })
+            Arc::new(HighRank { dims, strides: strides.iter().map(|one| *one as i64).collect() })
         });
-        let layout = match &wide {
+        let layout = match &high_rank {
             Some(_) => Layout::contiguous(known, &[0]).from_offset(self.offset as isize),
             None => Layout::strided(known, &dims, &strides, self.offset as isize),
         };
@@ -162,7 +162,13 @@ impl TensorArguments {
             // SAFETY: as the caller vouches.
             false => unsafe { values(self.storage.0, self.storage.1, "storageDims") }?.collect(),
         };
-        Ok(State { layout, wide, address: self.address as usize, format: self.format, storage })
+        Ok(State {
+            layout,
+            high_rank,
+            address: self.address as usize,
+            format: self.format,
+            storage,
+        })
     }
 }
 
