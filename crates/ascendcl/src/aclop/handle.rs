@@ -12,9 +12,9 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// What an operator handle names.
-struct Ready(Call);
+struct OperatorObject(Call);
 
-impl HandleObject for Ready {
+impl HandleObject for OperatorObject {
     const KIND: &'static str = "operator handle";
 }
 
@@ -25,7 +25,7 @@ impl HandleObject for Ready {
 unsafe fn give(handle: *mut *mut aclopHandle, make: impl FnOnce() -> Result<Call>) -> Result<()> {
     // SAFETY: as the caller vouches.
     unsafe { write(handle, "handle", null_mut()) }?;
-    let created = runtime()?.handles.insert(Arc::new(Ready(make()?)))?;
+    let created = runtime()?.handles.insert(Arc::new(OperatorObject(make()?)))?;
     // SAFETY: as the caller vouches.
     unsafe { write(handle, "handle", created as *mut aclopHandle) }
 }
@@ -34,7 +34,7 @@ value_entry! {
     /// Forgets an operator; null is fine.
     fn aclopDestroyHandle(handle: *mut aclopHandle) -> (), else (), {
         if !handle.is_null() {
-            runtime()?.handles.remove::<Ready>(handle as usize)?;
+            runtime()?.handles.remove::<OperatorObject>(handle as usize)?;
         }
         Ok(())
     }
@@ -82,7 +82,7 @@ entry! {
         stream: aclrtStream,
     ) {
         not_null(handle, "handle")?;
-        let ready = runtime()?.handles.get::<Ready>(handle as usize)?;
+        let ready = runtime()?.handles.get::<OperatorObject>(handle as usize)?;
         // SAFETY: the caller passes lists of these lengths, or null.
         let (inputs, outputs) = unsafe {
             (buffers(input_buffers, inputs, "inputs")?, buffers(output_buffers.cast(), outputs, "outputs")?)
