@@ -17,10 +17,10 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a probe kept, behind a handle.
-struct Kept(Mutex<Vec<Block>>);
+/// The blocks that a probe keeps, behind a handle.
+struct ProbeBlocks(Mutex<Vec<Block>>);
 
-impl HandleObject for Kept {
+impl HandleObject for ProbeBlocks {
     const KIND: &'static str = "probe's keeping";
 }
 
@@ -103,7 +103,7 @@ entry! {
         let blocks_out = take(&target, blocks)?;
         let submitted = blocks.iter().try_for_each(|block| submit(&target.stream, block));
         if probe.keep != 0 && submitted.is_ok() {
-            probe.kept = runtime.handles.insert(Arc::new(Kept(Mutex::new(blocks_out))))? as Handle;
+            probe.kept = runtime.handles.insert(Arc::new(ProbeBlocks(Mutex::new(blocks_out))))? as Handle;
             return Ok(());
         }
         submitted.and(give_back(blocks_out))
@@ -112,7 +112,7 @@ entry! {
     /// Gives back what a probe kept.
     fn cairnProbeGiveBack(kept: Handle) {
         not_null(kept, "kept")?;
-        let kept = runtime()?.handles.remove::<Kept>(kept as usize)?;
+        let kept = runtime()?.handles.remove::<ProbeBlocks>(kept as usize)?;
         let blocks_out = std::mem::take(&mut *kept.0.lock().unwrap_or_else(PoisonError::into_inner));
         give_back(blocks_out)
     }
