@@ -70,7 +70,7 @@ fn how(number: CairnRun) -> Result<How> {
 }
 
 /// Where a finished run is reported, with the caller's context.
-struct Done {
+struct RunCallback {
     call: unsafe extern "C" fn(*mut c_void, CairnStatus, *mut CairnOutputs),
     context: usize,
 }
@@ -117,7 +117,7 @@ status! {
         let Some(call) = done else { return Err(Failure::invalid("the callback is null")) };
         // SAFETY: the caller's tensors live for the call.
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
-        let done = Done { call, context: context as usize };
+        let done = RunCallback { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
         let finish = move |made: Result<Vec<Out>>| {
             let done = done;
