@@ -17,7 +17,7 @@ pub enum Rank {
     /// One graph's stage: added, compiled, loaded.
     Stage,
     /// What a program named for a graph.
-    Named,
+    OperatorPlan,
     /// A graph while it is built or read.
     Graph,
     /// The order of one loaded graph's runs.

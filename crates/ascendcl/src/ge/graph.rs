@@ -16,13 +16,13 @@ use std::sync::Arc;
 pub struct GraphObject {
     name: String,
     graph: SharedGraph,
-    plan: Mutex<Planned>,
+    plan: Mutex<OperatorPlan>,
 }
 
 /// Operators that were named for the graph; nodes are made of them when they are needed.
 #[derive(Default)]
-struct Planned {
-    plan: Plan,
+struct OperatorPlan {
+    operators: Plan,
     is_new: bool,
 }
 
@@ -35,21 +35,21 @@ impl GraphObject {
     pub fn over(graph: Graph) -> Arc<GraphObject> {
         let name = graph.name.clone();
         let graph = Arc::new(Mutex::new(Rank::Graph, graph));
-        let plan = Mutex::new(Rank::Named, Planned::default());
+        let plan = Mutex::new(Rank::OperatorPlan, OperatorPlan::default());
         Arc::new(GraphObject { name, graph, plan })
     }
 
     fn change(&self, change: impl FnOnce(&mut Plan)) {
-        let mut planned = self.plan.lock();
-        change(&mut planned.plan);
-        planned.is_new = true;
+        let mut plan = self.plan.lock();
+        change(&mut plan.operators);
+        plan.is_new = true;
     }
 
     /// The graph, with nodes of all operators that were named.
     pub fn shared(&self) -> &SharedGraph {
-        let mut planned = self.plan.lock();
-        if std::mem::take(&mut planned.is_new) {
-            let built = planned.plan.build(&self.name);
+        let mut plan = self.plan.lock();
+        if std::mem::take(&mut plan.is_new) {
+            let built = plan.operators.build(&self.name);
             *self.graph.lock() = built;
         }
         &self.graph
@@ -66,8 +66,8 @@ impl GraphObject {
     }
 
     fn replace(&self, graph: Graph) {
-        let mut planned = self.plan.lock();
-        *planned = Planned::default();
+        let mut plan = self.plan.lock();
+        *plan = OperatorPlan::default();
         *self.graph.lock() = graph;
     }
 }
@@ -125,8 +125,8 @@ plain! {
     fn CairnGraphFindOp(handle: *const CairnGraph, name: CairnText) -> *mut CairnOperator, else std::ptr::null_mut(), {
         // SAFETY: the caller's handle is live, and its text lives for the call.
         let (graph, name) = unsafe { (graph(handle)?, text(name)) };
-        let planned = graph.plan.lock();
-        let found = planned.plan.find(&name);
+        let plan = graph.plan.lock();
+        let found = plan.operators.find(&name);
         Ok(found.map_or(std::ptr::null_mut(), owned))
     }
 
