@@ -14,7 +14,7 @@
 )]
 pub(crate) mod abi;
 mod allocator;
-mod declared;
+mod declarations;
 mod door;
 mod engine;
 mod graph;

@@ -1,7 +1,7 @@
 //! Operators before they are in a graph.
 
 use super::abi::*;
-use super::declared;
+use super::declarations;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
 use cairn_graph::ir::{Attr, Desc, Operator, Presence, Unlinked};
@@ -33,7 +33,7 @@ fn unlinked(what: String, why: Unlinked) -> Failure {
 }
 
 fn fill(operator: &Operator) -> bool {
-    let Some(row) = declared::of(&operator.kind) else { return false };
+    let Some(row) = declarations::of(&operator.kind) else { return false };
     for (names, is_output) in [(&row.inputs, false), (&row.outputs, true)] {
         for (name, presence) in names {
             operator.declare(name, is_output, *presence);
@@ -45,7 +45,7 @@ fn fill(operator: &Operator) -> bool {
 
 /// # Safety
 /// The function takes the context.
-unsafe fn show_declared(
+unsafe fn show_ports(
     callback: CairnTextCallback,
     context: *mut c_void,
     declared: Vec<(String, Presence)>,
@@ -163,12 +163,12 @@ plain! {
     /// Whether there is such an operator.
     fn CairnOperatorExists(kind: CairnText) -> bool, else false, {
         // SAFETY: the caller's text lives for the call.
-        Ok(declared::of(&unsafe { text(kind) }).is_some())
+        Ok(declarations::of(&unsafe { text(kind) }).is_some())
     }
 
     /// All operators there are, by name.
     fn CairnOperatorTypes(context: *mut c_void, callback: CairnTextCallback) {
-        for name in declared::names() {
+        for name in declarations::names() {
             // SAFETY: the caller's function takes the context.
             unsafe { show(callback, context, name.as_bytes()) };
         }
@@ -300,7 +300,7 @@ plain! {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_inputs.clone();
         // SAFETY: the caller's function takes the context.
-        unsafe { show_declared(callback, context, declared) };
+        unsafe { show_ports(callback, context, declared) };
         Ok(())
     }
 
@@ -309,7 +309,7 @@ plain! {
         // SAFETY: the caller's handle is live.
         let declared = unsafe { operator(op) }?.parts().ir_outputs.clone();
         // SAFETY: the caller's function takes the context.
-        unsafe { show_declared(callback, context, declared) };
+        unsafe { show_ports(callback, context, declared) };
         Ok(())
     }
 

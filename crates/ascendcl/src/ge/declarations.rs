@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 /// What the IR declares of one operator.
-pub struct Declared {
+pub struct Declaration {
     /// Inputs, in order.
     pub inputs: Vec<(&'static str, Presence)>,
     /// Outputs, in order.
@@ -14,14 +14,14 @@ pub struct Declared {
     pub attrs: Vec<(String, String, Option<Attr>)>,
 }
 
-static ROWS: LazyLock<BTreeMap<&'static str, Declared>> = LazyLock::new(|| {
+static ROWS: LazyLock<BTreeMap<&'static str, Declaration>> = LazyLock::new(|| {
     let text = include_str!("../../../../cpp/operators.txt");
     let lines = text.lines().filter(|line| !line.starts_with('#'));
     lines.filter_map(row).collect()
 });
 
 /// What is declared of an operator.
-pub fn of(kind: &str) -> Option<&'static Declared> {
+pub fn of(kind: &str) -> Option<&'static Declaration> {
     ROWS.get(kind)
 }
 
@@ -30,12 +30,12 @@ pub fn names() -> impl Iterator<Item = &'static str> {
     ROWS.keys().copied()
 }
 
-fn row(line: &'static str) -> Option<(&'static str, Declared)> {
+fn row(line: &'static str) -> Option<(&'static str, Declaration)> {
     let mut fields = line.split('|').map(str::trim);
     let kind = fields.next().filter(|kind| !kind.is_empty())?;
     let (inputs, outputs) = (ports(fields.next()?), ports(fields.next()?));
     let attrs = fields.next().unwrap_or_default().split(';').filter_map(attr).collect();
-    Some((kind, Declared { inputs, outputs, attrs }))
+    Some((kind, Declaration { inputs, outputs, attrs }))
 }
 
 fn ports(text: &'static str) -> Vec<(&'static str, Presence)> {
