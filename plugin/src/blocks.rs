@@ -177,7 +177,7 @@ pub fn give_lost(
     if fitting && stream.is_some() {
         return None;
     }
-    device.retired.close(block as u64);
+    device.retired.remove(block as u64);
     if let Some(bytes) = now {
         let as_what = size.map_or(String::new(), |size| format!(" as {} bytes", size as i64));
         let why = match fitting {

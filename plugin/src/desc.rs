@@ -100,7 +100,7 @@ unsafe extern "C" fn on_free(object: *mut c_void, block: *mut c_void) {
                 ),
             }
         }
-        None if Device::all().any(|device| device.retired.close(block as u64)) => {}
+        None if Device::all().any(|device| device.retired.remove(block as u64)) => {}
         None => text::fail(FREE.function, &format!("{block:?} is no block that is held")),
     });
 }

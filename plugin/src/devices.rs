@@ -6,7 +6,7 @@ use crate::events::{self, CompletionTracker, StreamProgress};
 use crate::memory::Memory;
 use crate::process;
 use crate::queue;
-use crate::retired::Retired;
+use crate::retired::RetiredBlocks;
 use crate::settings;
 use crate::streams::{self, Door, Stream};
 use crate::visit::{self, Visit};
@@ -38,7 +38,7 @@ pub struct Device {
     /// Its memory.
     pub pool: Pool<StreamProgress, Memory>,
     /// What was out when the device was reset.
-    pub retired: Retired,
+    pub retired: RetiredBlocks,
     before: Mutex<Figures>,
 }
 
@@ -76,7 +76,7 @@ impl Device {
             id,
             torch: queue::door(),
             pool: Pool::new(StreamProgress::default(), Memory::new(id), u64::MAX),
-            retired: Retired::default(),
+            retired: RetiredBlocks::default(),
             before: Mutex::new(Rank::Outstanding, Figures::default()),
         }));
         OPEN[slot].store(device, Ordering::Release);
@@ -118,7 +118,7 @@ impl Device {
             }
             self.pool.trim(0);
         }
-        self.retired.dig(lost);
+        self.retired.add(lost);
         alive::clear();
         events::forget(self.id);
         self.pool.set_budget(u64::MAX);

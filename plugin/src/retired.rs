@@ -10,19 +10,19 @@ const MOST: usize = 1 << 16;
 
 /// The lost blocks of a device, by address, with their sizes. Beyond 65,536 those of older resets are
 /// forgotten first.
-pub struct Retired {
+pub struct RetiredBlocks {
     any: AtomicBool,
     blocks: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl Default for Retired {
-    fn default() -> Retired {
+impl Default for RetiredBlocks {
+    fn default() -> RetiredBlocks {
         let blocks = Mutex::new(Rank::Outstanding, BTreeMap::new());
-        Retired { any: AtomicBool::new(false), blocks }
+        RetiredBlocks { any: AtomicBool::new(false), blocks }
     }
 }
 
-impl Retired {
+impl RetiredBlocks {
     /// True when there is nothing to look for. One load.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -30,7 +30,7 @@ impl Retired {
     }
 
     /// The blocks of one reset.
-    pub fn dig(&self, lost: Vec<(u64, u64)>) {
+    pub fn add(&self, lost: Vec<(u64, u64)>) {
         let mut blocks = self.blocks.lock();
         if blocks.len() + lost.len() > MOST {
             blocks.clear();
@@ -48,7 +48,7 @@ impl Retired {
     }
 
     /// The lost block was given back. False if there is none.
-    pub fn close(&self, address: u64) -> bool {
+    pub fn remove(&self, address: u64) -> bool {
         if self.is_empty() {
             return false;
         }
@@ -65,20 +65,20 @@ mod tests {
 
     #[test]
     fn a_lost_block_is_given_back_once() {
-        let retired = Retired::default();
-        assert!(retired.is_empty() && !retired.close(512));
-        retired.dig(vec![(512, 1024), (4096, 512)]);
+        let retired = RetiredBlocks::default();
+        assert!(retired.is_empty() && !retired.remove(512));
+        retired.add(vec![(512, 1024), (4096, 512)]);
         assert_eq!((retired.find(512), retired.find(1024)), (Some(1024), None));
-        assert!(retired.close(512) && !retired.close(512) && !retired.is_empty());
-        assert!(retired.close(4096) && retired.is_empty());
+        assert!(retired.remove(512) && !retired.remove(512) && !retired.is_empty());
+        assert!(retired.remove(4096) && retired.is_empty());
     }
 
     #[test]
     fn resets_without_end_are_remembered_in_bounded_room() {
-        let retired = Retired::default();
+        let retired = RetiredBlocks::default();
         for reset in 0..5 {
             let at = |n: u64| ((reset * (1 << 20) + n) * 512, 512);
-            retired.dig((0..MOST as u64 / 2 + 1).map(at).collect());
+            retired.add((0..MOST as u64 / 2 + 1).map(at).collect());
             assert!(retired.blocks.lock().len() <= MOST);
             assert_eq!(retired.find(at(7).0), Some(512), "of reset {reset}");
         }

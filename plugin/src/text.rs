@@ -9,14 +9,14 @@ use std::io::Write;
 const ROOM: usize = 2048;
 
 /// Without a destructor, so that threads may end in any order.
-struct Last {
+struct LastError {
     unread: bool,
     bytes: [u8; ROOM],
 }
 
 thread_local! {
-    static LAST: UnsafeCell<Last> =
-        const { UnsafeCell::new(Last { unread: false, bytes: [0; ROOM] }) };
+    static LAST: UnsafeCell<LastError> =
+        const { UnsafeCell::new(LastError { unread: false, bytes: [0; ROOM] }) };
 }
 
 /// Keeps the text for the calling thread and logs it. A text that is too long loses its end.
