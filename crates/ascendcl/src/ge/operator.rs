@@ -4,7 +4,7 @@ use super::abi::*;
 use super::declarations;
 use super::door::{object, owned, plain, release, show, status, text};
 use super::value::{attr, desc, show_attr, show_desc};
-use cairn_graph::ir::{Attr, Desc, Operator, Presence, Unlinked};
+use cairn_graph::ir::{Attr, Desc, LinkError, Operator, Presence};
 use cairn_graph::{Failure, Result, infer_operator};
 use cairn_tensor::DType;
 use std::ffi::c_void;
@@ -17,16 +17,16 @@ pub unsafe fn operator<'a>(handle: *const CairnOperator) -> Result<&'a Arc<Opera
     unsafe { object(handle, "operator") }
 }
 
-fn no_place(operator: &Operator, index: usize, is_output: bool) -> Failure {
+fn no_port(operator: &Operator, index: usize, is_output: bool) -> Failure {
     let what = if is_output { "output" } else { "input" };
     let (name, kind) = (&operator.name, &operator.kind);
     Failure::failed(format!("the operator {name} ({kind}) has no {what} {index}"))
 }
 
-fn unlinked(what: String, why: Unlinked) -> Failure {
+fn unlinked(what: String, why: LinkError) -> Failure {
     Failure::failed(match why {
-        Unlinked::NoPort => format!("{what}: there is no such input or output"),
-        Unlinked::Cycle(names) => {
+        LinkError::NoPort => format!("{what}: there is no such input or output"),
+        LinkError::Cycle(names) => {
             format!("{what}: that would close the cycle {}", names.join(" -> "))
         }
     })

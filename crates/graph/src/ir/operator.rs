@@ -64,9 +64,9 @@ pub struct Parts {
 
 /// Why an operator cannot come after another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unlinked {
+pub enum LinkError {
     /// There is no such output, or no such input.
-    NoPlace,
+    NoPort,
     /// The names from the one round to the other, which comes after it already.
     Cycle(Vec<String>),
 }
@@ -169,12 +169,12 @@ impl Operator {
         input: usize,
         from: &Arc<Operator>,
         output: usize,
-    ) -> Result<(), Unlinked> {
+    ) -> Result<(), LinkError> {
         self.check_cycle(from)?;
         let desc = from.parts().outputs.get(output).map(|port| port.desc.clone());
         let mut parts = self.parts();
         let (Some(port), Some(desc)) = (parts.inputs.get_mut(input), desc) else {
-            return Err(Unlinked::NoPlace);
+            return Err(LinkError::NoPort);
         };
         port.desc.adopt(desc);
         let before = port.source.replace((from.clone(), output));
@@ -186,9 +186,9 @@ impl Operator {
 
     /// Fails if `from` comes after this operator. Operators are mostly linked before they are used, and
     /// then there is nothing to look at.
-    fn check_cycle(self: &Arc<Operator>, from: &Arc<Operator>) -> Result<(), Unlinked> {
+    fn check_cycle(self: &Arc<Operator>, from: &Arc<Operator>) -> Result<(), LinkError> {
         if Arc::ptr_eq(self, from) {
-            return Err(Unlinked::Cycle(vec![self.name.clone(), self.name.clone()]));
+            return Err(LinkError::Cycle(vec![self.name.clone(), self.name.clone()]));
         }
         if !self.parts().is_used {
             return Ok(());
@@ -204,7 +204,7 @@ impl Operator {
                     at = reader.clone();
                 }
                 names.push(self.name.clone());
-                return Err(Unlinked::Cycle(names));
+                return Err(LinkError::Cycle(names));
             }
             let sources = operator.parts().sources();
             for source in sources {
@@ -225,7 +225,7 @@ impl Operator {
     }
 
     /// Runs it after another, unless that would close a cycle.
-    pub fn follow(self: &Arc<Operator>, before: &Arc<Operator>) -> Result<(), Unlinked> {
+    pub fn follow(self: &Arc<Operator>, before: &Arc<Operator>) -> Result<(), LinkError> {
         self.check_cycle(before)?;
         self.parts().before.push(before.clone());
         before.parts().is_used = true;
@@ -417,8 +417,8 @@ mod tests {
         }
         let add = operator("add", "Add", &["x1", "x2"]);
         assert_eq!((add.link(0, &b, 0), add.link(1, &a, 0)), (Ok(()), Ok(())));
-        assert_eq!(add.link(2, &a, 0), Err(Unlinked::NoPlace));
-        assert_eq!(add.link(0, &a, 1), Err(Unlinked::NoPlace));
+        assert_eq!(add.link(2, &a, 0), Err(LinkError::NoPort));
+        assert_eq!(add.link(0, &a, 1), Err(LinkError::NoPort));
         let plan = Plan { inputs: vec![a, b], outputs: vec![(add, None)], ..Plan::default() };
         let graph = plan.build("g");
         let names: Vec<&str> =
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn a_link_that_would_close_a_cycle_is_refused_and_keeps_nothing() {
         let cycle = |names: &[&str]| {
-            Err(Unlinked::Cycle(names.iter().map(|name| (*name).to_owned()).collect()))
+            Err(LinkError::Cycle(names.iter().map(|name| (*name).to_owned()).collect()))
         };
         let [a, b, c] = ["a", "b", "c"].map(|name| operator(name, "Relu", &["x"]));
         assert_eq!(a.link(0, &a, 0), cycle(&["a", "a"]));
