@@ -6,23 +6,23 @@ use std::cell::UnsafeCell;
 use std::ffi::{CStr, CString, c_char};
 use std::io::Write;
 
-const ROOM: usize = 2048;
+const TEXT_BYTES: usize = 2048;
 
 /// Without a destructor, so that threads may end in any order.
 struct LastError {
     unread: bool,
-    bytes: [u8; ROOM],
+    bytes: [u8; TEXT_BYTES],
 }
 
 thread_local! {
     static LAST: UnsafeCell<LastError> =
-        const { UnsafeCell::new(LastError { unread: false, bytes: [0; ROOM] }) };
+        const { UnsafeCell::new(LastError { unread: false, bytes: [0; TEXT_BYTES] }) };
 }
 
 /// Keeps the text for the calling thread and logs it. A text that is too long loses its end.
 pub fn fail(function: &str, why: &str) {
     let text = format!("{function}: {why}");
-    let mut length = text.len().min(ROOM - 1);
+    let mut length = text.len().min(TEXT_BYTES - 1);
     while !text.is_char_boundary(length) {
         length -= 1;
     }
@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn a_long_text_ends_between_characters() {
-        fail("f", &"ü".repeat(ROOM));
+        fail("f", &"ü".repeat(TEXT_BYTES));
         let text = taken().unwrap();
-        assert!((ROOM - 3..ROOM).contains(&text.len()) && text.ends_with('ü'));
+        assert!((TEXT_BYTES - 3..TEXT_BYTES).contains(&text.len()) && text.ends_with('ü'));
     }
 
     #[test]
