@@ -1,11 +1,11 @@
 //! Where intermediates lie: one arena, planned before anything runs.
 //!
-//! Every tensor between two steps has a life, from the step that writes it to the last that reads it. Lives
-//! that share a step lie apart; lives that do not may share bytes.
+//! Every tensor between two steps has a lifetime, from the step that writes it to the last that reads it. Lives
+//! that share a step lie apart; lifetimes that do not may share bytes.
 //!
 //! ```text
 //! bytes ^
-//!       |  +-----+  +--------+      a block is as wide as its life
+//!       |  +-----+  +--------+      a block is as wide as its lifetime
 //!       |  |  b  |  |   d    |      and as high as its bytes
 //!       |  +-----+--+-+------+
 //!       |  |    a     |  +---+
@@ -22,7 +22,7 @@ use placement::{Fit, Placement};
 
 /// When a tensor is there: from step `first` to step `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Life {
+pub struct Lifetime {
     /// Its size; 0 is allowed and takes no room.
     pub bytes: u64,
     /// The step that writes it.
@@ -34,15 +34,15 @@ pub struct Life {
 /// Where everything lies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arena {
-    /// Where each life begins, in the order they were given.
+    /// Where each lifetime begins, in the order they were given.
     pub offsets: Vec<u64>,
-    /// The size of the arena; `u64::MAX` when the lives do not fit into 64 bits.
+    /// The size of the arena; `u64::MAX` when the lifetimes do not fit into 64 bits.
     pub bytes: u64,
     /// What no plan can go below: the largest sum of rounded sizes that are there at one step.
     pub lower_bound: u64,
 }
 
-/// A life with its size rounded up.
+/// A lifetime with its size rounded up.
 #[derive(Clone, Copy, Debug)]
 struct Block {
     bytes: u64,
@@ -60,30 +60,30 @@ impl Block {
     }
 }
 
-/// Places the lives so that any two that share a step lie apart, at multiples of `align`.
+/// Places the lifetimes so that any two that share a step lie apart, at multiples of `align`.
 ///
-/// The same lives give the same plan. It is never larger than greedy-by-size (the largest first, each in the
+/// The same lifetimes give the same plan. It is never larger than greedy-by-size (the largest first, each in the
 /// first gap or in the tightest): those are candidates, beside other orders; unless one reaches the lower
-/// bound, the best is then improved for a bounded number of steps. Ten thousand lives take a fraction of a
+/// bound, the best is then improved for a bounded number of steps. Ten thousand lifetimes take a fraction of a
 /// second.
 ///
 /// # Panics
 /// When `align` is 0.
-pub fn plan(lives: &[Life], align: u64) -> Arena {
+pub fn plan(lifetimes: &[Lifetime], align: u64) -> Arena {
     assert!(align > 0, "blocks need an alignment of at least 1");
-    let places: Vec<usize> = (0..lives.len()).filter(|at| lives[*at].bytes > 0).collect();
+    let places: Vec<usize> = (0..lifetimes.len()).filter(|at| lifetimes[*at].bytes > 0).collect();
     let blocks: Vec<Block> = places
         .iter()
         .map(|at| {
-            let life = lives[*at];
-            let bytes = life.bytes.div_ceil(align).saturating_mul(align);
-            Block { bytes, first: life.first, last: life.last.max(life.first) }
+            let lifetime = lifetimes[*at];
+            let bytes = lifetime.bytes.div_ceil(align).saturating_mul(align);
+            Block { bytes, first: lifetime.first, last: lifetime.last.max(lifetime.first) }
         })
         .collect();
     let lower_bound = lower_bound(&blocks);
     let mut placement = Placement::new(&blocks);
     let (found, bytes) = best(&blocks, &mut placement, lower_bound);
-    let mut offsets = vec![0; lives.len()];
+    let mut offsets = vec![0; lifetimes.len()];
     places.iter().zip(found).for_each(|(at, offset)| offsets[*at] = offset);
     Arena { offsets, bytes, lower_bound }
 }

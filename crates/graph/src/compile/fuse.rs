@@ -1,7 +1,7 @@
 //! Several elementwise nodes as one step: a piece of the elements goes through all of them before the next
 //! piece does, and what lies between them stays in a scratch that fits into the cache.
 
-use super::arena::{self, Life};
+use super::arena::{self, Lifetime};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, Work};
 use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
@@ -141,13 +141,13 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
     let count = layout(prepared, works[0].outputs[0]).count();
     let piece = PIECE.min(count);
     let inner = inner(prepared, roots, works);
-    let lives: Vec<Life> = (inner.iter())
+    let lifetimes: Vec<Lifetime> = (inner.iter())
         .map(|(root, (first, last))| {
             let bytes = layout(prepared, *root).item() * piece;
-            Life { bytes: bytes as u64, first: *first, last: *last }
+            Lifetime { bytes: bytes as u64, first: *first, last: *last }
         })
         .collect();
-    let arena = arena::plan(&lives, ALIGN);
+    let arena = arena::plan(&lifetimes, ALIGN);
     let starts: HashMap<ValueId, u64> =
         inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
     let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
@@ -188,19 +188,21 @@ fn inner(
     for work in prepared.works.iter().filter(|work| !inside(work)) {
         seen.extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
     }
-    let mut lives: Vec<(ValueId, (usize, usize))> = Vec::new();
+    let mut lifetimes: Vec<(ValueId, (usize, usize))> = Vec::new();
     for (at, work) in works.iter().enumerate() {
         let value = work.outputs[0];
         if roots[value] == value && !seen.contains(&value) {
-            lives.push((value, (at, at)));
+            lifetimes.push((value, (at, at)));
         }
         for input in work.inputs.iter().flatten() {
-            if let Some((_, life)) = lives.iter_mut().find(|(root, _)| *root == roots[*input]) {
-                life.1 = at;
+            if let Some((_, lifetime)) =
+                lifetimes.iter_mut().find(|(root, _)| *root == roots[*input])
+            {
+                lifetime.1 = at;
             }
         }
     }
-    lives
+    lifetimes
 }
 
 fn place(

@@ -6,7 +6,7 @@
 //!  steps     the rest, in order
 //! ```
 
-use super::arena::{self, Life};
+use super::arena::{self, Lifetime};
 use super::fuse::{self, Built, Fused, Group};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work};
@@ -109,8 +109,8 @@ enum Home {
     At(Region, u64),
     /// Where another value's are.
     Same(ValueId),
-    /// In feature memory, by number of its life.
-    Life(usize),
+    /// In feature memory, by number of its lifetime.
+    Lifetime(usize),
 }
 
 /// Why a graph has no program.
@@ -138,7 +138,7 @@ pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>, fuses: bool) -> Res
 struct Binding<'a> {
     prepared: &'a Prepared,
     homes: Vec<Home>,
-    lives: Vec<Life>,
+    lifetimes: Vec<Lifetime>,
     fixed: u64,
 }
 
@@ -155,7 +155,7 @@ struct Bound {
 #[derive(Clone, Copy)]
 enum Workspace {
     None,
-    Life(usize),
+    Lifetime(usize),
     Fixed(u64),
 }
 
@@ -166,7 +166,7 @@ fn round(bytes: u64) -> u64 {
 impl<'a> Binding<'a> {
     fn new(prepared: &'a Prepared) -> Binding<'a> {
         let homes = vec![Home::Open; prepared.values.len()];
-        Binding { prepared, homes, lives: Vec::new(), fixed: 0 }
+        Binding { prepared, homes, lifetimes: Vec::new(), fixed: 0 }
     }
 
     fn layout(&self, value: ValueId) -> Layout {
@@ -223,7 +223,7 @@ impl<'a> Binding<'a> {
             let at = steps.len();
             steps.push(self.copy(output, value, at)?);
         }
-        let arena = arena::plan(&self.lives, ALIGN);
+        let arena = arena::plan(&self.lifetimes, ALIGN);
         let finish =
             |bounds: Vec<Bound>| bounds.into_iter().map(|one| self.finish(one, &arena)).collect();
         let layouts = |values: &mut dyn Iterator<Item = ValueId>| {
@@ -293,10 +293,10 @@ impl<'a> Binding<'a> {
         match self.homes[root] {
             Home::Open => {
                 let bytes = self.layout(root).bytes() as u64;
-                self.homes[root] = Home::Life(self.lives.len());
-                self.lives.push(Life { bytes, first: step, last: step });
+                self.homes[root] = Home::Lifetime(self.lifetimes.len());
+                self.lifetimes.push(Lifetime { bytes, first: step, last: step });
             }
-            Home::Life(life) => self.lives[life].last = step,
+            Home::Lifetime(lifetime) => self.lifetimes[lifetime].last = step,
             _ => {}
         }
     }
@@ -350,8 +350,12 @@ impl<'a> Binding<'a> {
             bound.uses.iter().map(|(value, ..)| *value).chain(made).collect();
         touched.into_iter().for_each(|value| self.touch(value, at));
         if bound.workspace_bytes > 0 {
-            bound.workspace = Workspace::Life(self.lives.len());
-            self.lives.push(Life { bytes: bound.workspace_bytes as u64, first: at, last: at });
+            bound.workspace = Workspace::Lifetime(self.lifetimes.len());
+            self.lifetimes.push(Lifetime {
+                bytes: bound.workspace_bytes as u64,
+                first: at,
+                last: at,
+            });
         }
     }
 
@@ -413,7 +417,7 @@ impl<'a> Binding<'a> {
         }
         let (region, start) = match self.homes[self.root(value)] {
             Home::At(region, start) => (region, start),
-            Home::Life(life) => (Region::Feature, arena.offsets[life]),
+            Home::Lifetime(lifetime) => (Region::Feature, arena.offsets[lifetime]),
             Home::Open | Home::Same(_) => (Region::Feature, 0),
         };
         Slice { region, start: start as usize + lead, bytes }
@@ -429,8 +433,8 @@ impl<'a> Binding<'a> {
         let bytes = bound.workspace_bytes;
         let workspace = match bound.workspace {
             Workspace::None => Slice { region: Region::Feature, start: 0, bytes: 0 },
-            Workspace::Life(life) => {
-                Slice { region: Region::Feature, start: arena.offsets[life] as usize, bytes }
+            Workspace::Lifetime(lifetime) => {
+                Slice { region: Region::Feature, start: arena.offsets[lifetime] as usize, bytes }
             }
             Workspace::Fixed(start) => {
                 Slice { region: Region::Fixed, start: start as usize, bytes }

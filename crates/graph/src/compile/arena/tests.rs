@@ -1,27 +1,27 @@
-//! Plans against a naive checker, a naive greedy-by-size, and lives as real graphs have them.
+//! Plans against a naive checker, a naive greedy-by-size, and lifetimes as real graphs have them.
 
-use super::{Arena, Life, plan};
+use super::{Arena, Lifetime, plan};
 use proptest::prelude::*;
 
 const ALIGN: u64 = 512;
 
-fn life(bytes: u64, first: usize, last: usize) -> Life {
-    Life { bytes, first, last }
+fn lifetime(bytes: u64, first: usize, last: usize) -> Lifetime {
+    Lifetime { bytes, first, last }
 }
 
-fn rounded(life: &Life) -> u64 {
-    life.bytes.div_ceil(ALIGN) * ALIGN
+fn rounded(lifetime: &Lifetime) -> u64 {
+    lifetime.bytes.div_ceil(ALIGN) * ALIGN
 }
 
-fn meet(a: &Life, b: &Life) -> bool {
+fn meet(a: &Lifetime, b: &Lifetime) -> bool {
     a.first <= b.last && b.first <= a.last
 }
 
 /// The rules, pair by pair and step by step.
-fn check(lives: &[Life], arena: &Arena) {
-    assert_eq!(arena.offsets.len(), lives.len());
-    let range = |at: usize| arena.offsets[at]..arena.offsets[at] + lives[at].bytes;
-    for a in 0..lives.len() {
+fn check(lifetimes: &[Lifetime], arena: &Arena) {
+    assert_eq!(arena.offsets.len(), lifetimes.len());
+    let range = |at: usize| arena.offsets[at]..arena.offsets[at] + lifetimes[at].bytes;
+    for a in 0..lifetimes.len() {
         assert_eq!(arena.offsets[a] % ALIGN, 0);
         assert!(range(a).end <= arena.bytes);
         for b in 0..a {
@@ -29,44 +29,50 @@ fn check(lives: &[Life], arena: &Arena) {
                 || range(b).is_empty()
                 || range(a).end <= range(b).start
                 || range(b).end <= range(a).start;
-            assert!(apart || !meet(&lives[a], &lives[b]), "{a} and {b} share bytes and a step");
+            assert!(
+                apart || !meet(&lifetimes[a], &lifetimes[b]),
+                "{a} and {b} share bytes and a step"
+            );
         }
     }
     let at = |step| -> u64 {
-        lives.iter().filter(|one| one.first <= step && step <= one.last).map(rounded).sum()
+        lifetimes.iter().filter(|one| one.first <= step && step <= one.last).map(rounded).sum()
     };
-    let bound = lives.iter().map(|one| at(one.first)).max().unwrap_or(0);
+    let bound = lifetimes.iter().map(|one| at(one.first)).max().unwrap_or(0);
     assert_eq!(arena.lower_bound, bound);
     assert!(arena.bytes >= bound);
 }
 
 /// The size of a plan that takes the largest first; `tight` takes the smallest gap, else the lowest.
-fn greedy_by_size(lives: &[Life], tight: bool) -> u64 {
-    let mut order: Vec<usize> = (0..lives.len()).filter(|at| lives[*at].bytes > 0).collect();
-    order.sort_by_key(|at| std::cmp::Reverse(rounded(&lives[*at])));
+fn greedy_by_size(lifetimes: &[Lifetime], tight: bool) -> u64 {
+    let mut order: Vec<usize> =
+        (0..lifetimes.len()).filter(|at| lifetimes[*at].bytes > 0).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(rounded(&lifetimes[*at])));
     let mut placed: Vec<(u64, u64, usize)> = Vec::new();
     for at in order {
-        let mut met: Vec<_> =
-            placed.iter().filter(|(_, _, other)| meet(&lives[at], &lives[*other])).collect();
+        let mut met: Vec<_> = placed
+            .iter()
+            .filter(|(_, _, other)| meet(&lifetimes[at], &lifetimes[*other]))
+            .collect();
         met.sort();
         let (mut end, mut gaps) = (0, Vec::new());
         for (begin, its_end, _) in met {
-            if *begin >= end + rounded(&lives[at]) {
+            if *begin >= end + rounded(&lifetimes[at]) {
                 gaps.push((begin - end, end));
             }
             end = end.max(*its_end);
         }
         let gap = if tight { gaps.iter().min() } else { gaps.first() };
         let begin = gap.map_or(end, |(_, begin)| *begin);
-        placed.push((begin, begin + rounded(&lives[at]), at));
+        placed.push((begin, begin + rounded(&lifetimes[at]), at));
     }
     placed.iter().map(|(_, end, _)| *end).max().unwrap_or(0)
 }
 
-fn any_lives() -> impl Strategy<Value = Vec<Life>> {
+fn any_lives() -> impl Strategy<Value = Vec<Lifetime>> {
     let one = (prop_oneof![Just(0), 1u64..3000, 1u64..200_000], 0usize..60, 0usize..25);
     prop::collection::vec(
-        one.prop_map(|(bytes, first, more)| life(bytes, first, first + more)),
+        one.prop_map(|(bytes, first, more)| lifetime(bytes, first, first + more)),
         0..70,
     )
 }
@@ -75,52 +81,54 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) })]
 
     #[test]
-    fn plans_hold_and_are_no_larger_than_greedy_ones(lives in any_lives()) {
-        let arena = plan(&lives, ALIGN);
-        check(&lives, &arena);
-        prop_assert!(arena.bytes <= greedy_by_size(&lives, false));
-        prop_assert!(arena.bytes <= greedy_by_size(&lives, true));
-        prop_assert_eq!(&arena, &plan(&lives, ALIGN));
+    fn plans_hold_and_are_no_larger_than_greedy_ones(lifetimes in any_lives()) {
+        let arena = plan(&lifetimes, ALIGN);
+        check(&lifetimes, &arena);
+        prop_assert!(arena.bytes <= greedy_by_size(&lifetimes, false));
+        prop_assert!(arena.bytes <= greedy_by_size(&lifetimes, true));
+        prop_assert_eq!(&arena, &plan(&lifetimes, ALIGN));
     }
 }
 
 #[test]
 fn nothing_and_empty_lives_take_no_room() {
     assert_eq!(plan(&[], ALIGN), Arena { offsets: vec![], bytes: 0, lower_bound: 0 });
-    let arena = plan(&[life(0, 0, 9), life(1, 0, 9), life(0, 3, 3)], ALIGN);
+    let arena = plan(&[lifetime(0, 0, 9), lifetime(1, 0, 9), lifetime(0, 3, 3)], ALIGN);
     assert_eq!(arena, Arena { offsets: vec![0; 3], bytes: 512, lower_bound: 512 });
 }
 
 #[test]
 fn a_life_that_ends_before_it_begins_is_there_for_one_step() {
-    let arena = plan(&[life(512, 5, 2), life(512, 5, 5)], ALIGN);
+    let arena = plan(&[lifetime(512, 5, 2), lifetime(512, 5, 5)], ALIGN);
     assert_eq!(arena.bytes, 1024);
 }
 
 #[test]
 fn what_does_not_fit_into_64_bits_is_said() {
-    let arena = plan(&[life(u64::MAX, 0, 1), life(u64::MAX, 1, 2)], ALIGN);
+    let arena = plan(&[lifetime(u64::MAX, 0, 1), lifetime(u64::MAX, 1, 2)], ALIGN);
     assert_eq!((arena.bytes, arena.lower_bound), (u64::MAX, u64::MAX));
 }
 
 #[test]
 fn ten_thousand_lives_of_a_training_graph() {
-    let lives = training(&[4096, 1024, 9216, 300], 240);
-    assert!(lives.len() >= 10_000, "{}", lives.len());
+    let lifetimes = training(&[4096, 1024, 9216, 300], 240);
+    assert!(lifetimes.len() >= 10_000, "{}", lifetimes.len());
     let begun = std::time::Instant::now();
-    let arena = plan(&lives, ALIGN);
+    let arena = plan(&lifetimes, ALIGN);
     let ratio = arena.bytes as f64 / arena.lower_bound as f64;
-    println!("{} lives: {ratio:.4} of the lower bound, {:?}", lives.len(), begun.elapsed());
-    check(&lives, &arena);
+    println!("{} lifetimes: {ratio:.4} of the lower bound, {:?}", lifetimes.len(), begun.elapsed());
+    check(&lifetimes, &arena);
 }
 
 #[test]
 fn real_patterns_come_close_to_the_lower_bound() {
-    for (name, lives) in patterns() {
-        let arena = plan(&lives, ALIGN);
-        check(&lives, &arena);
-        report(name, &lives, &arena);
-        assert!(arena.bytes <= greedy_by_size(&lives, false).min(greedy_by_size(&lives, true)));
+    for (name, lifetimes) in patterns() {
+        let arena = plan(&lifetimes, ALIGN);
+        check(&lifetimes, &arena);
+        report(name, &lifetimes, &arena);
+        assert!(
+            arena.bytes <= greedy_by_size(&lifetimes, false).min(greedy_by_size(&lifetimes, true))
+        );
         assert!(arena.bytes * 100 <= arena.lower_bound * 102, "{name}: {arena:?}");
     }
 }
@@ -134,52 +142,54 @@ fn captured_traces() {
     for entry in folder.read_dir().expect("the folder of planning problems") {
         let path = entry.unwrap().path();
         let text = std::fs::read_to_string(&path).unwrap();
-        let lives: Vec<Life> = text
+        let lifetimes: Vec<Lifetime> = text
             .lines()
             .skip(1)
             .map(|line| {
                 let field: Vec<u64> = line.split(',').map(|one| one.parse().unwrap()).collect();
-                life(field[3], field[1] as usize, field[2] as usize - 1)
+                lifetime(field[3], field[1] as usize, field[2] as usize - 1)
             })
             .collect();
-        let arena = plan(&lives, ALIGN);
-        check(&lives, &arena);
-        report(path.file_name().unwrap().to_str().unwrap(), &lives, &arena);
-        assert!(arena.bytes <= greedy_by_size(&lives, false).min(greedy_by_size(&lives, true)));
+        let arena = plan(&lifetimes, ALIGN);
+        check(&lifetimes, &arena);
+        report(path.file_name().unwrap().to_str().unwrap(), &lifetimes, &arena);
+        assert!(
+            arena.bytes <= greedy_by_size(&lifetimes, false).min(greedy_by_size(&lifetimes, true))
+        );
     }
 }
 
-fn report(name: &str, lives: &[Life], arena: &Arena) {
+fn report(name: &str, lifetimes: &[Lifetime], arena: &Arena) {
     let ratio = |bytes: u64| bytes as f64 / arena.lower_bound as f64;
     println!(
-        "{name}: {} lives, {:.4} of the lower bound, greedy-by-size {:.4}",
-        lives.len(),
+        "{name}: {} lifetimes, {:.4} of the lower bound, greedy-by-size {:.4}",
+        lifetimes.len(),
         ratio(arena.bytes),
-        ratio(greedy_by_size(lives, false).min(greedy_by_size(lives, true)))
+        ratio(greedy_by_size(lifetimes, false).min(greedy_by_size(lifetimes, true)))
     );
 }
 
 /// Lives of a program that is written down step by step.
 #[derive(Default)]
 struct Program {
-    lives: Vec<Life>,
+    lifetimes: Vec<Lifetime>,
     step: usize,
 }
 
 impl Program {
     /// One step that reads some, writes one and takes a workspace.
     fn run(&mut self, reads: &[usize], bytes: u64, workspace: u64) -> usize {
-        reads.iter().for_each(|at| self.lives[*at].last = self.step);
+        reads.iter().for_each(|at| self.lifetimes[*at].last = self.step);
         if workspace > 0 {
-            self.lives.push(life(workspace, self.step, self.step));
+            self.lifetimes.push(lifetime(workspace, self.step, self.step));
         }
-        self.lives.push(life(bytes, self.step, self.step));
+        self.lifetimes.push(lifetime(bytes, self.step, self.step));
         self.step += 1;
-        self.lives.len() - 1
+        self.lifetimes.len() - 1
     }
 }
 
-fn patterns() -> Vec<(&'static str, Vec<Life>)> {
+fn patterns() -> Vec<(&'static str, Vec<Lifetime>)> {
     vec![
         ("mlp", mlp(&[784, 512, 256, 1024, 128, 2048, 64, 10], 128)),
         ("wide mlp", mlp(&[300, 4096, 4000, 900, 4096, 31, 7000, 12], 33)),
@@ -194,7 +204,7 @@ fn patterns() -> Vec<(&'static str, Vec<Life>)> {
     ]
 }
 
-fn mlp(widths: &[u64], batch: u64) -> Vec<Life> {
+fn mlp(widths: &[u64], batch: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
     let mut x = program.run(&[], widths[0] * batch * 4, 0);
     for width in &widths[1..] {
@@ -203,10 +213,10 @@ fn mlp(widths: &[u64], batch: u64) -> Vec<Life> {
         let biased = program.run(&[product], bytes, 0);
         x = program.run(&[biased], bytes, 0);
     }
-    program.lives
+    program.lifetimes
 }
 
-fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -> Vec<Life> {
+fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
     let row = batch * tokens * width * 4;
     let scores = batch * heads * tokens * tokens * 4;
@@ -237,10 +247,10 @@ fn transformer(layers: usize, batch: u64, tokens: u64, width: u64, heads: u64) -
         x = program.run(&[down, added], row, 0);
     }
     program.run(&[x], row, 0);
-    program.lives
+    program.lifetimes
 }
 
-fn convolutions(stages: &[(u64, u64)]) -> Vec<Life> {
+fn convolutions(stages: &[(u64, u64)]) -> Vec<Lifetime> {
     let mut program = Program::default();
     let mut x = program.run(&[], 3 * 224 * 224 * 4, 0);
     x = program.run(&[x], 64 * 112 * 112 * 4, 3 * 49 * 112 * 112);
@@ -256,10 +266,10 @@ fn convolutions(stages: &[(u64, u64)]) -> Vec<Life> {
         }
     }
     program.run(&[x], 4000, 0);
-    program.lives
+    program.lifetimes
 }
 
-fn unet(channels: &[u64], side: u64) -> Vec<Life> {
+fn unet(channels: &[u64], side: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
     let bytes = |level: usize| channels[level] * (side >> level).pow(2) * 4;
     let mut x = program.run(&[], side * side * 12, 0);
@@ -277,11 +287,11 @@ fn unet(channels: &[u64], side: u64) -> Vec<Life> {
         x = program.run(&[first], bytes(level), bytes(level) / 2);
     }
     program.run(&[x], side * side * 4, 0);
-    program.lives
+    program.lifetimes
 }
 
 /// Forward, backward and an update of each weight; gradients of weights live to the end.
-fn training(widths: &[u64], times: usize) -> Vec<Life> {
+fn training(widths: &[u64], times: usize) -> Vec<Lifetime> {
     let (mut program, batch) = (Program::default(), 64);
     let widths: Vec<u64> = widths.repeat(times);
     let mut x = program.run(&[], widths[0] * batch * 4, 0);
@@ -301,13 +311,13 @@ fn training(widths: &[u64], times: usize) -> Vec<Life> {
     }
     let total = program.run(&gradients, 4, 0);
     for gradient in gradients {
-        let bytes = program.lives[gradient].bytes;
+        let bytes = program.lifetimes[gradient].bytes;
         program.run(&[gradient, total], bytes, 0);
     }
-    program.lives
+    program.lifetimes
 }
 
-fn training_transformer(layers: usize, tokens: u64, width: u64) -> Vec<Life> {
+fn training_transformer(layers: usize, tokens: u64, width: u64) -> Vec<Lifetime> {
     let mut program = Program::default();
     let (row, scores) = (tokens * width * 32, tokens * tokens * 256);
     let mut x = program.run(&[], row, 0);
@@ -359,5 +369,5 @@ fn training_transformer(layers: usize, tokens: u64, width: u64) -> Vec<Life> {
         let sum = sum.unwrap_or(flow);
         flow = program.run(&[sum, x, through], row, 0);
     }
-    program.lives
+    program.lifetimes
 }
