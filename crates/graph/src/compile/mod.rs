@@ -14,7 +14,7 @@ pub mod variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Node};
 use operation::Operation;
-use shapes::{Declared, Fact, Inferred, infer};
+use shapes::{Declared, Inferred, ValueInfo, infer};
 
 /// The outputs of a node that stands alone, from the descriptions of its inputs.
 pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
@@ -24,9 +24,9 @@ pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
             "the operator {name} is a {kind}, which Cairn does not have"
         )));
     };
-    let mut inputs: Vec<Option<Fact>> = (Operation::arrange(operation.row, &node.input_descs)
+    let mut inputs: Vec<Option<ValueInfo>> = (Operation::arrange(operation.row, &node.input_descs)
         .into_iter())
-    .map(|place| Some(Fact { desc: node.input_descs.get(place?)?.clone(), bytes: None }))
+    .map(|place| Some(ValueInfo { desc: node.input_descs.get(place?)?.clone(), bytes: None }))
     .collect();
     while inputs.len() > operation.row.inputs.len() {
         inputs.pop();

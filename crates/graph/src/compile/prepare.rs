@@ -1,7 +1,7 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
 use super::operation::{KnownTensor, Operation};
-use super::shapes::{Declared, Fact, Inferred, infer};
+use super::shapes::{Declared, Inferred, ValueInfo, infer};
 use super::sharing::{mark_views, shown, written};
 use super::variable;
 use crate::failure::{Failure, Result};
@@ -62,7 +62,7 @@ pub struct Prepared {
     /// The nodes that run, in an order in which they can.
     pub works: Vec<Work>,
     /// What is known of each value.
-    pub values: Vec<Fact>,
+    pub values: Vec<ValueInfo>,
     /// The value that each output of a node is.
     pub made: BTreeMap<Source, ValueId>,
     /// Whether every size is known.
@@ -146,7 +146,7 @@ struct Making<'a> {
 
 impl Making<'_> {
     fn value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
-        self.prepared.values.push(Fact { desc, bytes });
+        self.prepared.values.push(ValueInfo { desc, bytes });
         self.prepared.values.len() - 1
     }
 
@@ -207,10 +207,10 @@ impl Making<'_> {
         };
         let inputs = self.fed(node, &operation)?;
         self.check_written(&operation, &inputs)?;
-        let facts: Vec<Option<Fact>> =
+        let infos: Vec<Option<ValueInfo>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
         let declared = Declared { outputs: &node.output_descs };
-        let inferred = infer(&operation, &facts, &declared)?;
+        let inferred = infer(&operation, &infos, &declared)?;
         let layouts = match inferred {
             Inferred::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
             Inferred::Known(layouts) => {
@@ -224,13 +224,13 @@ impl Making<'_> {
             check(&Desc::of(layout), what)?;
         }
         let seen: Vec<Option<KnownTensor>> =
-            facts.iter().map(|fact| fact.as_ref().and_then(Fact::seen)).collect();
+            infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         let marks = operation.row.marks;
         let is_constant = self.options.folds
             && !marks.random
-            && facts.iter().flatten().all(|fact| fact.bytes.is_some())
-            && facts.iter().flatten().next().is_some();
+            && infos.iter().flatten().all(|info| info.bytes.is_some())
+            && infos.iter().flatten().next().is_some();
         let read: usize = seen.iter().flatten().map(|one| one.layout.bytes()).sum();
         let written: usize = layouts.iter().map(Layout::bytes).sum();
         let folds = self.options.folds && !marks.random && written <= SMALL.max(read);

@@ -13,16 +13,16 @@ use std::sync::Arc;
 
 /// What is known of a value while a graph is compiled.
 #[derive(Clone, Debug)]
-pub struct Fact {
+pub struct ValueInfo {
     /// Type and sizes.
     pub desc: Desc,
     /// The bytes of a constant.
     pub bytes: Option<Arc<[u8]>>,
 }
 
-impl Fact {
+impl ValueInfo {
     /// What the operator sees of it; `None` while sizes are unknown.
-    pub fn seen(&self) -> Option<KnownTensor> {
+    pub fn known_tensor(&self) -> Option<KnownTensor> {
         Some(KnownTensor { layout: self.desc.layout()?, bytes: self.bytes.clone() })
     }
 }
@@ -48,13 +48,13 @@ pub struct Declared<'a> {
 /// Infers the outputs of a node. Fails on sizes that no call can have.
 pub fn infer(
     operation: &Operation,
-    inputs: &[Option<Fact>],
+    inputs: &[Option<ValueInfo>],
     declared: &Declared<'_>,
 ) -> Result<Inferred> {
     let seen: Option<Vec<Option<KnownTensor>>> = (inputs.iter())
-        .map(|fact| match fact {
+        .map(|info| match info {
             None => Some(None),
-            Some(fact) => fact.seen().map(Some),
+            Some(info) => info.known_tensor().map(Some),
         })
         .collect();
     if let Some(seen) = seen {
@@ -68,18 +68,22 @@ pub fn infer(
     Ok(Inferred::Partly(sampled.unwrap_or_else(|| unknown(operation, inputs, declared))))
 }
 
-fn conflict(operation: &Operation, inputs: &[Option<Fact>], text: &str) -> Failure {
+fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> Failure {
     let fed: Vec<String> = inputs
         .iter()
-        .map(|fact| fact.as_ref().map_or("nothing".into(), |fact| fact.desc.to_string()))
+        .map(|info| info.as_ref().map_or("nothing".into(), |info| info.desc.to_string()))
         .collect();
     let (name, kind) = (&operation.name, operation.row.name);
     Failure::failed(format!("the node {name} ({kind}) is fed {}: {text}", fed.join(", ")))
 }
 
 /// Nothing but types: of the graph where it has them, else of the first input.
-fn unknown(operation: &Operation, inputs: &[Option<Fact>], declared: &Declared<'_>) -> Vec<Desc> {
-    let first = inputs.iter().flatten().next().map_or(DType::Float, |fact| fact.desc.dtype);
+fn unknown(
+    operation: &Operation,
+    inputs: &[Option<ValueInfo>],
+    declared: &Declared<'_>,
+) -> Vec<Desc> {
+    let first = inputs.iter().flatten().next().map_or(DType::Float, |info| info.desc.dtype);
     let count = declared.outputs.len().max(operation.row.outputs.len());
     (0..count)
         .map(|at| declared.outputs.get(at).map_or(first, |desc| desc.dtype))
@@ -87,25 +91,25 @@ fn unknown(operation: &Operation, inputs: &[Option<Fact>], declared: &Declared<'
         .collect()
 }
 
-fn sampled(operation: &Operation, inputs: &[Option<Fact>]) -> Option<Vec<Desc>> {
-    let facts = || inputs.iter().flatten();
-    if facts().any(|fact| !fact.desc.has_rank()) {
+fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<Desc>> {
+    let infos = || inputs.iter().flatten();
+    if infos().any(|info| !info.desc.has_rank()) {
         return None;
     }
-    let known = facts().flat_map(|fact| fact.desc.dims.iter().copied()).filter(|dim| *dim > 0);
+    let known = infos().flat_map(|info| info.desc.dims.iter().copied()).filter(|dim| *dim > 0);
     let mut numbers: Vec<i64> = SAMPLES.into_iter().chain(known.take(8)).collect();
     numbers.sort_unstable();
     numbers.dedup();
     let mut found: Option<Vec<Desc>> = None;
     let mut answers = 0;
     for number in numbers {
-        let with = |fact: &Fact| {
-            let mut fact = fact.clone();
-            fact.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
-            fact.seen()
+        let with = |info: &ValueInfo| {
+            let mut info = info.clone();
+            info.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
+            info.known_tensor()
         };
         let seen: Vec<Option<KnownTensor>> =
-            inputs.iter().map(|fact| fact.as_ref().and_then(with)).collect();
+            inputs.iter().map(|info| info.as_ref().and_then(with)).collect();
         let Ok(layouts) = operation.infer(&seen) else { continue };
         answers += 1;
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
@@ -138,11 +142,11 @@ mod tests {
     use super::*;
     use crate::ir::{Attr, Node};
 
-    fn fact(dims: &[i64]) -> Option<Fact> {
-        Some(Fact { desc: Desc::new(DType::Float, dims), bytes: None })
+    fn info(dims: &[i64]) -> Option<ValueInfo> {
+        Some(ValueInfo { desc: Desc::new(DType::Float, dims), bytes: None })
     }
 
-    fn outputs(kind: &str, inputs: &[Option<Fact>], attrs: &[(&str, Attr)]) -> Vec<Vec<i64>> {
+    fn outputs(kind: &str, inputs: &[Option<ValueInfo>], attrs: &[(&str, Attr)]) -> Vec<Vec<i64>> {
         let attrs = attrs.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
         let node = Node { name: "n".into(), kind: kind.into(), attrs, ..Node::default() };
         let operation = Operation::of(&node).unwrap();
@@ -154,22 +158,22 @@ mod tests {
 
     #[test]
     fn unknown_sizes_pass_through() {
-        assert_eq!(outputs("Add", &[fact(&[-1, 8]), fact(&[8])], &[]), [[-1, 8]]);
-        assert_eq!(outputs("Add", &[fact(&[-1]), fact(&[8])], &[]), [[8]]);
-        assert_eq!(outputs("MatMul", &[fact(&[-1, 6]), fact(&[6, -1])], &[]), [[-1, -1]]);
-        assert_eq!(outputs("Relu", &[fact(&[3, -1, 5])], &[]), [[3, -1, 5]]);
+        assert_eq!(outputs("Add", &[info(&[-1, 8]), info(&[8])], &[]), [[-1, 8]]);
+        assert_eq!(outputs("Add", &[info(&[-1]), info(&[8])], &[]), [[8]]);
+        assert_eq!(outputs("MatMul", &[info(&[-1, 6]), info(&[6, -1])], &[]), [[-1, -1]]);
+        assert_eq!(outputs("Relu", &[info(&[3, -1, 5])], &[]), [[3, -1, 5]]);
     }
 
     #[test]
     fn unknown_ranks_stay_unknown() {
-        assert_eq!(outputs("Add", &[fact(&[-2]), fact(&[8])], &[]), [[-2]]);
+        assert_eq!(outputs("Add", &[info(&[-2]), info(&[8])], &[]), [[-2]]);
     }
 
     #[test]
     fn a_conflict_names_the_node() {
         let node = Node { name: "sum".into(), kind: "Add".into(), ..Node::default() };
         let operation = Operation::of(&node).unwrap();
-        let inputs = [fact(&[3]), fact(&[4])];
+        let inputs = [info(&[3]), info(&[4])];
         let failure = infer(&operation, &inputs, &Declared { outputs: &[] }).unwrap_err();
         assert!(failure.text.contains("sum (Add)"), "{}", failure.text);
         assert!(failure.text.contains("[3]") && failure.text.contains("[4]"), "{}", failure.text);

@@ -43,7 +43,11 @@ impl Run<'_> {
     pub(super) fn plan(&self, memory: &mut ValueMemory) -> Result<(Plan, bool)> {
         let prepared = &self.flow.prepared;
         let mut planning = Planning {
-            seen: prepared.values.iter().map(|fact| fact.bytes.as_ref().and(fact.seen())).collect(),
+            seen: prepared
+                .values
+                .iter()
+                .map(|info| info.bytes.as_ref().and(info.known_tensor()))
+                .collect(),
             hosted: HashMap::new(),
             steps: Vec::new(),
             launched: 0,
