@@ -1,7 +1,6 @@
 //! Where intermediates lie: one arena, planned before anything runs.
 //!
-//! Every tensor between two steps has a lifetime, from the step that writes it to the last that reads it. Lives
-//! that share a step lie apart; lifetimes that do not may share bytes.
+//! Every tensor between two steps has a lifetime, from the step that writes it to the last that reads it. Lifetimes//! that share a step lie apart; lifetimes that do not may share bytes.
 //!
 //! ```text
 //! bytes ^
