@@ -38,8 +38,8 @@ pub enum Origin {
 pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.works {
-        let seen = work.inputs.first().copied().flatten().filter(|_| work.is_view);
-        if let Some(input) = seen.or_else(|| work.written()) {
+        let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
+        if let Some(input) = viewed.or_else(|| work.written()) {
             roots[work.outputs[0]] = roots[input];
         }
     }

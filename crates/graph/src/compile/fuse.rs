@@ -184,14 +184,16 @@ fn inner(
     works: &[&Work],
 ) -> Vec<(ValueId, (usize, usize))> {
     let inside = |work: &Work| works.iter().any(|one| std::ptr::eq(*one, work));
-    let mut seen: BTreeSet<ValueId> = prepared.outputs.iter().map(|one| roots[one.value]).collect();
+    let mut outside: BTreeSet<ValueId> =
+        prepared.outputs.iter().map(|one| roots[one.value]).collect();
     for work in prepared.works.iter().filter(|work| !inside(work)) {
-        seen.extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
+        outside
+            .extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
     }
     let mut lifetimes: Vec<(ValueId, (usize, usize))> = Vec::new();
     for (at, work) in works.iter().enumerate() {
         let value = work.outputs[0];
-        if roots[value] == value && !seen.contains(&value) {
+        if roots[value] == value && !outside.contains(&value) {
             lifetimes.push((value, (at, at)));
         }
         for input in work.inputs.iter().flatten() {
@@ -236,10 +238,10 @@ fn place(
 
 /// Whether a node can be planned with its own sizes.
 fn is_sound(prepared: &Prepared, work: &Work) -> bool {
-    let seen: Vec<Option<KnownTensor>> = (work.inputs.iter())
-        .map(|value| value.and_then(|value| prepared.values[value].seen()))
+    let tensors: Vec<Option<KnownTensor>> = (work.inputs.iter())
+        .map(|value| value.and_then(|value| prepared.values[value].known_tensor()))
         .collect();
-    work.operation.plan(&seen, &[layout(prepared, work.outputs[0])]).is_ok()
+    work.operation.plan(&tensors, &[layout(prepared, work.outputs[0])]).is_ok()
 }
 
 /// Whether the piece is all of every tensor, in its own sizes, and no value is known: a plan of the piece is then one

@@ -71,8 +71,8 @@ impl Operation {
         let inputs: Vec<Option<Tensor>> = inputs
             .iter()
             .map(|input| {
-                let seen = input.as_ref()?;
-                Some(Tensor { layout: seen.layout, address: 0, constant: seen.bytes.clone() })
+                let tensor = input.as_ref()?;
+                Some(Tensor { layout: tensor.layout, address: 0, constant: tensor.bytes.clone() })
             })
             .collect();
         self.row.infer(&Passed { inputs: &inputs, outputs: &[], attributes: &self.attrs })
@@ -104,13 +104,14 @@ impl Operation {
         };
         let mut input_tensors = Vec::new();
         for input in inputs {
-            let layout =
-                input.as_ref().map_or(Layout::contiguous(DType::Float, &[0]), |seen| seen.layout);
+            let layout = input
+                .as_ref()
+                .map_or(Layout::contiguous(DType::Float, &[0]), |tensor| tensor.layout);
             let address = place(&layout);
-            input_tensors.push(input.as_ref().map(|seen| Tensor {
+            input_tensors.push(input.as_ref().map(|tensor| Tensor {
                 layout,
                 address,
-                constant: seen.bytes.clone(),
+                constant: tensor.bytes.clone(),
             }));
         }
         let outputs: Vec<Tensor> =
@@ -134,7 +135,7 @@ impl Operation {
             let place = one.argument.0 + one.argument.1;
             let mut buffer = Buffer::new(one.bytes);
             if place < inputs.len() {
-                let bytes = inputs[place].as_ref().and_then(|seen| seen.bytes.as_deref());
+                let bytes = inputs[place].as_ref().and_then(|tensor| tensor.bytes.as_deref());
                 let Some(bytes) = bytes else { return Ok(None) };
                 let from = one.lead.unsigned_abs();
                 buffer.bytes_mut().copy_from_slice(&bytes[from..from + one.bytes]);

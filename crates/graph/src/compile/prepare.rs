@@ -223,7 +223,7 @@ impl Making<'_> {
             let what = || format!("output {at} of the node {} ({kind})", node.name);
             check(&Desc::of(layout), what)?;
         }
-        let seen: Vec<Option<KnownTensor>> =
+        let tensors: Vec<Option<KnownTensor>> =
             infos.iter().map(|info| info.as_ref().and_then(ValueInfo::known_tensor)).collect();
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         let marks = operation.row.marks;
@@ -231,11 +231,11 @@ impl Making<'_> {
             && !marks.random
             && infos.iter().flatten().all(|info| info.bytes.is_some())
             && infos.iter().flatten().next().is_some();
-        let read: usize = seen.iter().flatten().map(|one| one.layout.bytes()).sum();
+        let read: usize = tensors.iter().flatten().map(|one| one.layout.bytes()).sum();
         let written: usize = layouts.iter().map(Layout::bytes).sum();
         let folds = self.options.folds && !marks.random && written <= SMALL.max(read);
         if folds && (is_constant || (marks.from_shapes && written <= SMALL)) {
-            let computed = operation.compute(&seen, &layouts);
+            let computed = operation.compute(&tensors, &layouts);
             let computed = computed.map_err(|text| {
                 Failure::failed(format!("the node {} ({kind}): {text}", node.name))
             })?;

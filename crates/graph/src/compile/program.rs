@@ -308,9 +308,9 @@ impl<'a> Binding<'a> {
         outputs: &[ValueId],
     ) -> Result<Bound> {
         let name: Arc<str> = format!("{} ({})", operation.name, operation.row.name).into();
-        let seen: Vec<Option<KnownTensor>> = inputs
+        let tensors: Vec<Option<KnownTensor>> = inputs
             .iter()
-            .map(|value| value.and_then(|at| self.prepared.values[at].seen()))
+            .map(|value| value.and_then(|at| self.prepared.values[at].known_tensor()))
             .collect();
         let layouts: Vec<Layout> = outputs.iter().map(|value| self.layout(*value)).collect();
         let fed = inputs.iter().map(|value| value.map_or(usize::MAX, |value| self.root(value)));
@@ -320,10 +320,11 @@ impl<'a> Binding<'a> {
                 false => self.root(*value),
             });
         let memory: SmallVec<[usize; 8]> = fed.chain(made).collect();
-        let plan = operation.plan_over(&seen, &layouts, &memory).map_err(|error| match error {
-            Error::Values(_) => Refused::Values,
-            error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
-        })?;
+        let plan =
+            operation.plan_over(&tensors, &layouts, &memory).map_err(|error| match error {
+                Error::Values(_) => Refused::Values,
+                error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
+            })?;
         let uses = (plan.uses.iter())
             .map(|one| {
                 let place = one.argument.0 + one.argument.1;

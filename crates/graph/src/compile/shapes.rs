@@ -51,14 +51,14 @@ pub fn infer(
     inputs: &[Option<ValueInfo>],
     declared: &Declared<'_>,
 ) -> Result<Inferred> {
-    let seen: Option<Vec<Option<KnownTensor>>> = (inputs.iter())
+    let tensors: Option<Vec<Option<KnownTensor>>> = (inputs.iter())
         .map(|info| match info {
             None => Some(None),
             Some(info) => info.known_tensor().map(Some),
         })
         .collect();
-    if let Some(seen) = seen {
-        return match operation.infer(&seen) {
+    if let Some(tensors) = tensors {
+        return match operation.infer(&tensors) {
             Ok(layouts) => Ok(Inferred::Known(layouts)),
             Err(Error::Values(_)) => Ok(Inferred::Partly(unknown(operation, inputs, declared))),
             Err(error) => Err(conflict(operation, inputs, error.text())),
@@ -108,9 +108,9 @@ fn sampled(operation: &Operation, inputs: &[Option<ValueInfo>]) -> Option<Vec<De
             info.desc.dims.iter_mut().filter(|dim| **dim < 0).for_each(|dim| *dim = number);
             info.known_tensor()
         };
-        let seen: Vec<Option<KnownTensor>> =
+        let tensors: Vec<Option<KnownTensor>> =
             inputs.iter().map(|info| info.as_ref().and_then(with)).collect();
-        let Ok(layouts) = operation.infer(&seen) else { continue };
+        let Ok(layouts) = operation.infer(&tensors) else { continue };
         answers += 1;
         let descs: Vec<Desc> = layouts.iter().map(Desc::of).collect();
         found = Some(match found {

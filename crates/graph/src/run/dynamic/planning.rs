@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A plan in the making.
 pub struct Planning {
     /// What is known of each value so far.
-    pub seen: Vec<Option<KnownTensor>>,
+    pub tensors: Vec<Option<KnownTensor>>,
     /// Values that were computed on the host.
     pub hosted: HostedValues,
     /// The nodes that run on the device.
@@ -30,9 +30,9 @@ pub struct Planning {
 impl Planning {
     /// What was known of the bytes that a value shares is not true any more.
     fn forget(&mut self, roots: &[ValueId], value: ValueId) {
-        let shared = roots.iter().zip(&mut self.seen).filter(|(root, _)| **root == roots[value]);
-        for seen in shared.filter_map(|(_, seen)| seen.as_mut()) {
-            seen.bytes = None;
+        let shared = roots.iter().zip(&mut self.tensors).filter(|(root, _)| **root == roots[value]);
+        for tensor in shared.filter_map(|(_, tensor)| tensor.as_mut()) {
+            tensor.bytes = None;
         }
     }
 }
@@ -43,7 +43,7 @@ impl Run<'_> {
     pub(super) fn plan(&self, memory: &mut ValueMemory) -> Result<(Plan, bool)> {
         let prepared = &self.flow.prepared;
         let mut planning = Planning {
-            seen: prepared
+            tensors: prepared
                 .values
                 .iter()
                 .map(|info| info.bytes.as_ref().and(info.known_tensor()))
@@ -55,13 +55,15 @@ impl Run<'_> {
         };
         for (input, tensor) in prepared.inputs.iter().zip(self.inputs) {
             let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= SMALL);
-            planning.seen[input.value] = Some(KnownTensor { layout: tensor.layout, bytes });
+            planning.tensors[input.value] = Some(KnownTensor { layout: tensor.layout, bytes });
         }
         for work in 0..prepared.works.len() {
             self.plan_node(work, &mut planning, memory)?;
         }
         let outputs: Vec<Layout> = (prepared.outputs.iter())
-            .map(|output| planning.seen[output.value].as_ref().expect("an output of a node").layout)
+            .map(|output| {
+                planning.tensors[output.value].as_ref().expect("an output of a node").layout
+            })
             .collect();
         if planning.launched == 0 {
             self.check_outputs(&outputs)?;
@@ -88,11 +90,11 @@ impl Run<'_> {
             let code = refusal(Door::ByName, operation.row.name, &error).code;
             Failure { code, ..failed(error.text()) }
         };
-        let mut inputs = seen(work, planning);
+        let mut inputs = input_tensors(work, planning);
         let layouts = match operation.infer(&inputs) {
             Err(Error::Values(_)) => {
                 self.fetch(at, planning, memory)?;
-                inputs = seen(work, planning);
+                inputs = input_tensors(work, planning);
                 operation.infer(&inputs)
             }
             inferred => inferred,
@@ -109,7 +111,7 @@ impl Run<'_> {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
                 for ((value, layout), bytes) in work.outputs.iter().zip(layouts).zip(results) {
-                    planning.seen[*value] =
+                    planning.tensors[*value] =
                         Some(KnownTensor { layout: *layout, bytes: Some(bytes.clone()) });
                     planning.hosted.insert(self.flow.roots[*value], bytes);
                 }
@@ -117,14 +119,14 @@ impl Run<'_> {
             }
         }
         for (value, layout) in work.outputs.iter().zip(layouts) {
-            planning.seen[*value] = Some(KnownTensor { layout: *layout, bytes: None });
+            planning.tensors[*value] = Some(KnownTensor { layout: *layout, bytes: None });
         }
         if let Some(input) = work.written() {
             planning.forget(&self.flow.roots, input);
         }
         if work.is_view {
-            let bytes = inputs[0].as_ref().and_then(|seen| seen.bytes.clone());
-            planning.seen[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
+            let bytes = inputs[0].as_ref().and_then(|tensor| tensor.bytes.clone());
+            planning.tensors[work.outputs[0]].as_mut().expect("just set").bytes = bytes;
             return Ok(());
         }
         let roots = &self.flow.roots;
@@ -134,7 +136,7 @@ impl Run<'_> {
         let plan = match operation.plan_over(&inputs, layouts, &shared) {
             Err(Error::Values(_)) => {
                 self.fetch(at, planning, memory)?;
-                inputs = seen(work, planning);
+                inputs = input_tensors(work, planning);
                 operation.plan_over(&inputs, layouts, &shared)
             }
             planned => planned,
@@ -163,8 +165,8 @@ impl Run<'_> {
             for ((index, inner), sizes) in self.decided_sizes(at, planning, memory)? {
                 let output = (index + inner).checked_sub(inputs.len());
                 if let Some(value) = output.and_then(|output| work.outputs.get(output)) {
-                    let seen = planning.seen[*value].as_mut().expect("just set");
-                    seen.layout = Layout::contiguous(seen.layout.dtype, &sizes);
+                    let tensor = planning.tensors[*value].as_mut().expect("just set");
+                    tensor.layout = Layout::contiguous(tensor.layout.dtype, &sizes);
                 }
             }
         }
@@ -176,12 +178,12 @@ impl Run<'_> {
         let known = inputs
             .iter()
             .flatten()
-            .all(|seen| seen.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
+            .all(|tensor| tensor.bytes.as_ref().is_some_and(|bytes| bytes.len() <= SMALL));
         (known && inputs.iter().flatten().next().is_some()) || operation.row.marks.from_shapes
     }
 }
 
 /// What is known of a node's inputs.
-fn seen(work: &Work, planning: &Planning) -> Vec<Option<KnownTensor>> {
-    work.inputs.iter().map(|value| value.and_then(|at| planning.seen[at].clone())).collect()
+fn input_tensors(work: &Work, planning: &Planning) -> Vec<Option<KnownTensor>> {
+    work.inputs.iter().map(|value| value.and_then(|at| planning.tensors[at].clone())).collect()
 }

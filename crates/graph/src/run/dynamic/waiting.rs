@@ -53,9 +53,9 @@ impl Run<'_> {
         let work = &self.flow.prepared.works[at];
         let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
         for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
-            let Some(seen) = &planning.seen[value] else { continue };
-            let bytes = seen.layout.bytes();
-            if seen.bytes.is_none() && bytes <= SMALL && !values.contains(&value) {
+            let Some(tensor) = &planning.tensors[value] else { continue };
+            let bytes = tensor.layout.bytes();
+            if tensor.bytes.is_none() && bytes <= SMALL && !values.contains(&value) {
                 let address = self.address(self.flow.roots[value], &planning.hosted, memory)?;
                 values.push(value);
                 reads.push(Span { address, bytes, location });
@@ -75,7 +75,7 @@ impl Run<'_> {
         }
         waited?;
         for (value, bytes) in values.into_iter().zip(std::mem::take(&mut *read.values.lock())) {
-            planning.seen[value].as_mut().expect("seen above").bytes = Some(bytes);
+            planning.tensors[value].as_mut().expect("known above").bytes = Some(bytes);
         }
         Ok(())
     }
