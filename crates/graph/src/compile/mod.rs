@@ -14,7 +14,7 @@ pub mod variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Node};
 use operation::Operation;
-use shapes::{Declared, Inferred, ValueInfo, infer};
+use shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
 
 /// The outputs of a node that stands alone, from the descriptions of its inputs.
 pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
@@ -31,8 +31,8 @@ pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
     while inputs.len() > operation.row.inputs.len() {
         inputs.pop();
     }
-    Ok(match infer(&operation, &inputs, &Declared { outputs: &node.output_descs })? {
-        Inferred::Known(layouts) => layouts.iter().map(Desc::of).collect(),
-        Inferred::Partly(descs) => descs,
+    Ok(match infer(&operation, &inputs, &DeclaredOutputs { outputs: &node.output_descs })? {
+        Inference::Known(layouts) => layouts.iter().map(Desc::of).collect(),
+        Inference::Partly(descs) => descs,
     })
 }

@@ -1,7 +1,7 @@
 //! A graph made ready: checked, in order, its shapes inferred, constants computed, what nobody needs left out.
 
 use super::operation::{KnownTensor, Operation};
-use super::shapes::{Declared, Inferred, ValueInfo, infer};
+use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
 use super::sharing::{mark_views, shown, written};
 use super::variable;
 use crate::failure::{Failure, Result};
@@ -209,15 +209,15 @@ impl Making<'_> {
         self.check_written(&operation, &inputs)?;
         let infos: Vec<Option<ValueInfo>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
-        let declared = Declared { outputs: &node.output_descs };
+        let declared = DeclaredOutputs { outputs: &node.output_descs };
         let inferred = infer(&operation, &infos, &declared)?;
         let layouts = match inferred {
-            Inferred::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
-            Inferred::Known(layouts) => {
+            Inference::Known(layouts) if !operation.row.marks.sized_by_values => layouts,
+            Inference::Known(layouts) => {
                 let most = layouts.iter().map(|one| Desc::unknown(one.dtype));
                 return self.work(id, operation, inputs, most.collect(), false);
             }
-            Inferred::Partly(descs) => return self.work(id, operation, inputs, descs, false),
+            Inference::Partly(descs) => return self.work(id, operation, inputs, descs, false),
         };
         for (at, layout) in layouts.iter().enumerate() {
             let what = || format!("output {at} of the node {} ({kind})", node.name);

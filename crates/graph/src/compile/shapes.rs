@@ -29,7 +29,7 @@ impl ValueInfo {
 
 /// What is known of a node's outputs.
 #[derive(Debug)]
-pub enum Inferred {
+pub enum Inference {
     /// All of it.
     Known(Vec<Layout>),
     /// Some of it; none of their values follows.
@@ -40,7 +40,7 @@ pub enum Inferred {
 const SAMPLES: [i64; 7] = [2, 3, 1, 5, 7, 64, 97];
 
 /// How many outputs a node has when inference cannot tell, and their types.
-pub struct Declared<'a> {
+pub struct DeclaredOutputs<'a> {
     /// Descriptions of the outputs in the graph; they often have a type and no sizes.
     pub outputs: &'a [Desc],
 }
@@ -49,8 +49,8 @@ pub struct Declared<'a> {
 pub fn infer(
     operation: &Operation,
     inputs: &[Option<ValueInfo>],
-    declared: &Declared<'_>,
-) -> Result<Inferred> {
+    declared: &DeclaredOutputs<'_>,
+) -> Result<Inference> {
     let tensors: Option<Vec<Option<KnownTensor>>> = (inputs.iter())
         .map(|info| match info {
             None => Some(None),
@@ -59,13 +59,13 @@ pub fn infer(
         .collect();
     if let Some(tensors) = tensors {
         return match operation.infer(&tensors) {
-            Ok(layouts) => Ok(Inferred::Known(layouts)),
-            Err(Error::Values(_)) => Ok(Inferred::Partly(unknown(operation, inputs, declared))),
+            Ok(layouts) => Ok(Inference::Known(layouts)),
+            Err(Error::Values(_)) => Ok(Inference::Partly(unknown(operation, inputs, declared))),
             Err(error) => Err(conflict(operation, inputs, error.text())),
         };
     }
     let sampled = sampled(operation, inputs);
-    Ok(Inferred::Partly(sampled.unwrap_or_else(|| unknown(operation, inputs, declared))))
+    Ok(Inference::Partly(sampled.unwrap_or_else(|| unknown(operation, inputs, declared))))
 }
 
 fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> Failure {
@@ -81,7 +81,7 @@ fn conflict(operation: &Operation, inputs: &[Option<ValueInfo>], text: &str) -> 
 fn unknown(
     operation: &Operation,
     inputs: &[Option<ValueInfo>],
-    declared: &Declared<'_>,
+    declared: &DeclaredOutputs<'_>,
 ) -> Vec<Desc> {
     let first = inputs.iter().flatten().next().map_or(DType::Float, |info| info.desc.dtype);
     let count = declared.outputs.len().max(operation.row.outputs.len());
@@ -150,9 +150,9 @@ mod tests {
         let attrs = attrs.iter().map(|(name, value)| ((*name).into(), value.clone())).collect();
         let node = Node { name: "n".into(), kind: kind.into(), attrs, ..Node::default() };
         let operation = Operation::of(&node).unwrap();
-        match infer(&operation, inputs, &Declared { outputs: &[] }).unwrap() {
-            Inferred::Known(layouts) => layouts.iter().map(|one| Desc::of(one).dims).collect(),
-            Inferred::Partly(descs) => descs.into_iter().map(|desc| desc.dims).collect(),
+        match infer(&operation, inputs, &DeclaredOutputs { outputs: &[] }).unwrap() {
+            Inference::Known(layouts) => layouts.iter().map(|one| Desc::of(one).dims).collect(),
+            Inference::Partly(descs) => descs.into_iter().map(|desc| desc.dims).collect(),
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
         let node = Node { name: "sum".into(), kind: "Add".into(), ..Node::default() };
         let operation = Operation::of(&node).unwrap();
         let inputs = [info(&[3]), info(&[4])];
-        let failure = infer(&operation, &inputs, &Declared { outputs: &[] }).unwrap_err();
+        let failure = infer(&operation, &inputs, &DeclaredOutputs { outputs: &[] }).unwrap_err();
         assert!(failure.text.contains("sum (Add)"), "{}", failure.text);
         assert!(failure.text.contains("[3]") && failure.text.contains("[4]"), "{}", failure.text);
     }
