@@ -91,7 +91,7 @@ pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
         ))
     })?;
     let live = live(graph)?;
-    let mut making = Making {
+    let mut preparation = Preparation {
         graph,
         options,
         prepared: Prepared {
@@ -105,13 +105,13 @@ pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
             is_static: true,
         },
     };
-    making.inputs()?;
+    preparation.inputs()?;
     for id in order {
         if live.contains(&id) {
-            making.node(id, graph.node(id).expect("an ordered node"))?;
+            preparation.node(id, graph.node(id).expect("an ordered node"))?;
         }
     }
-    making.outputs()
+    preparation.outputs()
 }
 
 /// The nodes that outputs and targets need. A `NetOutput` may be fed by nothing: a framework that knows all its outputs
@@ -138,13 +138,13 @@ pub fn live(graph: &Graph) -> Result<BTreeSet<NodeId>> {
     Ok(live)
 }
 
-struct Making<'a> {
+struct Preparation<'a> {
     graph: &'a Graph,
     options: &'a PrepareOptions,
     prepared: Prepared,
 }
 
-impl Making<'_> {
+impl Preparation<'_> {
     fn value(&mut self, desc: Desc, bytes: Option<Arc<[u8]>>) -> ValueId {
         self.prepared.values.push(ValueInfo { desc, bytes });
         self.prepared.values.len() - 1
