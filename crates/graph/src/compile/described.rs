@@ -15,7 +15,7 @@ pub fn described(graph: &Graph, prepared: &Prepared) -> Result<Graph> {
         .collect();
     let mut described = graph.clone();
     dead.into_iter().for_each(|id| drop(described.remove(id)));
-    for (source, value) in &prepared.made {
+    for (source, value) in &prepared.value_of {
         let Some(node) = described.node_mut(source.node) else { continue };
         if node.output_descs.len() <= source.output {
             node.output_descs.resize_with(source.output + 1, Desc::default);
@@ -30,7 +30,7 @@ pub fn described(graph: &Graph, prepared: &Prepared) -> Result<Graph> {
             node.input_descs.iter_mut().for_each(|input| inferred(input, &desc));
         }
         for (at, (source, desc)) in node.inputs.iter().zip(&mut node.input_descs).enumerate() {
-            let value = source.as_ref().and_then(|source| prepared.made.get(source));
+            let value = source.as_ref().and_then(|source| prepared.value_of.get(source));
             let Some(value) = value else { continue };
             match prepared.outputs.get(at).filter(|_| node.kind == NET_OUTPUT) {
                 Some(output) => inferred(desc, &output.desc),

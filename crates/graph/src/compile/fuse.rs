@@ -94,20 +94,20 @@ pub fn groups<'a>(
 ) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
     let mut open: Vec<&'a Work> = Vec::new();
-    let mut made: BTreeSet<ValueId> = BTreeSet::new();
+    let mut produced: BTreeSet<ValueId> = BTreeSet::new();
     let mut count = 0;
     for work in works {
         let pieces = if fuses { pieces(prepared, work) } else { None };
         let joins =
-            pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &made, work));
+            pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &produced, work));
         if !joins {
             groups.extend(closed(std::mem::take(&mut open)));
-            made.clear();
+            produced.clear();
         }
         match pieces {
             Some(pieces) => {
                 count = pieces;
-                made.insert(roots[work.outputs[0]]);
+                produced.insert(roots[work.outputs[0]]);
                 open.push(work);
             }
             None => groups.push(Group::One(work)),
@@ -127,12 +127,17 @@ fn closed(mut works: Vec<&Work>) -> Option<Group<'_>> {
 
 /// Whether a node may join a group that makes these values: each is fed to it whole or not at all, and it
 /// overwrites none of them.
-fn joins(prepared: &Prepared, roots: &[ValueId], made: &BTreeSet<ValueId>, work: &Work) -> bool {
+fn joins(
+    prepared: &Prepared,
+    roots: &[ValueId],
+    produced: &BTreeSet<ValueId>,
+    work: &Work,
+) -> bool {
     let count = layout(prepared, work.outputs[0]).count();
     let whole = |value: &ValueId| {
-        !made.contains(&roots[*value]) || layout(prepared, *value).count() == count
+        !produced.contains(&roots[*value]) || layout(prepared, *value).count() == count
     };
-    !made.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(whole)
+    !produced.contains(&roots[work.outputs[0]]) && work.inputs.iter().flatten().all(whole)
 }
 
 /// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it

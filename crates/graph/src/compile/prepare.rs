@@ -64,7 +64,7 @@ pub struct Prepared {
     /// What is known of each value.
     pub values: Vec<ValueInfo>,
     /// The value that each output of a node is.
-    pub made: BTreeMap<Source, ValueId>,
+    pub value_of: BTreeMap<Source, ValueId>,
     /// Whether every size is known.
     pub is_static: bool,
 }
@@ -101,7 +101,7 @@ pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
             outputs: Vec::new(),
             works: Vec::new(),
             values: Vec::new(),
-            made: BTreeMap::new(),
+            value_of: BTreeMap::new(),
             is_static: true,
         },
     };
@@ -181,7 +181,7 @@ impl Preparation<'_> {
             check(&desc, || format!("the input {at} ({})", node.name))?;
             let value = self.value(desc.clone(), None);
             self.prepared.is_static &= desc.is_known();
-            self.prepared.made.insert(Source { node: id, output: 0 }, value);
+            self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
             self.prepared.inputs.push(Input { name: node.name.clone(), desc, value });
         }
         Ok(())
@@ -242,7 +242,7 @@ impl Preparation<'_> {
             if let Some(results) = computed {
                 for (output, (desc, bytes)) in descs.into_iter().zip(results).enumerate() {
                     let value = self.value(desc, Some(bytes));
-                    self.prepared.made.insert(Source { node: id, output }, value);
+                    self.prepared.value_of.insert(Source { node: id, output }, value);
                 }
                 return Ok(());
             }
@@ -283,7 +283,7 @@ impl Preparation<'_> {
         let mut outputs = Vec::new();
         for (output, desc) in descs.into_iter().enumerate() {
             let value = self.value(desc, None);
-            self.prepared.made.insert(Source { node: id, output }, value);
+            self.prepared.value_of.insert(Source { node: id, output }, value);
             outputs.push(value);
         }
         self.prepared.works.push(Work { operation, inputs, outputs, is_constant, is_view: false });
@@ -317,7 +317,7 @@ impl Preparation<'_> {
         let bytes =
             if have == want { constant.bytes.clone() } else { constant.bytes[..want].into() };
         let value = self.value(Desc { name: String::new(), ..constant.desc.clone() }, Some(bytes));
-        self.prepared.made.insert(Source { node: id, output: 0 }, value);
+        self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
         Ok(())
     }
 
@@ -347,7 +347,7 @@ impl Preparation<'_> {
                 value
             }
         };
-        self.prepared.made.insert(Source { node: id, output: 0 }, value);
+        self.prepared.value_of.insert(Source { node: id, output: 0 }, value);
         Ok(())
     }
 
@@ -358,7 +358,7 @@ impl Preparation<'_> {
             let source = place.and_then(|place| node.inputs.get(place).copied().flatten());
             inputs.push(match source {
                 None => None,
-                Some(source) => Some(*self.prepared.made.get(&source).ok_or_else(|| {
+                Some(source) => Some(*self.prepared.value_of.get(&source).ok_or_else(|| {
                     let from =
                         self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
                     Failure::failed(format!(
@@ -388,7 +388,7 @@ impl Preparation<'_> {
     fn outputs(mut self) -> Result<Prepared> {
         let declared = self.graph.output_descs();
         for (at, source) in self.graph.outputs().into_iter().enumerate() {
-            let Some(&value) = self.prepared.made.get(&source) else {
+            let Some(&value) = self.prepared.value_of.get(&source) else {
                 let name =
                     self.graph.node(source.node).map_or("a node that is gone", |one| &one.name);
                 return Err(Failure::failed(format!(

@@ -314,12 +314,12 @@ impl<'a> Binding<'a> {
             .collect();
         let layouts: Vec<Layout> = outputs.iter().map(|value| self.layout(*value)).collect();
         let fed = inputs.iter().map(|value| value.map_or(usize::MAX, |value| self.root(value)));
-        let made =
+        let produced =
             outputs.iter().enumerate().map(|(at, value)| match inputs.contains(&Some(*value)) {
                 true => usize::MAX - 1 - at,
                 false => self.root(*value),
             });
-        let memory: SmallVec<[usize; 8]> = fed.chain(made).collect();
+        let memory: SmallVec<[usize; 8]> = fed.chain(produced).collect();
         let plan =
             operation.plan_over(&tensors, &layouts, &memory).map_err(|error| match error {
                 Error::Values(_) => Refused::Values,
@@ -346,9 +346,9 @@ impl<'a> Binding<'a> {
     }
 
     /// Gives a step its workspace in feature memory, and lets its values live.
-    fn place(&mut self, bound: &mut Bound, made: impl Iterator<Item = ValueId>, at: usize) {
+    fn place(&mut self, bound: &mut Bound, produced: impl Iterator<Item = ValueId>, at: usize) {
         let touched: Vec<ValueId> =
-            bound.uses.iter().map(|(value, ..)| *value).chain(made).collect();
+            bound.uses.iter().map(|(value, ..)| *value).chain(produced).collect();
         touched.into_iter().for_each(|value| self.touch(value, at));
         if bound.workspace_bytes > 0 {
             bound.workspace = Workspace::Lifetime(self.lifetimes.len());

@@ -403,10 +403,10 @@ mod tests {
     use super::*;
 
     fn operator(name: &str, kind: &str, inputs: &[&str]) -> Arc<Operator> {
-        let made = Operator::new(name, kind);
-        made.parts().inputs = inputs.iter().map(|name| Port::new(name)).collect();
-        made.parts().outputs = vec![Port::new("y")];
-        made
+        let operator = Operator::new(name, kind);
+        operator.parts().inputs = inputs.iter().map(|name| Port::new(name)).collect();
+        operator.parts().outputs = vec![Port::new("y")];
+        operator
     }
 
     #[test]

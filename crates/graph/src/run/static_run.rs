@@ -77,7 +77,7 @@ impl StaticRun<'_> {
     }
 
     fn take_outputs(&self, ranges: &mut Ranges, scratch: &mut Scratch) -> Result<Vec<RunOutput>> {
-        let mut made: Vec<RunOutput> = Vec::new();
+        let mut results: Vec<RunOutput> = Vec::new();
         for (at, (layout, requested)) in self.program.outputs.iter().zip(self.requested).enumerate()
         {
             let (layout, bytes) = (*layout, layout.bytes());
@@ -86,21 +86,21 @@ impl StaticRun<'_> {
             let Some(OutputMemory { address, .. }) = *requested else {
                 let block = take()?;
                 ranges.outputs.push(block.address());
-                made.push(RunOutput { layout, address: block.address(), block: Some(block) });
+                results.push(RunOutput { layout, address: block.address(), block: Some(block) });
                 continue;
             };
             let is_declared = self.loaded.executable.reuse.iter().any(|(_, output)| *output == at);
             let is_read = !is_declared && shares_input(self.inputs, address, bytes);
-            if is_read || meets(&made, address, bytes) {
+            if is_read || meets(&results, address, bytes) {
                 let block = take()?;
                 ranges.outputs.push(block.address());
                 scratch.apart.push((at, block, address));
             } else {
                 ranges.outputs.push(address);
             }
-            made.push(RunOutput { layout, address, block: None });
+            results.push(RunOutput { layout, address, block: None });
         }
-        Ok(made)
+        Ok(results)
     }
 
     /// Feature memory for one run, of a graph that has none of its own: where the last run's was, if the

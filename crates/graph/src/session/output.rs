@@ -50,8 +50,8 @@ pub struct Out {
 
 impl Out {
     /// An output on the device. `is_exact`: its bytes are those of its elements, whatever its block has.
-    pub(super) fn new(made: RunOutput, is_exact: bool) -> Out {
-        let RunOutput { layout, address, block } = made;
+    pub(super) fn new(output: RunOutput, is_exact: bool) -> Out {
+        let RunOutput { layout, address, block } = output;
         let whole = block.as_ref().filter(|_| !is_exact).map(|block| block.bytes() as usize);
         Out {
             address,
@@ -65,12 +65,12 @@ impl Out {
     /// A copy on the host of an output that is computed: in memory of the caller, which is as large, if there is any,
     /// else in memory of its own.
     pub(super) fn on_host(
-        made: RunOutput,
+        output: RunOutput,
         theirs: Option<usize>,
         runtime: &Runtime,
     ) -> Result<Out> {
-        let bytes = made.layout.bytes();
-        let out = Out { bytes, ..Out::new(made, true) };
+        let bytes = output.layout.bytes();
+        let out = Out { bytes, ..Out::new(output, true) };
         let Some(address) = theirs else {
             let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))

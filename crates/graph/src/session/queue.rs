@@ -128,11 +128,11 @@ impl Engine {
         let (session, asked, site) = (session.clone(), Asked::new(session), site::keep());
         self.queue.push(Box::new(move || {
             let run = || site::within(site, || session.run(id, how, 0, &inputs, &[]));
-            let made = catch_unwind(AssertUnwindSafe(run))
+            let results = catch_unwind(AssertUnwindSafe(run))
                 .unwrap_or_else(|panic| Err(Error::internal(&*panic).into()));
             drop(asked);
             if !session.runtime.shared.exiting() {
-                done(made);
+                done(results);
             }
         }))
     }

@@ -137,10 +137,10 @@ impl Session {
         if !compiled.variables.is_empty() {
             self.variables.used_on(handle);
         }
-        let made = call.run(&loaded, inputs, outputs);
-        let made = made.map_err(|failure| failure.naming(&entry.label))?;
+        let results = call.run(&loaded, inputs, outputs);
+        let results = results.map_err(|failure| failure.naming(&entry.label))?;
         let is_exact = !compiled.is_static();
-        Ok(made.into_iter().map(|one| Out::new(one, is_exact)).collect())
+        Ok(results.into_iter().map(|one| Out::new(one, is_exact)).collect())
     }
 
     fn run_on_host(
@@ -157,7 +157,7 @@ impl Session {
         call.check_counts(&compiled, inputs, theirs)?;
         entry.claim(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
-        let made =
+        let results =
             call.run(&loaded, inputs, &[]).map_err(|failure| failure.naming(&entry.label))?;
         self.runtime.synchronize(&target.stream, None)?;
         let on_host = |(at, one): (usize, RunOutput)| {
@@ -169,7 +169,7 @@ impl Session {
             }
             Out::on_host(one, theirs.map(|memory| memory.address), self.runtime)
         };
-        made.into_iter().enumerate().map(on_host).collect()
+        results.into_iter().enumerate().map(on_host).collect()
     }
 }
 
@@ -242,13 +242,13 @@ impl Call<'_> {
         if !graph.variables.is_empty() {
             self.session.variables.order(&self.target.stream)?;
         }
-        let made = graph.loaded.run(self.target, &bound, &requested)?;
+        let results = graph.loaded.run(self.target, &bound, &requested)?;
         for (at, input) in bound.iter().enumerate() {
             if let Some(address) = input.device_address() {
                 graph.freeze(at, address);
             }
         }
-        Ok(made)
+        Ok(results)
     }
 
     /// Checks an input against what the graph wants and the options allow.

@@ -22,7 +22,7 @@ impl Run<'_> {
     /// before another has read it is brought to safety first.
     pub(super) fn outputs(&self, plan: &Plan, memory: &mut ValueMemory) -> Result<Vec<RunOutput>> {
         self.check_outputs(&plan.outputs)?;
-        let mut made = Vec::new();
+        let mut results = Vec::new();
         let mut copies: Vec<(usize, usize)> = Vec::new();
         let mut apart: Vec<Block> = Vec::new();
         for (at, output) in self.flow.prepared.outputs.iter().enumerate() {
@@ -35,7 +35,7 @@ impl Run<'_> {
                 && (requested.is_none() || requested.is_some_and(|to| to.address == from))
             {
                 let block = if requested.is_none() { memory.blocks[root].take() } else { None };
-                made.push(RunOutput { layout, address: from, block });
+                results.push(RunOutput { layout, address: from, block });
                 continue;
             }
             let is_overwritten = (self.requested.iter().flatten()).any(|to| {
@@ -58,16 +58,16 @@ impl Run<'_> {
             };
             let to =
                 block.as_ref().map_or_else(|| requested.map_or(0, |to| to.address), Block::address);
-            copies.push((from, made.len()));
-            made.push(RunOutput { layout, address: to, block });
+            copies.push((from, results.len()));
+            results.push(RunOutput { layout, address: to, block });
         }
         for (from, at) in copies {
-            self.copy(at, &made[at].layout, from, made[at].address)?;
+            self.copy(at, &results[at].layout, from, results[at].address)?;
         }
         for block in apart.into_iter().chain(memory.blocks.iter_mut().filter_map(Option::take)) {
             block.free()?;
         }
-        Ok(made)
+        Ok(results)
     }
 
     /// Whether memory of an output shares bytes with that of another.
