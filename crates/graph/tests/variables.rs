@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
-use cairn_graph::session::{How, Out, OutputBlock};
+use cairn_graph::session::{How, OutputBlock, SessionOutput};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};
@@ -43,7 +43,7 @@ fn step(name: &str, n: i64) -> Graph {
     make.outputs(&[y])
 }
 
-fn floats(out: &Out) -> Vec<f32> {
+fn floats(out: &SessionOutput) -> Vec<f32> {
     let Some(OutputBlock::Host(bytes)) = &out.held else { panic!("an output on the host") };
     bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
 }
@@ -190,7 +190,7 @@ fn values_wait_for_runs_that_were_asked_for() {
     let session = world.session.clone();
     let ask = |done: Box<dyn FnOnce() + Send>| {
         let inputs = vec![host(&[1.0; 4], &[4])];
-        let done = move |made: Result<Vec<Out>, _>| {
+        let done = move |made: Result<Vec<SessionOutput>, _>| {
             made.unwrap();
             done();
         };

@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
-use cairn_graph::session::{How, Out, OutputBlock, RunTensor};
+use cairn_graph::session::{How, OutputBlock, RunTensor, SessionOutput};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::Format;
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 use std::sync::Arc;
 
 /// What a handle of outputs names.
-struct Outputs(Vec<Out>);
+struct Outputs(Vec<SessionOutput>);
 
 /// What a handle of a block names.
 struct BlockObject(OutputBlock);
@@ -119,7 +119,7 @@ status! {
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = RunCallback { call, context: context as usize };
         let way = if is_v2 { How::HostV2 } else { How::Host };
-        let finish = move |made: Result<Vec<Out>>| {
+        let finish = move |made: Result<Vec<SessionOutput>>| {
             let done = done;
             let (status, result) = match made {
                 Ok(made) => (0, owned(Outputs(made))),

@@ -17,5 +17,5 @@ pub use entry::{Base, Entry, SharedGraph};
 pub use loaded::LoadedGraph;
 pub use option_table::Level;
 pub use options::{DeviceOption, Options};
-pub use output::{Out, OutputBlock};
+pub use output::{OutputBlock, SessionOutput};
 pub use running::How;

@@ -35,7 +35,7 @@ impl OutputBlock {
 }
 
 /// An output of a run.
-pub struct Out {
+pub struct SessionOutput {
     /// Its first byte.
     pub address: usize,
     /// Bytes of memory: at least those of its elements.
@@ -45,20 +45,20 @@ pub struct Out {
     /// Its sizes.
     pub dims: Vec<i64>,
     /// Its memory, if the caller brought none.
-    pub held: Option<OutputBlock>,
+    pub block: Option<OutputBlock>,
 }
 
-impl Out {
+impl SessionOutput {
     /// An output on the device. `is_exact`: its bytes are those of its elements, whatever its block has.
-    pub(super) fn new(output: RunOutput, is_exact: bool) -> Out {
+    pub(super) fn new(output: RunOutput, is_exact: bool) -> SessionOutput {
         let RunOutput { layout, address, block } = output;
         let whole = block.as_ref().filter(|_| !is_exact).map(|block| block.bytes() as usize);
-        Out {
+        SessionOutput {
             address,
             bytes: whole.unwrap_or(layout.bytes()),
             dtype: layout.dtype,
             dims: layout.dims().iter().map(|dim| *dim as i64).collect(),
-            held: block.map(OutputBlock::Device),
+            block: block.map(OutputBlock::Device),
         }
     }
 
@@ -68,19 +68,19 @@ impl Out {
         output: RunOutput,
         theirs: Option<usize>,
         runtime: &Runtime,
-    ) -> Result<Out> {
+    ) -> Result<SessionOutput> {
         let bytes = output.layout.bytes();
-        let out = Out { bytes, ..Out::new(output, true) };
+        let out = SessionOutput { bytes, ..SessionOutput::new(output, true) };
         let Some(address) = theirs else {
             let copy = runtime.read("graph output", out.address, bytes).ok_or_else(|| {
                 Failure::failed(format!("no device memory at {:#x}", out.address))
             })?;
-            let held = OutputBlock::Host(copy.into_boxed_slice());
-            return Ok(Out { address: held.address(), held: Some(held), ..out });
+            let block = OutputBlock::Host(copy.into_boxed_slice());
+            return Ok(SessionOutput { address: block.address(), block: Some(block), ..out });
         };
         let from = Span { address: out.address, bytes, location: Location::AnyDevice };
         let to = Span { address, bytes, location: Location::Any };
         runtime.perform(&Task::copy("graph output", from, to))?;
-        Ok(Out { address, held: None, ..out })
+        Ok(SessionOutput { address, block: None, ..out })
     }
 }

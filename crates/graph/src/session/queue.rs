@@ -1,7 +1,7 @@
 //! Runs that were asked for without a stream: one after the other, on a thread of the engine.
 
 use super::engine::{Engine, Session};
-use super::output::Out;
+use super::output::SessionOutput;
 use super::running::How;
 use super::variables::Asked;
 use crate::executable::RunTensor;
@@ -122,7 +122,7 @@ impl Engine {
         id: u32,
         how: How,
         inputs: Vec<RunTensor>,
-        done: impl FnOnce(Result<Vec<Out>>) + Send + 'static,
+        done: impl FnOnce(Result<Vec<SessionOutput>>) + Send + 'static,
     ) -> Result<()> {
         session.graph(id)?;
         let (session, asked, site) = (session.clone(), Asked::new(session), site::keep());

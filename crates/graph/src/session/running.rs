@@ -4,7 +4,7 @@ use super::engine::Session;
 use super::entry::{Entry, Mode};
 use super::loaded::{LoadedGraph, Loading};
 use super::options::Options;
-use super::output::Out;
+use super::output::SessionOutput;
 use crate::executable::{
     CallersRange, CallersUse, Executable, OutputMemory, RunInput, RunOutput, RunTensor,
     check_output,
@@ -110,7 +110,7 @@ impl Session {
         handle: usize,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
-    ) -> Result<Vec<Out>> {
+    ) -> Result<Vec<SessionOutput>> {
         let entry = self.graph(id)?;
         let _running = entry.begin_run()?;
         if how.is_host() {
@@ -140,7 +140,7 @@ impl Session {
         let results = call.run(&loaded, inputs, outputs);
         let results = results.map_err(|failure| failure.naming(&entry.label))?;
         let is_exact = !compiled.is_static();
-        Ok(results.into_iter().map(|one| Out::new(one, is_exact)).collect())
+        Ok(results.into_iter().map(|one| SessionOutput::new(one, is_exact)).collect())
     }
 
     fn run_on_host(
@@ -149,7 +149,7 @@ impl Session {
         how: How,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
-    ) -> Result<Vec<Out>> {
+    ) -> Result<Vec<SessionOutput>> {
         let compiled = entry.compile(Vec::new())?;
         let target = self.target(0)?;
         let call = Call { session: self, entry, how, target: &target };
@@ -167,7 +167,7 @@ impl Session {
             if let Some(OutputMemory { bytes, .. }) = theirs {
                 check_output(&entry.label, at, &one.layout, bytes)?;
             }
-            Out::on_host(one, theirs.map(|memory| memory.address), self.runtime)
+            SessionOutput::on_host(one, theirs.map(|memory| memory.address), self.runtime)
         };
         results.into_iter().enumerate().map(on_host).collect()
     }

@@ -1,7 +1,7 @@
 //! The variables of a session: tensors by name that outlive runs and graphs.
 
 use super::engine::Session;
-use super::output::{Out, OutputBlock};
+use super::output::{OutputBlock, SessionOutput};
 use super::queue;
 use crate::executable::{RunInput, order_after};
 use crate::failure::{Failure, Result};
@@ -190,7 +190,7 @@ impl Session {
     /// The values of variables, on the host, when all that this session submitted before is done; without names
     /// all of them, in the order of their names. Also gives the names. Runs that the engine's own thread is yet to
     /// submit count as submitted, but for that thread itself.
-    pub fn values(&self, names: &[String]) -> Result<(Vec<String>, Vec<Out>)> {
+    pub fn values(&self, names: &[String]) -> Result<(Vec<String>, Vec<SessionOutput>)> {
         let waits_for_asked = !queue::is_here();
         let (found, streams) = {
             let mut state = self.variables.state.lock();
@@ -226,7 +226,7 @@ impl Session {
                 )));
             };
             let held = OutputBlock::Host(variable.read()?.into_boxed_slice());
-            values.push(Out {
+            values.push(SessionOutput {
                 address: held.address(),
                 bytes: held.bytes(),
                 dtype: variable.layout.dtype,

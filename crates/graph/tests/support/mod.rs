@@ -4,7 +4,7 @@
 
 use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{Engine, How, Options, Out, RunTensor, Session};
+use cairn_graph::session::{Engine, How, Options, RunTensor, Session, SessionOutput};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
@@ -113,7 +113,7 @@ impl World {
         stream: usize,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
-    ) -> Result<Vec<Out>, Failure> {
+    ) -> Result<Vec<SessionOutput>, Failure> {
         self.session.run(id, how, stream, inputs, outputs)
     }
 
