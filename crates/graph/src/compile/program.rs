@@ -53,14 +53,14 @@ pub struct Step {
     /// What runs.
     pub action: Action,
     /// The memory it touches, in the order of the action.
-    pub uses: SmallVec<[Touch; 4]>,
+    pub uses: SmallVec<[MemoryUse; 4]>,
     /// Its workspace.
     pub workspace: Slice,
 }
 
 /// Memory that a step touches.
 #[derive(Clone, Copy, Debug)]
-pub struct Touch {
+pub struct MemoryUse {
     /// Where.
     pub slice: Slice,
     /// What is done with it.
@@ -426,7 +426,7 @@ impl<'a> Binding<'a> {
 
     fn finish(&self, bound: Bound, arena: &arena::Arena) -> Step {
         let uses = (bound.uses.iter())
-            .map(|(value, lead, bytes, reach)| Touch {
+            .map(|(value, lead, bytes, reach)| MemoryUse {
                 slice: self.slice(*value, *lead, *bytes, arena),
                 reach: *reach,
             })
