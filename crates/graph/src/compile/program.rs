@@ -102,9 +102,9 @@ pub struct Program {
 
 /// Where a value's bytes are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Home {
+enum Storage {
     /// Not decided.
-    Open,
+    Undecided,
     /// In a region, from this byte on.
     At(Region, u64),
     /// Where another value's are.
@@ -137,7 +137,7 @@ pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>, fuses: bool) -> Res
 
 struct Binding<'a> {
     prepared: &'a Prepared,
-    homes: Vec<Home>,
+    storage: Vec<Storage>,
     lifetimes: Vec<Lifetime>,
     fixed: u64,
 }
@@ -165,8 +165,8 @@ fn round(bytes: u64) -> u64 {
 
 impl<'a> Binding<'a> {
     fn new(prepared: &'a Prepared) -> Binding<'a> {
-        let homes = vec![Home::Open; prepared.values.len()];
-        Binding { prepared, homes, lifetimes: Vec::new(), fixed: 0 }
+        let storage = vec![Storage::Undecided; prepared.values.len()];
+        Binding { prepared, storage, lifetimes: Vec::new(), fixed: 0 }
     }
 
     fn layout(&self, value: ValueId) -> Layout {
@@ -174,7 +174,7 @@ impl<'a> Binding<'a> {
     }
 
     fn root(&self, mut value: ValueId) -> ValueId {
-        while let Home::Same(of) = self.homes[value] {
+        while let Storage::Same(of) = self.storage[value] {
             value = of;
         }
         value
@@ -183,15 +183,15 @@ impl<'a> Binding<'a> {
     fn bind(mut self, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
         let prepared = self.prepared;
         for (at, input) in prepared.inputs.iter().enumerate() {
-            self.homes[input.value] = Home::At(Region::Input(at), 0);
+            self.storage[input.value] = Storage::At(Region::Input(at), 0);
         }
         let views = prepared.works.iter().filter(|work| work.is_view);
         for work in views {
-            self.homes[work.outputs[0]] = Home::Same(work.inputs[0].expect("a view's input"));
+            self.storage[work.outputs[0]] = Storage::Same(work.inputs[0].expect("a view's input"));
         }
         for work in &prepared.works {
             if let Some(first) = work.written() {
-                self.homes[work.outputs[0]] = Home::Same(first);
+                self.storage[work.outputs[0]] = Storage::Same(first);
             }
         }
         let (constants, const_bytes) = self.constants();
@@ -253,7 +253,7 @@ impl<'a> Binding<'a> {
         for value in read.chain(out) {
             let root = self.root(value);
             let Some(bytes) = prepared.values[root].bytes.clone() else { continue };
-            if self.homes[root] != Home::Open {
+            if self.storage[root] != Storage::Undecided {
                 continue;
             }
             let start = *known.entry(bytes.clone()).or_insert_with(|| {
@@ -262,7 +262,7 @@ impl<'a> Binding<'a> {
                 placed.push((start, bytes));
                 start
             });
-            self.homes[root] = Home::At(Region::Const, start);
+            self.storage[root] = Storage::At(Region::Const, start);
         }
         (placed, end)
     }
@@ -276,11 +276,11 @@ impl<'a> Binding<'a> {
         let mut copied = Vec::new();
         for (at, output) in self.prepared.outputs.iter().enumerate() {
             let root = self.root(output.value);
-            match self.homes[root] == Home::Open
+            match self.storage[root] == Storage::Undecided
                 && !apart.contains(&at)
                 && !constant.contains(&root)
             {
-                true => self.homes[root] = Home::At(Region::Output(at), 0),
+                true => self.storage[root] = Storage::At(Region::Output(at), 0),
                 false => copied.push((at, output.value)),
             }
         }
@@ -290,13 +290,13 @@ impl<'a> Binding<'a> {
     /// A value is touched at a step: it lives until then, and from then if it did not before.
     fn touch(&mut self, value: ValueId, step: usize) {
         let root = self.root(value);
-        match self.homes[root] {
-            Home::Open => {
+        match self.storage[root] {
+            Storage::Undecided => {
                 let bytes = self.layout(root).bytes() as u64;
-                self.homes[root] = Home::Lifetime(self.lifetimes.len());
+                self.storage[root] = Storage::Lifetime(self.lifetimes.len());
                 self.lifetimes.push(Lifetime { bytes, first: step, last: step });
             }
-            Home::Lifetime(lifetime) => self.lifetimes[lifetime].last = step,
+            Storage::Lifetime(lifetime) => self.lifetimes[lifetime].last = step,
             _ => {}
         }
     }
@@ -342,7 +342,7 @@ impl<'a> Binding<'a> {
 
     /// The value whose memory each value is.
     fn roots(&self) -> Vec<ValueId> {
-        (0..self.homes.len()).map(|value| self.root(value)).collect()
+        (0..self.storage.len()).map(|value| self.root(value)).collect()
     }
 
     /// Gives a step its workspace in feature memory, and lets its values live.
@@ -387,8 +387,8 @@ impl<'a> Binding<'a> {
     fn initial(&mut self, work: &Work) -> Result<Bound> {
         for value in &work.outputs {
             let root = self.root(*value);
-            if self.homes[root] == Home::Open {
-                self.homes[root] = Home::At(Region::Fixed, self.fixed);
+            if self.storage[root] == Storage::Undecided {
+                self.storage[root] = Storage::At(Region::Fixed, self.fixed);
                 self.fixed += round(self.layout(root).bytes() as u64);
             }
         }
@@ -416,10 +416,10 @@ impl<'a> Binding<'a> {
         if let Some(output) = value.checked_sub(self.prepared.values.len()) {
             return Slice { region: Region::Output(output), start: lead, bytes };
         }
-        let (region, start) = match self.homes[self.root(value)] {
-            Home::At(region, start) => (region, start),
-            Home::Lifetime(lifetime) => (Region::Feature, arena.offsets[lifetime]),
-            Home::Open | Home::Same(_) => (Region::Feature, 0),
+        let (region, start) = match self.storage[self.root(value)] {
+            Storage::At(region, start) => (region, start),
+            Storage::Lifetime(lifetime) => (Region::Feature, arena.offsets[lifetime]),
+            Storage::Undecided | Storage::Same(_) => (Region::Feature, 0),
         };
         Slice { region, start: start as usize + lead, bytes }
     }
