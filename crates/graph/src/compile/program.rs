@@ -114,20 +114,20 @@ enum Storage {
 }
 
 /// Why a graph has no program.
-pub enum Refused {
+pub enum ProgramError {
     /// A node needs values that only a run knows: it is dynamic.
     Values,
     /// It cannot run at all.
     Failed(Failure),
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Refused {
-        Refused::Failed(failure)
+impl From<Failure> for ProgramError {
+    fn from(failure: Failure) -> ProgramError {
+        ProgramError::Failed(failure)
     }
 }
 
-type Result<T> = std::result::Result<T, Refused>;
+type Result<T> = std::result::Result<T, ProgramError>;
 
 /// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
 /// they may share memory with inputs.
@@ -322,7 +322,7 @@ impl<'a> Binding<'a> {
         let memory: SmallVec<[usize; 8]> = fed.chain(produced).collect();
         let plan =
             operation.plan_over(&tensors, &layouts, &memory).map_err(|error| match error {
-                Error::Values(_) => Refused::Values,
+                Error::Values(_) => ProgramError::Values,
                 error => Failure::failed(format!("the node {name}: {}", error.text())).into(),
             })?;
         let uses = (plan.uses.iter())

@@ -4,7 +4,7 @@ use super::tensor::{RunInput, RunTensor};
 use crate::compile::described::described;
 use crate::compile::flow::{Flow, flow};
 use crate::compile::prepare::{PrepareOptions, prepare};
-use crate::compile::program::{Program, Refused, program};
+use crate::compile::program::{Program, ProgramError, program};
 use crate::failure::{Failure, Result};
 use crate::ir::{Desc, Graph};
 use crate::model;
@@ -120,8 +120,8 @@ impl Executable {
                 let apart: BTreeSet<usize> = reuse.iter().map(|(_, output)| *output).collect();
                 match program(&prepared, &apart, fuses) {
                     Ok(program) => Some(Arc::new(program)),
-                    Err(Refused::Values) => None,
-                    Err(Refused::Failed(failure)) => return Err(failure.within(&label)),
+                    Err(ProgramError::Values) => None,
+                    Err(ProgramError::Failed(failure)) => return Err(failure.within(&label)),
                 }
             }
             false => None,
