@@ -132,10 +132,10 @@ type Result<T> = std::result::Result<T, ProgramError>;
 /// Binds a graph all of whose sizes are known. Outputs of `apart` are written by a copy at the end, because
 /// they may share memory with inputs.
 pub fn program(prepared: &Prepared, apart: &BTreeSet<usize>, fuses: bool) -> Result<Program> {
-    Binding::new(prepared).bind(apart, fuses)
+    Binder::new(prepared).bind(apart, fuses)
 }
 
-struct Binding<'a> {
+struct Binder<'a> {
     prepared: &'a Prepared,
     storage: Vec<Storage>,
     lifetimes: Vec<Lifetime>,
@@ -143,7 +143,7 @@ struct Binding<'a> {
 }
 
 /// A step before offsets are known.
-struct Bound {
+struct UnplacedStep {
     name: Arc<str>,
     action: Action,
     /// For each use: the value, bytes from its start, how many, and what is done with them.
@@ -163,10 +163,10 @@ fn round(bytes: u64) -> u64 {
     bytes.next_multiple_of(ALIGN)
 }
 
-impl<'a> Binding<'a> {
-    fn new(prepared: &'a Prepared) -> Binding<'a> {
+impl<'a> Binder<'a> {
+    fn new(prepared: &'a Prepared) -> Binder<'a> {
         let storage = vec![Storage::Undecided; prepared.values.len()];
-        Binding { prepared, storage, lifetimes: Vec::new(), fixed: 0 }
+        Binder { prepared, storage, lifetimes: Vec::new(), fixed: 0 }
     }
 
     fn layout(&self, value: ValueId) -> Layout {
@@ -224,8 +224,9 @@ impl<'a> Binding<'a> {
             steps.push(self.copy(output, value, at)?);
         }
         let arena = arena::plan(&self.lifetimes, ALIGN);
-        let finish =
-            |bounds: Vec<Bound>| bounds.into_iter().map(|one| self.finish(one, &arena)).collect();
+        let finish = |bounds: Vec<UnplacedStep>| {
+            bounds.into_iter().map(|one| self.finish(one, &arena)).collect()
+        };
         let layouts = |values: &mut dyn Iterator<Item = ValueId>| {
             values.map(|value| self.layout(value)).collect()
         };
@@ -306,7 +307,7 @@ impl<'a> Binding<'a> {
         operation: &Operation,
         inputs: &[Option<ValueId>],
         outputs: &[ValueId],
-    ) -> Result<Bound> {
+    ) -> Result<UnplacedStep> {
         let name: Arc<str> = format!("{} ({})", operation.name, operation.row.name).into();
         let tensors: Vec<Option<KnownTensor>> = inputs
             .iter()
@@ -337,7 +338,13 @@ impl<'a> Binding<'a> {
             .collect();
         let workspace_bytes = plan.workspace;
         let workspace = Workspace::None;
-        Ok(Bound { name, action: Action::One(Box::new(plan)), uses, workspace, workspace_bytes })
+        Ok(UnplacedStep {
+            name,
+            action: Action::One(Box::new(plan)),
+            uses,
+            workspace,
+            workspace_bytes,
+        })
     }
 
     /// The value whose memory each value is.
@@ -346,7 +353,12 @@ impl<'a> Binding<'a> {
     }
 
     /// Gives a step its workspace in feature memory, and lets its values live.
-    fn place(&mut self, bound: &mut Bound, produced: impl Iterator<Item = ValueId>, at: usize) {
+    fn place(
+        &mut self,
+        bound: &mut UnplacedStep,
+        produced: impl Iterator<Item = ValueId>,
+        at: usize,
+    ) {
         let touched: Vec<ValueId> =
             bound.uses.iter().map(|(value, ..)| *value).chain(produced).collect();
         touched.into_iter().for_each(|value| self.touch(value, at));
@@ -361,13 +373,13 @@ impl<'a> Binding<'a> {
     }
 
     /// Several nodes as one step.
-    fn fused(&mut self, works: &[&Work], at: usize) -> Option<Bound> {
+    fn fused(&mut self, works: &[&Work], at: usize) -> Option<UnplacedStep> {
         let Built { fused, uses, scratch } = fuse::build(self.prepared, &self.roots(), works)?;
         let (first, last) = (&works[0].operation, &works[works.len() - 1].operation);
         let name =
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
         let uses = uses.into_iter().map(|(value, bytes, reach)| (value, 0, bytes, reach)).collect();
-        let mut bound = Bound {
+        let mut bound = UnplacedStep {
             name: name.into(),
             action: Action::Fused(fused),
             uses,
@@ -378,13 +390,13 @@ impl<'a> Binding<'a> {
         Some(bound)
     }
 
-    fn step(&mut self, work: &Work, at: usize) -> Result<Bound> {
+    fn step(&mut self, work: &Work, at: usize) -> Result<UnplacedStep> {
         let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
         self.place(&mut bound, work.outputs.iter().copied(), at);
         Ok(bound)
     }
 
-    fn initial(&mut self, work: &Work) -> Result<Bound> {
+    fn initial(&mut self, work: &Work) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);
             if self.storage[root] == Storage::Undecided {
@@ -401,7 +413,7 @@ impl<'a> Binding<'a> {
     }
 
     /// A step that copies a value to an output.
-    fn copy(&mut self, output: usize, value: ValueId, at: usize) -> Result<Bound> {
+    fn copy(&mut self, output: usize, value: ValueId, at: usize) -> Result<UnplacedStep> {
         let operation = Operation::copy(format!("output {output}"));
         let mut bound = self.bound(&operation, &[Some(value)], &[value])?;
         self.touch(value, at);
@@ -424,7 +436,7 @@ impl<'a> Binding<'a> {
         Slice { region, start: start as usize + lead, bytes }
     }
 
-    fn finish(&self, bound: Bound, arena: &arena::Arena) -> Step {
+    fn finish(&self, bound: UnplacedStep, arena: &arena::Arena) -> Step {
         let uses = (bound.uses.iter())
             .map(|(value, lead, bytes, reach)| MemoryUse {
                 slice: self.slice(*value, *lead, *bytes, arena),
