@@ -33,7 +33,7 @@ pub enum Group<'a> {
 }
 
 /// Several nodes, planned for pieces.
-pub struct Fused {
+pub struct FusedPlan {
     parts: Vec<Part>,
     count: usize,
     workers: usize,
@@ -61,9 +61,9 @@ enum Place {
 }
 
 /// What came of building.
-pub struct Built {
+pub struct FusedStep {
     /// What runs.
-    pub fused: Fused,
+    pub fused: FusedPlan,
     /// The values it touches, with their bytes, in the order in which it wants them.
     pub uses: Vec<(ValueId, usize, Reach)>,
     /// Bytes of scratch.
@@ -142,7 +142,7 @@ fn joins(
 
 /// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it
 /// stands alone is refused here too: in pieces its sizes would not be seen.
-pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<Built> {
+pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<FusedStep> {
     let count = layout(prepared, works[0].outputs[0]).count();
     let piece = PIECE.min(count);
     let inner = inner(prepared, roots, works);
@@ -178,8 +178,8 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
     }
     let workers = (count / (PIECE * LEAST)).clamp(1, WORKERS);
     let scratch = arena.bytes as usize;
-    let fused = Fused { parts, count, workers, scratch };
-    Some(Built { fused, uses, scratch: scratch * workers })
+    let fused = FusedPlan { parts, count, workers, scratch };
+    Some(FusedStep { fused, uses, scratch: scratch * workers })
 }
 
 /// The values that nobody outside the group sees: from the first part to the last that touches them.
@@ -275,7 +275,7 @@ fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<
     work.operation.plan(&inputs, &[output]).ok().filter(|plan| plan.workspace == 0)
 }
 
-impl Fused {
+impl FusedPlan {
     /// Runs all parts on all pieces.
     pub fn run(
         &self,

@@ -7,7 +7,7 @@
 //! ```
 
 use super::arena::{self, Lifetime};
-use super::fuse::{self, Built, Fused, Group};
+use super::fuse::{self, FusedPlan, FusedStep, Group};
 use super::operation::{KnownTensor, Operation};
 use super::prepare::{Prepared, ValueId, Work};
 use crate::failure::Failure;
@@ -72,7 +72,7 @@ pub enum Action {
     /// One node.
     One(Box<Plan>),
     /// Several nodes, a piece of their elements at a time.
-    Fused(Fused),
+    Fused(FusedPlan),
 }
 
 /// Constants and where they go in const memory.
@@ -374,7 +374,7 @@ impl<'a> Binder<'a> {
 
     /// Several nodes as one step.
     fn fused(&mut self, works: &[&Work], at: usize) -> Option<UnplacedStep> {
-        let Built { fused, uses, scratch } = fuse::build(self.prepared, &self.roots(), works)?;
+        let FusedStep { fused, uses, scratch } = fuse::build(self.prepared, &self.roots(), works)?;
         let (first, last) = (&works[0].operation, &works[works.len() - 1].operation);
         let name =
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
