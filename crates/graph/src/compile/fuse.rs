@@ -46,12 +46,12 @@ struct Part {
     whole: Plan,
     /// For the last piece, where it is shorter.
     rest: Option<Plan>,
-    uses: SmallVec<[Place; 4]>,
+    uses: SmallVec<[OperandLocation; 4]>,
 }
 
 /// Where a part finds one of its tensors.
 #[derive(Clone, Copy)]
-enum Place {
+enum OperandLocation {
     /// All of a use of the step: one element for all.
     One(usize),
     /// The piece's elements of a use of the step, of so many bytes each.
@@ -219,10 +219,10 @@ fn place(
     uses: &mut Vec<(ValueId, usize, Reach)>,
     (value, count): (ValueId, usize),
     reach: Reach,
-) -> Place {
+) -> OperandLocation {
     let layout = layout(prepared, value);
     if let Some(start) = starts.get(&roots[value]) {
-        return Place::Scratch(*start as usize, layout.item());
+        return OperandLocation::Scratch(*start as usize, layout.item());
     }
     let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
         Some(at) => {
@@ -236,8 +236,8 @@ fn place(
         }
     };
     match layout.count() == count {
-        true => Place::Piece(at, layout.item()),
-        false => Place::One(at),
+        true => OperandLocation::Piece(at, layout.item()),
+        false => OperandLocation::One(at),
     }
 }
 
@@ -316,9 +316,11 @@ impl FusedPlan {
                 cells.clear();
                 for (place, one) in part.uses.iter().zip(&part.whole.uses) {
                     cells.push(match *place {
-                        Place::One(at) => uses[at].part(0, one.bytes),
-                        Place::Piece(at, item) => uses[at].part(start * item, length * item),
-                        Place::Scratch(offset, item) => {
+                        OperandLocation::One(at) => uses[at].part(0, one.bytes),
+                        OperandLocation::Piece(at, item) => {
+                            uses[at].part(start * item, length * item)
+                        }
+                        OperandLocation::Scratch(offset, item) => {
                             scratch.part(worker * self.scratch + offset, length * item)
                         }
                     });
