@@ -39,9 +39,9 @@ impl Interference {
     }
 }
 
-/// A block that lies, in the order of offsets.
+/// A block with its offset, in the order of offsets.
 #[derive(Clone, Copy)]
-struct Lying {
+struct PlacedBlock {
     begin: u64,
     end: u64,
     first: usize,
@@ -94,15 +94,16 @@ impl<'a> Placement<'a> {
             let _ = self.place_from(order, 0, fit, u64::MAX);
             return self.top();
         }
-        let mut lying: Vec<Lying> = Vec::with_capacity(order.len());
+        let mut placed: Vec<PlacedBlock> = Vec::with_capacity(order.len());
         for at in order {
             let block = self.blocks[*at as usize];
-            self.work += lying.len() as u64;
-            let met = lying.iter().filter(|one| block.first <= one.last && one.first <= block.last);
+            self.work += placed.len() as u64;
+            let met =
+                placed.iter().filter(|one| block.first <= one.last && one.first <= block.last);
             let begin = gap(met.map(|one| (one.begin, one.end)), block.bytes, fit);
             let end = begin.saturating_add(block.bytes);
-            let place = lying.partition_point(|one| one.begin < begin);
-            lying.insert(place, Lying { begin, end, first: block.first, last: block.last });
+            let index = placed.partition_point(|one| one.begin < begin);
+            placed.insert(index, PlacedBlock { begin, end, first: block.first, last: block.last });
             self.offsets[*at as usize] = begin;
         }
         self.top()
