@@ -25,7 +25,7 @@ pub fn improve(
         return;
     }
     let stop = placement.work + WORK;
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut best_order = start.to_vec();
     let mut order = start.to_vec();
     let (mut from, mut failures) = (0, 0usize);
@@ -41,12 +41,12 @@ pub fn improve(
                 failures += 1;
                 if failures.is_multiple_of(4 * order.len().max(64)) {
                     order.copy_from_slice(&best_order);
-                    let (one, other) = (dice.below(order.len()), dice.below(order.len()));
+                    let (one, other) = (random.below(order.len()), random.below(order.len()));
                     order.swap(one, other);
                     from = 0;
                     continue;
                 }
-                let to = placement.in_the_way(order[turn], turn, |count| dice.below(count));
+                let to = placement.in_the_way(order[turn], turn, |count| random.below(count));
                 order[to..=turn].rotate_right(1);
                 from = to;
             }
@@ -59,9 +59,9 @@ fn top(blocks: &[Block], offsets: &[u64]) -> u64 {
 }
 
 /// Numbers that look random and are the same in every run (xorshift).
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, bound: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
