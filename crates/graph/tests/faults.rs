@@ -151,7 +151,7 @@ fn what_a_static_input_on_the_host_lacks_is_zeros() {
     world.add(1, plus_one(32), &[]);
     let values = [5.0; 16];
     let made = world.run(1, How::Host, 0, &[host(&values, &[16])], &[]).unwrap();
-    let Some(OutputBlock::Host(bytes)) = &made[0].held else { panic!("an output on the host") };
+    let Some(OutputBlock::Host(bytes)) = &made[0].block else { panic!("an output on the host") };
     let floats: Vec<f32> =
         bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
     assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));

@@ -265,7 +265,7 @@ fn runs_on_the_host_wait_and_take_nothing_from_the_user() {
     for (id, n) in [(1, 4), (2, -1)] {
         world.add(id, two_outputs(n), &[]);
         let made = world.run(id, How::Host, 0, &[host(&X, &[4])], &[]).unwrap();
-        let cairn_graph::session::OutputBlock::Host(bytes) = made[0].held.as_ref().unwrap() else {
+        let cairn_graph::session::OutputBlock::Host(bytes) = made[0].block.as_ref().unwrap() else {
             panic!("on the device")
         };
         let y: Vec<f32> =

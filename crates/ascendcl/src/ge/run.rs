@@ -183,10 +183,10 @@ plain! {
             bytes: one.bytes,
             dtype: number(one.dtype),
             format: Format::ND.0,
-            is_on_host: matches!(one.held, Some(OutputBlock::Host(_))),
+            is_on_host: matches!(one.block, Some(OutputBlock::Host(_))),
             dims: one.dims.as_ptr(),
             rank: one.dims.len(),
-            block: one.held.take().map_or(std::ptr::null_mut(), |held| owned(BlockObject(held))),
+            block: one.block.take().map_or(std::ptr::null_mut(), |block| owned(BlockObject(block))),
         };
         // SAFETY: the caller passes a pointer to an output.
         unsafe { output.write(reported) };

@@ -76,7 +76,7 @@ impl Engine {
         sessions.values().for_each(|session| session.end());
         for (device, (runtime, context)) in devices {
             if !runtime.shared.exiting() && primary(runtime, device) == Some(context) {
-                // ProgramError inside a callback of the device; it then stays open.
+                // Refused inside a callback of the device; it then stays open.
                 let _ = runtime.reset_device(i64::from(device), false);
             }
         }

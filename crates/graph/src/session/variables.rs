@@ -225,13 +225,13 @@ impl Session {
                     self.id
                 )));
             };
-            let held = OutputBlock::Host(variable.read()?.into_boxed_slice());
+            let block = OutputBlock::Host(variable.read()?.into_boxed_slice());
             values.push(SessionOutput {
-                address: held.address(),
-                bytes: held.bytes(),
+                address: block.address(),
+                bytes: block.bytes(),
                 dtype: variable.layout.dtype,
                 dims: variable.layout.dims().iter().map(|dim| *dim as i64).collect(),
-                held: Some(held),
+                block: Some(block),
             });
             names.push(name);
         }
