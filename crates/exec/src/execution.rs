@@ -26,7 +26,7 @@ fn shared(a: (usize, usize), b: (usize, usize)) -> Option<isize> {
 }
 
 /// Gets the sizes of an output that only its values decide: index of the argument, index in its list, sizes.
-pub type Sized = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
+pub type SizesCallback = Box<dyn Fn((usize, usize), &[usize]) + Send + Sync>;
 
 /// One call of an operator: its plan and its name. It holds no memory and no stream, and is what runs in a
 /// stream, as often as it is submitted.
@@ -34,15 +34,15 @@ pub struct Execution {
     /// The name the user knows it by.
     pub name: &'static str,
     plan: Plan,
-    sized: Option<Sized>,
+    on_sizes: Option<SizesCallback>,
     outcome: Option<Arc<Outcome>>,
     within: Option<Box<str>>,
 }
 
 impl Execution {
-    /// A call that was planned. `sized` gets the sizes of outputs that depend on values.
-    pub fn new(name: &'static str, plan: Plan, sized: Option<Sized>) -> Arc<Execution> {
-        Arc::new(Execution { name, plan, sized, outcome: None, within: None })
+    /// A call that was planned. `on_sizes` gets the sizes of outputs that depend on values.
+    pub fn new(name: &'static str, plan: Plan, on_sizes: Option<SizesCallback>) -> Arc<Execution> {
+        Arc::new(Execution { name, plan, on_sizes, outcome: None, within: None })
     }
 
     /// A call that is submitted once and waited for: `outcome` is what becomes of it. `within` is what failures
@@ -54,7 +54,7 @@ impl Execution {
         within: Option<String>,
     ) -> Arc<Execution> {
         let within = within.map(String::into_boxed_str);
-        Arc::new(Execution { name, plan, sized: None, outcome: Some(outcome), within })
+        Arc::new(Execution { name, plan, on_sizes: None, outcome: Some(outcome), within })
     }
 
     /// Bytes of workspace it wants.
@@ -213,8 +213,8 @@ impl Kernel for Execution {
         }
         let workspace = if self.plan.workspace > 0 { task_memory.write(written) } else { &[] };
         let sized = |argument: (usize, usize), dims: &[usize]| {
-            if let Some(sized) = &self.sized {
-                sized(argument, dims);
+            if let Some(on_sizes) = &self.on_sizes {
+                on_sizes(argument, dims);
             }
             if let Some(outcome) = &self.outcome {
                 outcome.decide(argument, dims);

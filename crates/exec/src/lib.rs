@@ -13,7 +13,7 @@ mod target;
 
 pub use accesses::{access, mode};
 pub use by_name::{NamedCall, NamedOutput, Shapes, check_buffer};
-pub use execution::{Execution, Sized, Workers};
+pub use execution::{Execution, SizesCallback, Workers};
 pub use host_input::{HostInput, upload};
 pub use outcome::{DecidedSizes, Outcome};
 pub use refusal::{Door, refusal};

@@ -6,7 +6,7 @@ use super::{exports, in_codes_of_aclnn, present};
 use crate::abi::{aclOpExecutor, aclrtStream};
 use crate::code::aclnnStatus;
 use crate::door::{self, EntryPoint, runtime, write};
-use cairn_exec::{Door, Execution, Sized, refusal};
+use cairn_exec::{Door, Execution, SizesCallback, refusal};
 use cairn_ops::{Row, rows};
 use cairn_runtime::error::{Error, Result};
 use std::ffi::c_void;
@@ -70,14 +70,14 @@ impl Operator {
         let CallArguments { args, origins, outputs, deferred } = arguments;
         let plan = self.row()?.plan(self.parameters, args);
         let plan = plan.map_err(|error| refusal(Door::Aclnn, self.name, &error))?;
-        let sized: Option<Sized> = (!outputs.is_empty()).then(|| -> Sized {
+        let on_sizes: Option<SizesCallback> = (!outputs.is_empty()).then(|| -> SizesCallback {
             Box::new(move |argument, dims| {
                 for (_, tensor) in outputs.iter().filter(|(index, _)| *index == argument) {
                     tensor.resize(dims);
                 }
             })
         });
-        Ok(Executor::new(self, Execution::new(self.name, plan, sized), origins, deferred))
+        Ok(Executor::new(self, Execution::new(self.name, plan, on_sizes), origins, deferred))
     }
 
     /// The first phase: plans the call that `gather` brings. Size and executor are 0 and null after a
