@@ -80,9 +80,9 @@ pub(crate) enum Plans {
 /// Memory of a loaded graph, and the order of its runs.
 #[derive(Default)]
 pub(crate) struct Runs {
-    constants: Spot,
-    fixed: Spot,
-    feature: Spot,
+    constants: RegionMemory,
+    fixed: RegionMemory,
+    feature: RegionMemory,
     /// Where fixed memory was computed.
     initialised_at: usize,
     /// Whose feature memory the last run had, and where.
@@ -93,34 +93,34 @@ pub(crate) struct Runs {
     /// Runs that are being submitted: while there are any, the memory stays.
     active: usize,
     /// Memory that was replaced while there were any.
-    replaced: Vec<Spot>,
+    replaced: Vec<RegionMemory>,
     is_unloaded: bool,
 }
 
 /// A piece of memory.
 #[derive(Default)]
-enum Spot {
+enum RegionMemory {
     /// None yet.
     #[default]
-    Nowhere,
+    None,
     /// The application's: address and bytes.
-    Theirs(usize, u64),
+    Callers(usize, u64),
     /// Taken from an allocator.
-    Taken(Block),
+    Block(Block),
 }
 
-impl Spot {
+impl RegionMemory {
     fn address(&self) -> Option<usize> {
         match self {
-            Spot::Nowhere => None,
-            Spot::Theirs(address, _) => Some(*address),
-            Spot::Taken(block) => Some(block.address()),
+            RegionMemory::None => None,
+            RegionMemory::Callers(address, _) => Some(*address),
+            RegionMemory::Block(block) => Some(block.address()),
         }
     }
 
     /// What was taken goes back in the order of this stream.
     fn moves_to(&mut self, stream: &Arc<Stream>) {
-        if let Spot::Taken(block) = self {
+        if let RegionMemory::Block(block) = self {
             block.moves_to(stream);
         }
     }
@@ -261,8 +261,8 @@ impl Loaded {
     pub fn rebase(&self, bases: &Bases) {
         let executable = &self.executable;
         let theirs = match (bases.feature, bases.refreshable) {
-            (Some(address), _) => Spot::Theirs(address, executable.feature_bytes()),
-            (None, Some(address)) => Spot::Theirs(address, executable.refreshable_bytes()),
+            (Some(address), _) => RegionMemory::Callers(address, executable.feature_bytes()),
+            (None, Some(address)) => RegionMemory::Callers(address, executable.refreshable_bytes()),
             (None, None) => return,
         };
         let mut runs = self.runs.lock();
@@ -318,7 +318,7 @@ impl Drop for Loaded {
 impl Runs {
     /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
     /// comes after every run. Emits, once, that the graph loaded under this number ends.
-    fn release(&mut self, loaded: u64) -> [Spot; 3] {
+    fn release(&mut self, loaded: u64) -> [RegionMemory; 3] {
         let mut spots = [
             std::mem::take(&mut self.constants),
             std::mem::take(&mut self.feature),
@@ -338,7 +338,7 @@ impl Runs {
     }
 
     /// The graph's memory, with what each piece is for.
-    fn spots(&self) -> [(Purpose, &Spot); 3] {
+    fn spots(&self) -> [(Purpose, &RegionMemory); 3] {
         [
             (Purpose::Const, &self.constants),
             (Purpose::Feature, &self.feature),
@@ -349,7 +349,7 @@ impl Runs {
     /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
     pub fn refuse_over(&self, callers: &CallersMemory) -> Result<()> {
         for (purpose, spot) in self.spots() {
-            if let Spot::Taken(block) = spot {
+            if let RegionMemory::Block(block) = spot {
                 callers.refuse_over(purpose, &**block.maker(), block)?;
             }
         }
@@ -359,7 +359,7 @@ impl Runs {
     /// Memory that the application brought for the graph.
     pub fn bases(&self) -> impl Iterator<Item = CallersRange> {
         self.spots().into_iter().filter_map(|(purpose, spot)| match spot {
-            Spot::Theirs(address, bytes) => {
+            RegionMemory::Callers(address, bytes) => {
                 let (what, bytes) = (CallersUse::Base(purpose), *bytes as usize);
                 Some(CallersRange { what, address: *address, bytes })
             }
@@ -381,7 +381,7 @@ impl Runs {
     /// Puts the memory that the application brought in its place.
     fn place(&mut self, executable: &Executable, bases: &Bases) {
         let theirs = |address: Option<usize>, bytes| {
-            address.map_or(Spot::Nowhere, |address| Spot::Theirs(address, bytes))
+            address.map_or(RegionMemory::None, |address| RegionMemory::Callers(address, bytes))
         };
         self.constants = theirs(bases.constants, executable.const_bytes());
         if !executable.is_static() {
@@ -406,23 +406,23 @@ impl Runs {
         let is_static = executable.is_static();
         let const_bytes =
             if is_static { executable.const_size() } else { executable.const_bytes() };
-        if matches!(self.constants, Spot::Nowhere) && const_bytes > 0 {
-            self.constants = Spot::Taken(source.take(Purpose::Const, None, const_bytes)?);
+        if matches!(self.constants, RegionMemory::None) && const_bytes > 0 {
+            self.constants = RegionMemory::Block(source.take(Purpose::Const, None, const_bytes)?);
         }
         if !is_static {
             return Ok(());
         }
         let fixed_apart = Runs::keeps_fixed_apart(executable, bases);
-        if fixed_apart && matches!(self.fixed, Spot::Nowhere) {
+        if fixed_apart && matches!(self.fixed, RegionMemory::None) {
             let bytes = executable.fixed_bytes();
-            self.fixed = Spot::Taken(source.take(Purpose::Fixed, None, bytes)?);
+            self.fixed = RegionMemory::Block(source.take(Purpose::Fixed, None, bytes)?);
         }
-        if matches!(self.feature, Spot::Nowhere) && !executable.is_refreshable {
+        if matches!(self.feature, RegionMemory::None) && !executable.is_refreshable {
             let bytes = match fixed_apart {
                 true => executable.refreshable_size(),
                 false => executable.feature_size(),
             };
-            self.feature = Spot::Taken(source.take(Purpose::Feature, None, bytes)?);
+            self.feature = RegionMemory::Block(source.take(Purpose::Feature, None, bytes)?);
         }
         Ok(())
     }
