@@ -1,7 +1,7 @@
 //! One run of a static graph: memory first, then everything is submitted under the graph's lock.
 
+use super::graph_kernel::copy_task;
 use super::memory::MemorySource;
-use super::named::copying;
 use super::pass::{LoadedPass, Ranges};
 use crate::compile::program::Program;
 use crate::executable::{Loaded, OutputMemory, RunInput, RunOutput, check_outputs, shares_input};
@@ -153,7 +153,7 @@ impl StaticRun<'_> {
             let bytes = self.program.outputs[*at].bytes();
             let span = |address| Span { address, bytes, location };
             let what = format!("output {at} (node {})", executable.makers[*at]);
-            let copy = copying(span(block.address()), span(*to), &executable.label, &what);
+            let copy = copy_task(span(block.address()), span(*to), &executable.label, &what);
             stream.submit(copy)?;
         }
         Ok(())

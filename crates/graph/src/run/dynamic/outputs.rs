@@ -6,7 +6,7 @@ use super::plans::Plan;
 use crate::compile::flow::Origin;
 use crate::executable::{OutputMemory, RunOutput, check_outputs};
 use crate::failure::Result;
-use crate::run::named::copying;
+use crate::run::graph_kernel::copy_task;
 use cairn_runtime::memory::allocator::Block;
 use cairn_runtime::memory::purpose::Purpose;
 use cairn_runtime::task::{Location, Span};
@@ -92,7 +92,7 @@ impl Run<'_> {
         let location = Location::Device(self.source.target.stream.spec.device);
         let span = |address| Span { address, bytes: layout.bytes(), location };
         let what = format!("output {output} (node {})", self.flow.prepared.outputs[output].name);
-        self.source.target.stream.submit(copying(span(from), span(to), self.label, &what))?;
+        self.source.target.stream.submit(copy_task(span(from), span(to), self.label, &what))?;
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use super::planning::Planning;
 use super::plans::SMALL;
 use crate::compile::prepare::ValueId;
 use crate::failure::{Failure, Result};
-use crate::run::named::Named;
+use crate::run::graph_kernel::GraphKernel;
 use cairn_exec::{DecidedSizes, Outcome};
 use cairn_runtime::error;
 use cairn_runtime::lock::{Mutex, Rank};
@@ -66,7 +66,7 @@ impl Run<'_> {
             outcome: Outcome::default(),
             values: Mutex::new(Rank::Outcome, Vec::new()),
         });
-        let body = Named::body(Reading(read.clone()), self.label, &name);
+        let body = GraphKernel::body(Reading(read.clone()), self.label, &name);
         let writes = Spans::new();
         let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
         let waited = read.outcome.wait(stream, &name, seq);

@@ -6,19 +6,19 @@ use cairn_runtime::task::{Body, Kernel, Span, Task};
 use std::sync::Arc;
 
 /// A kernel as a part of a graph: its failures say of which, and of what there.
-pub struct Named<K> {
+pub struct GraphKernel<K> {
     kernel: K,
     within: String,
 }
 
-impl<K: Kernel + 'static> Named<K> {
+impl<K: Kernel + 'static> GraphKernel<K> {
     /// The body of a task. `label` is the graph's, `what` a part of it.
     pub fn body(kernel: K, label: &str, what: &str) -> Body {
-        Body::Kernel(Arc::new(Named { kernel, within: format!("{label}, {what}") }))
+        Body::Kernel(Arc::new(GraphKernel { kernel, within: format!("{label}, {what}") }))
     }
 }
 
-impl<K: Kernel> Kernel for Named<K> {
+impl<K: Kernel> Kernel for GraphKernel<K> {
     fn argument(&self, purpose: Use, index: usize) -> &str {
         self.kernel.argument(purpose, index)
     }
@@ -37,13 +37,16 @@ impl<K: Kernel> Kernel for Named<K> {
 }
 
 /// A copy of one range to another that is as long, as a part of a graph.
-pub fn copying(from: Span, to: Span, label: &str, what: &str) -> Task {
-    Task { body: Named::body(Copying, label, what), ..Task::copy("graph output", from, to) }
+pub fn copy_task(from: Span, to: Span, label: &str, what: &str) -> Task {
+    Task {
+        body: GraphKernel::body(CopyKernel, label, what),
+        ..Task::copy("graph output", from, to)
+    }
 }
 
-struct Copying;
+struct CopyKernel;
 
-impl Kernel for Copying {
+impl Kernel for CopyKernel {
     fn argument(&self, purpose: Use, _place: usize) -> &str {
         match purpose {
             Use::Read => "source",
