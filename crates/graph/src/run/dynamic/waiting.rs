@@ -61,12 +61,12 @@ impl Run<'_> {
                 reads.push(Span { address, bytes, location });
             }
         }
-        let read = Arc::new(ReadBack {
+        let read = Arc::new(ReadBuffer {
             ranges: reads.len(),
             outcome: Outcome::default(),
             values: Mutex::new(Rank::Outcome, Vec::new()),
         });
-        let body = GraphKernel::body(Reading(read.clone()), self.label, &name);
+        let body = GraphKernel::body(ReadKernel(read.clone()), self.label, &name);
         let writes = Spans::new();
         let seq = stream.submit(Task { name: "graph value", reads, writes, body })?;
         let waited = read.outcome.wait(stream, &name, seq);
@@ -105,7 +105,7 @@ impl Run<'_> {
 }
 
 /// What a task read from the device for the host, and what became of it.
-struct ReadBack {
+struct ReadBuffer {
     ranges: usize,
     outcome: Outcome,
     /// The bytes of each range.
@@ -113,10 +113,10 @@ struct ReadBack {
 }
 
 /// The kernel that reads.
-struct Reading(Arc<ReadBack>);
+struct ReadKernel(Arc<ReadBuffer>);
 
-impl Kernel for Reading {
-    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+impl Kernel for ReadKernel {
+    fn argument(&self, _purpose: Use, _index: usize) -> &str {
         "value"
     }
 
