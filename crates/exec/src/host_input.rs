@@ -38,7 +38,7 @@ struct Upload {
 }
 
 impl Kernel for Upload {
-    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+    fn argument(&self, _purpose: Use, _index: usize) -> &str {
         "the copy of a host input"
     }
 

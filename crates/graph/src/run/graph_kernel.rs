@@ -47,7 +47,7 @@ pub fn copy_task(from: Span, to: Span, label: &str, what: &str) -> Task {
 struct CopyKernel;
 
 impl Kernel for CopyKernel {
-    fn argument(&self, purpose: Use, _place: usize) -> &str {
+    fn argument(&self, purpose: Use, _index: usize) -> &str {
         match purpose {
             Use::Read => "source",
             Use::Overwrite => "output",

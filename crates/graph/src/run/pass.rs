@@ -247,7 +247,7 @@ impl Kernel for LoadedPass {
 pub struct Constants(pub Arc<Program>);
 
 impl Kernel for Constants {
-    fn argument(&self, _purpose: Use, _place: usize) -> &str {
+    fn argument(&self, _purpose: Use, _index: usize) -> &str {
         "const memory"
     }
 
