@@ -3,7 +3,7 @@
 use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
 use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
-use crate::run::named::Named;
+use crate::run::graph_kernel::GraphKernel;
 use crate::run::pass::{Constants, LoadedPass, Ranges};
 use crate::run::report::{self, PlanReport};
 use cairn_exec::{Target, upload};
@@ -181,7 +181,7 @@ impl Executable {
         let bytes = self.const_bytes() as usize;
         match &self.kind {
             Kind::Static { program, .. } => {
-                let body = Named::body(Constants(program.clone()), &self.label, what);
+                let body = GraphKernel::body(Constants(program.clone()), &self.label, what);
                 let to = Span { address, bytes, location: Location::Device(device) };
                 Task { name, reads: Spans::new(), writes: [to].into_iter().collect(), body }
             }
@@ -286,15 +286,15 @@ impl Loaded {
         if runs.active > 0 {
             return;
         }
-        let mut spots = std::mem::take(&mut runs.replaced);
+        let mut memories = std::mem::take(&mut runs.replaced);
         if let Some(last) = &runs.last {
-            spots.iter_mut().for_each(|spot| spot.moves_to(last));
+            memories.iter_mut().for_each(|memory| memory.moves_to(last));
         }
         if runs.is_unloaded {
-            spots.extend(runs.release(self.serial));
+            memories.extend(runs.release(self.serial));
         }
         drop(runs);
-        drop(spots);
+        drop(memories);
     }
 }
 
@@ -319,7 +319,7 @@ impl Runs {
     /// All memory, to be given back by whoever drops it without the lock, in the order of the last run's stream, which
     /// comes after every run. Emits, once, that the graph loaded under this number ends.
     fn release(&mut self, loaded: u64) -> [RegionMemory; 3] {
-        let mut spots = [
+        let mut memories = [
             std::mem::take(&mut self.constants),
             std::mem::take(&mut self.feature),
             std::mem::take(&mut self.fixed),
@@ -332,13 +332,13 @@ impl Runs {
                     last = reader;
                 }
             }
-            spots.iter_mut().for_each(|spot| spot.moves_to(&last));
+            memories.iter_mut().for_each(|memory| memory.moves_to(&last));
         }
-        spots
+        memories
     }
 
     /// The graph's memory, with what each piece is for.
-    fn spots(&self) -> [(Purpose, &RegionMemory); 3] {
+    fn memories(&self) -> [(Purpose, &RegionMemory); 3] {
         [
             (Purpose::Const, &self.constants),
             (Purpose::Feature, &self.feature),
@@ -348,8 +348,8 @@ impl Runs {
 
     /// Fails if memory that a user's allocator gave for the graph lies over memory of the caller of a run.
     pub fn refuse_over(&self, callers: &CallersMemory) -> Result<()> {
-        for (purpose, spot) in self.spots() {
-            if let RegionMemory::Block(block) = spot {
+        for (purpose, memory) in self.memories() {
+            if let RegionMemory::Block(block) = memory {
                 callers.refuse_over(purpose, &**block.maker(), block)?;
             }
         }
@@ -358,7 +358,7 @@ impl Runs {
 
     /// Memory that the application brought for the graph.
     pub fn bases(&self) -> impl Iterator<Item = CallersRange> {
-        self.spots().into_iter().filter_map(|(purpose, spot)| match spot {
+        self.memories().into_iter().filter_map(|(purpose, memory)| match memory {
             RegionMemory::Callers(address, bytes) => {
                 let (what, bytes) = (CallersUse::Base(purpose), *bytes as usize);
                 Some(CallersRange { what, address: *address, bytes })
