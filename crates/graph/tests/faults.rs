@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::Failure;
 use cairn_graph::ir::{Desc, Graph, NET_OUTPUT, NO_OP, Node, Source};
-use cairn_graph::session::{Engine, How, Options, OutputBlock, RunTensor};
+use cairn_graph::session::{Engine, Options, OutputBlock, RunMode, RunTensor};
 use cairn_runtime::host;
 use cairn_tensor::DType;
 use support::*;
@@ -32,7 +32,7 @@ fn run(world: &World, id: u32, inputs: &[RunTensor]) -> Result<Vec<Vec<f32>>, Fa
     let stream = world.stream();
     let pool = Pool::new(world);
     world.register(stream, &pool);
-    let made = world.run(id, How::Stream, stream, inputs, &[])?;
+    let made = world.run(id, RunMode::Stream, stream, inputs, &[])?;
     world.sync(stream).unwrap();
     let count = |bytes: &Vec<i64>| bytes.iter().product::<i64>() as usize;
     Ok(made.iter().map(|one| world.read(one.address, count(&one.dims))).collect())
@@ -120,7 +120,7 @@ fn a_registration_outlives_session_and_engine() {
     let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, plus_one(4));
     session.add(1, graph.into(), Options::default()).unwrap();
     let x = device(world.floats(&X), &[4]);
-    drop(session.run(1, How::Stream, stream, &[x], &[]).unwrap());
+    drop(session.run(1, RunMode::Stream, stream, &[x], &[]).unwrap());
     assert!(pool.mallocs() > 0);
     world.sync(stream).unwrap();
 }
@@ -150,13 +150,13 @@ fn what_a_static_input_on_the_host_lacks_is_zeros() {
     let world = World::new();
     world.add(1, plus_one(32), &[]);
     let values = [5.0; 16];
-    let made = world.run(1, How::Host, 0, &[host(&values, &[16])], &[]).unwrap();
+    let made = world.run(1, RunMode::Host, 0, &[host(&values, &[16])], &[]).unwrap();
     let Some(OutputBlock::Host(bytes)) = &made[0].block else { panic!("an output on the host") };
     let floats: Vec<f32> =
         bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
     assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));
     let short = [5.0; 15];
-    let text = world.run(1, How::Host, 0, &[host(&short, &[15])], &[]).err().unwrap().text;
+    let text = world.run(1, RunMode::Host, 0, &[host(&short, &[15])], &[]).err().unwrap().text;
     assert!(text.contains("its memory has 60"), "{text}");
 }
 

@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::executable::Kind;
 use cairn_graph::ir::{Attr, Graph};
-use cairn_graph::session::How;
+use cairn_graph::session::RunMode;
 use support::*;
 
 /// A chain over two inputs, with a number for all elements, a value that goes out from the middle, and one
@@ -38,7 +38,7 @@ fn fused_equals_unfused() {
                 device(world.allocate(count * 4), &dims),
                 device(world.allocate(count * 4), &dims),
             ];
-            world.run(id, How::Stream, stream, &inputs, &out).unwrap();
+            world.run(id, RunMode::Stream, stream, &inputs, &out).unwrap();
             world.sync(stream).unwrap();
             results.push(out.map(|one| world.read(one.address, count)));
         }
@@ -81,7 +81,7 @@ fn what_is_marked_elementwise_is_fused_and_gives_the_same() {
         for (id, level) in [(1, "O3"), (2, "O1")] {
             world.add(id, mixed(&dims), &[("ge.oo.level", level)]);
             let out = device(world.allocate(count * 4), &dims);
-            world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+            world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
             world.sync(stream).unwrap();
             results.push(world.read(out.address, count));
         }
@@ -107,7 +107,7 @@ fn wrong_sizes_are_refused_fused_too() {
         let added = world.try_add(id, make.outputs(&[b]), &[("ge.oo.level", level)]);
         let (grads, x) = (world.floats(&[1.0; 6]), world.floats(&[1.0; 6]));
         let inputs = [device(grads, &[2, 3]), device(x, &[3, 2])];
-        let run = || world.run(id, How::Stream, stream, &inputs, &[]).map(drop);
+        let run = || world.run(id, RunMode::Stream, stream, &inputs, &[]).map(drop);
         let failed = added.and_then(|()| run()).expect_err("the sizes do not fit");
         assert!(failed.text.contains("ReluGrad"), "{level}: {}", failed.text);
     }

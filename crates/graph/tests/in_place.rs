@@ -2,7 +2,7 @@
 
 mod support;
 
-use cairn_graph::session::How;
+use cairn_graph::session::RunMode;
 use support::*;
 
 /// `Assign` writes its first input where sizes are known, and where they are not.
@@ -19,7 +19,7 @@ fn an_assignment_writes_its_input() {
         let (to, from) = (world.floats(&[0.0; 4]), world.floats(&X));
         let inputs = [device(to, &[4]), device(from, &[4])];
         let out = device(world.allocate(16), &[4]);
-        world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(to, 4), X, "of {dims:?}");
         assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * x), "of {dims:?}");
@@ -46,7 +46,7 @@ fn who_looked_before_a_write_keeps_what_was_there() {
         let (to, by) = (world.floats(&X), world.floats(&[1.0, 2.0, 3.0, 4.0]));
         let inputs = [device(to, &[4]), device(by, &[4])];
         let outputs = [4, 4, 4].map(|count| device(world.allocate(16), &[count]));
-        world.run(id, How::Stream, stream, &inputs, &outputs).unwrap();
+        world.run(id, RunMode::Stream, stream, &inputs, &outputs).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(outputs[0].address, 4), X, "of {dims:?}");
         assert_eq!(world.read(outputs[1].address, 4), [-2.0, 2.5, 5.0, 3.0], "of {dims:?}");
@@ -69,7 +69,7 @@ fn a_write_through_a_view_reaches_its_input() {
     let (to, by) = (world.floats(&X), world.floats(&[1.0; 4]));
     let inputs = [device(to, &[4]), device(by, &[2, 2])];
     let out = device(world.allocate(16), &[2, 2]);
-    world.run(1, How::Stream, stream, &inputs, &[out]).unwrap();
+    world.run(1, RunMode::Stream, stream, &inputs, &[out]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(to, 4), X.map(|x| x + 1.0));
 }
@@ -88,7 +88,7 @@ fn a_tensor_may_be_added_to_itself() {
         world.add(id, make.outputs(&[four]), &[]);
         let to = world.floats(&X);
         let out = device(world.allocate(16), &[4]);
-        world.run(id, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+        world.run(id, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(to, 4), X.map(|x| 4.0 * x), "of {dims:?}");
     }
@@ -108,7 +108,7 @@ fn large_tensors_are_written_in_place() {
     let (to, by) = (world.floats(&values), world.floats(&[2.0]));
     let inputs = [device(to, &[COUNT as i64]), device(by, &[1])];
     let out = device(world.allocate(COUNT * 4), &[COUNT as i64]);
-    world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+    world.run(1, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
     world.sync(stream).unwrap();
     let expected: Vec<f32> = values.iter().map(|x| x - 2.0).collect();
     assert!(world.read(to, COUNT) == expected && world.read(out.address, COUNT) == expected);
@@ -124,7 +124,7 @@ fn one_value_is_written_to_all_elements() {
     world.add(1, make.outputs(&[set]), &[]);
     let to = world.floats(&X);
     let out = device(world.allocate(16), &[4]);
-    world.run(1, How::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+    world.run(1, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(to, 4), [5.0; 4]);
 }
@@ -164,7 +164,7 @@ fn a_constant_is_not_written() {
             let y = make.node("Neg", &[y]);
             world.add(1, make.outputs(&[y]), options);
             let inputs = [host(&X, &[4])];
-            let run = || world.run(1, How::Host, 0, &inputs, &[]);
+            let run = || world.run(1, RunMode::Host, 0, &inputs, &[]);
             match run() {
                 Err(failure) => {
                     assert!(
@@ -194,7 +194,7 @@ fn a_scatter_writes_its_input() {
         let (to, by) = (world.floats(&X), world.floats(&[7.0, 8.0]));
         let inputs = [device(to, &[4, 1]), device(by, &[2, 1])];
         let out = device(world.allocate(16), &[4, 1]);
-        world.run(id, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();
         let after = [X[0], 8.0, X[2], 7.0];
         assert_eq!(world.read(to, 4), after, "of {dims:?}");

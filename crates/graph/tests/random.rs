@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::executable::Kind;
 use cairn_graph::ir::{Attr, Graph};
-use cairn_graph::session::How;
+use cairn_graph::session::RunMode;
 use cairn_ops::nodes;
 use cairn_tensor::DType;
 use std::collections::BTreeSet;
@@ -50,7 +50,7 @@ fn an_operator_marked_random_is_never_folded() {
         world.add(id, graph, &[("ge.oo.level", "O3")]);
         let out = device(world.allocate(bytes), &[bytes as i64 / 4]);
         let blank = world.read(out.address, bytes / 4);
-        world.run(id, How::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
+        world.run(id, RunMode::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
         world.sync(stream).unwrap();
         let drawn = world.read(out.address, bytes / 4);
         assert_ne!(drawn, blank, "{name}");

@@ -3,7 +3,7 @@
 mod support;
 
 use cairn_exec::Execution;
-use cairn_graph::session::{How, Options};
+use cairn_graph::session::{Options, RunMode};
 use cairn_ops::{Arg, Tensor};
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
 use cairn_runtime::memory::purpose::{Owner, Purpose};
@@ -160,7 +160,7 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     let out = device(world.allocate(24), &[2, 3]);
     let run = || {
         let (inputs, outputs) = (std::slice::from_ref(&x), std::slice::from_ref(&out));
-        world.run(1, How::Stream, stream, inputs, outputs).unwrap();
+        world.run(1, RunMode::Stream, stream, inputs, outputs).unwrap();
         world.sync(stream).unwrap();
     };
     run();
@@ -210,7 +210,7 @@ fn what_a_session_reads_on_the_host_is_reported() {
     let world = World::new();
     world.add(1, two_steps(), &[]);
     let heard = Heard::on(&world, &[Kind::Touch]);
-    let made = world.run(1, How::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
+    let made = world.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
     let emitted = heard.take();
     let reads = |one: &Noted| match one {
@@ -234,7 +234,7 @@ fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
     let x = device(world.floats(&[1.0; 8]), &[2, n]);
     for _ in 0..2 {
         let out = device(world.allocate(64), &[2, n]);
-        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
     }
     world.sync(stream).unwrap();
     world.session.remove(1).unwrap();

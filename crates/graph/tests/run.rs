@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::Status;
 use cairn_graph::ir::{Attr, Graph, Source};
-use cairn_graph::session::{Base, How, Options};
+use cairn_graph::session::{Base, Options, RunMode};
 use cairn_runtime::memory::purpose::Purpose;
 use support::*;
 
@@ -35,7 +35,7 @@ fn static_and_dynamic_compute_the_same() {
     let x = device(world.floats(&X), &[4]);
     for id in [1, 2] {
         let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
-        let made = world.run(id, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
+        let made = world.run(id, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
         assert!(made.iter().all(|one| one.held.is_none() && one.dims == [4]));
         world.sync(stream).unwrap();
         let (y, z) = expected(&X);
@@ -54,7 +54,7 @@ fn a_dynamic_graph_takes_other_sizes() {
     for n in [1, 7, 3, 7, 1000] {
         let x: Vec<f32> = (0..n).map(|at| at as f32 - 3.0).collect();
         let input = device(world.floats(&x), &[n as i64]);
-        let made = world.run(1, How::Stream, stream, &[input], &[]).unwrap();
+        let made = world.run(1, RunMode::Stream, stream, &[input], &[]).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(made[0].dims, [n as i64]);
         assert_eq!(world.read(made[0].address, n), expected(&x).0);
@@ -70,7 +70,7 @@ fn refreshable_feature_memory_is_asked_for_where_it_was() {
     world.register(stream, &pool);
     world.add(1, two_outputs(4), &[("ge.featureBaseRefreshable", "1")]);
     let x = device(world.floats(&X), &[4]);
-    let first = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
+    let first = world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (4, 0));
     assert_eq!(
         (
@@ -81,7 +81,7 @@ fn refreshable_feature_memory_is_asked_for_where_it_was() {
         (1, 1, 2)
     );
     let given: Vec<_> = first.iter().map(|out| device(out.address, &[4])).collect();
-    world.run(1, How::Stream, stream, &[x], &given).unwrap();
+    world.run(1, RunMode::Stream, stream, &[x], &given).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (4, 1));
     world.sync(stream).unwrap();
     assert_eq!(world.read(first[0].address, 4), expected(&X).0);
@@ -102,20 +102,21 @@ fn fixed_feature_memory_stays() {
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     for _ in 0..3 {
-        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     assert_eq!((a.mallocs(), a.advises(), a.live()), (2, 0, 2));
     world.register(stream, &b);
-    let made = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
+    let made = world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]).unwrap();
     assert_eq!((b.mallocs(), a.mallocs()), (2, 2));
     world.engine.unregister(world.id, stream).unwrap();
-    let failed = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]).err().unwrap();
+    let failed =
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]).err().unwrap();
     assert!(
         failed.text.contains("output 0") && failed.text.contains("RegisterExternalAllocator"),
         "{}",
         failed.text
     );
-    world.run(1, How::Stream, stream, &[x], &out).unwrap();
+    world.run(1, RunMode::Stream, stream, &[x], &out).unwrap();
     world.sync(stream).unwrap();
     drop(made);
     world.session.remove(1).unwrap();
@@ -159,7 +160,7 @@ fn bases_of_the_application_take_the_allocators_place() {
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     for _ in 0..2 {
-        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     world.sync(stream).unwrap();
     assert_eq!((pool.mallocs(), pool.advises()), (0, 0));
@@ -168,7 +169,7 @@ fn bases_of_the_application_take_the_allocators_place() {
         entry.set_base(Base::Feature, None, feature, 65536).unwrap_err().status,
         Status::Failed
     );
-    let made = world.run(1, How::Stream, stream, &[x], &[]).unwrap();
+    let made = world.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
     assert_eq!(pool.mallocs(), 2, "missing outputs come from the allocator also then (GE-RUN-4)");
     drop(made);
 }
@@ -186,14 +187,14 @@ fn a_failing_allocator_fails_the_call_and_nothing_leaks() {
             world.add(1, two_outputs(n), &[("ge.featureBaseRefreshable", refreshable)]);
             let x = device(world.floats(&X), &[4]);
             pool.fail_at(fails_at);
-            let made = world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[]);
+            let made = world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[]);
             pool.fail_at(0);
             let done = made.is_ok();
             if let Err(failure) = &made {
                 assert!(failure.text.contains("graph 1"), "of n={n}: {}", failure.text);
             }
             drop(made);
-            let made = world.run(1, How::Stream, stream, &[x], &[]).unwrap();
+            let made = world.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
             world.sync(stream).unwrap();
             assert_eq!(world.read(made[0].address, 4), expected(&X).0);
             drop(made);
@@ -219,7 +220,7 @@ fn two_streams_share_one_static_graph_in_order() {
         let x: Vec<f32> = X.iter().map(|x| x + at as f32).collect();
         let input = device(world.floats(&x), &[4]);
         let (stream, out) = if at % 2 == 0 { (a, &out) } else { (b, &out_b) };
-        world.run(1, How::Stream, stream, &[input], out).unwrap();
+        world.run(1, RunMode::Stream, stream, &[input], out).unwrap();
     }
     world.sync(a).unwrap();
     world.sync(b).unwrap();
@@ -235,19 +236,19 @@ fn host_inputs_are_taken_where_they_are_named() {
     world.register(stream, &pool);
     let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     world.add(1, two_outputs(4), &[]);
-    let failed = world.run(1, How::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
+    let failed = world.run(1, RunMode::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
     assert!(failed.text.contains("ge.exec.hostInputIndexes"), "{}", failed.text);
     world.add(2, two_outputs(4), &[("ge.exec.hostInputIndexes", "0")]);
-    world.run(2, How::Stream, stream, &[host(&X, &[4])], &out).unwrap();
+    world.run(2, RunMode::Stream, stream, &[host(&X, &[4])], &out).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(out[0].address, 4), expected(&X).0);
     assert_eq!(pool.taken_for(Purpose::HostCopy), 1);
     world.add(3, two_outputs(-1), &[]);
-    world.run(3, How::Stream, stream, &[host(&X, &[4])], &out).unwrap();
+    world.run(3, RunMode::Stream, stream, &[host(&X, &[4])], &out).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(out[1].address, 4), expected(&X).1);
     world.add(4, two_outputs(4), &[("ge.exec.hostInputIndexes", "7")]);
-    let failed = world.run(4, How::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
+    let failed = world.run(4, RunMode::Stream, stream, &[host(&X, &[4])], &out).err().unwrap();
     let expected = "ge.exec.hostInputIndexes=7: there is no input 7; the graph has";
     assert!(
         failed.text.starts_with("graph 4") && failed.text.contains(expected),
@@ -264,7 +265,7 @@ fn runs_on_the_host_wait_and_take_nothing_from_the_user() {
     world.register(stream, &pool);
     for (id, n) in [(1, 4), (2, -1)] {
         world.add(id, two_outputs(n), &[]);
-        let made = world.run(id, How::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        let made = world.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
         let cairn_graph::session::OutputBlock::Host(bytes) = made[0].block.as_ref().unwrap() else {
             panic!("on the device")
         };
@@ -272,7 +273,7 @@ fn runs_on_the_host_wait_and_take_nothing_from_the_user() {
             bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
         assert_eq!(y, expected(&X).0);
         let failed = world
-            .run(id, How::Stream, stream, &[device(world.floats(&X), &[4])], &[])
+            .run(id, RunMode::Stream, stream, &[device(world.floats(&X), &[4])], &[])
             .err()
             .unwrap();
         assert!(failed.text.contains("RunGraph"), "{}", failed.text);
@@ -298,7 +299,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     let x = device(world.floats(&vec![1.0; n as usize]), &[n]);
     let out = [device(world.allocate(4 << 20), &[n])];
     for _ in 0..2 {
-        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
     }
     world.sync(stream).unwrap();
     assert_eq!(pool.taken_for(Purpose::Fixed), 1);
@@ -309,7 +310,7 @@ fn large_constants_are_computed_once_in_fixed_memory() {
     let entry = world.session.graph(2).unwrap();
     entry.compile(Vec::new()).unwrap();
     entry.set_base(Base::Fixed, None, 0, 0).unwrap();
-    world.run(2, How::Stream, stream, &[x], &out).unwrap();
+    world.run(2, RunMode::Stream, stream, &[x], &out).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(pool.taken_for(Purpose::Fixed), 1, "it lies in the feature memory now");
     assert!(world.read(out[0].address, n as usize).iter().all(|one| *one == 4.0));
@@ -328,7 +329,7 @@ fn an_output_may_be_the_memory_of_an_input() {
         let x = device(world.floats(&X), &[4]);
         let z = device(world.allocate(16), &[4]);
         world
-            .run(id, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
+            .run(id, RunMode::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
             .unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(x.address, 4), expected(&X).0, "graph {id}");
@@ -343,7 +344,9 @@ fn loaded_graphs_run_in_steps() {
     world.add(1, two_outputs(4), &[]);
     let entry = world.session.graph(1).unwrap();
     let x = [device(world.floats(&X), &[4])];
-    assert!(world.run(1, How::Loaded, stream, &x, &[]).err().unwrap().text.contains("LoadGraph"));
+    assert!(
+        world.run(1, RunMode::Loaded, stream, &x, &[]).err().unwrap().text.contains("LoadGraph")
+    );
     assert_eq!(
         world.session.load(&entry, stream, &Options::default(), true).err().unwrap().status,
         Status::NotBuilt
@@ -354,7 +357,7 @@ fn loaded_graphs_run_in_steps() {
         world.session.load(&entry, stream, &Options::default(), true).err().unwrap().status,
         Status::Repeat
     );
-    let made = world.run(1, How::Loaded, stream, &x, &[]).unwrap();
+    let made = world.run(1, RunMode::Loaded, stream, &x, &[]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(made[1].address, 4), expected(&X).1);
 }
@@ -394,7 +397,7 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
     let x = device(world.floats(&X), &[4]);
     let out = [device(world.allocate(16), &[4]), device(world.allocate(16), &[4])];
     let run = |inputs: &[_], outputs: &[_], handle| {
-        world.run(6, How::Stream, handle, inputs, outputs).err().unwrap().text
+        world.run(6, RunMode::Stream, handle, inputs, outputs).err().unwrap().text
     };
     assert!(run(&[], &out, stream).contains("0 inputs"));
     assert!(run(std::slice::from_ref(&x), &out[..1], stream).contains("1 outputs"));
@@ -405,7 +408,7 @@ fn bad_graphs_and_tensors_are_refused_with_their_names() {
     let mut wrong = x.clone();
     wrong.dtype = Some(cairn_tensor::DType::Int32);
     assert!(run(&[wrong], &out, stream).contains("int32"));
-    assert!(world.run(99, How::Stream, stream, &[x], &out).err().unwrap().text.contains("99"));
+    assert!(world.run(99, RunMode::Stream, stream, &[x], &out).err().unwrap().text.contains("99"));
 }
 
 /// A graph that is removed while it is being run keeps its constants until the run is submitted.
@@ -421,7 +424,7 @@ fn removal_inside_a_run_waits_for_the_run() {
             let session = world.session.clone();
             pool.at(at, Box::new(move || session.remove(1).unwrap()));
             let x = device(world.floats(&X), &[4]);
-            let made = world.run(1, How::Stream, stream, &[x], &[]).unwrap();
+            let made = world.run(1, RunMode::Stream, stream, &[x], &[]).unwrap();
             world.sync(stream).unwrap();
             assert_eq!(world.read(made[0].address, 4), expected(&X).0, "n={n} at={at}");
             drop(made);
@@ -443,7 +446,7 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
         let (a, b) =
             (device(world.floats(&X), &[4]), device(world.floats(&[5.0, 6.0, 7.0, 8.0]), &[4]));
         world
-            .run(1, How::Stream, stream, &[a.clone(), b.clone()], &[a.clone(), b.clone()])
+            .run(1, RunMode::Stream, stream, &[a.clone(), b.clone()], &[a.clone(), b.clone()])
             .unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(a.address, 4), [5.0, 6.0, 7.0, 8.0], "n={n}");
@@ -455,7 +458,7 @@ fn outputs_over_inputs_are_copied_in_a_safe_order() {
         let z = device(world.allocate(16), &[4]);
         let x = device(world.floats(&X), &[4]);
         world
-            .run(2, How::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
+            .run(2, RunMode::Stream, stream, std::slice::from_ref(&x), &[x.clone(), z.clone()])
             .unwrap();
         world.sync(stream).unwrap();
         assert_eq!(world.read(z.address, 4), X, "n={n}");
@@ -482,10 +485,10 @@ fn odd_shapes_end_in_texts_not_in_panics() {
         world.add(id, make.outputs(&[y]), &[]);
         let memory = world.allocate(32);
         let x = device(memory, &[1, 0, 3]);
-        let made = world.run(id, How::Loaded, stream, std::slice::from_ref(&x), &[]);
+        let made = world.run(id, RunMode::Loaded, stream, std::slice::from_ref(&x), &[]);
         assert!(made.is_err(), "not loaded");
         let out = device(world.allocate(32), &[0, 3]);
-        let made = world.run(id, How::Stream, stream, &[x], &[out]).unwrap();
+        let made = world.run(id, RunMode::Stream, stream, &[x], &[out]).unwrap();
         world.sync(stream).unwrap();
         assert_eq!(made[0].dims, [0, 3], "{kind}");
         world.session.remove(id).unwrap();
@@ -504,10 +507,10 @@ fn an_empty_scatter_copies_its_tensor() {
     world.add(1, make.outputs(&[y]), &[]);
     let none = device(world.allocate(32), &[0]);
     let inputs = [device(world.floats(&X), &[4]), none];
-    let made = world.run(1, How::Loaded, stream, &inputs, &[]);
+    let made = world.run(1, RunMode::Loaded, stream, &inputs, &[]);
     assert!(made.is_err(), "not loaded");
     let out = device(world.allocate(16), &[4]);
-    world.run(1, How::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+    world.run(1, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(out.address, 4), X);
 }

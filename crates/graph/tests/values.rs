@@ -3,7 +3,7 @@
 mod support;
 
 use cairn_graph::ir::Attr;
-use cairn_graph::session::How;
+use cairn_graph::session::RunMode;
 use support::*;
 
 /// Shape, Gather, Pack and Reshape never wait for the device.
@@ -27,7 +27,7 @@ fn shapes_are_computed_on_the_host() {
     let values: Vec<f32> = (0..6).map(|at| at as f32).collect();
     for _ in 0..2 {
         let made = world
-            .run(1, How::Stream, stream, &[device(world.floats(&values), &[2, 3])], &[])
+            .run(1, RunMode::Stream, stream, &[device(world.floats(&values), &[2, 3])], &[])
             .unwrap();
         world.sync(stream).unwrap();
         assert_eq!(made[0].dims, [6]);
@@ -47,7 +47,8 @@ fn sizes_may_depend_on_values() {
     let some = make.node("MaskedSelect", &[x, mask]);
     let y = make.node("Relu", &[some]);
     world.add(1, make.outputs(&[y]), &[]);
-    let made = world.run(1, How::Stream, stream, &[device(world.floats(&X), &[4])], &[]).unwrap();
+    let made =
+        world.run(1, RunMode::Stream, stream, &[device(world.floats(&X), &[4])], &[]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(made[0].dims, [2]);
     assert_eq!(world.read(made[0].address, 2), [0.5, 2.0]);
@@ -69,11 +70,11 @@ fn short_memory_for_sizes_by_values_is_not_overrun() {
     let mut short = device(slab, &[4]);
     short.bytes = 8;
     let failed =
-        world.run(1, How::Stream, stream, std::slice::from_ref(&x), &[short]).err().unwrap();
+        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[short]).err().unwrap();
     assert!(failed.text.contains("16 bytes"), "{}", failed.text);
     world.sync(stream).unwrap();
     assert_eq!(world.read(slab, 8), [7.0; 8]);
-    let made = world.run(1, How::Stream, stream, &[x], &[device(slab, &[4])]).unwrap();
+    let made = world.run(1, RunMode::Stream, stream, &[x], &[device(slab, &[4])]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(made[0].dims, [4]);
     assert_eq!(world.read(slab, 8), [-3.0, 0.5, 2.0, -1.0, 7.0, 7.0, 7.0, 7.0]);
@@ -93,7 +94,7 @@ fn values_that_only_a_run_knows_make_a_graph_dynamic() {
     let mut zero = device(world.floats(&[0.0]), &[1]);
     zero.dtype = Some(cairn_tensor::DType::Int32);
     let x = device(world.floats(&[1.0, 2.0, 3.0, 4.0]), &[4]);
-    let made = world.run(1, How::Stream, stream, &[x, zero], &[]).unwrap();
+    let made = world.run(1, RunMode::Stream, stream, &[x, zero], &[]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(world.read(made[0].address, 4), [1.0, 3.0, 6.0, 10.0]);
 }

@@ -4,7 +4,7 @@ mod support;
 
 use cairn_graph::ir::{Attr, Desc, Graph, Node, Source};
 use cairn_graph::model;
-use cairn_graph::session::{How, OutputBlock, SessionOutput};
+use cairn_graph::session::{OutputBlock, RunMode, SessionOutput};
 use cairn_runtime::memory::raw::{TaskMemory, Use};
 use cairn_runtime::stream::Stream;
 use cairn_runtime::task::{Body, Kernel, Task};
@@ -62,18 +62,18 @@ fn a_variable_goes_from_graph_to_graph() {
     world.add(2, step("w", 4), &[]);
     world.add(3, step("w", -1), &[]);
     world.add(4, step("w", 4), &[]);
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     assert_eq!(value(&world, "w"), X);
     let x = device(world.floats(&[2.0; 4]), &[4]);
     let out = device(world.allocate(16), &[4]);
     let inputs = std::slice::from_ref(&x);
     for _ in 0..50 {
-        world.run(2, How::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
-        world.run(3, How::StreamV2, stream, inputs, std::slice::from_ref(&out)).unwrap();
+        world.run(2, RunMode::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
+        world.run(3, RunMode::StreamV2, stream, inputs, std::slice::from_ref(&out)).unwrap();
     }
     assert_eq!(value(&world, "w"), X.map(|x| x + 100.0), "after what was submitted");
     assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * (x + 100.0)));
-    let made = world.run(4, How::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
+    let made = world.run(4, RunMode::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
     assert_eq!(floats(&made[0]), X.map(|x| (x + 101.0) / 2.0));
     assert_eq!(value(&world, "w"), X.map(|x| x + 101.0));
     for id in 1..=4 {
@@ -90,10 +90,10 @@ fn a_variable_begins_with_zeros_and_belongs_to_its_session() {
     let other = world.engine.open(world.runtime, options(&[])).unwrap();
     let other = world.engine.session(other).unwrap();
     world.add(1, init("w"), &[]);
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, step("w", 4));
     other.add(1, std::sync::Arc::new(graph), options(&[])).unwrap();
-    let made = other.run(1, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+    let made = other.run(1, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
     assert_eq!(floats(&made[0]), [1.0; 4]);
     assert_eq!(value(&world, "w"), X);
 }
@@ -109,7 +109,7 @@ fn the_memory_of_variables_is_the_devices_and_goes_back_with_the_session() {
     let live = || world.runtime.shared.memory.usage(0).live;
     let before = live();
     world.add(1, step("w", 4), &[]);
-    world.run(1, How::Stream, stream, &[x], &[out]).unwrap();
+    world.run(1, RunMode::Stream, stream, &[x], &[out]).unwrap();
     world.sync(stream).unwrap();
     assert_eq!(pool.mallocs(), 2, "const and feature memory alone");
     world.session.remove(1).unwrap();
@@ -123,24 +123,24 @@ fn the_memory_of_variables_is_the_devices_and_goes_back_with_the_session() {
 fn a_name_stands_for_one_type_and_one_list_of_sizes() {
     let world = World::new();
     world.add(1, init("w"), &[]);
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let mut make = Maker::new("other");
     let (to, from) = (variable(&mut make, "w", &[2, 2]), make.floats(&[2, 2], &X));
     let set = make.node("Assign", &[to, from]);
     world.add(2, make.outputs(&[set]), &[]);
-    let failed = world.run(2, How::Host, 0, &[], &[]).err().unwrap();
+    let failed = world.run(2, RunMode::Host, 0, &[], &[]).err().unwrap();
     for part in ["graph 2", "w", "[4]", "[2, 2]"] {
         assert!(failed.text.contains(part), "{part}: {}", failed.text);
     }
     let mut make = Maker::new("twice");
     let (one, two) = (variable(&mut make, "v", &[4]), variable(&mut make, "v", &[2]));
     world.add(3, make.outputs(&[one, two]), &[]);
-    let failed = world.run(3, How::Host, 0, &[], &[]).err().unwrap();
+    let failed = world.run(3, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("[4]") && failed.text.contains("[2]"), "{}", failed.text);
     let mut make = Maker::new("unknown");
     let one = variable(&mut make, "u", &[-1]);
     world.add(4, make.outputs(&[one]), &[]);
-    let failed = world.run(4, How::Host, 0, &[], &[]).err().unwrap();
+    let failed = world.run(4, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("the variable u"), "{}", failed.text);
     assert_eq!(value(&world, "w"), X);
 }
@@ -156,8 +156,8 @@ fn a_shared_name_comes_before_the_name_of_the_node() {
     make.0.node_mut(one.node).unwrap().attrs.insert("shared_name".into(), shared);
     let sum = make.node("Add", &[one, two]);
     world.add(2, make.outputs(&[sum]), &[]);
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
-    let made = world.run(2, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    let made = world.run(2, RunMode::Host, 0, &[], &[]).unwrap();
     assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x));
 }
 
@@ -171,8 +171,8 @@ fn values_are_found_by_name() {
     world.add(2, init("a"), &[]);
     world.session.graph(2).unwrap().compile(Vec::new()).unwrap();
     assert!(unknown("a").text.contains("no variable a"), "compiled is not loaded");
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
-    world.run(2, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    world.run(2, RunMode::Host, 0, &[], &[]).unwrap();
     let (names, values) = world.session.values(&[]).unwrap();
     assert_eq!((names, values.len()), (vec!["a".to_owned(), "w".to_owned()], 2));
     assert!(unknown("b").text.contains("no variable b"));
@@ -184,7 +184,7 @@ fn values_wait_for_runs_that_were_asked_for() {
     let world = World::new();
     world.add(1, init("w"), &[]);
     world.add(2, step("w", 4), &[]);
-    world.run(1, How::Host, 0, &[], &[]).unwrap();
+    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let (both_asked, may_go_on) = std::sync::mpsc::channel::<()>();
     let (sender, receiver) = std::sync::mpsc::channel();
     let session = world.session.clone();
@@ -194,7 +194,7 @@ fn values_wait_for_runs_that_were_asked_for() {
             made.unwrap();
             done();
         };
-        world.engine.run_async(&world.session, 2, How::Host, inputs, done).unwrap();
+        world.engine.run_async(&world.session, 2, RunMode::Host, inputs, done).unwrap();
     };
     ask(Box::new(move || {
         may_go_on.recv().unwrap();
@@ -243,11 +243,11 @@ fn a_compiled_graph_is_written_and_read_back() {
     let stepped = world.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
     world.add(4, model::read(&stepped).unwrap(), &[]);
     for id in [1, 2] {
-        let made = world.run(id, How::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        let made = world.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
         assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x), "graph {id}");
     }
     for (id, count) in [(3, 1.0), (4, 2.0)] {
-        let made = world.run(id, How::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+        let made = world.run(id, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
         assert_eq!(floats(&made[0]), [count; 4], "graph {id}");
     }
 }
@@ -280,7 +280,7 @@ fn runs_that_share_a_variable_are_ordered_between_streams() {
         let outs = [0, 1].map(|_| device(world.allocate(16), &[4]));
         let run = |id, stream, out: &cairn_graph::session::RunTensor| {
             let inputs = std::slice::from_ref(&x);
-            world.run(id, How::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();
+            world.run(id, RunMode::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();
         };
         run(1, first, &outs[0]);
         run(2, second, &outs[1]);

@@ -4,7 +4,7 @@ use super::abi::*;
 use super::door::{engine, fail, list, object, owned, plain, release, runtime, show, status, text};
 use super::names;
 use super::value::{dtype, number};
-use cairn_graph::session::{How, OutputBlock, RunTensor, SessionOutput};
+use cairn_graph::session::{OutputBlock, RunMode, RunTensor, SessionOutput};
 use cairn_graph::{Failure, Result};
 use cairn_runtime::memory::AddressInfo;
 use cairn_tensor::Format;
@@ -58,13 +58,13 @@ unsafe fn tensors(
     unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
 }
 
-fn how(number: CairnRun) -> Result<How> {
+fn how(number: CairnRun) -> Result<RunMode> {
     Ok(match number {
-        CAIRN_RUN_HOST => How::Host,
-        CAIRN_RUN_STREAM => How::Stream,
-        CAIRN_RUN_LOADED => How::Loaded,
-        CAIRN_RUN_STREAM_V2 => How::StreamV2,
-        CAIRN_RUN_HOST_V2 => How::HostV2,
+        CAIRN_RUN_HOST => RunMode::Host,
+        CAIRN_RUN_STREAM => RunMode::Stream,
+        CAIRN_RUN_LOADED => RunMode::Loaded,
+        CAIRN_RUN_STREAM_V2 => RunMode::StreamV2,
+        CAIRN_RUN_HOST_V2 => RunMode::HostV2,
         other => return Err(Failure::invalid(format!("{other} is no way to run"))),
     })
 }
@@ -118,7 +118,7 @@ status! {
         // SAFETY: the caller's tensors live for the call.
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = RunCallback { call, context: context as usize };
-        let way = if is_v2 { How::HostV2 } else { How::Host };
+        let way = if is_v2 { RunMode::HostV2 } else { RunMode::Host };
         let finish = move |made: Result<Vec<SessionOutput>>| {
             let done = done;
             let (status, result) = match made {

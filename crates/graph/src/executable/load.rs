@@ -2,8 +2,8 @@
 
 use super::compile::{Executable, Kind};
 use crate::failure::{Failure, Result};
-use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
 use crate::run::graph_kernel::GraphKernel;
+use crate::run::memory::{CallersMemory, CallersRange, CallersUse, MemorySource};
 use crate::run::pass::{Constants, LoadedPass, Ranges};
 use crate::run::report::{self, PlanReport};
 use cairn_exec::{Target, upload};

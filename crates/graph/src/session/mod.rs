@@ -18,4 +18,4 @@ pub use loaded::LoadedGraph;
 pub use option_table::Level;
 pub use options::{DeviceOption, Options};
 pub use output::{OutputBlock, SessionOutput};
-pub use running::How;
+pub use running::RunMode;

@@ -2,7 +2,7 @@
 
 use super::engine::{Engine, Session};
 use super::output::SessionOutput;
-use super::running::How;
+use super::running::RunMode;
 use super::variables::Asked;
 use crate::executable::RunTensor;
 use crate::failure::{Failure, Result};
@@ -120,7 +120,7 @@ impl Engine {
         &self,
         session: &Arc<Session>,
         id: u32,
-        how: How,
+        mode: RunMode,
         inputs: Vec<RunTensor>,
         done: impl FnOnce(Result<Vec<SessionOutput>>) + Send + 'static,
     ) -> Result<()> {

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// How a run is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum RunMode {
     /// `Session::RunGraph`: host tensors, waits.
     Host,
     /// `Session::RunGraphWithStreamAsync`.
@@ -31,9 +31,9 @@ pub enum How {
     HostV2,
 }
 
-impl How {
+impl RunMode {
     fn is_host(self) -> bool {
-        matches!(self, How::Host | How::HostV2)
+        matches!(self, RunMode::Host | RunMode::HostV2)
     }
 }
 
@@ -106,7 +106,7 @@ impl Session {
     pub fn run(
         &self,
         id: u32,
-        how: How,
+        mode: RunMode,
         handle: usize,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
@@ -117,7 +117,7 @@ impl Session {
             return self.run_on_host(&entry, how, inputs, outputs);
         }
         self.stream(handle)?;
-        if how == How::Loaded {
+        if how == RunMode::Loaded {
             entry.loaded()?;
         } else {
             entry.compile(Vec::new())?;
@@ -128,7 +128,7 @@ impl Session {
         call.check_counts(&compiled, inputs, outputs)?;
         entry.claim(Mode::Stream)?;
         let loaded = match how {
-            How::Loaded => entry.loaded()?,
+            RunMode::Loaded => entry.loaded()?,
             _ => {
                 let in_use = in_use(inputs, outputs);
                 self.load_on(&entry, &target, &Options::default(), &in_use, false)?
@@ -146,14 +146,14 @@ impl Session {
     fn run_on_host(
         &self,
         entry: &Entry,
-        how: How,
+        mode: RunMode,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
     ) -> Result<Vec<SessionOutput>> {
         let compiled = entry.compile(Vec::new())?;
         let target = self.target(0)?;
         let call = Call { session: self, entry, how, target: &target };
-        let theirs = if how == How::HostV2 { outputs } else { &[] };
+        let theirs = if how == RunMode::HostV2 { outputs } else { &[] };
         call.check_counts(&compiled, inputs, theirs)?;
         entry.claim(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
@@ -189,7 +189,7 @@ fn in_use(inputs: &[RunTensor], outputs: &[RunTensor]) -> Vec<CallersRange> {
 struct Call<'a> {
     session: &'a Session,
     entry: &'a Entry,
-    how: How,
+    mode: RunMode,
     target: &'a Target<'a>,
 }
 
@@ -212,7 +212,7 @@ impl Call<'_> {
         };
         let reused = |at: usize| compiled.reuse.iter().any(|(_, output)| *output == at);
         if let Some(at) = missing
-            && self.how == How::Stream
+            && self.mode == RunMode::Stream
             && compiled.is_static()
             && !self.target.is_external()
             && !reused(at)
@@ -261,7 +261,7 @@ impl Call<'_> {
             self.check_aligned(format_args!("input {at} ({name})"), address, input.bytes())?;
             return Ok(input);
         }
-        let may = self.how.is_host()
+        let may = self.mode.is_host()
             || graph.host_inputs.contains(&at)
             || (!compiled.is_static() && tensor.says_host);
         match may {
@@ -286,7 +286,7 @@ impl Call<'_> {
     }
 
     fn check_aligned(&self, what: Arguments<'_>, address: usize, bytes: usize) -> Result<()> {
-        let is_v2 = matches!(self.how, How::StreamV2 | How::HostV2);
+        let is_v2 = matches!(self.mode, RunMode::StreamV2 | RunMode::HostV2);
         if is_v2 && bytes > 0 && !address.is_multiple_of(ALIGN_V2) {
             return self
                 .wrong(format_args!("{what} at {address:#x} is not aligned to {ALIGN_V2} bytes"));

@@ -4,7 +4,7 @@
 
 use cairn_graph::Failure;
 use cairn_graph::ir::{Attr, Constant, Desc, Graph, Node, Source};
-use cairn_graph::session::{Engine, How, Options, RunTensor, Session, SessionOutput};
+use cairn_graph::session::{Engine, Options, RunMode, RunTensor, Session, SessionOutput};
 use cairn_runtime::Runtime;
 use cairn_runtime::config::Config;
 use cairn_runtime::lock::{Mutex as Ranked, Rank};
@@ -109,7 +109,7 @@ impl World {
     pub fn run(
         &self,
         id: u32,
-        how: How,
+        mode: RunMode,
         stream: usize,
         inputs: &[RunTensor],
         outputs: &[RunTensor],
