@@ -3,7 +3,7 @@
 use super::engine::{Engine, Session};
 use super::output::SessionOutput;
 use super::running::RunMode;
-use super::variables::Asked;
+use super::variables::PendingRun;
 use crate::executable::RunTensor;
 use crate::failure::{Failure, Result};
 use cairn_runtime::error::Error;
@@ -125,7 +125,7 @@ impl Engine {
         done: impl FnOnce(Result<Vec<SessionOutput>>) + Send + 'static,
     ) -> Result<()> {
         session.graph(id)?;
-        let (session, asked, site) = (session.clone(), Asked::new(session), site::keep());
+        let (session, pending, site) = (session.clone(), PendingRun::new(session), site::keep());
         self.queue.push(Box::new(move || {
             let run = || site::within(site, || session.run(id, how, 0, &inputs, &[]));
             let results = catch_unwind(AssertUnwindSafe(run))

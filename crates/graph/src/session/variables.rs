@@ -169,19 +169,19 @@ impl Variables {
 }
 
 /// A run that was asked for and is yet to be submitted by another thread; ends when it is dropped.
-pub struct Asked(Arc<Session>);
+pub struct PendingRun(Arc<Session>);
 
-impl Asked {
+impl PendingRun {
     /// One more run of this session.
-    pub fn new(session: &Arc<Session>) -> Asked {
-        session.variables.state.lock().asked += 1;
-        Asked(session.clone())
+    pub fn new(session: &Arc<Session>) -> PendingRun {
+        session.variables.state.lock().pending += 1;
+        PendingRun(session.clone())
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingRun {
     fn drop(&mut self) {
-        self.0.variables.state.lock().asked -= 1;
+        self.0.variables.state.lock().pending -= 1;
         self.0.variables.changed.notify_all();
     }
 }
