@@ -35,7 +35,7 @@ pub struct LoadedGraph {
 }
 
 impl LoadedGraph {
-    /// Takes memory for a compiled graph and fills it.
+    /// AcceptedValues memory for a compiled graph and fills it.
     pub fn new(
         entry: &Entry,
         executable: &Arc<Executable>,

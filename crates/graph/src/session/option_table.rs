@@ -17,14 +17,14 @@ pub enum Level {
 }
 
 /// One known option.
-pub(super) struct Known {
+pub(super) struct KnownOption {
     pub(super) key: &'static str,
-    takes: Takes,
+    values: AcceptedValues,
     effect: Effect,
 }
 
 /// The values of an option.
-enum Takes {
+enum AcceptedValues {
     /// Any text: it is not looked at.
     Any,
     /// One of these.
@@ -45,25 +45,25 @@ enum Effect {
     Framework,
 }
 
+use AcceptedValues::{Any, OneOf, Read};
 use Effect::{Always, At, Framework};
 use Level::{Engine, Graph, Load, Session};
-use Takes::{Any, OneOf, Read};
 
-const SWITCH: Takes = OneOf(&["0", "1"]);
-const BOOL: Takes = OneOf(&["true", "false"]);
+const SWITCH: AcceptedValues = OneOf(&["0", "1"]);
+const BOOL: AcceptedValues = OneOf(&["true", "false"]);
 const COMPILES: Effect = At(&[Engine, Session, Graph]);
 const EVERYWHERE: Effect = At(&[Engine, Session, Graph, Load]);
 
-const fn known(key: &'static str, takes: Takes, effect: Effect) -> Known {
-    Known { key, takes, effect }
+const fn known(key: &'static str, values: AcceptedValues, effect: Effect) -> KnownOption {
+    KnownOption { key, takes, effect }
 }
 
-const fn ignored(key: &'static str, takes: Takes) -> Known {
+const fn ignored(key: &'static str, values: AcceptedValues) -> KnownOption {
     known(key, takes, Effect::None)
 }
 
 /// Every known option.
-static TABLE: &[Known] = &[
+static TABLE: &[KnownOption] = &[
     // With an effect.
     known(options::DEVICE, Read(options::check_device), At(&[Engine, Session])),
     known(options::SESSION_DEVICE, Read(options::check_device), At(&[Engine, Session])),
@@ -148,11 +148,11 @@ static TABLE: &[Known] = &[
 ];
 
 /// The row of a key.
-pub(super) fn find(key: &str) -> Option<&'static Known> {
+pub(super) fn find(key: &str) -> Option<&'static KnownOption> {
     TABLE.iter().find(|known| known.key == key)
 }
 
-impl Known {
+impl KnownOption {
     /// Fails for a value that the option does not take.
     pub(super) fn check(&self, setting: &Setting<'_>) -> Result<()> {
         match &self.takes {

@@ -29,7 +29,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// Takes memory, and fills it with zeros.
+    /// AcceptedValues memory, and fills it with zeros.
     fn new(runtime: &'static Runtime, device: u32, context: u64, layout: Layout) -> Result<Self> {
         let memory = &runtime.shared.memory;
         let bytes = layout.bytes().max(1);
