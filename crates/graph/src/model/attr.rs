@@ -1,6 +1,6 @@
 //! Attributes: one value, or a list of one kind.
 
-use super::desc::{self, Unsaid};
+use super::desc::{self, MissingShape};
 use super::graph;
 use super::wire::{
     AttrDef, AttrMap, ListFloat, ListInt, ListListFloat, ListListInt, ListValue, NamedAttrs, Value,
@@ -29,7 +29,7 @@ fn read(value: Value) -> Result<Option<Attr>, String> {
         Value::B(flag) => Attr::Flag(flag),
         Value::Bt(bytes) => Attr::Bytes(bytes),
         Value::Func(named) => Attr::Named(named.name, read_all(named.attr)?),
-        Value::Td(def) => Attr::Desc(desc::read(*def, Unsaid::Scalar)?),
+        Value::Td(def) => Attr::Desc(desc::read(*def, MissingShape::Scalar)?),
         Value::T(def) => Attr::Tensor(desc::read_tensor(*def)?),
         Value::G(def) => Attr::Graph(Box::new(graph::read(*def)?)),
         Value::ListListInt(lists) => {
@@ -57,7 +57,7 @@ fn read_list(list: ListValue) -> Result<Option<Attr>, String> {
         3 => Attr::Floats(list.f),
         4 => Attr::Flags(list.b),
         5 => Attr::ByteLists(list.bt),
-        6 => Attr::Descs(each(list.td, |def| desc::read(def, Unsaid::Scalar))?),
+        6 => Attr::Descs(each(list.td, |def| desc::read(def, MissingShape::Scalar))?),
         7 => Attr::Tensors(each(list.t, desc::read_tensor)?),
         8 => Attr::Graphs(each(list.g, graph::read)?),
         9 => Attr::NamedList(each(list.na, |def| Ok((def.name, read_all(def.attr)?)))?),

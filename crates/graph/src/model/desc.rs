@@ -19,7 +19,7 @@ const INTS: i32 = 2;
 
 /// What a description without sizes stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsaid {
+pub enum MissingShape {
     /// A scalar.
     Scalar,
     /// Anything: the sizes are to be inferred.
@@ -27,17 +27,17 @@ pub enum Unsaid {
 }
 
 /// Reads a description. An attribute that cannot be read is dropped.
-pub fn read(def: TensorDescriptor, unsaid: Unsaid) -> Result<Desc, String> {
+pub fn read(def: TensorDescriptor, missing_shape: MissingShape) -> Result<Desc, String> {
     let dtype = number::dtype(def.dtype).ok_or_else(|| {
         format!("the type of elements {} of the model format is not supported", def.dtype)
     })?;
-    let dims = match (def.shape, unsaid) {
+    let dims = match (def.shape, missing_shape) {
         (Some(shape), _) => shape.dim,
-        (None, Unsaid::Scalar) => Vec::new(),
-        (None, Unsaid::Unknown) => vec![UNKNOWN_RANK],
+        (None, MissingShape::Scalar) => Vec::new(),
+        (None, MissingShape::Unknown) => vec![UNKNOWN_RANK],
     };
-    let mut said = def.attr;
-    let mut take = |name: &str| said.remove(name).and_then(|one| one.value);
+    let mut attrs = def.attr;
+    let mut take = |name: &str| attrs.remove(name).and_then(|one| one.value);
     let format = match take(FORMAT_NUMBER) {
         Some(Value::I(number)) => numbered(number)?,
         _ => named(&def.layout)?,
@@ -119,7 +119,7 @@ pub fn write_unfed(desc: &Desc) -> TensorDescriptor {
 
 /// Reads a tensor with its bytes.
 pub fn read_tensor(def: TensorDef) -> Result<Constant, String> {
-    let desc = read(def.desc.unwrap_or_default(), Unsaid::Scalar)?;
+    let desc = read(def.desc.unwrap_or_default(), MissingShape::Scalar)?;
     Ok(Constant { desc, bytes: def.data.into() })
 }
 

@@ -1,7 +1,7 @@
 //! Graphs and their nodes.
 
 use super::attr;
-use super::desc::{self, Unsaid};
+use super::desc::{self, MissingShape};
 use super::edge::Edge;
 use super::wire::{AttrDef, AttrMap, GraphDef, ListValue, OpDef, Value};
 use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
@@ -114,16 +114,16 @@ fn read_node(
     mut inputs: Vec<Option<Source>>,
     controls: Vec<NodeId>,
 ) -> Result<Node, String> {
-    let unsaid = match DATA.contains(&op.r#type.as_str()) {
-        true => Unsaid::Scalar,
-        false => Unsaid::Unknown,
+    let missing_shape = match DATA.contains(&op.r#type.as_str()) {
+        true => MissingShape::Scalar,
+        false => MissingShape::Unknown,
     };
     let input_names = take_names(&mut op.attr, INPUT_NAMES);
     let output_names = take_names(&mut op.attr, OUTPUT_NAMES);
     let read_descs = |what, defs: Vec<_>, names: HashMap<usize, String>| {
         let mut descs = Vec::with_capacity(defs.len());
         for (at, def) in defs.into_iter().enumerate() {
-            let mut desc = desc::read(def, unsaid)
+            let mut desc = desc::read(def, missing_shape)
                 .map_err(|error| within(&op.name, &format!("{what} {at}: {error}")))?;
             if let Some(name) = names.get(&at).filter(|_| desc.name.is_empty()) {
                 desc.name.clone_from(name);
