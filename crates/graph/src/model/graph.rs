@@ -8,7 +8,7 @@ use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
 use cairn_tensor::DType;
 use std::collections::{HashMap, HashSet};
 
-/// Attributes in which a node says the names of its inputs or outputs again: names, and their places.
+/// Attributes in which a node says the names of its inputs or outputs again: names, and their ids.
 const INPUT_NAMES: [&str; 2] = ["_input_name_key", "_input_name_value"];
 const OUTPUT_NAMES: [&str; 2] = ["_output_name_key", "_output_name_value"];
 
@@ -18,16 +18,16 @@ const TARGETS: &str = "_cairn_targets";
 /// Reads a graph.
 pub fn read(mut def: GraphDef) -> Result<Graph, String> {
     let ops = std::mem::take(&mut def.op);
-    let places = places(&ops)?;
+    let ids = ids(&ops)?;
     let mut edges = Vec::with_capacity(ops.len());
     for op in &ops {
-        edges.push(read_edges(op, &ops, &places).map_err(|error| within(&op.name, &error))?);
+        edges.push(read_edges(op, &ops, &ids).map_err(|error| within(&op.name, &error))?);
     }
     let has_net_output = ops.iter().any(|op| op.r#type == NET_OUTPUT);
     let mut outputs = Vec::new();
     for text in def.output.iter().filter(|_| !has_net_output) {
         if let Edge::Data(name, output) = Edge::parse(text)? {
-            let source = source(name, output, &ops, &places)
+            let source = source(name, output, &ops, &ids)
                 .map_err(|error| format!("the output '{text}' of the graph: {error}"))?;
             outputs.push(source);
         }
@@ -36,13 +36,13 @@ pub fn read(mut def: GraphDef) -> Result<Graph, String> {
     graph.attrs = attr::read_all(def.attr)?;
     if let Some(Attr::Texts(names)) = graph.attrs.remove(TARGETS) {
         for name in names {
-            let place = std::str::from_utf8(&name).ok().and_then(|name| places.get(name));
+            let place = std::str::from_utf8(&name).ok().and_then(|name| ids.get(name));
             graph.targets.push(*place.ok_or_else(|| {
                 format!("the target '{}' is no node", String::from_utf8_lossy(&name))
             })?);
         }
     }
-    drop(places);
+    drop(ids);
     for (op, (inputs, controls)) in ops.into_iter().zip(edges) {
         graph.add(read_node(op, inputs, controls)?);
     }
@@ -55,35 +55,39 @@ fn within(node: &str, error: &str) -> String {
 }
 
 /// Where the node of each name is.
-fn places(ops: &[OpDef]) -> Result<HashMap<&str, NodeId>, String> {
-    let mut places = HashMap::with_capacity(ops.len());
+fn ids(ops: &[OpDef]) -> Result<HashMap<&str, NodeId>, String> {
+    let mut ids = HashMap::with_capacity(ops.len());
     for (id, op) in ops.iter().enumerate() {
-        if let Some(other) = places.insert(op.name.as_str(), id) {
+        if let Some(other) = ids.insert(op.name.as_str(), id) {
             return Err(format!(
                 "nodes {other} ({}) and {id} ({}) are both named '{}': every node needs a name of its own",
                 ops[other].r#type, op.r#type, op.name
             ));
         }
     }
-    Ok(places)
+    Ok(ids)
 }
 
-type Feeds = (Vec<Option<Source>>, Vec<NodeId>);
+type NodeSources = (Vec<Option<Source>>, Vec<NodeId>);
 
 /// What feeds the inputs of a node, and the nodes that run before it.
-fn read_edges(op: &OpDef, ops: &[OpDef], places: &HashMap<&str, NodeId>) -> Result<Feeds, String> {
+fn read_edges(
+    op: &OpDef,
+    ops: &[OpDef],
+    ids: &HashMap<&str, NodeId>,
+) -> Result<NodeSources, String> {
     let (mut inputs, mut controls) = (Vec::new(), Vec::new());
     for text in &op.input {
-        let place = inputs.len();
-        match Edge::parse(text).map_err(|error| format!("input {place}: {error}"))? {
+        let index = inputs.len();
+        match Edge::parse(text).map_err(|error| format!("input {index}: {error}"))? {
             Edge::Unfed => inputs.push(None),
             Edge::Data(name, output) => {
-                let source = source(name, output, ops, places)
-                    .map_err(|error| format!("input {place} comes from '{text}': {error}"))?;
+                let source = source(name, output, ops, ids)
+                    .map_err(|error| format!("input {index} comes from '{text}': {error}"))?;
                 inputs.push(Some(source));
             }
             Edge::Control(name) => {
-                let id = places
+                let id = ids
                     .get(name)
                     .ok_or_else(|| format!("it runs after '{name}', and there is no such node"))?;
                 controls.push(*id);
@@ -97,9 +101,9 @@ fn source(
     name: &str,
     output: usize,
     ops: &[OpDef],
-    places: &HashMap<&str, NodeId>,
+    ids: &HashMap<&str, NodeId>,
 ) -> Result<Source, String> {
-    let node = *places.get(name).ok_or_else(|| format!("there is no node '{name}'"))?;
+    let node = *ids.get(name).ok_or_else(|| format!("there is no node '{name}'"))?;
     let count = ops[node].output_desc.len();
     match output < count {
         true => Ok(Source { node, output }),
@@ -141,15 +145,15 @@ fn read_node(
     Ok(Node { name: op.name, kind: op.r#type, inputs, input_descs, output_descs, controls, attrs })
 }
 
-/// Takes the two lists of names and places out, and says which name each place has.
-fn take_names(attrs: &mut AttrMap, [names, places]: [&str; 2]) -> HashMap<usize, String> {
+/// Takes the two lists of names and ids out, and says which name each place has.
+fn take_names(attrs: &mut AttrMap, [names, ids]: [&str; 2]) -> HashMap<usize, String> {
     let mut list = |name| match attrs.remove(name).and_then(|attr| attr.value) {
         Some(Value::List(list)) => *list,
         _ => ListValue::default(),
     };
-    let (names, places) = (list(names).s, list(places).i);
+    let (names, ids) = (list(names).s, list(ids).i);
     let mut found = HashMap::new();
-    for (name, place) in names.into_iter().zip(places) {
+    for (name, place) in names.into_iter().zip(ids) {
         if let (Ok(name), Ok(place)) = (String::from_utf8(name), usize::try_from(place)) {
             found.insert(place, name);
         }
@@ -248,7 +252,7 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
     }
 }
 
-fn write_names(attrs: &mut AttrMap, [names, places]: [&str; 2], descs: &[Desc]) {
+fn write_names(attrs: &mut AttrMap, [names, ids]: [&str; 2], descs: &[Desc]) {
     let mut visited = HashSet::new();
     let named = descs.iter().zip(0i64..).filter(|(desc, _)| !desc.name.is_empty());
     let (s, i) = named
@@ -256,7 +260,7 @@ fn write_names(attrs: &mut AttrMap, [names, places]: [&str; 2], descs: &[Desc]) 
         .map(|(desc, at)| (desc.name.clone().into_bytes(), at))
         .unzip();
     attrs.insert(names.to_owned(), list(ListValue { s, ..ListValue::default() }));
-    attrs.insert(places.to_owned(), list(ListValue { i, ..ListValue::default() }));
+    attrs.insert(ids.to_owned(), list(ListValue { i, ..ListValue::default() }));
 }
 
 fn list(list: ListValue) -> AttrDef {
