@@ -272,7 +272,7 @@ typedef struct CairnRunTensor {
 } CairnRunTensor;
 
 // Runs. `outputs` may be empty. On success `*result` is owned and says what each output is now.
-CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun how, void *stream,
+CairnStatus CairnSessionRun(uint64_t session, uint32_t id, enum CairnRun mode, void *stream,
                             const CairnRunTensor *inputs, size_t input_count,
                             const CairnRunTensor *outputs, size_t output_count, CairnOutputs **result);
 // RunGraphAsync: copies what it needs of the inputs (V1) or keeps their addresses until `done` (V2), which is

@@ -812,7 +812,7 @@ pub mod signature {
     pub type CairnSessionRun = unsafe extern "C" fn(
         session: u64,
         id: u32,
-        how: CairnRun,
+        mode: CairnRun,
         stream: *mut core::ffi::c_void,
         inputs: *const CairnRunTensor,
         input_count: usize,

@@ -58,7 +58,7 @@ unsafe fn tensors(
     unsafe { list(from, count).iter().map(|one| tensor(one, is_input)).collect() }
 }
 
-fn how(number: CairnRun) -> Result<RunMode> {
+fn run_mode(number: CairnRun) -> Result<RunMode> {
     Ok(match number {
         CAIRN_RUN_HOST => RunMode::Host,
         CAIRN_RUN_STREAM => RunMode::Stream,
@@ -80,24 +80,24 @@ status! {
     fn CairnSessionRun(
         session: u64,
         id: u32,
-        way: CairnRun,
+        mode: CairnRun,
         stream: *mut c_void,
         inputs: *const CairnRunTensor,
         input_count: usize,
         outputs: *const CairnRunTensor,
         output_count: usize,
         result: *mut *mut CairnOutputs,
-    ) called(names::of_run(way)) {
+    ) called(names::of_run(mode)) {
         let session = engine().session(session)?;
-        let how = how(way)?;
+        let mode = run_mode(mode)?;
         // SAFETY: the caller's tensors live for the call.
         let (inputs, outputs) = unsafe {
             (tensors(inputs, input_count, true)?, tensors(outputs, output_count, false)?)
         };
-        let made = session.run(id, how, stream as usize, &inputs, &outputs)?;
+        let results = session.run(id, mode, stream as usize, &inputs, &outputs)?;
         if !result.is_null() {
             // SAFETY: the caller passes a pointer to a handle.
-            unsafe { result.write(owned(Outputs(made))) };
+            unsafe { result.write(owned(Outputs(results))) };
         }
         Ok(())
     }
@@ -119,10 +119,10 @@ status! {
         let inputs = unsafe { tensors(inputs, input_count, true) }?;
         let done = RunCallback { call, context: context as usize };
         let way = if is_v2 { RunMode::HostV2 } else { RunMode::Host };
-        let finish = move |made: Result<Vec<SessionOutput>>| {
+        let finish = move |results: Result<Vec<SessionOutput>>| {
             let done = done;
-            let (status, result) = match made {
-                Ok(made) => (0, owned(Outputs(made))),
+            let (status, result) = match results {
+                Ok(results) => (0, owned(Outputs(results))),
                 Err(failure) => {
                     fail(&failure);
                     (failure.status as u32, std::ptr::null_mut())

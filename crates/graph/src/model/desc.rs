@@ -52,13 +52,13 @@ pub fn read(def: TensorDescriptor, missing_shape: MissingShape) -> Result<Desc, 
         _ => dims.clone(),
     };
     let placement = match take(PLACEMENT) {
-        Some(Value::I(place)) => {
-            i32::try_from(place).map_err(|_| format!("{place} is no placement of a tensor"))?
+        Some(Value::I(number)) => {
+            i32::try_from(number).map_err(|_| format!("{number} is no placement of a tensor"))?
         }
         _ => i32::from(def.device_type == ON_DEVICE),
     };
-    said.retain(|name, _| name != HAS_ORIGIN_SHAPE && name != UNFED);
-    let each = said.into_iter().filter_map(|one| attr::read_all(AttrMap::from([one])).ok());
+    attrs.retain(|name, _| name != HAS_ORIGIN_SHAPE && name != UNFED);
+    let each = attrs.into_iter().filter_map(|one| attr::read_all(AttrMap::from([one])).ok());
     let attrs = each.flatten().collect();
     Ok(Desc { name: def.name, dtype, format, origin_format, placement, dims, origin_dims, attrs })
 }
@@ -71,7 +71,7 @@ fn named(name: &str) -> Result<Format, String> {
     number::format(name).ok_or_else(|| format!("the format '{name}' is not supported"))
 }
 
-/// What is written of a description. What is as it is without being said is not written.
+/// What is written of a description. What is as it is by default is not written.
 pub fn write(desc: &Desc) -> TensorDescriptor {
     let mut def = TensorDescriptor {
         name: desc.name.clone(),

@@ -8,7 +8,7 @@ use crate::ir::{Attr, DATA, Desc, Graph, NET_OUTPUT, Node, NodeId, Source};
 use cairn_tensor::DType;
 use std::collections::{HashMap, HashSet};
 
-/// Attributes in which a node says the names of its inputs or outputs again: names, and their ids.
+/// Attributes in which a node says the names of its inputs or outputs again: names, and their indices.
 const INPUT_NAMES: [&str; 2] = ["_input_name_key", "_input_name_value"];
 const OUTPUT_NAMES: [&str; 2] = ["_output_name_key", "_output_name_value"];
 
@@ -36,8 +36,8 @@ pub fn read(mut def: GraphDef) -> Result<Graph, String> {
     graph.attrs = attr::read_all(def.attr)?;
     if let Some(Attr::Texts(names)) = graph.attrs.remove(TARGETS) {
         for name in names {
-            let place = std::str::from_utf8(&name).ok().and_then(|name| ids.get(name));
-            graph.targets.push(*place.ok_or_else(|| {
+            let id = std::str::from_utf8(&name).ok().and_then(|name| ids.get(name));
+            graph.targets.push(*id.ok_or_else(|| {
                 format!("the target '{}' is no node", String::from_utf8_lossy(&name))
             })?);
         }
@@ -145,17 +145,17 @@ fn read_node(
     Ok(Node { name: op.name, kind: op.r#type, inputs, input_descs, output_descs, controls, attrs })
 }
 
-/// Takes the two lists of names and ids out, and says which name each place has.
-fn take_names(attrs: &mut AttrMap, [names, ids]: [&str; 2]) -> HashMap<usize, String> {
+/// Takes the two lists of names and indices out: the name of each index.
+fn take_names(attrs: &mut AttrMap, [names, indices]: [&str; 2]) -> HashMap<usize, String> {
     let mut list = |name| match attrs.remove(name).and_then(|attr| attr.value) {
         Some(Value::List(list)) => *list,
         _ => ListValue::default(),
     };
-    let (names, ids) = (list(names).s, list(ids).i);
+    let (names, indices) = (list(names).s, list(indices).i);
     let mut found = HashMap::new();
-    for (name, place) in names.into_iter().zip(ids) {
-        if let (Ok(name), Ok(place)) = (String::from_utf8(name), usize::try_from(place)) {
-            found.insert(place, name);
+    for (name, index) in names.into_iter().zip(indices) {
+        if let (Ok(name), Ok(index)) = (String::from_utf8(name), usize::try_from(index)) {
+            found.insert(index, name);
         }
     }
     found
@@ -252,7 +252,7 @@ fn write_node(id: NodeId, node: &Node, names: &HashMap<NodeId, String>) -> OpDef
     }
 }
 
-fn write_names(attrs: &mut AttrMap, [names, ids]: [&str; 2], descs: &[Desc]) {
+fn write_names(attrs: &mut AttrMap, [names, indices]: [&str; 2], descs: &[Desc]) {
     let mut visited = HashSet::new();
     let named = descs.iter().zip(0i64..).filter(|(desc, _)| !desc.name.is_empty());
     let (s, i) = named
@@ -260,7 +260,7 @@ fn write_names(attrs: &mut AttrMap, [names, ids]: [&str; 2], descs: &[Desc]) {
         .map(|(desc, at)| (desc.name.clone().into_bytes(), at))
         .unzip();
     attrs.insert(names.to_owned(), list(ListValue { s, ..ListValue::default() }));
-    attrs.insert(ids.to_owned(), list(ListValue { i, ..ListValue::default() }));
+    attrs.insert(indices.to_owned(), list(ListValue { i, ..ListValue::default() }));
 }
 
 fn list(list: ListValue) -> AttrDef {

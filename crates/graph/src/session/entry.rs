@@ -1,6 +1,6 @@
 //! One graph of a session: added, compiled, loaded; and the bases that the application set.
 
-use super::loaded::{LoadedGraph, Loading};
+use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
 use crate::compile::variable::first_of;
 use crate::executable::{Bases, Executable};
@@ -175,7 +175,7 @@ impl Entry {
     }
 
     /// Loads what is compiled. `anew`: that it was loaded before is a failure.
-    pub fn load(&self, how: &Loading<'_>, anew: bool) -> Result<Arc<LoadedGraph>> {
+    pub fn load(&self, request: &LoadRequest<'_>, anew: bool) -> Result<Arc<LoadedGraph>> {
         let busy = self.occupy()?;
         if let Some(loaded) = busy.stage().loaded.clone() {
             return match anew {
@@ -189,7 +189,7 @@ impl Entry {
         };
         let bases = busy.stage().bases;
         let loaded = Arc::new(
-            LoadedGraph::new(self, &compiled, how, bases)
+            LoadedGraph::new(self, &compiled, request, bases)
                 .map_err(|failure| failure.naming(&self.label))?,
         );
         let mut stage = busy.stage();

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// How a graph is loaded.
-pub struct Loading<'a> {
+pub struct LoadRequest<'a> {
     /// Where, and from whom the memory is taken.
     pub target: &'a Target<'a>,
     /// The variables of the session.
@@ -35,14 +35,14 @@ pub struct LoadedGraph {
 }
 
 impl LoadedGraph {
-    /// AcceptedValues memory for a compiled graph and fills it.
+    /// Takes memory for a compiled graph and fills it.
     pub fn new(
         entry: &Entry,
         executable: &Arc<Executable>,
-        how: &Loading<'_>,
+        request: &LoadRequest<'_>,
         bases: Bases,
     ) -> Result<LoadedGraph> {
-        let options = entry.options.over(how.options);
+        let options = entry.options.over(request.options);
         let count = executable.inputs.len();
         let of_graph = |failure: Failure| failure.within(&entry.label);
         let host_inputs = options.host_inputs(count).map_err(of_graph)?;
@@ -62,12 +62,12 @@ impl LoadedGraph {
                 )));
             }
         }
-        let stream = &how.target.stream;
-        let variables = (how.variables)
+        let stream = &request.target.stream;
+        let variables = (request.variables)
             .hold(entry.runtime, stream, &executable.variables)
             .map_err(|failure| failure.within(&entry.label))?;
-        let options = LoadOptions { id: entry.id, bases, in_use: how.in_use };
-        let loaded = executable.load(how.target, &options)?;
+        let options = LoadOptions { id: entry.id, bases, in_use: request.in_use };
+        let loaded = executable.load(request.target, &options)?;
         let frozen = Mutex::new(Rank::Runs, frozen);
         Ok(LoadedGraph { loaded, host_inputs, variables, frozen })
     }

@@ -55,11 +55,11 @@ const COMPILES: Effect = At(&[Engine, Session, Graph]);
 const EVERYWHERE: Effect = At(&[Engine, Session, Graph, Load]);
 
 const fn known(key: &'static str, values: AcceptedValues, effect: Effect) -> KnownOption {
-    KnownOption { key, takes, effect }
+    KnownOption { key, values, effect }
 }
 
 const fn ignored(key: &'static str, values: AcceptedValues) -> KnownOption {
-    known(key, takes, Effect::None)
+    known(key, values, Effect::None)
 }
 
 /// Every known option.
@@ -155,7 +155,7 @@ pub(super) fn find(key: &str) -> Option<&'static KnownOption> {
 impl KnownOption {
     /// Fails for a value that the option does not take.
     pub(super) fn check(&self, setting: &Setting<'_>) -> Result<()> {
-        match &self.takes {
+        match &self.values {
             Any => Ok(()),
             OneOf(values) if values.contains(&setting.value) => Ok(()),
             OneOf(values) => setting.wrong(format!("expected one of {}", values.join(", "))),

@@ -2,7 +2,7 @@
 
 use super::engine::Session;
 use super::entry::{Entry, Mode};
-use super::loaded::{LoadedGraph, Loading};
+use super::loaded::{LoadRequest, LoadedGraph};
 use super::options::Options;
 use super::output::SessionOutput;
 use crate::executable::{
@@ -88,7 +88,7 @@ impl Session {
         in_use: &[CallersRange],
         anew: bool,
     ) -> Result<Arc<LoadedGraph>> {
-        entry.load(&Loading { target, variables: &self.variables, options, in_use }, anew)
+        entry.load(&LoadRequest { target, variables: &self.variables, options, in_use }, anew)
     }
 
     /// A stream of the session's own: for what has no stream of the user.
@@ -113,21 +113,21 @@ impl Session {
     ) -> Result<Vec<SessionOutput>> {
         let entry = self.graph(id)?;
         let _running = entry.begin_run()?;
-        if how.is_host() {
-            return self.run_on_host(&entry, how, inputs, outputs);
+        if mode.is_host() {
+            return self.run_on_host(&entry, mode, inputs, outputs);
         }
         self.stream(handle)?;
-        if how == RunMode::Loaded {
+        if mode == RunMode::Loaded {
             entry.loaded()?;
         } else {
             entry.compile(Vec::new())?;
         }
         let compiled = entry.compiled()?;
         let target = self.target(handle)?;
-        let call = Call { session: self, entry: &entry, how, target: &target };
+        let call = Call { session: self, entry: &entry, mode, target: &target };
         call.check_counts(&compiled, inputs, outputs)?;
         entry.claim(Mode::Stream)?;
-        let loaded = match how {
+        let loaded = match mode {
             RunMode::Loaded => entry.loaded()?,
             _ => {
                 let in_use = in_use(inputs, outputs);
@@ -152,8 +152,8 @@ impl Session {
     ) -> Result<Vec<SessionOutput>> {
         let compiled = entry.compile(Vec::new())?;
         let target = self.target(0)?;
-        let call = Call { session: self, entry, how, target: &target };
-        let theirs = if how == RunMode::HostV2 { outputs } else { &[] };
+        let call = Call { session: self, entry, mode, target: &target };
+        let theirs = if mode == RunMode::HostV2 { outputs } else { &[] };
         call.check_counts(&compiled, inputs, theirs)?;
         entry.claim(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;

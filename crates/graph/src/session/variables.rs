@@ -29,7 +29,7 @@ pub struct Variable {
 }
 
 impl Variable {
-    /// AcceptedValues memory, and fills it with zeros.
+    /// Takes memory, and fills it with zeros.
     fn new(runtime: &'static Runtime, device: u32, context: u64, layout: Layout) -> Result<Self> {
         let memory = &runtime.shared.memory;
         let bytes = layout.bytes().max(1);
@@ -93,7 +93,7 @@ struct State {
     /// The one on which such a run was submitted last.
     last: Option<Arc<Stream>>,
     /// Runs that were asked for and are yet to be submitted by another thread.
-    asked: usize,
+    pending: usize,
 }
 
 impl Default for Variables {
@@ -191,10 +191,10 @@ impl Session {
     /// all of them, in the order of their names. Also gives the names. Runs that the engine's own thread is yet to
     /// submit count as submitted, but for that thread itself.
     pub fn values(&self, names: &[String]) -> Result<(Vec<String>, Vec<SessionOutput>)> {
-        let waits_for_asked = !queue::is_here();
+        let waits_for_pending = !queue::is_here();
         let (found, streams) = {
             let mut state = self.variables.state.lock();
-            while waits_for_asked && state.asked > 0 {
+            while waits_for_pending && state.pending > 0 {
                 self.variables.changed.wait(&mut state);
             }
             let names = match names.is_empty() {
