@@ -81,12 +81,12 @@ impl Progress for Streams {
 }
 
 /// A growing range; makes `stride` bytes at a time.
-struct Shelf {
+struct TestSource {
     end: AtomicU64,
     stride: u64,
 }
 
-impl SegmentSource for Shelf {
+impl SegmentSource for TestSource {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         let bytes = bytes.next_multiple_of(self.stride);
         let at = self.end.fetch_add(bytes, SeqCst);
@@ -98,10 +98,10 @@ impl SegmentSource for Shelf {
     }
 }
 
-fn pool(stride: u64) -> (Arc<Streams>, Arc<Pool<Arc<Streams>, Shelf>>) {
+fn pool(stride: u64) -> (Arc<Streams>, Arc<Pool<Arc<Streams>, TestSource>>) {
     let streams = Arc::new(Streams::default());
-    let shelf = Shelf { end: AtomicU64::new(0), stride };
-    (streams.clone(), Arc::new(Pool::new(streams, shelf, u64::MAX)))
+    let source = TestSource { end: AtomicU64::new(0), stride };
+    (streams.clone(), Arc::new(Pool::new(streams, source, u64::MAX)))
 }
 
 fn ready(outcome: Outcome) -> u64 {

@@ -5,7 +5,7 @@ mod model;
 
 use cairn_pool::clock::{Clock, Epoch};
 use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
-use model::{Op, STREAMS, Shelf, Streams, World};
+use model::{Op, STREAMS, TestSource, Streams, World};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn ready(outcome: Outcome) -> u64 {
 #[test]
 fn memory_moves_to_another_stream_when_it_is_done_or_ordered_and_not_before() {
     let streams = Arc::new(Streams::default());
-    let pool = Pool::new(streams.clone(), Shelf::default(), u64::MAX);
+    let pool = Pool::new(streams.clone(), TestSource::default(), u64::MAX);
     let first = ready(pool.allocate(MIB, GRANULE, 0));
     streams.submit(0);
     pool.free(first, 0).unwrap();
@@ -116,7 +116,7 @@ fn memory_moves_to_another_stream_when_it_is_done_or_ordered_and_not_before() {
 #[test]
 fn a_recorded_use_is_waited_for_on_the_own_stream_too() {
     let streams = Arc::new(Streams::default());
-    let pool = Pool::new(streams.clone(), Shelf::default(), 2 * MIB);
+    let pool = Pool::new(streams.clone(), TestSource::default(), 2 * MIB);
     let block = ready(pool.allocate(MIB, GRANULE, 0));
     pool.record_use(block, 3).unwrap();
     streams.submit(3);
@@ -140,7 +140,7 @@ fn a_recorded_use_is_waited_for_on_the_own_stream_too() {
 
 #[test]
 fn the_budget_is_hard_and_scattered_free_memory_makes_room() {
-    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), 4 * MIB);
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::default(), 4 * MIB);
     let blocks: Vec<u64> = (0..4).map(|_| ready(pool.allocate(MIB, GRANULE, 0))).collect();
     assert_eq!(pool.allocate(1, GRANULE, 1), Outcome::OverBudget);
     pool.free(blocks[0], 0).unwrap();
@@ -153,7 +153,7 @@ fn the_budget_is_hard_and_scattered_free_memory_makes_room() {
 
 #[test]
 fn what_the_backing_says_is_handed_on() {
-    let pool = Pool::new(Arc::new(Streams::default()), Shelf::of(MIB), u64::MAX);
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::of(MIB), u64::MAX);
     let block = ready(pool.allocate(MIB, GRANULE, 0));
     let Outcome::Exhausted(reason) = pool.allocate(512, GRANULE, 0) else { panic!() };
     assert!(reason.contains("full"), "{reason}");
@@ -166,7 +166,7 @@ fn what_the_backing_says_is_handed_on() {
 
 #[test]
 fn peaks_are_exact_for_one_stream_and_can_be_reset() {
-    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), u64::MAX);
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::default(), u64::MAX);
     let a = ready(pool.allocate(3 * MIB + 1, GRANULE, 0));
     let b = ready(pool.allocate(5 * MIB, GRANULE, 0));
     pool.free(a, 0).unwrap();
@@ -187,7 +187,7 @@ fn peaks_are_exact_for_one_stream_and_can_be_reset() {
 
 #[test]
 fn holes_of_several_streams_join_up_and_the_rest_stays_where_it_is() {
-    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), u64::MAX);
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::default(), u64::MAX);
     let blocks: Vec<u64> = (0..8).map(|n| ready(pool.allocate(4 * MIB, GRANULE, n % 2))).collect();
     for at in [0, 3, 4, 6] {
         pool.free(blocks[at], at as u32 % 2).unwrap();
@@ -203,7 +203,7 @@ fn holes_of_several_streams_join_up_and_the_rest_stays_where_it_is() {
 
 #[test]
 fn a_block_is_found_whoever_has_the_memory_around_it() {
-    let pool = Pool::new(Arc::new(Streams::default()), Shelf::default(), u64::MAX);
+    let pool = Pool::new(Arc::new(Streams::default()), TestSource::default(), u64::MAX);
     let blocks: Vec<u64> = (0..60).map(|n| ready(pool.allocate(KIB, GRANULE, n % 7))).collect();
     for (stream, &block) in (0..7).cycle().zip(&blocks) {
         assert_eq!(pool.find(block), Some((KIB, stream)));

@@ -3,11 +3,11 @@
 //!
 //! The tests of the pool and the fuzz target of the project share it.
 
-mod shelf;
+mod source;
 mod streams;
 mod truth;
 
-pub use shelf::Shelf;
+pub use source::TestSource;
 pub use streams::Streams;
 
 use cairn_pool::clock::StreamIndex;
@@ -18,12 +18,12 @@ use truth::Truth;
 /// How many streams there are.
 pub const STREAMS: usize = 8;
 
-/// A pool over a shelf, with streams whose work ends on demand, and what must be true of it.
+/// A pool over a source of segments, with streams whose work ends on demand, and what must be true of it.
 pub struct World {
     /// The streams.
     pub streams: Arc<Streams>,
     /// The pool.
-    pub pool: Pool<Arc<Streams>, Shelf>,
+    pub pool: Pool<Arc<Streams>, TestSource>,
     /// Requests that found nothing.
     pub waits: u64,
     truth: Truth,
@@ -55,7 +55,7 @@ impl World {
     pub fn new(budget: u64) -> World {
         let streams = Arc::new(Streams::default());
         World {
-            pool: Pool::new(streams.clone(), Shelf::default(), budget),
+            pool: Pool::new(streams.clone(), TestSource::default(), budget),
             truth: Truth::new(streams.clone()),
             streams,
             waits: 0,

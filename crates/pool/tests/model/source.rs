@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// One growing range, of which any part can be taken back.
 #[derive(Default)]
-pub struct Shelf {
+pub struct TestSource {
     refuse_from: Option<u64>,
     end: AtomicU64,
     backed: Mutex<BTreeMap<u64, u64>>,
 }
 
-impl SegmentSource for Shelf {
+impl SegmentSource for TestSource {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
         assert!(bytes > 0 && bytes.is_multiple_of(GRANULE));
         if self.refuse_from.is_some_and(|most| self.held() + bytes > most) {
-            return Err(format!("the shelf is full: {bytes}"));
+            return Err(format!("the source is full: {bytes}"));
         }
         let start = self.end.fetch_add(bytes, Relaxed);
         self.backed.lock().unwrap().insert(start, start + bytes);
@@ -45,10 +45,10 @@ impl SegmentSource for Shelf {
     }
 }
 
-impl Shelf {
+impl TestSource {
     /// A shelf that gives no more than this.
-    pub fn of(most: u64) -> Shelf {
-        Shelf { refuse_from: Some(most), ..Shelf::default() }
+    pub fn of(most: u64) -> TestSource {
+        TestSource { refuse_from: Some(most), ..TestSource::default() }
     }
 
     /// Where the next range begins.

@@ -1,6 +1,6 @@
 //! What is held, and what was freed when.
 
-use super::{Shelf, Streams};
+use super::{TestSource, Streams};
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ impl Truth {
     }
 
     /// True if free memory that `stream` may have, in one piece, holds `size` bytes at `align`.
-    pub fn has_room(&self, stream: StreamIndex, size: u64, align: u64, backed: &Shelf) -> bool {
+    pub fn has_room(&self, stream: StreamIndex, size: u64, align: u64, backed: &TestSource) -> bool {
         let mut usable = backed.backed();
         let unusable = self.freed.iter().filter(|(_, (_, c))| !self.streams.may_use(stream, c));
         let out =
