@@ -5,7 +5,7 @@ mod model;
 
 use cairn_pool::clock::{Clock, Epoch};
 use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
-use model::{Op, STREAMS, TestSource, Streams, World};
+use model::{Op, STREAMS, Streams, TestSource, World};
 use proptest::prelude::*;
 use std::sync::Arc;
 

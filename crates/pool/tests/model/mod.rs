@@ -3,17 +3,17 @@
 //!
 //! The tests of the pool and the fuzz target of the project share it.
 
+mod reference;
 mod source;
 mod streams;
-mod truth;
 
 pub use source::TestSource;
 pub use streams::Streams;
 
 use cairn_pool::clock::StreamIndex;
 use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
+use reference::Reference;
 use std::sync::Arc;
-use truth::Truth;
 
 /// How many streams there are.
 pub const STREAMS: usize = 8;
@@ -26,7 +26,7 @@ pub struct World {
     pub pool: Pool<Arc<Streams>, TestSource>,
     /// Requests that found nothing.
     pub waits: u64,
-    truth: Truth,
+    reference: Reference,
 }
 
 /// What may happen. Numbers that choose a block count modulo the blocks there are.
@@ -56,7 +56,7 @@ impl World {
         let streams = Arc::new(Streams::default());
         World {
             pool: Pool::new(streams.clone(), TestSource::default(), budget),
-            truth: Truth::new(streams.clone()),
+            reference: Reference::new(streams.clone()),
             streams,
             waits: 0,
         }
@@ -64,12 +64,12 @@ impl World {
 
     /// Does one thing, and panics if what came of it cannot be.
     pub fn step(&mut self, op: Op) {
-        let held = self.truth.blocks();
+        let held = self.reference.blocks();
         match op {
             Op::Allocate(bytes, align, stream) => self.allocate(bytes, align, stream as u32),
             Op::Free(which, on) if held > 0 => self.free(which % held, on),
             Op::Use(which, stream) if held > 0 => {
-                let offset = self.truth.record_use(which % held, stream as StreamIndex);
+                let offset = self.reference.record_use(which % held, stream as StreamIndex);
                 self.pool.record_use(offset, stream as StreamIndex).unwrap();
             }
             Op::Free(..) | Op::Use(..) => {}
@@ -90,7 +90,7 @@ impl World {
             Op::Allocate(bytes, align, stream) if self.streams.is_idle() => {
                 let size = bytes.max(1).next_multiple_of(GRANULE);
                 let source = self.pool.source();
-                let room = self.truth.has_room(stream as StreamIndex, size, align, source);
+                let room = self.reference.has_room(stream as StreamIndex, size, align, source);
                 let before = source.end();
                 self.step(op);
                 let grown = self.pool.source().end() > before;
@@ -107,7 +107,7 @@ impl World {
                 assert_eq!(size, bytes.max(1).next_multiple_of(GRANULE));
                 assert!(offset.is_multiple_of(align));
                 assert_eq!(self.pool.find(offset), Some((size, stream)));
-                self.truth.take(offset, size, stream);
+                self.reference.take(offset, size, stream);
             }
             Outcome::Wait(clock) => {
                 assert!(!clock.marks().is_empty());
@@ -121,9 +121,9 @@ impl World {
     fn free(&mut self, which: usize, on: usize) {
         let on = match on % 4 {
             0 => (on / 4 % STREAMS) as StreamIndex,
-            _ => self.truth.stream_of(which),
+            _ => self.reference.stream_of(which),
         };
-        let (offset, size) = self.truth.free(which, on);
+        let (offset, size) = self.reference.free(which, on);
         assert_eq!(self.pool.free(offset, on), Ok(size));
         assert_eq!(self.pool.free(offset, on), Err(Wrong::NotLive));
         assert_eq!(self.pool.free(offset + 8, on), Err(Wrong::Unknown));
@@ -132,8 +132,8 @@ impl World {
     /// Compares figures.
     pub fn agree(&self) {
         let figures = self.pool.figures();
-        assert_eq!(figures.live, self.truth.live());
-        assert_eq!(figures.blocks, self.truth.blocks() as u64);
+        assert_eq!(figures.live, self.reference.live());
+        assert_eq!(figures.blocks, self.reference.blocks() as u64);
         assert_eq!(figures.taken - figures.freed, figures.blocks);
         assert_eq!(figures.reserved, self.pool.source().held());
         assert!(figures.reserved <= self.pool.budget());
@@ -144,7 +144,7 @@ impl World {
 
     /// Gives everything back, lets all work end, and sees whether it is one piece again.
     pub fn end(mut self) {
-        while self.truth.blocks() > 0 {
+        while self.reference.blocks() > 0 {
             self.step(Op::Free(0, 1));
         }
         self.streams.finish_all();

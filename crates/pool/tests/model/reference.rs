@@ -1,31 +1,31 @@
 //! What is held, and what was freed when.
 
-use super::{TestSource, Streams};
+use super::{Streams, TestSource};
 use cairn_pool::Progress;
 use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-struct Held {
+struct LiveBlock {
     offset: u64,
     size: u64,
     stream: StreamIndex,
     uses: Vec<StreamIndex>,
 }
 
-/// The truth: what is held, and for every byte that was freed, what has to be over before who uses it.
-pub struct Truth {
+/// The reference: what is held, and for every byte that was freed, what has to be over before who uses it.
+pub struct Reference {
     streams: Arc<Streams>,
-    held: Vec<Held>,
+    held: Vec<LiveBlock>,
     live: BTreeMap<u64, u64>,
     freed: BTreeMap<u64, (u64, Clock)>,
 }
 
-impl Truth {
+impl Reference {
     /// Nothing is held.
-    pub fn new(streams: Arc<Streams>) -> Truth {
+    pub fn new(streams: Arc<Streams>) -> Reference {
         let (held, live, freed) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
-        Truth { streams, held, live, freed }
+        Reference { streams, held, live, freed }
     }
 
     /// How many blocks are held.
@@ -76,7 +76,7 @@ impl Truth {
             }
         }
         self.live.insert(offset, end);
-        self.held.push(Held { offset, size, stream, uses: Vec::new() });
+        self.held.push(LiveBlock { offset, size, stream, uses: Vec::new() });
     }
 
     /// A block was given back on a stream; returns where it began and its size.
@@ -92,7 +92,13 @@ impl Truth {
     }
 
     /// True if free memory that `stream` may have, in one piece, holds `size` bytes at `align`.
-    pub fn has_room(&self, stream: StreamIndex, size: u64, align: u64, backed: &TestSource) -> bool {
+    pub fn has_room(
+        &self,
+        stream: StreamIndex,
+        size: u64,
+        align: u64,
+        backed: &TestSource,
+    ) -> bool {
         let mut usable = backed.backed();
         let unusable = self.freed.iter().filter(|(_, (_, c))| !self.streams.may_use(stream, c));
         let out =
