@@ -5,7 +5,7 @@ mod model;
 
 use cairn_pool::clock::{Clock, Epoch};
 use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
-use model::{Op, STREAMS, Streams, TestSource, World};
+use model::{Op, PoolModel, STREAMS, Streams, TestSource};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -34,11 +34,11 @@ proptest! {
         ops in prop::collection::vec(op(), 1..400),
         budget in prop_oneof![Just(u64::MAX), 4 * MIB..64 * MIB],
     ) {
-        let mut world = World::new(budget);
+        let mut model = PoolModel::new(budget);
         for op in ops {
-            world.step_closely(op);
+            model.step_closely(op);
         }
-        world.end();
+        model.end();
     }
 }
 
@@ -53,7 +53,7 @@ fn ten_million_operations() {
         seed ^= seed << 17;
         seed
     };
-    let mut world = World::new(256 * MIB);
+    let mut model = PoolModel::new(256 * MIB);
     for number in 0..many {
         let (a, b, c) = (random(), random() as usize, random() as usize);
         let stream = b % STREAMS;
@@ -71,13 +71,13 @@ fn ten_million_operations() {
             _ if (a >> 8).is_multiple_of(64) => Op::Trim((a >> 16) % (128 * MIB)),
             _ => Op::Free(b, c),
         };
-        world.step(op);
+        model.step(op);
         if number % 100_000 == 0 {
-            world.agree();
+            model.agree();
         }
     }
-    assert!(world.waits < many / 100, "{} requests found nothing", world.waits);
-    world.end();
+    assert!(model.waits < many / 100, "{} requests found nothing", model.waits);
+    model.end();
 }
 
 fn ready(outcome: Outcome) -> u64 {

@@ -1,6 +1,6 @@
 //! Bytes as operations on a stream-ordered pool.
 
-use crate::model::{Op, STREAMS, World};
+use crate::model::{Op, PoolModel, STREAMS};
 use cairn_pool::GRANULE;
 
 /// The longest run of operations: more only makes an input slow.
@@ -18,9 +18,9 @@ pub fn pool(data: &[u8]) {
         0 => u64::MAX,
         quarters => u64::from(quarters) * MIB / 4,
     };
-    let mut world = World::new(budget);
-    Operations(rest).take(MOST).for_each(|op| world.step_closely(op));
-    world.end();
+    let mut model = PoolModel::new(budget);
+    Operations(rest).take(MOST).for_each(|op| model.step_closely(op));
+    model.end();
 }
 
 /// Operations read from bytes, until a whole one is no longer there.

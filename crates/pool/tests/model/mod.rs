@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub const STREAMS: usize = 8;
 
 /// A pool over a source of segments, with streams whose work ends on demand, and what must be true of it.
-pub struct World {
+pub struct PoolModel {
     /// The streams.
     pub streams: Arc<Streams>,
     /// The pool.
@@ -50,11 +50,11 @@ pub enum Op {
     FinishAll,
 }
 
-impl World {
+impl PoolModel {
     /// An empty pool with this budget.
-    pub fn new(budget: u64) -> World {
+    pub fn new(budget: u64) -> PoolModel {
         let streams = Arc::new(Streams::default());
-        World {
+        PoolModel {
             pool: Pool::new(streams.clone(), TestSource::default(), budget),
             reference: Reference::new(streams.clone()),
             streams,

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// What one execution of a model is about.
-pub struct World {
+pub struct PoolModel {
     /// The streams.
     pub device: Arc<Device>,
     /// The pool.
@@ -70,12 +70,12 @@ impl Held {
     }
 }
 
-impl World {
+impl PoolModel {
     /// An empty pool with this budget.
-    pub fn new(budget: u64) -> World {
+    pub fn new(budget: u64) -> PoolModel {
         let device = Arc::new(Device::default());
         let pool = Pool::new(device.clone(), Granules::default(), budget);
-        World { device, pool, truth: Mutex::default() }
+        PoolModel { device, pool, truth: Mutex::default() }
     }
 
     /// A block for a stream, if there is one now. Panics if another holds a part of it, or the stream
