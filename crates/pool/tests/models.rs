@@ -7,14 +7,14 @@
 
 #[path = "models/device.rs"]
 mod device;
-#[path = "models/world.rs"]
-mod world;
+#[path = "models/pool_model.rs"]
+mod pool_model;
 
 use cairn_pool::{GRANULE, Outcome, Wrong};
+use pool_model::PoolModel;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread;
 use std::sync::Arc;
-use world::PoolModel;
 
 fn explore(model: impl Fn() + Send + Sync + 'static) {
     let asked = std::env::var("CAIRN_SHUTTLE_ITERATIONS").ok().and_then(|v| v.parse().ok());
@@ -217,7 +217,7 @@ fn a_block_goes_back_once_whoever_tries() {
         let model = Arc::new(PoolModel::new(u64::MAX));
         let block = model.take(GRANULE, 0).unwrap();
         let offset = block.offset;
-        model.truth_ends(&block);
+        model.end_use(&block);
         let tries: Vec<_> = (0..3)
             .map(|stream| {
                 let model = model.clone();

@@ -14,11 +14,11 @@ pub struct PoolModel {
     pub device: Arc<Device>,
     /// The pool.
     pub pool: Pool<Arc<Device>, Granules>,
-    truth: Mutex<BTreeMap<u64, Granule>>,
+    reference: Mutex<BTreeMap<u64, Granule>>,
 }
 
 /// A block that a modelled thread holds.
-pub struct Held {
+pub struct ModelBlock {
     /// Its first byte.
     pub offset: u64,
     size: u64,
@@ -32,27 +32,27 @@ struct Granule {
 
 /// A source that knows which granules it gave.
 #[derive(Default)]
-pub struct Granules(Mutex<Granted>);
+pub struct Granules(Mutex<SourceState>);
 
 #[derive(Default)]
-struct Granted {
+struct SourceState {
     end: u64,
     granules: BTreeSet<u64>,
 }
 
 impl SegmentSource for Granules {
     fn extend(&self, bytes: u64) -> Result<Range<u64>, String> {
-        let mut granted = self.0.lock().unwrap();
-        let range = granted.end..granted.end + bytes;
-        granted.end = range.end;
-        granted.granules.extend(range.clone().step_by(GRANULE as usize));
+        let mut state = self.0.lock().unwrap();
+        let range = state.end..state.end + bytes;
+        state.end = range.end;
+        state.granules.extend(range.clone().step_by(GRANULE as usize));
         Ok(range)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut granted = self.0.lock().unwrap();
+        let mut state = self.0.lock().unwrap();
         for granule in range.clone().step_by(GRANULE as usize) {
-            assert!(granted.granules.remove(&granule), "{granule} was taken back before");
+            assert!(state.granules.remove(&granule), "{granule} was taken back before");
         }
         vec![range]
     }
@@ -64,7 +64,7 @@ impl Granules {
     }
 }
 
-impl Held {
+impl ModelBlock {
     fn granules(&self) -> impl Iterator<Item = u64> + use<> {
         (self.offset..self.offset + self.size).step_by(GRANULE as usize)
     }
@@ -75,24 +75,24 @@ impl PoolModel {
     pub fn new(budget: u64) -> PoolModel {
         let device = Arc::new(Device::default());
         let pool = Pool::new(device.clone(), Granules::default(), budget);
-        PoolModel { device, pool, truth: Mutex::default() }
+        PoolModel { device, pool, reference: Mutex::default() }
     }
 
     /// A block for a stream, if there is one now. Panics if another holds a part of it, or the stream
     /// may overtake work on it. An order may be broken during the call: it counts if it held before.
-    pub fn take(&self, bytes: u64, stream: usize) -> Option<Held> {
+    pub fn take(&self, bytes: u64, stream: usize) -> Option<ModelBlock> {
         let before = self.device.marks();
         let outcome = self.pool.allocate(bytes, GRANULE, stream as StreamIndex);
         let Outcome::Ready { offset, size } = outcome else {
             assert!(!matches!(outcome, Outcome::Exhausted(_)), "{outcome:?}");
             return None;
         };
-        let block = Held { offset, size };
+        let block = ModelBlock { offset, size };
         let after = self.device.marks();
-        let mut truth = self.truth.lock().unwrap();
+        let mut reference = self.reference.lock().unwrap();
         for at in block.granules() {
             assert!(self.pool.source().has(at), "{at} is not backed");
-            let granule = truth.entry(at).or_default();
+            let granule = reference.entry(at).or_default();
             assert!(!granule.held, "{at} is held twice");
             for &epoch in granule.uses.marks() {
                 let may = before.may_use(stream, epoch) || after.may_use(stream, epoch);
@@ -104,31 +104,31 @@ impl PoolModel {
     }
 
     /// Work on a stream touches a block.
-    pub fn work(&self, block: &Held, stream: usize) {
+    pub fn work(&self, block: &ModelBlock, stream: usize) {
         let epoch: Epoch = self.device.submit(stream);
-        let mut truth = self.truth.lock().unwrap();
+        let mut reference = self.reference.lock().unwrap();
         for at in block.granules() {
-            truth.get_mut(&at).expect("held").uses.raise(epoch);
+            reference.get_mut(&at).expect("held").uses.raise(epoch);
         }
     }
 
     /// Work on another stream touches a block, and the pool knows.
-    pub fn share(&self, block: &Held, stream: usize) {
+    pub fn share(&self, block: &ModelBlock, stream: usize) {
         self.pool.record_use(block.offset, stream as StreamIndex).unwrap();
         self.work(block, stream);
     }
 
     /// Gives a block back on a stream.
-    pub fn give(&self, block: Held, stream: usize) {
-        self.truth_ends(&block);
+    pub fn give(&self, block: ModelBlock, stream: usize) {
+        self.end_use(&block);
         assert_eq!(self.pool.free(block.offset, stream as StreamIndex), Ok(block.size));
     }
 
     /// Nobody holds the block any more.
-    pub fn truth_ends(&self, block: &Held) {
-        let mut truth = self.truth.lock().unwrap();
+    pub fn end_use(&self, block: &ModelBlock) {
+        let mut reference = self.reference.lock().unwrap();
         for at in block.granules() {
-            truth.get_mut(&at).expect("held").held = false;
+            reference.get_mut(&at).expect("held").held = false;
         }
     }
 
