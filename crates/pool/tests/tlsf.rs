@@ -31,7 +31,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The truth, slowly: holes (size, stamp) and live blocks (size, id) by offset, and what was taken out.
+/// A slow reference: holes (size, stamp) and live blocks (size, id) by offset, and what was taken out.
 #[derive(Default)]
 struct Model {
     holes: BTreeMap<u64, (u64, u64)>,
