@@ -217,7 +217,7 @@ fn described(symbol: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Grade;
+    use crate::doctor::Severity;
     use std::{fs, process::Command};
 
     fn set(names: &[&str]) -> BTreeSet<String> {
@@ -270,11 +270,11 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
         judge(Path::new("y.so"), &library, &offer, &BTreeSet::new(), true, &mut report);
         assert!(
-            report.graded(Grade::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
+            report.texts_of(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
             "{report}"
         );
         assert!(
-            report.graded(Grade::Wrong).contains("for aarch64, this toolkit for x86_64"),
+            report.texts_of(Severity::Wrong).contains("for aarch64, this toolkit for x86_64"),
             "{report}"
         );
     }

@@ -59,7 +59,7 @@ pub fn check(machine: &Machine, report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Grade;
+    use crate::doctor::Severity;
 
     fn examine(transparent: &str, memory: &str) -> Report {
         let mut report = Report::default();
@@ -72,11 +72,14 @@ mod tests {
         let memory =
             "MemTotal:       33554432 kB\nMemAvailable:   16777216 kB\nHugePages_Total:       4\n";
         let report = examine("always [madvise] never\n", memory);
-        assert!(report.graded(Grade::Fine).contains("(madvise)"), "{report}");
-        assert!(report.graded(Grade::Fine).contains("16.0 GiB of 32.0 GiB"), "{report}");
-        assert!(report.graded(Grade::Note).contains("4 pages reserved"), "{report}");
+        assert!(report.texts_of(Severity::Fine).contains("(madvise)"), "{report}");
+        assert!(report.texts_of(Severity::Fine).contains("16.0 GiB of 32.0 GiB"), "{report}");
+        assert!(report.texts_of(Severity::Note).contains("4 pages reserved"), "{report}");
         let report = examine("always madvise [never]\n", "");
-        assert!(report.is_clean() && report.graded(Grade::Note).contains("(never)"), "{report}");
-        assert!(examine("", "").graded(Grade::Note).contains("does not report"));
+        assert!(
+            report.is_clean() && report.texts_of(Severity::Note).contains("(never)"),
+            "{report}"
+        );
+        assert!(examine("", "").texts_of(Severity::Note).contains("does not report"));
     }
 }

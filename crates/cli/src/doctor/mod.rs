@@ -24,7 +24,7 @@ pub struct Arguments {
 
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grade {
+enum Severity {
     Fine,
     Note,
     Wrong,
@@ -33,44 +33,41 @@ enum Grade {
 /// The findings, in the order in which they are printed.
 #[derive(Debug, Default)]
 struct Report {
-    findings: Vec<(Grade, String)>,
+    findings: Vec<(Severity, String)>,
 }
 
 impl Report {
     fn fine(&mut self, text: impl Into<String>) {
-        self.findings.push((Grade::Fine, text.into()));
+        self.findings.push((Severity::Fine, text.into()));
     }
 
     fn note(&mut self, text: impl Into<String>) {
-        self.findings.push((Grade::Note, text.into()));
+        self.findings.push((Severity::Note, text.into()));
     }
 
     fn wrong(&mut self, text: impl Into<String>) {
-        self.findings.push((Grade::Wrong, text.into()));
+        self.findings.push((Severity::Wrong, text.into()));
     }
 
     fn is_clean(&self) -> bool {
-        self.findings.iter().all(|(grade, _)| *grade != Grade::Wrong)
+        self.findings.iter().all(|(severity, _)| *severity != Severity::Wrong)
     }
 
     #[cfg(test)]
-    fn graded(&self, wanted: Grade) -> String {
-        let texts = self
-            .findings
-            .iter()
-            .filter(|(grade, _)| *grade == wanted)
-            .map(|(_, text)| text.as_str());
+    fn texts_of(&self, severity: Severity) -> String {
+        let texts =
+            self.findings.iter().filter(|(of, _)| *of == severity).map(|(_, text)| text.as_str());
         texts.collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Display for Report {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        for (grade, text) in &self.findings {
-            let mark = match grade {
-                Grade::Fine => "ok   ",
-                Grade::Note => "note ",
-                Grade::Wrong => "WRONG",
+        for (severity, text) in &self.findings {
+            let mark = match severity {
+                Severity::Fine => "ok   ",
+                Severity::Note => "note ",
+                Severity::Wrong => "WRONG",
             };
             writeln!(f, "{mark}  {}", text.replace('\n', "\n       "))?;
         }

@@ -67,7 +67,7 @@ fn bodies_of_names(toolkit: &Toolkit) -> BTreeMap<String, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Grade;
+    use crate::doctor::Severity;
     use std::os::unix::fs::symlink;
 
     #[test]
@@ -88,14 +88,17 @@ mod tests {
         let report = examine(once);
         assert!(
             report.is_clean()
-                && report.graded(Grade::Fine).contains("/my kit/lib64/libascendcl.so"),
+                && report.texts_of(Severity::Fine).contains("/my kit/lib64/libascendcl.so"),
             "{report}"
         );
         let twice = format!("{once}7f50-7f60 r-xp 00000000 08:01 12 /other/libhccl.so (deleted)\n");
         let report = examine(&twice);
-        assert!(report.graded(Grade::Wrong).contains("2 copies of libascendcl.so"), "{report}");
-        assert!(report.graded(Grade::Note).contains("replaced"), "{report}");
-        assert!(examine("").graded(Grade::Note).contains("no libascendcl.so"));
+        assert!(
+            report.texts_of(Severity::Wrong).contains("2 copies of libascendcl.so"),
+            "{report}"
+        );
+        assert!(report.texts_of(Severity::Note).contains("replaced"), "{report}");
+        assert!(examine("").texts_of(Severity::Note).contains("no libascendcl.so"));
         fs::remove_dir_all(root).unwrap();
     }
 }

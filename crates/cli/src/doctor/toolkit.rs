@@ -73,7 +73,7 @@ pub fn check(toolkit: &Toolkit, report: &mut Report) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::doctor::Grade;
+    use crate::doctor::Severity;
     use std::{os::unix::fs::symlink, path::PathBuf, process::Command};
 
     fn scratch(name: &str) -> PathBuf {
@@ -106,7 +106,7 @@ mod tests {
         let root = scratch("whole");
         let report = examine(&root);
         assert!(report.is_clean(), "{report}");
-        assert!(report.graded(Grade::Fine).contains("6 names of libraries lead to 2 files"));
+        assert!(report.texts_of(Severity::Fine).contains("6 names of libraries lead to 2 files"));
         fs::remove_dir_all(root).unwrap();
     }
 
@@ -122,7 +122,7 @@ mod tests {
         symlink("libascendcl.so", lib64.join("libopapi_math.so")).unwrap();
         fs::remove_dir(root.join("compiler")).unwrap();
         let report = examine(&root);
-        let wrong = report.graded(Grade::Wrong);
+        let wrong = report.texts_of(Severity::Wrong);
         for text in [
             "libhccl.so is a copy",
             "libgraph.so leads nowhere",
