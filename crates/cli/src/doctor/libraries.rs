@@ -19,7 +19,7 @@ const SYSTEM: [&str; 4] = ["/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 /// What the toolkit has.
 #[derive(Debug, Default)]
-struct Offer {
+struct ToolkitSymbols {
     machine: u16,
     symbols: BTreeSet<String>,
     refused: BTreeSet<String>,
@@ -34,21 +34,21 @@ enum State {
     Absent,
 }
 
-impl Offer {
-    fn of(toolkit: &Toolkit, report: &mut Report) -> Offer {
-        let mut offer = Offer::default();
+impl ToolkitSymbols {
+    fn of(toolkit: &Toolkit, report: &mut Report) -> ToolkitSymbols {
+        let mut toolkit_symbols = ToolkitSymbols::default();
         for body in BODIES {
             match Library::read(&toolkit.library(body)) {
                 Ok(library) => {
-                    offer.machine = library.machine;
-                    offer.symbols.extend(library.defined);
-                    offer.refused.extend(library.refused);
+                    toolkit_symbols.machine = library.machine;
+                    toolkit_symbols.symbols.extend(library.defined);
+                    toolkit_symbols.refused.extend(library.refused);
                 }
                 Err(error) => report.wrong(format!("{error:#}")),
             }
         }
-        offer.libraries = toolkit.libraries().unwrap_or_default().into_iter().collect();
-        offer
+        toolkit_symbols.libraries = toolkit.libraries().unwrap_or_default().into_iter().collect();
+        toolkit_symbols
     }
 
     fn state(&self, symbol: &str) -> State {
@@ -65,21 +65,21 @@ pub fn check(toolkit: &Toolkit, paths: &[PathBuf], report: &mut Report) {
     if paths.is_empty() {
         return;
     }
-    let offer = Offer::of(toolkit, report);
+    let toolkit_symbols = ToolkitSymbols::of(toolkit, report);
     let list = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
     let folders: Vec<PathBuf> = elements(&list).map(PathBuf::from).collect();
-    let found = with_dependencies(paths, &offer, &folders, report);
+    let found = with_dependencies(paths, &toolkit_symbols, &folders, report);
     let elsewhere: BTreeSet<&String> =
         found.values().flat_map(|library| &library.defined).collect();
     for (path, library) in &found {
-        judge(path, library, &offer, &elsewhere, paths.contains(path), report);
+        judge(path, library, &toolkit_symbols, &elsewhere, paths.contains(path), report);
     }
 }
 
 /// The libraries and what they need, by path.
 fn with_dependencies(
     paths: &[PathBuf],
-    offer: &Offer,
+    toolkit_symbols: &ToolkitSymbols,
     folders: &[PathBuf],
     report: &mut Report,
 ) -> BTreeMap<PathBuf, Library> {
@@ -91,7 +91,9 @@ fn with_dependencies(
         }
         match Library::read(&path) {
             Ok(library) => {
-                for name in library.needed.iter().filter(|name| !offer.libraries.contains(*name)) {
+                for name in
+                    library.needed.iter().filter(|name| !toolkit_symbols.libraries.contains(*name))
+                {
                     match dependency(&path, &library, name, folders) {
                         Some(Dependency::Followed(path)) => left.push_back(path),
                         Some(Dependency::OfSystem) => {}
@@ -141,7 +143,7 @@ fn dependency(
 fn judge(
     path: &Path,
     library: &Library,
-    offer: &Offer,
+    toolkit_symbols: &ToolkitSymbols,
     elsewhere: &BTreeSet<&String>,
     was_named: bool,
     report: &mut Report,
@@ -150,12 +152,12 @@ fn judge(
     let sorted = |names: &BTreeSet<String>| -> BTreeMap<State, Vec<String>> {
         let mut states = BTreeMap::<State, Vec<String>>::new();
         for name in names.iter().filter(|name| cann::is_symbol(name) && !elsewhere.contains(name)) {
-            states.entry(offer.state(name)).or_default().push(described(name));
+            states.entry(toolkit_symbols.state(name)).or_default().push(described(name));
         }
         states
     };
-    if library.machine != offer.machine {
-        let (its, ours) = (machine_name(library.machine), machine_name(offer.machine));
+    if library.machine != toolkit_symbols.machine {
+        let (its, ours) = (machine_name(library.machine), machine_name(toolkit_symbols.machine));
         report.wrong(format!(
             "{path}: it is for {its}, this toolkit for {ours}: it cannot be loaded here"
         ));
@@ -202,7 +204,7 @@ fn judge(
         }
         report.note(text);
     }
-    let has = |name: &String| offer.libraries.contains(name);
+    let has = |name: &String| toolkit_symbols.libraries.contains(name);
     for name in library.needed.iter().filter(|name| cann::is_library(name) && !has(name)) {
         report
             .wrong(format!("{path}: it needs the library {name}, which the toolkit does not have"));
@@ -241,7 +243,7 @@ mod tests {
             machine: 62,
             ..Library::default()
         };
-        let offer = Offer {
+        let toolkit_symbols = ToolkitSymbols {
             machine: 62,
             symbols: set(&["aclInit", "HcclSend"]),
             refused: set(&["HcclSend"]),
@@ -249,7 +251,14 @@ mod tests {
         };
         let mut report = Report::default();
         let mine = "aclMine".to_string();
-        judge(Path::new("x.so"), &library, &offer, &BTreeSet::from([&mine]), true, &mut report);
+        judge(
+            Path::new("x.so"),
+            &library,
+            &toolkit_symbols,
+            &BTreeSet::from([&mine]),
+            true,
+            &mut report,
+        );
         let expected = "\
 ok     x.so: of 4 symbols of CANN that it needs 1 work, 1 refuse, 2 are absent
 note   x.so: there, but only refuse (not supported):
@@ -268,7 +277,7 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
         let mut report = Report::default();
         let library =
             Library { undefined: set(&["aclInit", "puts"]), machine: 183, ..Library::default() };
-        judge(Path::new("y.so"), &library, &offer, &BTreeSet::new(), true, &mut report);
+        judge(Path::new("y.so"), &library, &toolkit_symbols, &BTreeSet::new(), true, &mut report);
         assert!(
             report.texts_of(Severity::Fine).contains("needs 1 work, 0 refuse, 0 are absent"),
             "{report}"
@@ -304,7 +313,7 @@ WRONG  x.so: it needs the library libatb.so, which the toolkit does not have
             &["-L", &deep, "-linner", "-Wl,-rpath,$ORIGIN/deep"],
         );
         let mut report = Report::default();
-        let found = with_dependencies(&[outer], &Offer::default(), &[], &mut report);
+        let found = with_dependencies(&[outer], &ToolkitSymbols::default(), &[], &mut report);
         let names: Vec<_> = found.keys().map(|path| path.file_name().unwrap().to_owned()).collect();
         assert_eq!(names, ["libinner.so", "libouter.so"], "{report}");
         let inner = found.values().find(|library| library.undefined.contains("aclDeep"));
