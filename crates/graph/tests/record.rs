@@ -24,13 +24,13 @@ enum Noted {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<Noted>>);
+struct EventLog(Mutex<Vec<Noted>>);
 
-impl Heard {
-    fn on(world: &World, kinds: &[Kind]) -> Arc<Heard> {
-        let heard = Arc::new(Heard::default());
-        world.runtime.shared.spine.subscribe(heard.clone(), kinds).unwrap();
-        heard
+impl EventLog {
+    fn on(world: &World, kinds: &[Kind]) -> Arc<EventLog> {
+        let log = Arc::new(EventLog::default());
+        world.runtime.shared.spine.subscribe(log.clone(), kinds).unwrap();
+        log
     }
 
     fn take(&self) -> Vec<Noted> {
@@ -38,7 +38,7 @@ impl Heard {
     }
 }
 
-impl Sink for Heard {
+impl Sink for EventLog {
     fn event(&self, _: &Stamp, event: &Event<'_>) {
         let emitted = match *event {
             Event::Submit { stream, seq, task, .. } => {
@@ -62,7 +62,7 @@ impl Sink for Heard {
 /// Runs an operator of aclnn on a stream and gives what it was said to touch.
 fn accesses(
     world: &World,
-    heard: &Heard,
+    log: &EventLog,
     stream: usize,
     name: &'static str,
     args: Vec<Arg>,
@@ -77,7 +77,7 @@ fn accesses(
     let on = world.runtime.stream(stream).unwrap();
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
     world.sync(stream).unwrap();
-    let emitted = heard.take();
+    let emitted = log.take();
     let [Noted::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
     accesses.clone()
 }
@@ -89,7 +89,7 @@ fn writes(accesses: &[Access]) -> &Access {
 #[test]
 fn two_streams_on_interleaved_columns_do_not_meet() {
     let world = World::new();
-    let heard = Heard::on(&world, &[Kind::Submit]);
+    let log = EventLog::on(&world, &[Kind::Submit]);
     let (a, b) = (world.stream(), world.stream());
     let block = world.floats(&[0.0; 64]);
     let source = world.floats(&[2.0; 32]);
@@ -97,8 +97,8 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
         Arg::Tensor(Tensor::new(Layout::strided(DType::Float, &[8, 4], &[8, 2], first), block))
     };
     let from = || Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8, 4]), source));
-    let even = accesses(&world, &heard, a, "InplaceCopy", vec![columns(0), from()]);
-    let odd = accesses(&world, &heard, b, "InplaceCopy", vec![columns(1), from()]);
+    let even = accesses(&world, &log, a, "InplaceCopy", vec![columns(0), from()]);
+    let odd = accesses(&world, &log, b, "InplaceCopy", vec![columns(1), from()]);
     let (even, odd) = (writes(&even), writes(&odd));
     let (low, high) = (even.bounds(), odd.bounds());
     assert!(low.0 < high.1 && high.0 < low.1, "the ranges between first and last byte do meet");
@@ -108,7 +108,7 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
     let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
     let whole = Arg::Tensor(Tensor::new(row, block));
     let short = Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8]), source));
-    let row = accesses(&world, &heard, b, "InplaceCopy", vec![whole, short]);
+    let row = accesses(&world, &log, b, "InplaceCopy", vec![whole, short]);
     assert_eq!(even.overlap(writes(&row)), Overlap::Yes, "the row has cells of the even columns");
     assert_eq!(odd.overlap(writes(&row)), Overlap::Yes);
 
@@ -119,7 +119,7 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
 #[test]
 fn what_goes_by_index_may_touch() {
     let world = World::new();
-    let heard = Heard::on(&world, &[Kind::Submit]);
+    let log = EventLog::on(&world, &[Kind::Submit]);
     let stream = world.stream();
     let table = world.floats(&[1.0; 32]);
     let index = world.allocate(16);
@@ -135,7 +135,7 @@ fn what_goes_by_index_may_touch() {
         tensor(DType::Int64, &[2], index),
         tensor(DType::Float, &[2, 8], out),
     ];
-    let emitted = accesses(&world, &heard, stream, "IndexSelect", args);
+    let emitted = accesses(&world, &log, stream, "IndexSelect", args);
     let at = |address: usize| emitted.iter().find(|one| one.address == address).unwrap();
     let marked = [table, index, out].map(|address| at(address).indexed);
     assert_eq!((emitted.len(), marked), (3, [true, false, false]));
@@ -164,9 +164,9 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
         world.sync(stream).unwrap();
     };
     run();
-    let heard = Heard::on(&world, &[Kind::Load, Kind::Run, Kind::Submit]);
+    let log = EventLog::on(&world, &[Kind::Load, Kind::Run, Kind::Submit]);
     run();
-    let emitted = heard.take();
+    let emitted = log.take();
     let [
         Noted::Load(plan),
         Noted::Run { plan: id, stream: on, seq, regions },
@@ -193,10 +193,10 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     assert!(at(1, Mode::Read).contains(&product), "what the first makes, the second reads");
 
     run();
-    let emitted = heard.take();
+    let emitted = log.take();
     assert!(matches!(&emitted[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{emitted:#?}");
 
-    let late = Heard::on(&world, &[Kind::Load, Kind::Run]);
+    let late = EventLog::on(&world, &[Kind::Load, Kind::Run]);
     run();
     let emitted = late.take();
     assert!(
@@ -209,10 +209,10 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
 fn what_a_session_reads_on_the_host_is_reported() {
     let world = World::new();
     world.add(1, two_steps(), &[]);
-    let heard = Heard::on(&world, &[Kind::Touch]);
+    let log = EventLog::on(&world, &[Kind::Touch]);
     let made = world.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
-    let emitted = heard.take();
+    let emitted = log.take();
     let reads = |one: &Noted| match one {
         Noted::Touch { accesses } => {
             let [access] = &accesses[..] else { return false };
@@ -228,7 +228,7 @@ const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
 /// What is reported of a graph that is loaded, run twice and removed.
 fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
     let world = World::new();
-    let heard = Heard::on(&world, &OF_GRAPHS);
+    let log = EventLog::on(&world, &OF_GRAPHS);
     let stream = world.stream();
     world.add(1, graph, &[]);
     let x = device(world.floats(&[1.0; 8]), &[2, n]);
@@ -238,7 +238,7 @@ fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
     }
     world.sync(stream).unwrap();
     world.session.remove(1).unwrap();
-    heard.take()
+    log.take()
 }
 
 #[test]
@@ -246,15 +246,15 @@ fn the_load_of_a_graph_is_reported_when_it_is_loaded_and_its_end_when_it_ends() 
     let mut make = Maker::new("static");
     let x = make.data(&[2, 4]);
     let soft = make.node("SoftmaxV2", &[x]);
-    let heard = life(make.outputs(&[soft]), 4);
+    let log = life(make.outputs(&[soft]), 4);
     let [
         Noted::Load(plan),
         Noted::Run { plan: first, seq: Some(_), .. },
         Noted::Run { plan: second, seq: Some(_), .. },
         Noted::Unload { loaded },
-    ] = &heard[..]
+    ] = &log[..]
     else {
-        panic!("{heard:#?}")
+        panic!("{log:#?}")
     };
     assert_eq!((plan.id, plan.id, plan.loaded), (*first, *second, *loaded));
     assert_eq!(plan.steps.len(), 1);
@@ -265,15 +265,15 @@ fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
     let mut make = Maker::new("dynamic");
     let x = make.data(&[2, -1]);
     let soft = make.node("SoftmaxV2", &[x]);
-    let heard = life(make.outputs(&[soft]), 4);
+    let log = life(make.outputs(&[soft]), 4);
     let [
         Noted::Load(plan),
         Noted::Run { plan: first, seq: None, regions, .. },
         Noted::Run { plan: second, seq: None, .. },
         Noted::Unload { loaded },
-    ] = &heard[..]
+    ] = &log[..]
     else {
-        panic!("{heard:#?}")
+        panic!("{log:#?}")
     };
     assert_eq!((plan.id, plan.id, plan.loaded), (*first, *second, *loaded));
     assert!(plan.steps.is_empty() && regions.is_empty());
@@ -283,13 +283,13 @@ fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
 fn a_load_is_reported_before_any_run() {
     let world = World::new();
     world.add(1, two_steps(), &[]);
-    let heard = Heard::on(&world, &OF_GRAPHS);
+    let log = EventLog::on(&world, &OF_GRAPHS);
     world.session.graph(1).unwrap().compile(Vec::new()).unwrap();
-    assert!(heard.take().is_empty());
+    assert!(log.take().is_empty());
     let entry = world.session.graph(1).unwrap();
     world.session.load(&entry, world.stream(), &Options::default(), true).unwrap();
-    let heard = heard.take();
-    assert!(matches!(&heard[..], [Noted::Load(plan)] if plan.steps.len() == 2), "{heard:#?}");
+    let log = log.take();
+    assert!(matches!(&log[..], [Noted::Load(plan)] if plan.steps.len() == 2), "{log:#?}");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
     let world = World::new();
     let other = world.engine.open(world.runtime, Options::default()).unwrap();
     let other = world.engine.session(other).unwrap();
-    let heard = Heard::on(&world, &[Kind::Alloc, Kind::Load]);
+    let log = EventLog::on(&world, &[Kind::Alloc, Kind::Load]);
     let mut loads = Vec::new();
     for session in [&world.session, &other] {
         let graph = Arc::new(Ranked::new(Rank::Graph, two_steps()));
@@ -305,19 +305,19 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
         let entry = session.graph(1).unwrap();
         entry.compile(Vec::new()).unwrap();
         session.load(&entry, world.stream(), &Options::default(), true).unwrap();
-        let heard = heard.take();
-        let plan = heard.iter().find_map(|one| match one {
+        let log = log.take();
+        let plan = log.iter().find_map(|one| match one {
             Noted::Load(plan) => Some(plan.clone()),
             _ => None,
         });
         let loaded = plan.expect("the load is reported").loaded;
-        let owners: Vec<Owner> = (heard.iter())
+        let owners: Vec<Owner> = (log.iter())
             .filter_map(|one| match one {
                 Noted::Alloc { purpose: Purpose::Const | Purpose::Feature, owner } => Some(*owner),
                 _ => None,
             })
             .collect();
-        assert_eq!(owners.len(), 2, "{heard:#?}");
+        assert_eq!(owners.len(), 2, "{log:#?}");
         assert!(owners.iter().all(|owner| (owner.graph, owner.loaded) == (Some(1), Some(loaded))));
         loads.push(loaded);
     }
@@ -327,7 +327,7 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
 #[test]
 fn a_slice_touches_its_elements_alone() {
     let world = World::new();
-    let heard = Heard::on(&world, &[Kind::Submit]);
+    let log = EventLog::on(&world, &[Kind::Submit]);
     let stream = world.stream();
     let block = world.floats(&[0.0; 64]);
     let (out, source) = (world.allocate(128), world.floats(&[2.0; 32]));
@@ -343,14 +343,14 @@ fn a_slice_touches_its_elements_alone() {
         ints(&[2]),
         tensor(&[8, 4], out),
     ];
-    let even = accesses(&world, &heard, stream, "SliceV2", args);
+    let even = accesses(&world, &log, stream, "SliceV2", args);
     let odd = Layout::strided(DType::Float, &[8, 4], &[8, 2], 1);
     let odd = vec![Arg::Tensor(Tensor::new(odd, block)), tensor(&[8, 4], source)];
-    let odd = accesses(&world, &heard, stream, "InplaceCopy", odd);
+    let odd = accesses(&world, &log, stream, "InplaceCopy", odd);
     let even = even.iter().find(|one| one.mode == Mode::Read).unwrap();
     assert_eq!(even.overlap(writes(&odd)), Overlap::No);
     let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
     let row = vec![Arg::Tensor(Tensor::new(row, block)), tensor(&[8], source)];
-    let row = accesses(&world, &heard, stream, "InplaceCopy", row);
+    let row = accesses(&world, &log, stream, "InplaceCopy", row);
     assert_eq!(even.overlap(writes(&row)), Overlap::Yes);
 }

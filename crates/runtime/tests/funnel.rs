@@ -186,9 +186,9 @@ fn pinned_memory_has_layers_of_its_own_and_no_limit_of_a_device() {
 
 /// What was emitted, in short.
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct EventLog(Mutex<Vec<String>>);
 
-impl Sink for Heard {
+impl Sink for EventLog {
     fn event(&self, _: &Stamp, event: &Event<'_>) {
         let line = match event {
             Event::Alloc { kind, bytes, purpose, owner, stream, .. } => {
@@ -212,7 +212,7 @@ impl Sink for Heard {
     }
 }
 
-impl Heard {
+impl EventLog {
     fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -224,25 +224,25 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     let memory = &rig.shared.memory;
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
-    let heard = Arc::<Heard>::default();
+    let log = Arc::<EventLog>::default();
     let kinds = [Kind::Alloc, Kind::Free, Kind::Reusable, Kind::Register, Kind::Callback];
-    let listener = rig.shared.spine.subscribe(heard.clone(), &kinds).unwrap();
+    let listener = rig.shared.spine.subscribe(log.clone(), &kinds).unwrap();
 
     let device = rig.alloc(0, 1000).address;
     memory.free(device).unwrap();
     assert!(memory.free(device).is_err(), "and no event says so");
-    assert_eq!(heard.take(), ["alloc 1000 of device 0 for user", "free 1000 of device 0"]);
+    assert_eq!(log.take(), ["alloc 1000 of device 0 for user", "free 1000 of device 0"]);
     rig.synchronize(&stream, None).unwrap();
     let again = rig.alloc(0, 1 << 20).address;
     assert_eq!(
-        heard.take(),
+        log.take(),
         ["reusable 1000 of device 0", "alloc 1048576 of device 0 for user"],
         "the free is emitted first"
     );
     memory.free(again).unwrap();
     let pinned = memory.allocate_host(64).unwrap();
     memory.free_host(pinned).unwrap();
-    heard.take();
+    log.take();
 
     let pool = memory.create_pool(0, u64::MAX);
     let pooled = memory.take_from(&pool, 700, &stream).unwrap();
@@ -251,7 +251,7 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     rig.synchronize(&stream, None).unwrap();
     memory.end_pool(&pool);
     assert_eq!(
-        heard.take(),
+        log.take(),
         [
             "alloc 2097152 of a segment of pool 1 of device 0 for pool segment",
             "alloc 700 of pool 1 of device 0 for user on a stream",
@@ -261,13 +261,13 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     );
 
     let (user, external) = register(&rig, handle);
-    heard.take();
+    log.take();
     let request = Request::bytes(96).on(&stream).purpose(Purpose::Workspace, OPERATOR);
     Block::allocate(&external, &request).unwrap().free().unwrap();
     rig.allocators.unregister(Domain::Acl, handle);
     let address = format!("getAddrFromBlock(0xb10c) gave Some({:x})", user.0.0);
     assert_eq!(
-        heard.take(),
+        log.take(),
         [
             "alloc(96) gave Some(b10c)",
             &address,
@@ -282,16 +282,13 @@ fn what_is_made_is_told_after_and_what_is_freed_before() {
     memory.registered().insert(at, 64).unwrap();
     memory.registered().remove(at).unwrap();
     let kind = MemoryKind::Registered;
-    assert_eq!(
-        heard.take(),
-        [format!("alloc 64 of {kind} for user"), format!("free 64 of {kind}")]
-    );
+    assert_eq!(log.take(), [format!("alloc 64 of {kind} for user"), format!("free 64 of {kind}")]);
     rig.shared.spine.listen(listener, &[Kind::Usage, Kind::Register]);
     memory.free(user.0.0).unwrap();
-    let emitted = heard.take();
+    let emitted = log.take();
     assert!(emitted.len() == 1 && emitted[0].starts_with("device 0: 0 used, "), "{emitted:?}");
     register(&rig, handle);
-    assert!(heard.take().contains(&format!("{:?} 0x77", Change::Created)));
+    assert!(log.take().contains(&format!("{:?} 0x77", Change::Created)));
 }
 
 #[test]
@@ -345,10 +342,10 @@ fn poison_is_submitted_before_the_free() {
     let stream = rig.stream(handle).unwrap();
     let (_user, external) = register(&rig, handle);
     let block = Block::allocate(&external, &Request::bytes(96).on(&stream)).unwrap();
-    let heard = Arc::new(Heard::default());
-    rig.shared.spine.subscribe(heard.clone(), &[Kind::Submit, Kind::Free]).unwrap();
+    let log = Arc::new(EventLog::default());
+    rig.shared.spine.subscribe(log.clone(), &[Kind::Submit, Kind::Free]).unwrap();
     block.free().unwrap();
-    let heard = heard.take();
-    let at = |what: &str| heard.iter().position(|line| line.starts_with(what));
-    assert!(at("submit").is_some() && at("submit") < at("free"), "{heard:?}");
+    let log = log.take();
+    let at = |what: &str| log.iter().position(|line| line.starts_with(what));
+    assert!(at("submit").is_some() && at("submit") < at("free"), "{log:?}");
 }

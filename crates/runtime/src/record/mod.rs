@@ -192,9 +192,9 @@ mod tests {
     use std::sync::Mutex;
 
     #[derive(Default)]
-    struct Heard(Mutex<Vec<(Kind, &'static str)>>);
+    struct EventLog(Mutex<Vec<(Kind, &'static str)>>);
 
-    impl Sink for Heard {
+    impl Sink for EventLog {
         fn event(&self, stamp: &Stamp, event: &Event<'_>) {
             self.0.lock().unwrap().push((event.kind(), stamp.site().entry));
         }
@@ -205,8 +205,8 @@ mod tests {
         let spine = Spine::default();
         let start = || Event::Start { stream: 1, seq: 1 };
         spine.emit(Kind::Start, || panic!("nobody listens, so nobody makes the event"));
-        let heard = Arc::new(Heard::default());
-        let listener = spine.subscribe(heard.clone(), &[Kind::Start]).unwrap();
+        let log = Arc::new(EventLog::default());
+        let listener = spine.subscribe(log.clone(), &[Kind::Start]).unwrap();
         site::enter("outer", || {
             site::enter("inner", || spine.emit(Kind::Start, start));
             spine.emit(Kind::Start, start);
@@ -215,7 +215,7 @@ mod tests {
         spine.listen(listener, &[]);
         spine.emit(Kind::Start, || panic!("silenced"));
         let expected = [(Kind::Start, "inner"), (Kind::Start, "outer")];
-        assert_eq!(*heard.0.lock().unwrap(), expected);
+        assert_eq!(*log.0.lock().unwrap(), expected);
     }
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
     fn the_audience_changes_with_each_listener() {
         let spine = Spine::default();
         let before = spine.audience();
-        let listener = spine.subscribe(Arc::new(Heard::default()), &[Kind::Load]).unwrap();
+        let listener = spine.subscribe(Arc::new(EventLog::default()), &[Kind::Load]).unwrap();
         let between = spine.audience();
         spine.listen(listener, &[Kind::Run]);
         assert!(before != between && between != spine.audience());
@@ -249,9 +249,9 @@ mod tests {
     fn one_sink_too_many_is_refused() {
         let spine = Spine::default();
         for _ in 0..SINKS {
-            spine.subscribe(Arc::new(Heard::default()), &[]).unwrap();
+            spine.subscribe(Arc::new(EventLog::default()), &[]).unwrap();
         }
-        assert!(spine.subscribe(Arc::new(Heard::default()), &[Kind::Start]).is_err());
+        assert!(spine.subscribe(Arc::new(EventLog::default()), &[Kind::Start]).is_err());
         assert!(!spine.has_listener(Kind::Start));
     }
 }
