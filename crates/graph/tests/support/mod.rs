@@ -114,7 +114,7 @@ impl World {
         inputs: &[RunTensor],
         outputs: &[RunTensor],
     ) -> Result<Vec<SessionOutput>, Failure> {
-        self.session.run(id, how, stream, inputs, outputs)
+        self.session.run(id, mode, stream, inputs, outputs)
     }
 
     pub fn register(&self, stream: usize, pool: &Pool) {
