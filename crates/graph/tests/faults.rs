@@ -28,14 +28,14 @@ fn after(graph: &mut Graph, kind: &str, controls: &[usize]) -> usize {
     })
 }
 
-fn run(world: &World, id: u32, inputs: &[RunTensor]) -> Result<Vec<Vec<f32>>, Failure> {
-    let stream = world.stream();
-    let pool = Pool::new(world);
-    world.register(stream, &pool);
-    let made = world.run(id, RunMode::Stream, stream, inputs, &[])?;
-    world.sync(stream).unwrap();
+fn run(fixture: &Fixture, id: u32, inputs: &[RunTensor]) -> Result<Vec<Vec<f32>>, Failure> {
+    let stream = fixture.stream();
+    let pool = Pool::new(fixture);
+    fixture.register(stream, &pool);
+    let made = fixture.run(id, RunMode::Stream, stream, inputs, &[])?;
+    fixture.sync(stream).unwrap();
     let count = |bytes: &Vec<i64>| bytes.iter().product::<i64>() as usize;
-    Ok(made.iter().map(|one| world.read(one.address, count(&one.dims))).collect())
+    Ok(made.iter().map(|one| fixture.read(one.address, count(&one.dims))).collect())
 }
 
 #[test]
@@ -95,123 +95,123 @@ fn the_engine_gives_its_devices_back() {
 
 #[test]
 fn a_session_may_end_after_the_engine() {
-    let world = World::new();
-    world.engine.stop();
-    world.engine.close(world.id).unwrap();
-    world.engine.start(world.runtime, Options::default()).unwrap();
-    world.engine.close(world.id).unwrap();
-    let next = world.engine.open(world.runtime, Options::default()).unwrap();
-    assert!(next != world.id);
-    world.engine.close(next).unwrap();
-    assert!(world.engine.close(next).is_err(), "twice, with the engine running");
+    let fixture = Fixture::new();
+    fixture.engine.stop();
+    fixture.engine.close(fixture.id).unwrap();
+    fixture.engine.start(fixture.runtime, Options::default()).unwrap();
+    fixture.engine.close(fixture.id).unwrap();
+    let next = fixture.engine.open(fixture.runtime, Options::default()).unwrap();
+    assert!(next != fixture.id);
+    fixture.engine.close(next).unwrap();
+    assert!(fixture.engine.close(next).is_err(), "twice, with the engine running");
 }
 
 #[test]
 fn a_registration_outlives_session_and_engine() {
-    let world = World::new();
-    let stream = world.stream();
-    let pool = Pool::new(&world);
-    world.register(stream, &pool);
-    world.engine.close(world.id).unwrap();
-    world.engine.stop();
-    world.engine.start(world.runtime, Options::default()).unwrap();
-    let id = world.engine.open(world.runtime, Options::default()).unwrap();
-    let session = world.engine.session(id).unwrap();
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let pool = Pool::new(&fixture);
+    fixture.register(stream, &pool);
+    fixture.engine.close(fixture.id).unwrap();
+    fixture.engine.stop();
+    fixture.engine.start(fixture.runtime, Options::default()).unwrap();
+    let id = fixture.engine.open(fixture.runtime, Options::default()).unwrap();
+    let session = fixture.engine.session(id).unwrap();
     let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, plus_one(4));
     session.add(1, graph.into(), Options::default()).unwrap();
-    let x = device(world.floats(&X), &[4]);
+    let x = device(fixture.floats(&X), &[4]);
     drop(session.run(1, RunMode::Stream, stream, &[x], &[]).unwrap());
     assert!(pool.mallocs() > 0);
-    world.sync(stream).unwrap();
+    fixture.sync(stream).unwrap();
 }
 
 #[test]
 fn a_static_input_is_checked_by_its_bytes_with_slack() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let values: Vec<f32> = (0..32).map(|at| at as f32).collect();
     let expected: Vec<f32> = values.iter().map(|value| value + 1.0).collect();
-    world.add(1, plus_one(32), &[]);
-    let mut x = device(world.floats(&values), &[4, 8]);
+    fixture.add(1, plus_one(32), &[]);
+    let mut x = device(fixture.floats(&values), &[4, 8]);
     assert_eq!(
-        run(&world, 1, std::slice::from_ref(&x)).unwrap(),
+        run(&fixture, 1, std::slice::from_ref(&x)).unwrap(),
         std::slice::from_ref(&expected),
         "other sizes"
     );
     x.dims = Some(vec![1]);
     x.bytes = 128 - 64;
-    assert_eq!(run(&world, 1, std::slice::from_ref(&x)).unwrap(), [expected], "64 bytes less");
+    assert_eq!(run(&fixture, 1, std::slice::from_ref(&x)).unwrap(), [expected], "64 bytes less");
     x.bytes -= 1;
-    let text = run(&world, 1, &[x]).unwrap_err().text;
+    let text = run(&fixture, 1, &[x]).unwrap_err().text;
     assert!(text.contains("128 bytes; its memory has 63"), "{text}");
 }
 
 #[test]
 fn what_a_static_input_on_the_host_lacks_is_zeros() {
-    let world = World::new();
-    world.add(1, plus_one(32), &[]);
+    let fixture = Fixture::new();
+    fixture.add(1, plus_one(32), &[]);
     let values = [5.0; 16];
-    let made = world.run(1, RunMode::Host, 0, &[host(&values, &[16])], &[]).unwrap();
+    let made = fixture.run(1, RunMode::Host, 0, &[host(&values, &[16])], &[]).unwrap();
     let Some(OutputBlock::Host(bytes)) = &made[0].block else { panic!("an output on the host") };
     let floats: Vec<f32> =
         bytes.chunks(4).take(32).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect();
     assert_eq!((&floats[..16], &floats[16..]), (&[6.0; 16][..], &[1.0; 16][..]));
     let short = [5.0; 15];
-    let text = world.run(1, RunMode::Host, 0, &[host(&short, &[15])], &[]).err().unwrap().text;
+    let text = fixture.run(1, RunMode::Host, 0, &[host(&short, &[15])], &[]).err().unwrap().text;
     assert!(text.contains("its memory has 60"), "{text}");
 }
 
 #[test]
 fn a_dynamic_input_is_checked_by_its_sizes() {
-    let world = World::new();
-    world.add(1, plus_one(-1), &[]);
-    let x = device(world.floats(&X), &[2, 2]);
-    let text = run(&world, 1, std::slice::from_ref(&x)).unwrap_err().text;
+    let fixture = Fixture::new();
+    fixture.add(1, plus_one(-1), &[]);
+    let x = device(fixture.floats(&X), &[2, 2]);
+    let text = run(&fixture, 1, std::slice::from_ref(&x)).unwrap_err().text;
     assert!(text.contains("sizes [2, 2]"), "{text}");
     let mut short = device(x.address, &[4]);
     short.bytes = 12;
-    assert!(run(&world, 1, &[short]).unwrap_err().text.contains("its memory has 12"));
+    assert!(run(&fixture, 1, &[short]).unwrap_err().text.contains("its memory has 12"));
 }
 
 #[test]
 fn an_empty_net_output_compiles_and_runs() {
     for n in [4, -1] {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut make = Maker::new("nothing out");
         let x = make.data(&[n]);
         make.node("Relu", &[x]);
         after(&mut make.0, NET_OUTPUT, &[]);
-        world.add(1, make.0, &[]);
-        let x = device(world.floats(&X), &[4]);
-        assert_eq!(run(&world, 1, &[x]).unwrap(), Vec::<Vec<f32>>::new());
+        fixture.add(1, make.0, &[]);
+        let x = device(fixture.floats(&X), &[4]);
+        assert_eq!(run(&fixture, 1, &[x]).unwrap(), Vec::<Vec<f32>>::new());
     }
 }
 
 #[test]
 fn inputs_and_views_of_them_go_out() {
     for n in [4, -1] {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut make = Maker::new("through");
         let x = make.data(&[n]);
         let sizes = make.ints(&[2, 2]);
         let view = make.node("Reshape", &[x, sizes]);
-        world.add(1, make.outputs(&[x, view]), &[]);
-        let x = device(world.floats(&X), &[4]);
-        assert_eq!(run(&world, 1, &[x]).unwrap(), [X.to_vec(), X.to_vec()]);
+        fixture.add(1, make.outputs(&[x, view]), &[]);
+        let x = device(fixture.floats(&X), &[4]);
+        assert_eq!(run(&fixture, 1, &[x]).unwrap(), [X.to_vec(), X.to_vec()]);
     }
 }
 
 #[test]
 fn joined_scalars_are_lists_of_one() {
     for n in [3, -1] {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut make = Maker::new("joined");
         let (a, b, c) = (make.data(&[]), make.data(&[n]), make.data(&[]));
         let axis = make.constant(DType::Int32, &[], &[0; 4]);
         let y = make.node("ConcatV2", &[a, b, c, axis]);
-        world.add(1, make.outputs(&[y]), &[]);
-        let floats = |values: &[f32], dims: &[i64]| device(world.floats(values), dims);
+        fixture.add(1, make.outputs(&[y]), &[]);
+        let floats = |values: &[f32], dims: &[i64]| device(fixture.floats(values), dims);
         let inputs = [floats(&[1.0], &[]), floats(&[2.0, 3.0, 4.0], &[3]), floats(&[5.0], &[])];
-        assert_eq!(run(&world, 1, &inputs).unwrap(), [[1.0, 2.0, 3.0, 4.0, 5.0]]);
+        assert_eq!(run(&fixture, 1, &inputs).unwrap(), [[1.0, 2.0, 3.0, 4.0, 5.0]]);
     }
 }
 
@@ -228,25 +228,25 @@ fn a_node_that_does_nothing_keeps_the_order() {
     let write = make.node("Assign", &[variable, x]);
     let between = after(&mut make.0, NO_OP, &[write.node]);
     make.0.node_mut(read.node).unwrap().controls.push(between);
-    let world = World::new();
-    world.add(1, make.outputs(&[read]), &[]);
-    let x = device(world.floats(&X), &[4]);
-    assert_eq!(run(&world, 1, &[x]).unwrap(), [X.to_vec()]);
+    let fixture = Fixture::new();
+    fixture.add(1, make.outputs(&[read]), &[]);
+    let x = device(fixture.floats(&X), &[4]);
+    assert_eq!(run(&fixture, 1, &[x]).unwrap(), [X.to_vec()]);
 }
 
 #[test]
 fn a_node_that_does_nothing_may_be_all_there_is() {
-    let world = World::new();
+    let fixture = Fixture::new();
     let mut graph = Graph::new("idle");
     let idle = after(&mut graph, NO_OP, &[]);
     graph.targets = vec![idle];
-    world.add(1, graph, &[]);
-    assert_eq!(run(&world, 1, &[]).unwrap(), Vec::<Vec<f32>>::new());
+    fixture.add(1, graph, &[]);
+    assert_eq!(run(&fixture, 1, &[]).unwrap(), Vec::<Vec<f32>>::new());
     let mut graph = Graph::new("read");
     let idle = after(&mut graph, NO_OP, &[]);
     graph.set_outputs(vec![Source { node: idle, output: 0 }]);
-    world.add(2, graph, &[]);
-    assert!(run(&world, 2, &[]).unwrap_err().text.contains("no such output"));
+    fixture.add(2, graph, &[]);
+    assert!(run(&fixture, 2, &[]).unwrap_err().text.contains("no such output"));
 }
 
 #[test]
@@ -257,10 +257,10 @@ fn the_print_of_a_graph_is_json_for_any_name() {
         let add = graph.find("add2").unwrap();
         graph.node_mut(add).unwrap().name = name.into();
         graph.name = name.into();
-        let world = World::new();
-        world.add(7, graph, &[]);
-        world.session.graph(7).unwrap().compile(Vec::new()).unwrap();
-        let entry = world.session.graph(7).unwrap();
+        let fixture = Fixture::new();
+        fixture.add(7, graph, &[]);
+        fixture.session.graph(7).unwrap().compile(Vec::new()).unwrap();
+        let entry = fixture.session.graph(7).unwrap();
         let text = entry.compiled().unwrap().json();
         let json: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(json["otherData"]["graph"], format!("graph 7 ({name})"));

@@ -25,25 +25,25 @@ fn chain(dims: &[i64]) -> Graph {
 #[test]
 fn fused_equals_unfused() {
     for dims in [vec![1], vec![7, 3], vec![2048], vec![2049], vec![100, 100], vec![3, 111, 333]] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let count = dims.iter().product::<i64>() as usize;
         let x: Vec<f32> = (0..count).map(|at| (at as f32 * 0.37).sin()).collect();
         let y: Vec<f32> = (0..count).map(|at| (at as f32 * 0.11).cos()).collect();
-        let inputs = [device(world.floats(&x), &dims), device(world.floats(&y), &dims)];
+        let inputs = [device(fixture.floats(&x), &dims), device(fixture.floats(&y), &dims)];
         let mut results = Vec::new();
         for (id, level) in [(1, "O3"), (2, "O1")] {
-            world.add(id, chain(&dims), &[("ge.oo.level", level)]);
+            fixture.add(id, chain(&dims), &[("ge.oo.level", level)]);
             let out = [
-                device(world.allocate(count * 4), &dims),
-                device(world.allocate(count * 4), &dims),
+                device(fixture.allocate(count * 4), &dims),
+                device(fixture.allocate(count * 4), &dims),
             ];
-            world.run(id, RunMode::Stream, stream, &inputs, &out).unwrap();
-            world.sync(stream).unwrap();
-            results.push(out.map(|one| world.read(one.address, count)));
+            fixture.run(id, RunMode::Stream, stream, &inputs, &out).unwrap();
+            fixture.sync(stream).unwrap();
+            results.push(out.map(|one| fixture.read(one.address, count)));
         }
         assert_eq!(results[0], results[1], "{dims:?}");
-        let steps = |id| match &world.session.graph(id).unwrap().compiled().unwrap().kind {
+        let steps = |id| match &fixture.session.graph(id).unwrap().compiled().unwrap().kind {
             Kind::Static { program, .. } => program.steps.len(),
             Kind::Dynamic { .. } => panic!("sizes are known"),
         };
@@ -71,22 +71,22 @@ fn mixed(dims: &[i64]) -> Graph {
 #[test]
 fn what_is_marked_elementwise_is_fused_and_gives_the_same() {
     for dims in [vec![5], vec![2049], vec![3, 50, 100]] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let count = dims.iter().product::<i64>() as usize;
         let x: Vec<f32> = (0..count).map(|at| (at as f32 * 0.37).sin()).collect();
         let y: Vec<f32> = (0..count).map(|at| (at as f32 * 0.11).cos()).collect();
-        let inputs = [device(world.floats(&x), &dims), device(world.floats(&y), &dims)];
+        let inputs = [device(fixture.floats(&x), &dims), device(fixture.floats(&y), &dims)];
         let mut results = Vec::new();
         for (id, level) in [(1, "O3"), (2, "O1")] {
-            world.add(id, mixed(&dims), &[("ge.oo.level", level)]);
-            let out = device(world.allocate(count * 4), &dims);
-            world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
-            world.sync(stream).unwrap();
-            results.push(world.read(out.address, count));
+            fixture.add(id, mixed(&dims), &[("ge.oo.level", level)]);
+            let out = device(fixture.allocate(count * 4), &dims);
+            fixture.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+            fixture.sync(stream).unwrap();
+            results.push(fixture.read(out.address, count));
         }
         assert_eq!(results[0], results[1], "{dims:?}");
-        let steps = |id| match &world.session.graph(id).unwrap().compiled().unwrap().kind {
+        let steps = |id| match &fixture.session.graph(id).unwrap().compiled().unwrap().kind {
             Kind::Static { program, .. } => program.steps.len(),
             Kind::Dynamic { .. } => panic!("sizes are known"),
         };
@@ -98,16 +98,16 @@ fn what_is_marked_elementwise_is_fused_and_gives_the_same() {
 #[test]
 fn wrong_sizes_are_refused_fused_too() {
     for (id, level) in [(1, "O3"), (2, "O1")] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let mut make = Maker::new("wrong");
         let (grads, x) = (make.data(&[2, 3]), make.data(&[3, 2]));
         let a = make.node("ReluGrad", &[grads, x]);
         let b = make.node("Relu", &[a]);
-        let added = world.try_add(id, make.outputs(&[b]), &[("ge.oo.level", level)]);
-        let (grads, x) = (world.floats(&[1.0; 6]), world.floats(&[1.0; 6]));
+        let added = fixture.try_add(id, make.outputs(&[b]), &[("ge.oo.level", level)]);
+        let (grads, x) = (fixture.floats(&[1.0; 6]), fixture.floats(&[1.0; 6]));
         let inputs = [device(grads, &[2, 3]), device(x, &[3, 2])];
-        let run = || world.run(id, RunMode::Stream, stream, &inputs, &[]).map(drop);
+        let run = || fixture.run(id, RunMode::Stream, stream, &inputs, &[]).map(drop);
         let failed = added.and_then(|()| run()).expect_err("the sizes do not fit");
         assert!(failed.text.contains("ReluGrad"), "{level}: {}", failed.text);
     }

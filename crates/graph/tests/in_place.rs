@@ -9,20 +9,20 @@ use support::*;
 #[test]
 fn an_assignment_writes_its_input() {
     for (id, dims) in [(1, [4]), (2, [-1])] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let mut make = Maker::new("assign");
         let (to, from) = (make.data(&dims), make.data(&dims));
         let kept = make.node("Assign", &[to, from]);
         let twice = make.node("Add", &[kept, kept]);
-        world.add(id, make.outputs(&[twice]), &[]);
-        let (to, from) = (world.floats(&[0.0; 4]), world.floats(&X));
+        fixture.add(id, make.outputs(&[twice]), &[]);
+        let (to, from) = (fixture.floats(&[0.0; 4]), fixture.floats(&X));
         let inputs = [device(to, &[4]), device(from, &[4])];
-        let out = device(world.allocate(16), &[4]);
-        world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
-        world.sync(stream).unwrap();
-        assert_eq!(world.read(to, 4), X, "of {dims:?}");
-        assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * x), "of {dims:?}");
+        let out = device(fixture.allocate(16), &[4]);
+        fixture.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        fixture.sync(stream).unwrap();
+        assert_eq!(fixture.read(to, 4), X, "of {dims:?}");
+        assert_eq!(fixture.read(out.address, 4), X.map(|x| 2.0 * x), "of {dims:?}");
     }
 }
 
@@ -30,8 +30,8 @@ fn an_assignment_writes_its_input() {
 #[test]
 fn who_looked_before_a_write_keeps_what_was_there() {
     for (id, dims) in [(1, [4]), (2, [-1])] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let mut make = Maker::new("before");
         let (to, by) = (make.data(&dims), make.data(&dims));
         let before = make.node("Identity", &[to]);
@@ -42,55 +42,55 @@ fn who_looked_before_a_write_keeps_what_was_there() {
         make.0.node_mut(reduced.node).unwrap().controls.push(seen.node);
         let zero = make.ints(&[0]);
         let last = make.node("ExpandDims", &[reduced, zero]);
-        world.add(id, make.outputs(&[before, seen, last]), &[]);
-        let (to, by) = (world.floats(&X), world.floats(&[1.0, 2.0, 3.0, 4.0]));
+        fixture.add(id, make.outputs(&[before, seen, last]), &[]);
+        let (to, by) = (fixture.floats(&X), fixture.floats(&[1.0, 2.0, 3.0, 4.0]));
         let inputs = [device(to, &[4]), device(by, &[4])];
-        let outputs = [4, 4, 4].map(|count| device(world.allocate(16), &[count]));
-        world.run(id, RunMode::Stream, stream, &inputs, &outputs).unwrap();
-        world.sync(stream).unwrap();
-        assert_eq!(world.read(outputs[0].address, 4), X, "of {dims:?}");
-        assert_eq!(world.read(outputs[1].address, 4), [-2.0, 2.5, 5.0, 3.0], "of {dims:?}");
-        assert_eq!(world.read(outputs[2].address, 4), X, "of {dims:?}");
-        assert_eq!(world.read(to, 4), X, "of {dims:?}");
+        let outputs = [4, 4, 4].map(|count| device(fixture.allocate(16), &[count]));
+        fixture.run(id, RunMode::Stream, stream, &inputs, &outputs).unwrap();
+        fixture.sync(stream).unwrap();
+        assert_eq!(fixture.read(outputs[0].address, 4), X, "of {dims:?}");
+        assert_eq!(fixture.read(outputs[1].address, 4), [-2.0, 2.5, 5.0, 3.0], "of {dims:?}");
+        assert_eq!(fixture.read(outputs[2].address, 4), X, "of {dims:?}");
+        assert_eq!(fixture.read(to, 4), X, "of {dims:?}");
     }
 }
 
 /// A write through an operator that only shows its input reaches that input.
 #[test]
 fn a_write_through_a_view_reaches_its_input() {
-    let world = World::new();
-    let stream = world.stream();
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
     let mut make = Maker::new("through");
     let (to, by) = (make.data(&[4]), make.data(&[2, 2]));
     let sizes = make.ints(&[2, 2]);
     let square = make.node("Reshape", &[to, sizes]);
     let after = make.node("AssignAdd", &[square, by]);
-    world.add(1, make.outputs(&[after]), &[]);
-    let (to, by) = (world.floats(&X), world.floats(&[1.0; 4]));
+    fixture.add(1, make.outputs(&[after]), &[]);
+    let (to, by) = (fixture.floats(&X), fixture.floats(&[1.0; 4]));
     let inputs = [device(to, &[4]), device(by, &[2, 2])];
-    let out = device(world.allocate(16), &[2, 2]);
-    world.run(1, RunMode::Stream, stream, &inputs, &[out]).unwrap();
-    world.sync(stream).unwrap();
-    assert_eq!(world.read(to, 4), X.map(|x| x + 1.0));
+    let out = device(fixture.allocate(16), &[2, 2]);
+    fixture.run(1, RunMode::Stream, stream, &inputs, &[out]).unwrap();
+    fixture.sync(stream).unwrap();
+    assert_eq!(fixture.read(to, 4), X.map(|x| x + 1.0));
 }
 
 /// The value may be what is written.
 #[test]
 fn a_tensor_may_be_added_to_itself() {
     for (id, dims) in [(1, [4]), (2, [-1])] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let mut make = Maker::new("itself");
         let to = make.data(&dims);
         let twice = make.node("AssignAdd", &[to, to]);
         let same = make.node("Assign", &[twice, to]);
         let four = make.node("AssignAdd", &[same, twice]);
-        world.add(id, make.outputs(&[four]), &[]);
-        let to = world.floats(&X);
-        let out = device(world.allocate(16), &[4]);
-        world.run(id, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
-        world.sync(stream).unwrap();
-        assert_eq!(world.read(to, 4), X.map(|x| 4.0 * x), "of {dims:?}");
+        fixture.add(id, make.outputs(&[four]), &[]);
+        let to = fixture.floats(&X);
+        let out = device(fixture.allocate(16), &[4]);
+        fixture.run(id, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+        fixture.sync(stream).unwrap();
+        assert_eq!(fixture.read(to, 4), X.map(|x| 4.0 * x), "of {dims:?}");
     }
 }
 
@@ -98,46 +98,46 @@ fn a_tensor_may_be_added_to_itself() {
 #[test]
 fn large_tensors_are_written_in_place() {
     const COUNT: usize = 100_003;
-    let world = World::new();
-    let stream = world.stream();
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
     let mut make = Maker::new("large");
     let (to, by) = (make.data(&[COUNT as i64]), make.data(&[1]));
     let after = make.node("AssignSub", &[to, by]);
-    world.add(1, make.outputs(&[after]), &[]);
+    fixture.add(1, make.outputs(&[after]), &[]);
     let values: Vec<f32> = (0..COUNT).map(|at| at as f32).collect();
-    let (to, by) = (world.floats(&values), world.floats(&[2.0]));
+    let (to, by) = (fixture.floats(&values), fixture.floats(&[2.0]));
     let inputs = [device(to, &[COUNT as i64]), device(by, &[1])];
-    let out = device(world.allocate(COUNT * 4), &[COUNT as i64]);
-    world.run(1, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
-    world.sync(stream).unwrap();
+    let out = device(fixture.allocate(COUNT * 4), &[COUNT as i64]);
+    fixture.run(1, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+    fixture.sync(stream).unwrap();
     let expected: Vec<f32> = values.iter().map(|x| x - 2.0).collect();
-    assert!(world.read(to, COUNT) == expected && world.read(out.address, COUNT) == expected);
+    assert!(fixture.read(to, COUNT) == expected && fixture.read(out.address, COUNT) == expected);
 }
 
 #[test]
 fn one_value_is_written_to_all_elements() {
-    let world = World::new();
-    let stream = world.stream();
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
     let mut make = Maker::new("one");
     let (to, one) = (make.data(&[4]), make.floats(&[1], &[5.0]));
     let set = make.node("Assign", &[to, one]);
-    world.add(1, make.outputs(&[set]), &[]);
-    let to = world.floats(&X);
-    let out = device(world.allocate(16), &[4]);
-    world.run(1, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
-    world.sync(stream).unwrap();
-    assert_eq!(world.read(to, 4), [5.0; 4]);
+    fixture.add(1, make.outputs(&[set]), &[]);
+    let to = fixture.floats(&X);
+    let out = device(fixture.allocate(16), &[4]);
+    fixture.run(1, RunMode::Stream, stream, &[device(to, &[4])], &[out]).unwrap();
+    fixture.sync(stream).unwrap();
+    assert_eq!(fixture.read(to, 4), [5.0; 4]);
 }
 
 #[test]
 fn sizes_that_do_not_fit_are_refused() {
     for kind in ["Assign", "AssignAdd"] {
-        let world = World::new();
+        let fixture = Fixture::new();
         let mut make = Maker::new("sizes");
         let (to, by) = (make.data(&[1]), make.data(&[4]));
         let after = make.node(kind, &[to, by]);
-        world.add(1, make.outputs(&[after]), &[]);
-        let failed = world.session.graph(1).unwrap().compile(Vec::new()).err();
+        fixture.add(1, make.outputs(&[after]), &[]);
+        let failed = fixture.session.graph(1).unwrap().compile(Vec::new()).err();
         let text = failed.map_or(String::new(), |failed| failed.text);
         assert!(text.contains(kind), "{kind}: {text}");
     }
@@ -148,7 +148,7 @@ fn sizes_that_do_not_fit_are_refused() {
 fn a_constant_is_not_written() {
     for options in [&[][..], &[("ge.oo.constantFolding", "false")]] {
         for kind in ["Const", "Identity", "Fill"] {
-            let world = World::new();
+            let fixture = Fixture::new();
             let mut make = Maker::new("constant");
             let x = make.data(&[4]);
             let to = make.floats(&[4], &X);
@@ -162,9 +162,9 @@ fn a_constant_is_not_written() {
             };
             let y = make.node("AssignAdd", &[to, x]);
             let y = make.node("Neg", &[y]);
-            world.add(1, make.outputs(&[y]), options);
+            fixture.add(1, make.outputs(&[y]), options);
             let inputs = [host(&X, &[4])];
-            let run = || world.run(1, RunMode::Host, 0, &inputs, &[]);
+            let run = || fixture.run(1, RunMode::Host, 0, &inputs, &[]);
             match run() {
                 Err(failure) => {
                     assert!(
@@ -182,22 +182,22 @@ fn a_constant_is_not_written() {
 #[test]
 fn a_scatter_writes_its_input() {
     for (id, dims) in [(1, [4, 1]), (2, [-1, 1])] {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let mut make = Maker::new("scatter");
         let (to, by) = (make.data(&dims), make.data(&[2, 1]));
         let places: Vec<u8> = [3i64, 1].iter().flat_map(|one| one.to_le_bytes()).collect();
         let places = make.constant(cairn_tensor::DType::Int64, &[2, 1], &places);
         let changed = make.node("ScatterNdUpdate", &[to, places, by]);
         let twice = make.node("Add", &[changed, changed]);
-        world.add(id, make.outputs(&[twice]), &[]);
-        let (to, by) = (world.floats(&X), world.floats(&[7.0, 8.0]));
+        fixture.add(id, make.outputs(&[twice]), &[]);
+        let (to, by) = (fixture.floats(&X), fixture.floats(&[7.0, 8.0]));
         let inputs = [device(to, &[4, 1]), device(by, &[2, 1])];
-        let out = device(world.allocate(16), &[4, 1]);
-        world.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
-        world.sync(stream).unwrap();
+        let out = device(fixture.allocate(16), &[4, 1]);
+        fixture.run(id, RunMode::Stream, stream, &inputs, std::slice::from_ref(&out)).unwrap();
+        fixture.sync(stream).unwrap();
         let after = [X[0], 8.0, X[2], 7.0];
-        assert_eq!(world.read(to, 4), after, "of {dims:?}");
-        assert_eq!(world.read(out.address, 4), after.map(|x| 2.0 * x), "of {dims:?}");
+        assert_eq!(fixture.read(to, 4), after, "of {dims:?}");
+        assert_eq!(fixture.read(out.address, 4), after.map(|x| 2.0 * x), "of {dims:?}");
     }
 }

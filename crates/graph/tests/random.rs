@@ -44,17 +44,17 @@ fn an_operator_marked_random_is_never_folded() {
         nodes().values().filter(|node| node.marks.random).map(|node| node.name).collect();
     assert!(random.len() >= 5, "{random:?}");
     for (id, name) in (1..).zip(random) {
-        let world = World::new();
-        let stream = world.stream();
+        let fixture = Fixture::new();
+        let stream = fixture.stream();
         let (graph, bytes) = drawing(name);
-        world.add(id, graph, &[("ge.oo.level", "O3")]);
-        let out = device(world.allocate(bytes), &[bytes as i64 / 4]);
-        let blank = world.read(out.address, bytes / 4);
-        world.run(id, RunMode::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
-        world.sync(stream).unwrap();
-        let drawn = world.read(out.address, bytes / 4);
+        fixture.add(id, graph, &[("ge.oo.level", "O3")]);
+        let out = device(fixture.allocate(bytes), &[bytes as i64 / 4]);
+        let blank = fixture.read(out.address, bytes / 4);
+        fixture.run(id, RunMode::Stream, stream, &[], std::slice::from_ref(&out)).unwrap();
+        fixture.sync(stream).unwrap();
+        let drawn = fixture.read(out.address, bytes / 4);
         assert_ne!(drawn, blank, "{name}");
-        let graph = world.session.graph(id).unwrap();
+        let graph = fixture.session.graph(id).unwrap();
         let Kind::Static { program, .. } = &graph.compiled().unwrap().kind else {
             panic!("{name}: all sizes are constants");
         };

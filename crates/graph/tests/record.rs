@@ -27,9 +27,9 @@ enum Noted {
 struct EventLog(Mutex<Vec<Noted>>);
 
 impl EventLog {
-    fn on(world: &World, kinds: &[Kind]) -> Arc<EventLog> {
+    fn on(fixture: &Fixture, kinds: &[Kind]) -> Arc<EventLog> {
         let log = Arc::new(EventLog::default());
-        world.runtime.shared.spine.subscribe(log.clone(), kinds).unwrap();
+        fixture.runtime.shared.spine.subscribe(log.clone(), kinds).unwrap();
         log
     }
 
@@ -61,7 +61,7 @@ impl Sink for EventLog {
 
 /// Runs an operator of aclnn on a stream and gives what it was said to touch.
 fn accesses(
-    world: &World,
+    fixture: &Fixture,
     log: &EventLog,
     stream: usize,
     name: &'static str,
@@ -72,11 +72,11 @@ fn accesses(
     let execution = Execution::new(name, plan, None);
     let workspace = match execution.workspace() {
         0 => 0,
-        bytes => world.allocate(bytes),
+        bytes => fixture.allocate(bytes),
     };
-    let on = world.runtime.stream(stream).unwrap();
+    let on = fixture.runtime.stream(stream).unwrap();
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
-    world.sync(stream).unwrap();
+    fixture.sync(stream).unwrap();
     let emitted = log.take();
     let [Noted::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
     accesses.clone()
@@ -88,17 +88,17 @@ fn writes(accesses: &[Access]) -> &Access {
 
 #[test]
 fn two_streams_on_interleaved_columns_do_not_meet() {
-    let world = World::new();
-    let log = EventLog::on(&world, &[Kind::Submit]);
-    let (a, b) = (world.stream(), world.stream());
-    let block = world.floats(&[0.0; 64]);
-    let source = world.floats(&[2.0; 32]);
+    let fixture = Fixture::new();
+    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let (a, b) = (fixture.stream(), fixture.stream());
+    let block = fixture.floats(&[0.0; 64]);
+    let source = fixture.floats(&[2.0; 32]);
     let columns = |first: isize| {
         Arg::Tensor(Tensor::new(Layout::strided(DType::Float, &[8, 4], &[8, 2], first), block))
     };
     let from = || Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8, 4]), source));
-    let even = accesses(&world, &log, a, "InplaceCopy", vec![columns(0), from()]);
-    let odd = accesses(&world, &log, b, "InplaceCopy", vec![columns(1), from()]);
+    let even = accesses(&fixture, &log, a, "InplaceCopy", vec![columns(0), from()]);
+    let odd = accesses(&fixture, &log, b, "InplaceCopy", vec![columns(1), from()]);
     let (even, odd) = (writes(&even), writes(&odd));
     let (low, high) = (even.bounds(), odd.bounds());
     assert!(low.0 < high.1 && high.0 < low.1, "the ranges between first and last byte do meet");
@@ -108,24 +108,24 @@ fn two_streams_on_interleaved_columns_do_not_meet() {
     let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
     let whole = Arg::Tensor(Tensor::new(row, block));
     let short = Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, &[8]), source));
-    let row = accesses(&world, &log, b, "InplaceCopy", vec![whole, short]);
+    let row = accesses(&fixture, &log, b, "InplaceCopy", vec![whole, short]);
     assert_eq!(even.overlap(writes(&row)), Overlap::Yes, "the row has cells of the even columns");
     assert_eq!(odd.overlap(writes(&row)), Overlap::Yes);
 
-    let numbers = world.read(block, 64);
+    let numbers = fixture.read(block, 64);
     assert!(numbers.iter().all(|number| *number == 2.0), "{numbers:?}");
 }
 
 #[test]
 fn what_goes_by_index_may_touch() {
-    let world = World::new();
-    let log = EventLog::on(&world, &[Kind::Submit]);
-    let stream = world.stream();
-    let table = world.floats(&[1.0; 32]);
-    let index = world.allocate(16);
+    let fixture = Fixture::new();
+    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let stream = fixture.stream();
+    let table = fixture.floats(&[1.0; 32]);
+    let index = fixture.allocate(16);
     let places: Vec<u8> = [1i64, 3].iter().flat_map(|place| place.to_le_bytes()).collect();
-    world.runtime.shared.memory.extent(index, 16).unwrap().write(&places);
-    let out = world.allocate(64);
+    fixture.runtime.shared.memory.extent(index, 16).unwrap().write(&places);
+    let out = fixture.allocate(64);
     let tensor = |dtype, dims: &[usize], address| {
         Arg::Tensor(Tensor::new(Layout::contiguous(dtype, dims), address))
     };
@@ -135,7 +135,7 @@ fn what_goes_by_index_may_touch() {
         tensor(DType::Int64, &[2], index),
         tensor(DType::Float, &[2, 8], out),
     ];
-    let emitted = accesses(&world, &log, stream, "IndexSelect", args);
+    let emitted = accesses(&fixture, &log, stream, "IndexSelect", args);
     let at = |address: usize| emitted.iter().find(|one| one.address == address).unwrap();
     let marked = [table, index, out].map(|address| at(address).indexed);
     assert_eq!((emitted.len(), marked), (3, [true, false, false]));
@@ -153,18 +153,18 @@ fn two_steps() -> cairn_graph::ir::Graph {
 
 #[test]
 fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
-    let world = World::new();
-    let stream = world.stream();
-    world.add(1, two_steps(), &[]);
-    let x = device(world.floats(&[1.0; 8]), &[2, 4]);
-    let out = device(world.allocate(24), &[2, 3]);
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    fixture.add(1, two_steps(), &[]);
+    let x = device(fixture.floats(&[1.0; 8]), &[2, 4]);
+    let out = device(fixture.allocate(24), &[2, 3]);
     let run = || {
         let (inputs, outputs) = (std::slice::from_ref(&x), std::slice::from_ref(&out));
-        world.run(1, RunMode::Stream, stream, inputs, outputs).unwrap();
-        world.sync(stream).unwrap();
+        fixture.run(1, RunMode::Stream, stream, inputs, outputs).unwrap();
+        fixture.sync(stream).unwrap();
     };
     run();
-    let log = EventLog::on(&world, &[Kind::Load, Kind::Run, Kind::Submit]);
+    let log = EventLog::on(&fixture, &[Kind::Load, Kind::Run, Kind::Submit]);
     run();
     let emitted = log.take();
     let [
@@ -196,7 +196,7 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     let emitted = log.take();
     assert!(matches!(&emitted[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{emitted:#?}");
 
-    let late = EventLog::on(&world, &[Kind::Load, Kind::Run]);
+    let late = EventLog::on(&fixture, &[Kind::Load, Kind::Run]);
     run();
     let emitted = late.take();
     assert!(
@@ -207,10 +207,10 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
 
 #[test]
 fn what_a_session_reads_on_the_host_is_reported() {
-    let world = World::new();
-    world.add(1, two_steps(), &[]);
-    let log = EventLog::on(&world, &[Kind::Touch]);
-    let made = world.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(1, two_steps(), &[]);
+    let log = EventLog::on(&fixture, &[Kind::Touch]);
+    let made = fixture.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
     let emitted = log.take();
     let reads = |one: &Noted| match one {
@@ -227,17 +227,17 @@ const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
 
 /// What is reported of a graph that is loaded, run twice and removed.
 fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
-    let world = World::new();
-    let log = EventLog::on(&world, &OF_GRAPHS);
-    let stream = world.stream();
-    world.add(1, graph, &[]);
-    let x = device(world.floats(&[1.0; 8]), &[2, n]);
+    let fixture = Fixture::new();
+    let log = EventLog::on(&fixture, &OF_GRAPHS);
+    let stream = fixture.stream();
+    fixture.add(1, graph, &[]);
+    let x = device(fixture.floats(&[1.0; 8]), &[2, n]);
     for _ in 0..2 {
-        let out = device(world.allocate(64), &[2, n]);
-        world.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
+        let out = device(fixture.allocate(64), &[2, n]);
+        fixture.run(1, RunMode::Stream, stream, std::slice::from_ref(&x), &[out]).unwrap();
     }
-    world.sync(stream).unwrap();
-    world.session.remove(1).unwrap();
+    fixture.sync(stream).unwrap();
+    fixture.session.remove(1).unwrap();
     log.take()
 }
 
@@ -281,30 +281,30 @@ fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
 
 #[test]
 fn a_load_is_reported_before_any_run() {
-    let world = World::new();
-    world.add(1, two_steps(), &[]);
-    let log = EventLog::on(&world, &OF_GRAPHS);
-    world.session.graph(1).unwrap().compile(Vec::new()).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(1, two_steps(), &[]);
+    let log = EventLog::on(&fixture, &OF_GRAPHS);
+    fixture.session.graph(1).unwrap().compile(Vec::new()).unwrap();
     assert!(log.take().is_empty());
-    let entry = world.session.graph(1).unwrap();
-    world.session.load(&entry, world.stream(), &Options::default(), true).unwrap();
+    let entry = fixture.session.graph(1).unwrap();
+    fixture.session.load(&entry, fixture.stream(), &Options::default(), true).unwrap();
     let log = log.take();
     assert!(matches!(&log[..], [Noted::Load(plan)] if plan.steps.len() == 2), "{log:#?}");
 }
 
 #[test]
 fn memory_of_a_graph_names_its_load_and_the_users_id() {
-    let world = World::new();
-    let other = world.engine.open(world.runtime, Options::default()).unwrap();
-    let other = world.engine.session(other).unwrap();
-    let log = EventLog::on(&world, &[Kind::Alloc, Kind::Load]);
+    let fixture = Fixture::new();
+    let other = fixture.engine.open(fixture.runtime, Options::default()).unwrap();
+    let other = fixture.engine.session(other).unwrap();
+    let log = EventLog::on(&fixture, &[Kind::Alloc, Kind::Load]);
     let mut loads = Vec::new();
-    for session in [&world.session, &other] {
+    for session in [&fixture.session, &other] {
         let graph = Arc::new(Ranked::new(Rank::Graph, two_steps()));
         session.add(1, graph, Options::default()).unwrap();
         let entry = session.graph(1).unwrap();
         entry.compile(Vec::new()).unwrap();
-        session.load(&entry, world.stream(), &Options::default(), true).unwrap();
+        session.load(&entry, fixture.stream(), &Options::default(), true).unwrap();
         let log = log.take();
         let plan = log.iter().find_map(|one| match one {
             Noted::Load(plan) => Some(plan.clone()),
@@ -326,11 +326,11 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
 
 #[test]
 fn a_slice_touches_its_elements_alone() {
-    let world = World::new();
-    let log = EventLog::on(&world, &[Kind::Submit]);
-    let stream = world.stream();
-    let block = world.floats(&[0.0; 64]);
-    let (out, source) = (world.allocate(128), world.floats(&[2.0; 32]));
+    let fixture = Fixture::new();
+    let log = EventLog::on(&fixture, &[Kind::Submit]);
+    let stream = fixture.stream();
+    let block = fixture.floats(&[0.0; 64]);
+    let (out, source) = (fixture.allocate(128), fixture.floats(&[2.0; 32]));
     let tensor = |dims: &[usize], address| {
         Arg::Tensor(Tensor::new(Layout::contiguous(DType::Float, dims), address))
     };
@@ -343,14 +343,14 @@ fn a_slice_touches_its_elements_alone() {
         ints(&[2]),
         tensor(&[8, 4], out),
     ];
-    let even = accesses(&world, &log, stream, "SliceV2", args);
+    let even = accesses(&fixture, &log, stream, "SliceV2", args);
     let odd = Layout::strided(DType::Float, &[8, 4], &[8, 2], 1);
     let odd = vec![Arg::Tensor(Tensor::new(odd, block)), tensor(&[8, 4], source)];
-    let odd = accesses(&world, &log, stream, "InplaceCopy", odd);
+    let odd = accesses(&fixture, &log, stream, "InplaceCopy", odd);
     let even = even.iter().find(|one| one.mode == Mode::Read).unwrap();
     assert_eq!(even.overlap(writes(&odd)), Overlap::No);
     let row = Layout::contiguous(DType::Float, &[8]).from_offset(16);
     let row = vec![Arg::Tensor(Tensor::new(row, block)), tensor(&[8], source)];
-    let row = accesses(&world, &log, stream, "InplaceCopy", row);
+    let row = accesses(&fixture, &log, stream, "InplaceCopy", row);
     assert_eq!(even.overlap(writes(&row)), Overlap::Yes);
 }

@@ -48,132 +48,132 @@ fn floats(out: &SessionOutput) -> Vec<f32> {
     bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
 }
 
-fn value(world: &World, name: &str) -> Vec<f32> {
-    let (names, values) = world.session.values(&[name.to_owned()]).unwrap();
+fn value(fixture: &Fixture, name: &str) -> Vec<f32> {
+    let (names, values) = fixture.session.values(&[name.to_owned()]).unwrap();
     assert_eq!((names, values[0].dims.clone()), (vec![name.to_owned()], vec![4]));
     floats(&values[0])
 }
 
 #[test]
 fn a_variable_goes_from_graph_to_graph() {
-    let world = World::new();
-    let stream = world.stream();
-    world.add(1, init("w"), &[]);
-    world.add(2, step("w", 4), &[]);
-    world.add(3, step("w", -1), &[]);
-    world.add(4, step("w", 4), &[]);
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    assert_eq!(value(&world, "w"), X);
-    let x = device(world.floats(&[2.0; 4]), &[4]);
-    let out = device(world.allocate(16), &[4]);
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    fixture.add(1, init("w"), &[]);
+    fixture.add(2, step("w", 4), &[]);
+    fixture.add(3, step("w", -1), &[]);
+    fixture.add(4, step("w", 4), &[]);
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    assert_eq!(value(&fixture, "w"), X);
+    let x = device(fixture.floats(&[2.0; 4]), &[4]);
+    let out = device(fixture.allocate(16), &[4]);
     let inputs = std::slice::from_ref(&x);
     for _ in 0..50 {
-        world.run(2, RunMode::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
-        world.run(3, RunMode::StreamV2, stream, inputs, std::slice::from_ref(&out)).unwrap();
+        fixture.run(2, RunMode::Stream, stream, inputs, std::slice::from_ref(&out)).unwrap();
+        fixture.run(3, RunMode::StreamV2, stream, inputs, std::slice::from_ref(&out)).unwrap();
     }
-    assert_eq!(value(&world, "w"), X.map(|x| x + 100.0), "after what was submitted");
-    assert_eq!(world.read(out.address, 4), X.map(|x| 2.0 * (x + 100.0)));
-    let made = world.run(4, RunMode::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
+    assert_eq!(value(&fixture, "w"), X.map(|x| x + 100.0), "after what was submitted");
+    assert_eq!(fixture.read(out.address, 4), X.map(|x| 2.0 * (x + 100.0)));
+    let made = fixture.run(4, RunMode::HostV2, 0, &[host(&[0.5; 4], &[4])], &[]).unwrap();
     assert_eq!(floats(&made[0]), X.map(|x| (x + 101.0) / 2.0));
-    assert_eq!(value(&world, "w"), X.map(|x| x + 101.0));
+    assert_eq!(value(&fixture, "w"), X.map(|x| x + 101.0));
     for id in 1..=4 {
-        world.session.remove(id).unwrap();
+        fixture.session.remove(id).unwrap();
     }
-    assert_eq!(value(&world, "w"), X.map(|x| x + 101.0), "it outlives its graphs");
+    assert_eq!(value(&fixture, "w"), X.map(|x| x + 101.0), "it outlives its graphs");
 }
 
 #[test]
 fn a_variable_begins_with_zeros_and_belongs_to_its_session() {
-    let world = World::new();
-    let dirty = world.floats(&[9.0; 4]);
-    world.runtime.shared.memory.free(dirty).unwrap();
-    let other = world.engine.open(world.runtime, options(&[])).unwrap();
-    let other = world.engine.session(other).unwrap();
-    world.add(1, init("w"), &[]);
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    let fixture = Fixture::new();
+    let dirty = fixture.floats(&[9.0; 4]);
+    fixture.runtime.shared.memory.free(dirty).unwrap();
+    let other = fixture.engine.open(fixture.runtime, options(&[])).unwrap();
+    let other = fixture.engine.session(other).unwrap();
+    fixture.add(1, init("w"), &[]);
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let graph = cairn_runtime::lock::Mutex::new(cairn_runtime::lock::Rank::Graph, step("w", 4));
     other.add(1, std::sync::Arc::new(graph), options(&[])).unwrap();
     let made = other.run(1, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
     assert_eq!(floats(&made[0]), [1.0; 4]);
-    assert_eq!(value(&world, "w"), X);
+    assert_eq!(value(&fixture, "w"), X);
 }
 
 #[test]
 fn the_memory_of_variables_is_the_devices_and_goes_back_with_the_session() {
-    let world = World::new();
-    let stream = world.stream();
-    let pool = Pool::new(&world);
-    world.register(stream, &pool);
-    let x = device(world.floats(&[1.0; 4]), &[4]);
-    let out = device(world.allocate(16), &[4]);
-    let live = || world.runtime.shared.memory.usage(0).live;
+    let fixture = Fixture::new();
+    let stream = fixture.stream();
+    let pool = Pool::new(&fixture);
+    fixture.register(stream, &pool);
+    let x = device(fixture.floats(&[1.0; 4]), &[4]);
+    let out = device(fixture.allocate(16), &[4]);
+    let live = || fixture.runtime.shared.memory.usage(0).live;
     let before = live();
-    world.add(1, step("w", 4), &[]);
-    world.run(1, RunMode::Stream, stream, &[x], &[out]).unwrap();
-    world.sync(stream).unwrap();
+    fixture.add(1, step("w", 4), &[]);
+    fixture.run(1, RunMode::Stream, stream, &[x], &[out]).unwrap();
+    fixture.sync(stream).unwrap();
     assert_eq!(pool.mallocs(), 2, "const and feature memory alone");
-    world.session.remove(1).unwrap();
+    fixture.session.remove(1).unwrap();
     assert_eq!(pool.live(), 0);
     assert!(live() > before, "the variable stays");
-    world.engine.close(world.id).unwrap();
+    fixture.engine.close(fixture.id).unwrap();
     assert_eq!(live(), before);
 }
 
 #[test]
 fn a_name_stands_for_one_type_and_one_list_of_sizes() {
-    let world = World::new();
-    world.add(1, init("w"), &[]);
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(1, init("w"), &[]);
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let mut make = Maker::new("other");
     let (to, from) = (variable(&mut make, "w", &[2, 2]), make.floats(&[2, 2], &X));
     let set = make.node("Assign", &[to, from]);
-    world.add(2, make.outputs(&[set]), &[]);
-    let failed = world.run(2, RunMode::Host, 0, &[], &[]).err().unwrap();
+    fixture.add(2, make.outputs(&[set]), &[]);
+    let failed = fixture.run(2, RunMode::Host, 0, &[], &[]).err().unwrap();
     for part in ["graph 2", "w", "[4]", "[2, 2]"] {
         assert!(failed.text.contains(part), "{part}: {}", failed.text);
     }
     let mut make = Maker::new("twice");
     let (one, two) = (variable(&mut make, "v", &[4]), variable(&mut make, "v", &[2]));
-    world.add(3, make.outputs(&[one, two]), &[]);
-    let failed = world.run(3, RunMode::Host, 0, &[], &[]).err().unwrap();
+    fixture.add(3, make.outputs(&[one, two]), &[]);
+    let failed = fixture.run(3, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("[4]") && failed.text.contains("[2]"), "{}", failed.text);
     let mut make = Maker::new("unknown");
     let one = variable(&mut make, "u", &[-1]);
-    world.add(4, make.outputs(&[one]), &[]);
-    let failed = world.run(4, RunMode::Host, 0, &[], &[]).err().unwrap();
+    fixture.add(4, make.outputs(&[one]), &[]);
+    let failed = fixture.run(4, RunMode::Host, 0, &[], &[]).err().unwrap();
     assert!(failed.text.contains("the variable u"), "{}", failed.text);
-    assert_eq!(value(&world, "w"), X);
+    assert_eq!(value(&fixture, "w"), X);
 }
 
 #[test]
 fn a_shared_name_comes_before_the_name_of_the_node() {
-    let world = World::new();
-    world.add(1, init("w"), &[]);
+    let fixture = Fixture::new();
+    fixture.add(1, init("w"), &[]);
     let mut make = Maker::new("shared");
     let one = variable(&mut make, "mine", &[4]);
     let two = variable(&mut make, "w", &[4]);
     let shared = Attr::Text(b"w".to_vec());
     make.0.node_mut(one.node).unwrap().attrs.insert("shared_name".into(), shared);
     let sum = make.node("Add", &[one, two]);
-    world.add(2, make.outputs(&[sum]), &[]);
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    let made = world.run(2, RunMode::Host, 0, &[], &[]).unwrap();
+    fixture.add(2, make.outputs(&[sum]), &[]);
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    let made = fixture.run(2, RunMode::Host, 0, &[], &[]).unwrap();
     assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x));
 }
 
 #[test]
 fn values_are_found_by_name() {
-    let world = World::new();
-    assert!(world.session.values(&[]).unwrap().0.is_empty());
-    let unknown = |name: &str| world.session.values(&[name.to_owned()]).err().unwrap();
+    let fixture = Fixture::new();
+    assert!(fixture.session.values(&[]).unwrap().0.is_empty());
+    let unknown = |name: &str| fixture.session.values(&[name.to_owned()]).err().unwrap();
     assert!(unknown("w").text.contains("no variable w"));
-    world.add(1, init("w"), &[]);
-    world.add(2, init("a"), &[]);
-    world.session.graph(2).unwrap().compile(Vec::new()).unwrap();
+    fixture.add(1, init("w"), &[]);
+    fixture.add(2, init("a"), &[]);
+    fixture.session.graph(2).unwrap().compile(Vec::new()).unwrap();
     assert!(unknown("a").text.contains("no variable a"), "compiled is not loaded");
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
-    world.run(2, RunMode::Host, 0, &[], &[]).unwrap();
-    let (names, values) = world.session.values(&[]).unwrap();
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    fixture.run(2, RunMode::Host, 0, &[], &[]).unwrap();
+    let (names, values) = fixture.session.values(&[]).unwrap();
     assert_eq!((names, values.len()), (vec!["a".to_owned(), "w".to_owned()], 2));
     assert!(unknown("b").text.contains("no variable b"));
 }
@@ -181,20 +181,20 @@ fn values_are_found_by_name() {
 /// A run that the engine's thread is yet to submit counts as submitted; not for that thread, which would wait for itself.
 #[test]
 fn values_wait_for_runs_that_were_asked_for() {
-    let world = World::new();
-    world.add(1, init("w"), &[]);
-    world.add(2, step("w", 4), &[]);
-    world.run(1, RunMode::Host, 0, &[], &[]).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(1, init("w"), &[]);
+    fixture.add(2, step("w", 4), &[]);
+    fixture.run(1, RunMode::Host, 0, &[], &[]).unwrap();
     let (both_asked, may_go_on) = std::sync::mpsc::channel::<()>();
     let (sender, receiver) = std::sync::mpsc::channel();
-    let session = world.session.clone();
+    let session = fixture.session.clone();
     let ask = |done: Box<dyn FnOnce() + Send>| {
         let inputs = vec![host(&[1.0; 4], &[4])];
         let done = move |made: Result<Vec<SessionOutput>, _>| {
             made.unwrap();
             done();
         };
-        world.engine.run_async(&world.session, 2, RunMode::Host, inputs, done).unwrap();
+        fixture.engine.run_async(&fixture.session, 2, RunMode::Host, inputs, done).unwrap();
     };
     ask(Box::new(move || {
         may_go_on.recv().unwrap();
@@ -202,19 +202,19 @@ fn values_wait_for_runs_that_were_asked_for() {
     }));
     ask(Box::new(|| {}));
     both_asked.send(()).unwrap();
-    assert_eq!(value(&world, "w"), X.map(|x| x + 2.0));
+    assert_eq!(value(&fixture, "w"), X.map(|x| x + 2.0));
     assert_eq!(receiver.recv().unwrap().unwrap(), ["w"]);
-    world.engine.close(world.id).unwrap();
+    fixture.engine.close(fixture.id).unwrap();
 }
 
 #[test]
 fn the_first_interface_compiles_no_variables() {
-    let world = World::new();
-    world.add(1, init("w"), &[]);
-    let failed = world.session.graph(1).unwrap().has_no_variables().unwrap_err();
+    let fixture = Fixture::new();
+    fixture.add(1, init("w"), &[]);
+    let failed = fixture.session.graph(1).unwrap().has_no_variables().unwrap_err();
     assert!(failed.text.contains("variable w"), "{}", failed.text);
-    world.add(2, two_nodes(), &[]);
-    world.session.graph(2).unwrap().has_no_variables().unwrap();
+    fixture.add(2, two_nodes(), &[]);
+    fixture.session.graph(2).unwrap().has_no_variables().unwrap();
 }
 
 fn two_nodes() -> Graph {
@@ -228,9 +228,9 @@ fn two_nodes() -> Graph {
 /// A compiled graph as a model: with what was inferred, and it runs as before.
 #[test]
 fn a_compiled_graph_is_written_and_read_back() {
-    let world = World::new();
-    world.add(1, two_nodes(), &[]);
-    let entry = world.session.graph(1).unwrap();
+    let fixture = Fixture::new();
+    fixture.add(1, two_nodes(), &[]);
+    let entry = fixture.session.graph(1).unwrap();
     assert!(entry.compiled().is_err());
     entry.compile(vec![Desc::new(DType::Float, &[4])]).unwrap();
     let read = model::read(&entry.compiled().unwrap().model().unwrap()).unwrap();
@@ -238,16 +238,16 @@ fn a_compiled_graph_is_written_and_read_back() {
     assert_eq!((&add.output_descs[0].dims, add.output_descs[0].dtype), (&vec![4], DType::Float));
     assert!(add.input_descs.iter().all(|desc| desc.dims == [4]));
     assert!(read.nodes().all(|(_, node)| node.kind != "Mul"));
-    world.add(2, read, &[]);
-    world.add(3, step("w", 4), &[]);
-    let stepped = world.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
-    world.add(4, model::read(&stepped).unwrap(), &[]);
+    fixture.add(2, read, &[]);
+    fixture.add(3, step("w", 4), &[]);
+    let stepped = fixture.session.graph(3).unwrap().compile(Vec::new()).unwrap().model().unwrap();
+    fixture.add(4, model::read(&stepped).unwrap(), &[]);
     for id in [1, 2] {
-        let made = world.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
+        let made = fixture.run(id, RunMode::Host, 0, &[host(&X, &[4])], &[]).unwrap();
         assert_eq!(floats(&made[0]), X.map(|x| 2.0 * x), "graph {id}");
     }
     for (id, count) in [(3, 1.0), (4, 2.0)] {
-        let made = world.run(id, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
+        let made = fixture.run(id, RunMode::Host, 0, &[host(&[1.0; 4], &[4])], &[]).unwrap();
         assert_eq!(floats(&made[0]), [count; 4], "graph {id}");
     }
 }
@@ -272,21 +272,21 @@ impl Kernel for Gate {
 #[test]
 fn runs_that_share_a_variable_are_ordered_between_streams() {
     for n in [4, -1] {
-        let world = World::new();
-        let (first, second) = (world.stream(), world.stream());
-        world.add(1, step("w", n), &[]);
-        world.add(2, step("w", n), &[]);
-        let x = device(world.floats(&[1.0; 4]), &[4]);
-        let outs = [0, 1].map(|_| device(world.allocate(16), &[4]));
+        let fixture = Fixture::new();
+        let (first, second) = (fixture.stream(), fixture.stream());
+        fixture.add(1, step("w", n), &[]);
+        fixture.add(2, step("w", n), &[]);
+        let x = device(fixture.floats(&[1.0; 4]), &[4]);
+        let outs = [0, 1].map(|_| device(fixture.allocate(16), &[4]));
         let run = |id, stream, out: &cairn_graph::session::RunTensor| {
             let inputs = std::slice::from_ref(&x);
-            world.run(id, RunMode::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();
+            fixture.run(id, RunMode::Stream, stream, inputs, std::slice::from_ref(out)).unwrap();
         };
         run(1, first, &outs[0]);
         run(2, second, &outs[1]);
-        world.sync(second).unwrap();
+        fixture.sync(second).unwrap();
         let gate = Arc::new(Gate(false.into()));
-        let stream_of = |handle| world.session.runtime.handles.get::<Stream>(handle).unwrap();
+        let stream_of = |handle| fixture.session.runtime.handles.get::<Stream>(handle).unwrap();
         let task = Task::bare("gate", Body::Kernel(gate.clone()));
         stream_of(first).submit(task).unwrap();
         run(1, first, &outs[0]);
@@ -296,9 +296,9 @@ fn runs_that_share_a_variable_are_ordered_between_streams() {
             std::thread::yield_now();
         }
         gate.0.store(true, std::sync::atomic::Ordering::SeqCst);
-        world.sync(first).unwrap();
-        world.sync(second).unwrap();
-        assert_eq!(world.read(outs[0].address, 4), [3.0; 4], "of {n}");
-        assert_eq!(world.read(outs[1].address, 4), [4.0; 4], "of {n}");
+        fixture.sync(first).unwrap();
+        fixture.sync(second).unwrap();
+        assert_eq!(fixture.read(outs[0].address, 4), [3.0; 4], "of {n}");
+        assert_eq!(fixture.read(outs[1].address, 4), [4.0; 4], "of {n}");
     }
 }

@@ -70,32 +70,32 @@ impl Machine {
 }
 
 /// A machine, and an engine with one session.
-pub struct World {
+pub struct Fixture {
     machine: Machine,
     pub engine: Engine,
     pub id: u64,
     pub session: Arc<Session>,
 }
 
-impl std::ops::Deref for World {
+impl std::ops::Deref for Fixture {
     type Target = Machine;
     fn deref(&self) -> &Machine {
         &self.machine
     }
 }
 
-impl World {
-    pub fn new() -> World {
-        World::with(&[])
+impl Fixture {
+    pub fn new() -> Fixture {
+        Fixture::with(&[])
     }
 
-    pub fn with(options: &[(&str, &str)]) -> World {
+    pub fn with(options: &[(&str, &str)]) -> Fixture {
         let machine = Machine::start();
         let engine = Engine::default();
         engine.start(machine.runtime, Options::default()).unwrap();
         let id = engine.open(machine.runtime, self::options(options)).unwrap();
         let session = engine.session(id).unwrap();
-        World { machine, engine, id, session }
+        Fixture { machine, engine, id, session }
     }
 
     pub fn add(&self, id: u32, graph: Graph, options: &[(&str, &str)]) {
