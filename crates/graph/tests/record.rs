@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use support::*;
 
 #[derive(Clone, Debug, PartialEq)]
-enum Noted {
+enum RecordedEvent {
     Submit { name: &'static str, stream: u32, seq: u64, accesses: Vec<Access> },
     Load(StepPlan),
     Run { plan: u64, stream: u32, seq: Option<u64>, regions: Vec<usize> },
@@ -24,7 +24,7 @@ enum Noted {
 }
 
 #[derive(Default)]
-struct EventLog(Mutex<Vec<Noted>>);
+struct EventLog(Mutex<Vec<RecordedEvent>>);
 
 impl EventLog {
     fn on(fixture: &Fixture, kinds: &[Kind]) -> Arc<EventLog> {
@@ -33,7 +33,7 @@ impl EventLog {
         log
     }
 
-    fn take(&self) -> Vec<Noted> {
+    fn take(&self) -> Vec<RecordedEvent> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
@@ -44,15 +44,15 @@ impl Sink for EventLog {
             Event::Submit { stream, seq, task, .. } => {
                 let mut accesses = Vec::new();
                 task.each_access(&mut |access| accesses.push(access));
-                Noted::Submit { name: task.name, stream, seq, accesses }
+                RecordedEvent::Submit { name: task.name, stream, seq, accesses }
             }
-            Event::Load(plan) => Noted::Load(plan.clone()),
+            Event::Load(plan) => RecordedEvent::Load(plan.clone()),
             Event::Run { plan, stream, seq, regions } => {
-                Noted::Run { plan, stream, seq, regions: regions.to_vec() }
+                RecordedEvent::Run { plan, stream, seq, regions: regions.to_vec() }
             }
-            Event::Unload { loaded } => Noted::Unload { loaded },
-            Event::Alloc { purpose, owner, .. } => Noted::Alloc { purpose, owner },
-            Event::Touch { accesses, .. } => Noted::Touch { accesses: accesses.to_vec() },
+            Event::Unload { loaded } => RecordedEvent::Unload { loaded },
+            Event::Alloc { purpose, owner, .. } => RecordedEvent::Alloc { purpose, owner },
+            Event::Touch { accesses, .. } => RecordedEvent::Touch { accesses: accesses.to_vec() },
             _ => return,
         };
         self.0.lock().unwrap().push(emitted);
@@ -78,7 +78,7 @@ fn accesses(
     execution.submit(&on, &execution.addresses(), workspace).unwrap();
     fixture.sync(stream).unwrap();
     let emitted = log.take();
-    let [Noted::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
+    let [RecordedEvent::Submit { accesses, .. }] = &emitted[..] else { panic!("{emitted:?}") };
     accesses.clone()
 }
 
@@ -168,9 +168,9 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
     run();
     let emitted = log.take();
     let [
-        Noted::Load(plan),
-        Noted::Run { plan: id, stream: on, seq, regions },
-        Noted::Submit { name, stream: of, seq: number, .. },
+        RecordedEvent::Load(plan),
+        RecordedEvent::Run { plan: id, stream: on, seq, regions },
+        RecordedEvent::Submit { name, stream: of, seq: number, .. },
     ] = &emitted[..]
     else {
         panic!("{emitted:#?}")
@@ -194,13 +194,16 @@ fn a_static_graph_reports_its_steps_once_and_its_runs_refer_to_them() {
 
     run();
     let emitted = log.take();
-    assert!(matches!(&emitted[..], [Noted::Run { .. }, Noted::Submit { .. }]), "{emitted:#?}");
+    assert!(
+        matches!(&emitted[..], [RecordedEvent::Run { .. }, RecordedEvent::Submit { .. }]),
+        "{emitted:#?}"
+    );
 
     let late = EventLog::on(&fixture, &[Kind::Load, Kind::Run]);
     run();
     let emitted = late.take();
     assert!(
-        matches!(&emitted[..], [Noted::Load(again), Noted::Run { .. }] if again == plan),
+        matches!(&emitted[..], [RecordedEvent::Load(again), RecordedEvent::Run { .. }] if again == plan),
         "{emitted:#?}"
     );
 }
@@ -213,8 +216,8 @@ fn what_a_session_reads_on_the_host_is_reported() {
     let made = fixture.run(1, RunMode::Host, 0, &[host(&[1.0; 8], &[2, 4])], &[]).unwrap();
     assert_eq!(made.len(), 1);
     let emitted = log.take();
-    let reads = |one: &Noted| match one {
-        Noted::Touch { accesses } => {
+    let reads = |one: &RecordedEvent| match one {
+        RecordedEvent::Touch { accesses } => {
             let [access] = &accesses[..] else { return false };
             access.mode == Mode::Read && access.element == 24
         }
@@ -226,7 +229,7 @@ fn what_a_session_reads_on_the_host_is_reported() {
 const OF_GRAPHS: [Kind; 3] = [Kind::Load, Kind::Run, Kind::Unload];
 
 /// What is reported of a graph that is loaded, run twice and removed.
-fn life(graph: cairn_graph::ir::Graph, n: i64) -> Vec<Noted> {
+fn load_and_run(graph: cairn_graph::ir::Graph, n: i64) -> Vec<RecordedEvent> {
     let fixture = Fixture::new();
     let log = EventLog::on(&fixture, &OF_GRAPHS);
     let stream = fixture.stream();
@@ -246,12 +249,12 @@ fn the_load_of_a_graph_is_reported_when_it_is_loaded_and_its_end_when_it_ends() 
     let mut make = Maker::new("static");
     let x = make.data(&[2, 4]);
     let soft = make.node("SoftmaxV2", &[x]);
-    let log = life(make.outputs(&[soft]), 4);
+    let log = load_and_run(make.outputs(&[soft]), 4);
     let [
-        Noted::Load(plan),
-        Noted::Run { plan: first, seq: Some(_), .. },
-        Noted::Run { plan: second, seq: Some(_), .. },
-        Noted::Unload { loaded },
+        RecordedEvent::Load(plan),
+        RecordedEvent::Run { plan: first, seq: Some(_), .. },
+        RecordedEvent::Run { plan: second, seq: Some(_), .. },
+        RecordedEvent::Unload { loaded },
     ] = &log[..]
     else {
         panic!("{log:#?}")
@@ -265,12 +268,12 @@ fn a_dynamic_graph_is_reported_as_a_static_one_without_steps() {
     let mut make = Maker::new("dynamic");
     let x = make.data(&[2, -1]);
     let soft = make.node("SoftmaxV2", &[x]);
-    let log = life(make.outputs(&[soft]), 4);
+    let log = load_and_run(make.outputs(&[soft]), 4);
     let [
-        Noted::Load(plan),
-        Noted::Run { plan: first, seq: None, regions, .. },
-        Noted::Run { plan: second, seq: None, .. },
-        Noted::Unload { loaded },
+        RecordedEvent::Load(plan),
+        RecordedEvent::Run { plan: first, seq: None, regions, .. },
+        RecordedEvent::Run { plan: second, seq: None, .. },
+        RecordedEvent::Unload { loaded },
     ] = &log[..]
     else {
         panic!("{log:#?}")
@@ -289,7 +292,7 @@ fn a_load_is_reported_before_any_run() {
     let entry = fixture.session.graph(1).unwrap();
     fixture.session.load(&entry, fixture.stream(), &Options::default(), true).unwrap();
     let log = log.take();
-    assert!(matches!(&log[..], [Noted::Load(plan)] if plan.steps.len() == 2), "{log:#?}");
+    assert!(matches!(&log[..], [RecordedEvent::Load(plan)] if plan.steps.len() == 2), "{log:#?}");
 }
 
 #[test]
@@ -307,13 +310,15 @@ fn memory_of_a_graph_names_its_load_and_the_users_id() {
         session.load(&entry, fixture.stream(), &Options::default(), true).unwrap();
         let log = log.take();
         let plan = log.iter().find_map(|one| match one {
-            Noted::Load(plan) => Some(plan.clone()),
+            RecordedEvent::Load(plan) => Some(plan.clone()),
             _ => None,
         });
         let loaded = plan.expect("the load is reported").loaded;
         let owners: Vec<Owner> = (log.iter())
             .filter_map(|one| match one {
-                Noted::Alloc { purpose: Purpose::Const | Purpose::Feature, owner } => Some(*owner),
+                RecordedEvent::Alloc { purpose: Purpose::Const | Purpose::Feature, owner } => {
+                    Some(*owner)
+                }
                 _ => None,
             })
             .collect();
