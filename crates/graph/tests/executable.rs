@@ -430,14 +430,14 @@ fn variables_come_in_after_the_inputs() {
 
 /// A pool whose n-th block is memory of the caller's.
 #[derive(Clone)]
-struct Careless {
+struct OverlappingPool {
     pool: Pool,
     theirs: usize,
     at: usize,
-    asked: Arc<AtomicUsize>,
+    calls: Arc<AtomicUsize>,
 }
 
-impl UserAllocator for Careless {
+impl UserAllocator for OverlappingPool {
     fn identity(&self) -> Identity {
         self.pool.identity()
     }
@@ -449,7 +449,7 @@ impl UserAllocator for Careless {
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         let asks = matches!(request, UserCall::Alloc(_) | UserCall::Advise(..));
         match request {
-            _ if asks && self.asked.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
+            _ if asks && self.calls.fetch_add(1, Ordering::Relaxed) + 1 == self.at => {
                 Ok(self.theirs)
             }
             UserCall::Address(block) if block == self.theirs => Ok(block),
@@ -472,9 +472,9 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     };
     let pool = Pool::new(&user.machine);
     let asked = Arc::new(AtomicUsize::new(0));
-    let careless = Careless { pool: pool.clone(), theirs, at, asked: asked.clone() };
+    let overlapping = OverlappingPool { pool: pool.clone(), theirs, at, asked: asked.clone() };
     let registry = &user.machine.runtime.allocators;
-    let boxed = Box::new(careless);
+    let boxed = Box::new(overlapping);
     registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed).unwrap();
     let address = input.device_address().unwrap();
     let mut in_use = vec![CallersRange { what: CallersUse::Input(0), address, bytes: 4 << 14 }];
@@ -522,9 +522,9 @@ fn no_block_of_a_pool_lies_over_memory_that_the_program_set() {
     let base = user.output(1 << 14).address;
     let asked = Arc::new(AtomicUsize::new(0));
     let pool = Pool::new(&user.machine);
-    let careless = Careless { pool: pool.clone(), theirs: base, at: 1, asked };
+    let overlapping = OverlappingPool { pool: pool.clone(), theirs: base, at: 1, asked };
     let registry = &user.machine.runtime.allocators;
-    registry.register(Domain::Ge, user.handle, &user.stream, 1, Box::new(careless)).unwrap();
+    registry.register(Domain::Ge, user.handle, &user.stream, 1, Box::new(overlapping)).unwrap();
     let bases = Bases { constants: Some(base), ..Bases::default() };
     let options = LoadOptions { bases, ..LoadOptions::default() };
     let failure = executable.load(&user.target(Domain::Ge), &options).err().expect("refused");
