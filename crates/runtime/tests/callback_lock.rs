@@ -131,15 +131,15 @@ fn a_long_wait_names_both_threads_and_what_the_owner_does() {
 }
 
 /// Blocks in its first call, or leaves its thread there.
-struct Odd {
+struct BlockingAllocator {
     object: usize,
     gate: Gate,
-    leaves: bool,
+    ends_thread: bool,
     entered_tx: mpsc::Sender<u64>,
     address: usize,
 }
 
-impl UserAllocator for Odd {
+impl UserAllocator for BlockingAllocator {
     fn identity(&self) -> Identity {
         Identity { object: self.object, functions: [[0; 2]; 4] }
     }
@@ -148,11 +148,11 @@ impl UserAllocator for Odd {
     }
     fn call(&self, request: UserCall, on_exit: &dyn Fn()) -> Result<usize, CallbackException> {
         if let UserCall::Alloc(4096) = request {
-            if self.leaves {
+            if self.ends_thread {
                 on_exit();
             }
             self.entered_tx.send(HostThread::current().number()).unwrap();
-            if self.leaves {
+            if self.ends_thread {
                 loop {
                     thread::park();
                 }
@@ -163,14 +163,14 @@ impl UserAllocator for Odd {
     }
 }
 
-struct Scene {
+struct Fixture {
     rig: Rig,
     handle: usize,
     stream: Arc<Stream>,
     gate: Gate,
 }
 
-fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
+fn fixture(object: usize, ends_thread: bool) -> (Arc<Fixture>, mpsc::Receiver<u64>) {
     let rig = rig(1, |config| config.callback_limits.log = Duration::from_millis(1));
     rig.set_device(0).unwrap();
     let handle = rig.create_stream(0, 0).unwrap();
@@ -178,12 +178,13 @@ fn scene(object: usize, leaves: bool) -> (Arc<Scene>, mpsc::Receiver<u64>) {
     let (entered_tx, entered_rx) = mpsc::channel();
     let gate = Gate::default();
     let address = rig.alloc(0, 8192).address;
-    let odd = Odd { object, gate: gate.clone(), leaves, entered_tx, address };
-    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(odd)).unwrap();
-    (Arc::new(Scene { rig, handle, stream, gate }), entered_rx)
+    let allocator =
+        BlockingAllocator { object, gate: gate.clone(), ends_thread, entered_tx, address };
+    rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(allocator)).unwrap();
+    (Arc::new(Fixture { rig, handle, stream, gate }), entered_rx)
 }
 
-impl Scene {
+impl Fixture {
     fn take(&self, bytes: u64) -> Block {
         let allocator = self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap();
         Block::allocate(&allocator, &Request::bytes(bytes).on(&self.stream)).unwrap()
@@ -193,27 +194,27 @@ impl Scene {
 #[test]
 fn a_callback_that_does_not_return_is_named_though_nobody_waits() {
     listen();
-    let (scene, entered_rx) = scene(0xb10c5, false);
+    let (fixture, entered_rx) = fixture(0xb10c5, false);
     thread::scope(|scope| {
-        scope.spawn(|| scene.take(4096).free().unwrap());
+        scope.spawn(|| fixture.take(4096).free().unwrap());
         let owner = entered_rx.recv().unwrap();
         line_with(&[
             "does not return",
             &format!("thread {owner} is inside"),
             "alloc(4096) of the allocator 0xb10c5",
         ]);
-        scene.gate.open();
+        fixture.gate.open();
     });
 }
 
 #[test]
 fn a_callback_that_ends_its_thread_holds_nobody_up() {
     listen();
-    let (scene, entered_rx) = scene(0x1ef7, true);
-    let ends = scene.clone();
+    let (fixture, entered_rx) = fixture(0x1ef7, true);
+    let ends = fixture.clone();
     thread::spawn(move || ends.take(4096));
     let ended = entered_rx.recv().unwrap();
-    scene.take(64).free().unwrap();
+    fixture.take(64).free().unwrap();
     line_with(&[&format!("thread {ended} ended itself in alloc(4096)"), "0x1ef7"]);
 }
 

@@ -18,7 +18,7 @@ use support::*;
 const SHORT: Duration = Duration::from_millis(20);
 
 /// Two streams; the first is held up and has freed a block that its tasks still use.
-struct Scene {
+struct Fixture {
     gate: Gate,
     busy: Arc<Stream>,
     block: usize,
@@ -26,18 +26,18 @@ struct Scene {
     rig: Rig,
 }
 
-impl Scene {
-    fn new() -> Scene {
+impl Fixture {
+    fn new() -> Fixture {
         let rig = rig(2, |_| ());
         rig.set_device(0).unwrap();
         let busy = rig.new_stream();
         let pool = rig.shared.memory.create_pool(0, u64::MAX);
         let gate = Gate::default();
         busy.submit(gate.task()).unwrap();
-        let mut scene = Scene { gate, busy, block: 0, pool, rig };
-        scene.block = scene.take(&scene.busy);
-        scene.free(&scene.busy);
-        scene
+        let mut fixture = Fixture { gate, busy, block: 0, pool, rig };
+        fixture.block = fixture.take(&fixture.busy);
+        fixture.free(&fixture.busy);
+        fixture
     }
 
     fn take(&self, stream: &Arc<Stream>) -> usize {
@@ -67,7 +67,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for Fixture {
     fn drop(&mut self) {
         self.gate.open();
     }
@@ -85,78 +85,78 @@ fn until_idle(stream: &Arc<Stream>) {
 
 #[test]
 fn an_order_that_holds_hands_memory_on() {
-    let scene = Scene::new();
-    let stream = scene.waiting(Duration::ZERO);
-    assert_eq!(scene.take(&stream), scene.block);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(Duration::ZERO);
+    assert_eq!(fixture.take(&stream), fixture.block);
 }
 
 #[test]
 fn memory_that_had_moved_when_its_stream_was_aborted() {
-    let scene = Scene::new();
-    let stream = scene.waiting(Duration::ZERO);
-    assert_eq!(scene.take(&stream), scene.block);
-    scene.free(&stream);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(Duration::ZERO);
+    assert_eq!(fixture.take(&stream), fixture.block);
+    fixture.free(&stream);
     stream.abort();
-    scene.keeps_its_block_from(&stream);
+    fixture.keeps_its_block_from(&stream);
 }
 
 #[test]
 fn memory_that_had_moved_when_its_stream_was_forced_to_end() {
-    let scene = Scene::new();
-    let stream = scene.waiting(Duration::ZERO);
-    assert_eq!(scene.take(&stream), scene.block);
-    scene.free(&stream);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(Duration::ZERO);
+    assert_eq!(fixture.take(&stream), fixture.block);
+    fixture.free(&stream);
     stream.close(false).unwrap();
     until_idle(&stream);
-    let third = scene.rig.new_stream();
-    scene.keeps_its_block_from(&third);
+    let third = fixture.rig.new_stream();
+    fixture.keeps_its_block_from(&third);
 }
 
 #[test]
 fn a_record_after_an_aborted_wait() {
-    let scene = Scene::new();
-    let stream = scene.waiting(Duration::ZERO);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(Duration::ZERO);
     let after = event();
     after.record(&stream).unwrap();
     stream.abort();
     until_idle(&stream);
     assert!(after.is_complete());
-    let third = scene.rig.new_stream();
+    let third = fixture.rig.new_stream();
     after.wait(&third, Duration::ZERO).unwrap();
-    scene.keeps_its_block_from(&third);
+    fixture.keeps_its_block_from(&third);
 }
 
 #[test]
 fn a_wait_for_a_record_whose_own_wait_is_aborted_later() {
-    let scene = Scene::new();
-    let stream = scene.waiting(Duration::ZERO);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(Duration::ZERO);
     let after = event();
     after.record(&stream).unwrap();
-    let third = scene.rig.new_stream();
+    let third = fixture.rig.new_stream();
     after.wait(&third, Duration::ZERO).unwrap();
     stream.abort();
     until_idle(&third);
-    scene.keeps_its_block_from(&third);
+    fixture.keeps_its_block_from(&third);
 }
 
 #[test]
 fn a_host_that_synchronizes_an_event_after_a_wait_that_ran_out_of_time() {
-    let scene = Scene::new();
-    let stream = scene.waiting(SHORT);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(SHORT);
     let after = event();
     after.record(&stream).unwrap();
     assert!(after.synchronize(None).unwrap());
-    let third = scene.rig.new_stream();
-    scene.keeps_its_block_from(&third);
+    let third = fixture.rig.new_stream();
+    fixture.keeps_its_block_from(&third);
 }
 
 #[test]
 fn a_host_that_synchronizes_a_stream_whose_wait_ran_out_of_time() {
-    let scene = Scene::new();
-    let stream = scene.waiting(SHORT);
-    assert!(scene.rig.synchronize(&stream, None).is_err(), "the wait failed");
-    let third = scene.rig.new_stream();
-    scene.keeps_its_block_from(&third);
+    let fixture = Fixture::new();
+    let stream = fixture.waiting(SHORT);
+    assert!(fixture.rig.synchronize(&stream, None).is_err(), "the wait failed");
+    let third = fixture.rig.new_stream();
+    fixture.keeps_its_block_from(&third);
 }
 
 #[test]
