@@ -69,13 +69,13 @@ impl Layer for Counter {
 }
 
 /// An allocator of the user over one block of device memory, which it hands out whole.
-struct OfUser(usize, Mutex<Vec<Call>>);
+struct UserSlab(usize, Mutex<Vec<Call>>);
 
 /// A call, and why it was made.
 type Call = (UserCall, Option<(Purpose, Owner)>);
 
 #[derive(Clone)]
-struct Shared(Arc<OfUser>);
+struct Shared(Arc<UserSlab>);
 
 impl UserAllocator for Shared {
     fn identity(&self) -> Identity {
@@ -110,7 +110,7 @@ fn counted(spec: &str) -> (Rig, Arc<Counter>) {
 
 fn register(rig: &Rig, handle: usize) -> (Shared, Arc<dyn Allocator>) {
     let slab = rig.alloc(0, 1 << 20).address;
-    let user = Shared(Arc::new(OfUser(slab, Mutex::default())));
+    let user = Shared(Arc::new(UserSlab(slab, Mutex::default())));
     let stream = rig.handles.get::<Stream>(handle).unwrap();
     rig.allocators.register(Domain::Acl, handle, &stream, 0, Box::new(user.clone())).unwrap();
     let found = rig.allocators.allocator_for(Domain::Acl, handle).unwrap();

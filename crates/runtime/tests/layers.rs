@@ -22,7 +22,7 @@ use cairn_runtime::task::{Location, Span};
 use model::{Naive, Refusal, naive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sources::{OfUser, Ordered, Paper, USERS_OBJECT};
+use sources::{Ordered, Paper, USERS_OBJECT, UserSlab};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::*;
@@ -98,7 +98,7 @@ fn over_each_source(test: impl Fn(&Bench<'_>)) {
     on_stream(&*PoolMaker::built_in(&rig.shared, 0), full);
     assert_eq!(rig.shared.memory.built_in_pool(0).figures().live, 0);
 
-    let user = OfUser::new(&rig);
+    let user = UserSlab::new(&rig);
     on_stream(&*user.register(&rig, handle), Code::GeFailure);
     assert_eq!(user.out(), 0);
 }
@@ -106,7 +106,7 @@ fn over_each_source(test: impl Fn(&Bench<'_>)) {
 /// The sources that serve streams; the one of the user is registered on this stream.
 fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Allocator>> {
     let pool = PoolMaker::built_in(&rig.shared, 0);
-    let external = OfUser::new(rig).register(rig, handle);
+    let external = UserSlab::new(rig).register(rig, handle);
     vec![Arc::new(Ordered::new(rig)), pool, external]
 }
 

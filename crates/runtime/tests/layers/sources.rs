@@ -102,16 +102,16 @@ impl Allocator for Ordered {
 
 /// An allocator of a user over a block of device memory. Its blocks are their addresses.
 #[derive(Clone)]
-pub struct OfUser(Arc<Mutex<Slab>>);
+pub struct UserSlab(Arc<Mutex<Slab>>);
 
 /// What stands for the user's object.
 pub const USERS_OBJECT: usize = 0x1234;
 /// What the addresses of the user's blocks are multiples of.
 const USERS_ALIGNMENT: usize = 8192;
 
-impl OfUser {
-    pub fn new(rig: &Rig) -> OfUser {
-        OfUser(Arc::new(Mutex::new(Slab::new(rig))))
+impl UserSlab {
+    pub fn new(rig: &Rig) -> UserSlab {
+        UserSlab(Arc::new(Mutex::new(Slab::new(rig))))
     }
 
     /// Registers it on a stream; without layers, which the tests put over it themselves.
@@ -128,7 +128,7 @@ impl OfUser {
     }
 }
 
-impl UserAllocator for OfUser {
+impl UserAllocator for UserSlab {
     fn identity(&self) -> Identity {
         Identity { object: USERS_OBJECT, functions: [[1, 0], [2, 0], [0, 0], [4, 0]] }
     }
