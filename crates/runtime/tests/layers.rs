@@ -22,7 +22,7 @@ use cairn_runtime::task::{Location, Span};
 use model::{Naive, Refusal, naive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sources::{Ordered, Paper, USERS_OBJECT, UserSlab};
+use sources::{MockAllocator, Ordered, USERS_OBJECT, UserSlab};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::*;
@@ -398,14 +398,14 @@ fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
 fn canaries_of_external_blocks_are_put_only_on_request() {
     use cairn_runtime::memory::layer::spec::Below;
     for (text, room) in [("guard", 0), ("guard:external", CANARY as u64)] {
-        let paper = Paper::default();
+        let mock = MockAllocator::default();
         let stack = Stack::new(Spec::parse(text).unwrap().build_over(Below::External).collect());
-        let allocator = over(&stack, &paper);
+        let allocator = over(&stack, &mock);
         let block = allocator.allocate(&Request::bytes(64)).unwrap();
         allocator.free(block, None).unwrap();
-        let asked = paper.asked.lock().unwrap()[0];
+        let asked = mock.asked.lock().unwrap()[0];
         assert_eq!((asked.bytes, asked.front, asked.back), (64, room, room), "{text}");
-        assert_eq!(*paper.poisons.lock().unwrap(), [Some(POISON)]);
+        assert_eq!(*mock.poisons.lock().unwrap(), [Some(POISON)]);
     }
 }
 
@@ -441,9 +441,9 @@ fn eight_threads_get_exactly_what_a_limit_allows() {
 #[test]
 fn a_limit_holds_at_every_moment() {
     const MOST: u64 = 64 << 10;
-    let paper = Paper::default();
+    let mock = MockAllocator::default();
     let stack = Spec::parse("limit:64kib,stats").unwrap().build();
-    let allocator = over(&stack, &paper);
+    let allocator = over(&stack, &mock);
     let live = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..8u64 {

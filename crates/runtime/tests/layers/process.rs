@@ -1,6 +1,6 @@
 //! Layers as a process gets them from `CAIRN_MEMORY`: under `aclrtMalloc` and `aclrtFree`.
 
-use crate::sources::Paper;
+use crate::sources::MockAllocator;
 use crate::support::*;
 use cairn_runtime::clock::Progress;
 use cairn_runtime::error::Code;
@@ -79,12 +79,12 @@ fn without_a_spec_there_is_nothing_in_the_way() {
             && memory.inspect().is_empty()
             && memory.report().is_empty()
     );
-    let paper = Arc::<Paper>::default();
-    for wrapped in [memory.wrap(0, paper.clone()), memory.wrap_external(paper.clone())] {
+    let mock = Arc::<MockAllocator>::default();
+    for wrapped in [memory.wrap(0, mock.clone()), memory.wrap_external(mock.clone())] {
         Block::allocate(&wrapped, &Request::bytes(100)).unwrap().free().unwrap();
-        let asked = paper.asked.lock().unwrap().pop().unwrap();
+        let asked = mock.asked.lock().unwrap().pop().unwrap();
         assert_eq!((asked.bytes, asked.front, asked.back), (100, 0, 0), "as it was asked");
-        assert_eq!(paper.poisons.lock().unwrap().pop(), Some(None));
+        assert_eq!(mock.poisons.lock().unwrap().pop(), Some(None));
     }
 }
 
@@ -218,7 +218,7 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
     let rig = layered("stats,limit:1000");
     let memory = &rig.shared.memory;
     let block = rig.alloc(0, 600);
-    let pool = memory.wrap(0, Arc::<Paper>::default());
+    let pool = memory.wrap(0, Arc::<MockAllocator>::default());
     assert!(Block::allocate(&pool, &Request::bytes(401)).is_err());
     let held = Block::allocate(&pool, &Request::bytes(400)).unwrap();
     let statistics = memory.statistics(0).remove(0);
@@ -226,19 +226,19 @@ fn supplies_of_a_device_share_layers_and_each_external_has_its_own() {
         (statistics.total.live, statistics.total.peak, statistics.total.failures),
         (1000, 1000, 1)
     );
-    assert_eq!(statistics.allocators["paper"].live, 400);
+    assert_eq!(statistics.allocators["mock"].live, 400);
     assert_eq!(statistics.allocators["the memory of device 0"].live, 600);
-    assert!(memory.report().contains("stats of paper: live 400 bytes, blocks 1"));
+    assert!(memory.report().contains("stats of mock: live 400 bytes, blocks 1"));
     held.free().unwrap();
     memory.free(block.address).unwrap();
 
     let externals: Vec<_> =
-        (0..200).map(|_| memory.wrap_external(Arc::<Paper>::default())).collect();
+        (0..200).map(|_| memory.wrap_external(Arc::<MockAllocator>::default())).collect();
     for external in &externals {
         drop(Block::allocate(external, &Request::bytes(1000)).unwrap());
     }
     drop(externals);
-    drop(memory.wrap_external(Arc::<Paper>::default()));
+    drop(memory.wrap_external(Arc::<MockAllocator>::default()));
     let report = memory.report();
     assert!(report.lines().count() < 200, "those that ended are summed up");
     let ended = "stats of allocators that have ended: live 0 bytes, blocks 0, peak 1000, largest 1000, taken 200 (200000 bytes), given back 200, failed 0";

@@ -158,14 +158,14 @@ impl UserAllocator for UserSlab {
 
 /// A source without any memory, which remembers what it was asked.
 #[derive(Default)]
-pub struct Paper {
+pub struct MockAllocator {
     pub asked: Mutex<Vec<Request<'static>>>,
     pub poisons: Mutex<Vec<Option<u8>>>,
 }
 
-impl Allocator for Paper {
+impl Allocator for MockAllocator {
     fn name(&self) -> String {
-        "paper".into()
+        "mock".into()
     }
 
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
