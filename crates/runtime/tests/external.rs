@@ -81,21 +81,21 @@ impl UserAllocator for Fake {
     }
 }
 
-struct Bench {
+struct Fixture {
     rig: Rig,
     handle: usize,
     stream: Arc<Stream>,
 }
 
-fn bench() -> Bench {
+fn fixture() -> Fixture {
     let rig = rig(1, |_| {});
     rig.set_device(0).unwrap();
     let handle = rig.create_stream(0, 0).unwrap();
     let stream = rig.stream(handle).unwrap();
-    Bench { rig, handle, stream }
+    Fixture { rig, handle, stream }
 }
 
-impl Bench {
+impl Fixture {
     fn register(&self, fake: &Fake) -> Arc<dyn Allocator> {
         self.register_on(self.handle, fake).unwrap();
         self.rig.allocators.allocator_for(Domain::Acl, self.handle).unwrap()
@@ -124,7 +124,7 @@ impl Bench {
 
 #[test]
 fn a_block_is_asked_for_located_once_and_given_back_once() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
     let allocator = b.register(&fake);
@@ -139,7 +139,7 @@ fn a_block_is_asked_for_located_once_and_given_back_once() {
 
 #[test]
 fn nothing_is_asked_for_no_bytes() {
-    let b = bench();
+    let b = fixture();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
     let block = b.take(&allocator, 0).unwrap();
@@ -150,7 +150,7 @@ fn nothing_is_asked_for_no_bytes() {
 
 #[test]
 fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::bump(0x10, memory);
     let allocator = b.register(&fake);
@@ -172,7 +172,7 @@ fn room_around_the_bytes_is_asked_for_and_poisoned_in_stream_order() {
 
 #[test]
 fn advice_goes_to_those_who_take_it() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let near = Request { near: Some(memory.address + 1024), front: 512, ..Request::bytes(64) };
     for advises in [false, true] {
@@ -194,7 +194,7 @@ fn advice_goes_to_those_who_take_it() {
 
 #[test]
 fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let thrown = || Err(CallbackException("out of luck".into()));
     let null = Fake::new(0x10, |_| Ok(0));
@@ -237,7 +237,7 @@ fn null_and_exceptions_fail_the_call_and_leave_nothing_behind() {
 
 #[test]
 fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let freed = b.rig.alloc(0, 4096);
     b.rig.shared.memory.free(freed.address).unwrap();
@@ -268,7 +268,7 @@ fn blocks_have_to_lie_in_live_device_memory_of_the_streams_device() {
 
 #[test]
 fn memory_that_is_out_is_not_taken_again() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address + 512);
     let allocator = b.register(&fake);
@@ -291,7 +291,7 @@ fn memory_that_is_out_is_not_taken_again() {
 
 #[test]
 fn the_same_allocator_stays_the_same() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address);
     let block = b.take(&b.register(&fake), 64).unwrap();
@@ -311,7 +311,7 @@ fn the_same_allocator_stays_the_same() {
 
 #[test]
 fn blocks_go_back_to_their_maker_which_outlives_them() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let (first, second) = (Fake::bump(0x10, memory), Fake::at(0x20, memory.address + 2048));
     let block = b.take(&b.register(&first), 64).unwrap();
@@ -329,7 +329,7 @@ fn blocks_go_back_to_their_maker_which_outlives_them() {
 
 #[test]
 fn domains_streams_and_null_do_not_see_each_other() {
-    let b = bench();
+    let b = fixture();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     b.register(&fake);
     let found = |domain, handle| b.rig.allocators.allocator_for(domain, handle).is_some();
@@ -345,7 +345,7 @@ fn domains_streams_and_null_do_not_see_each_other() {
 
 #[test]
 fn registrations_end_with_their_stream() {
-    let b = bench();
+    let b = fixture();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
     let block = b.take(&allocator, 64).unwrap();
@@ -371,7 +371,7 @@ fn registrations_end_with_their_stream() {
 
 #[test]
 fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let fake = Fake::at(0x10, memory.address);
     let block = b.take(&b.register(&fake), 64).unwrap();
@@ -394,7 +394,7 @@ fn a_device_that_ends_frees_the_addresses_of_blocks_that_are_out() {
 
 #[test]
 fn nobody_is_called_once_main_has_returned() {
-    let b = bench();
+    let b = fixture();
     let fake = Fake::bump(0x10, b.rig.alloc(0, 4096));
     let allocator = b.register(&fake);
     let block = b.take(&allocator, 64).unwrap();
@@ -408,7 +408,7 @@ fn nobody_is_called_once_main_has_returned() {
 
 #[test]
 fn without_a_registration_the_device_serves() {
-    let b = bench();
+    let b = fixture();
     assert!(b.rig.allocators.allocator_for(Domain::Acl, b.handle).is_none());
     let allocator = PoolMaker::built_in(&b.rig.shared, 0);
     let block = b.take(&allocator, 100).unwrap();
@@ -421,7 +421,7 @@ fn without_a_registration_the_device_serves() {
 
 #[test]
 fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too() {
-    let b = bench();
+    let b = fixture();
     let memory = b.rig.alloc(0, 4096);
     let first = Fake::at(0x10, memory.address);
     let block = b.take(&b.register(&first), 64).unwrap();
@@ -434,9 +434,9 @@ fn a_block_that_is_out_is_not_freed_because_it_came_through_other_functions_too(
 }
 
 /// Says of its blocks what it is told to say.
-struct Claiming(Fake, Claim);
+struct ClaimingAllocator(Fake, Claim);
 
-impl UserAllocator for Claiming {
+impl UserAllocator for ClaimingAllocator {
     fn identity(&self) -> Identity {
         self.0.identity()
     }
@@ -456,36 +456,36 @@ impl UserAllocator for Claiming {
 
 #[test]
 fn a_block_that_says_it_is_too_short_or_has_no_user_is_refused() {
-    let bench = bench();
-    let memory = bench.rig.alloc(0, 1 << 20);
+    let fixture = fixture();
+    let memory = fixture.rig.alloc(0, 1 << 20);
     let short = Claim { bytes: 4095, users: 1 };
     let unused = Claim { bytes: 4096, users: 0 };
     for (claim, says) in [(short, "GetSize() says 4095"), (unused, "GetCount() says 0")] {
         let fake = Fake::bump(70 + claim.users, memory);
-        let user = Box::new(Claiming(fake.clone(), claim));
-        let registry = &bench.rig.allocators;
-        registry.register(Domain::Ge, bench.handle, &bench.stream, 0, user).unwrap();
-        let allocator = registry.allocator_for(Domain::Ge, bench.handle).unwrap();
-        let error = bench.take(&allocator, 4096).err().expect("the block is refused");
+        let user = Box::new(ClaimingAllocator(fake.clone(), claim));
+        let registry = &fixture.rig.allocators;
+        registry.register(Domain::Ge, fixture.handle, &fixture.stream, 0, user).unwrap();
+        let allocator = registry.allocator_for(Domain::Ge, fixture.handle).unwrap();
+        let error = fixture.take(&allocator, 4096).err().expect("the block is refused");
         assert!(error.text.contains(says), "{}", error.text);
         let block = memory.address;
         assert_eq!(fake.take_calls(), [UserCall::Alloc(4096), UserCall::Free(block)]);
-        assert_eq!(bench.take(&allocator, 4095).is_ok(), claim.users > 0);
+        assert_eq!(fixture.take(&allocator, 4095).is_ok(), claim.users > 0);
     }
 }
 
 #[test]
 fn a_failure_on_a_thread_without_a_device_names_that() {
-    let bench = bench();
+    let fixture = fixture();
     let fake = Fake::new(8, |request| match request {
         UserCall::Alloc(_) => Ok(0),
         _ => panic!("nothing was given"),
     });
-    let allocator = bench.register(&fake);
-    let with = bench.take(&allocator, 64).err().expect("null").text;
+    let allocator = fixture.register(&fake);
+    let with = fixture.take(&allocator, 64).err().expect("null").text;
     assert!(!with.contains("no device"), "{with}");
     let without = std::thread::scope(|scope| {
-        let taken = scope.spawn(|| bench.take(&allocator, 64).err().expect("null").text);
+        let taken = scope.spawn(|| fixture.take(&allocator, 64).err().expect("null").text);
         taken.join().unwrap()
     });
     assert!(without.contains("this thread has no device"), "{without}");

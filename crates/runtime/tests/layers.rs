@@ -37,7 +37,7 @@ fn specs() -> Vec<Spec> {
 }
 
 /// A source, and the stream in whose order its blocks are used, if it has one.
-struct Bench<'a> {
+struct Fixture<'a> {
     rig: &'a Rig,
     source: &'a dyn Allocator,
     stream: Option<Arc<Stream>>,
@@ -46,7 +46,7 @@ struct Bench<'a> {
     full: Code,
 }
 
-impl Bench<'_> {
+impl Fixture<'_> {
     fn fill(&self, block: &RawBlock, value: u8) {
         let task = fill(span(block), value);
         match &self.stream {
@@ -76,7 +76,7 @@ fn span(block: &RawBlock) -> Span {
 }
 
 /// Runs a test over each source; afterwards everything is back.
-fn over_each_source(test: impl Fn(&Bench<'_>)) {
+fn over_each_source(test: impl Fn(&Fixture<'_>)) {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (handle, other) = (rig.create_stream(0, 0).unwrap(), rig.new_stream());
@@ -85,11 +85,11 @@ fn over_each_source(test: impl Fn(&Bench<'_>)) {
 
     let live = rig.shared.memory.usage(0).live;
     let source = &rig.shared.memory.maker(MemoryKind::Device(0));
-    test(&Bench { rig: &rig, source, stream: None, other: other.clone(), full });
+    test(&Fixture { rig: &rig, source, stream: None, other: other.clone(), full });
     assert_eq!(rig.shared.memory.usage(0).live, live);
 
     let on_stream = |source: &dyn Allocator, full| {
-        test(&Bench { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
+        test(&Fixture { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
     };
     let ordered = Ordered::new(&rig);
     on_stream(&ordered, full);
@@ -126,21 +126,21 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..40)
 }
 
-struct Held {
+struct LiveBlock {
     block: RawBlock,
     value: u8,
 }
 
-fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
+fn run(fixture: &Fixture<'_>, spec: &Spec, ops: &[Op]) {
     let stack = spec.build();
-    let allocator = over(&stack, bench.source);
+    let allocator = over(&stack, fixture.source);
     let mut model = naive(spec);
-    let mut held: Vec<Held> = Vec::new();
+    let mut held: Vec<LiveBlock> = Vec::new();
     let mut next = 1u8;
-    let give = |held: Held, model: &mut Vec<Naive>| {
-        assert!(bench.contents(&held.block).iter().all(|&byte| byte == held.value));
+    let give = |held: LiveBlock, model: &mut Vec<Naive>| {
+        assert!(fixture.contents(&held.block).iter().all(|&byte| byte == held.value));
         model::give(model, held.block.bytes);
-        allocator.free(held.block, bench.stream.as_ref()).unwrap();
+        allocator.free(held.block, fixture.stream.as_ref()).unwrap();
     };
     for op in ops {
         match *op {
@@ -148,23 +148,23 @@ fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
                 let align = if let Op::Take { shift, .. } = op { 1 << shift } else { 512 };
                 let request = Request { align, ..Request::bytes(bytes) };
                 let taken =
-                    allocator.allocate(&Request { stream: bench.stream.as_ref(), ..request });
+                    allocator.allocate(&Request { stream: fixture.stream.as_ref(), ..request });
                 match (taken, model::take(&mut model, bytes, 4 * MIB)) {
                     (Ok(block), Ok(())) => {
                         assert_eq!((block.address as u64 % align, block.bytes), (0, bytes));
                         let (start, end) = (block.address, block.address + bytes as usize);
-                        let apart = |other: &Held| {
+                        let apart = |other: &LiveBlock| {
                             let other = span(&other.block);
                             end <= other.address || other.address + other.bytes <= start
                         };
                         assert!(held.iter().all(apart), "{start:#x} of {bytes} overlaps another");
-                        bench.fill(&block, next);
-                        held.push(Held { block, value: next });
+                        fixture.fill(&block, next);
+                        held.push(LiveBlock { block, value: next });
                         next = next.wrapping_add(1);
                     }
                     (Err(error), Err(refusal)) => {
                         let of_source = refusal == Refusal::Source;
-                        let code = if of_source { bench.full } else { Code::MemoryAllocation };
+                        let code = if of_source { fixture.full } else { Code::MemoryAllocation };
                         assert_eq!(error.code, code, "{}", error.text);
                         for words in refusal.words(bytes) {
                             assert!(error.text.contains(&words), "{}: {words}", error.text);
@@ -180,11 +180,11 @@ fn run(bench: &Bench<'_>, spec: &Spec, ops: &[Op]) {
         }
         compare(&stack, &model);
     }
-    bench.settle();
+    fixture.settle();
     assert_eq!(stack.inspect(), Vec::<String>::new());
     held.into_iter().for_each(|held| give(held, &mut model));
     compare(&stack, &model);
-    bench.settle();
+    fixture.settle();
 }
 
 fn compare(stack: &Stack, model: &[Naive]) {
@@ -201,15 +201,17 @@ fn compare(stack: &Stack, model: &[Naive]) {
 
 #[test]
 fn layers_and_pairs_of_layers_agree_with_a_model() {
-    over_each_source(|bench| {
+    over_each_source(|fixture| {
         for spec in specs() {
             let config = Config { cases: 128, failure_persistence: None, ..Config::default() };
             TestRunner::new(config)
                 .run(&ops(), |ops| {
-                    run(bench, &spec, &ops);
+                    run(fixture, &spec, &ops);
                     Ok(())
                 })
-                .unwrap_or_else(|failure| panic!("{spec} over {}: {failure}", bench.source.name()));
+                .unwrap_or_else(|failure| {
+                    panic!("{spec} over {}: {failure}", fixture.source.name())
+                });
         }
     });
 }
@@ -223,7 +225,7 @@ fn canaries(spec: &Spec, align: usize) -> impl Iterator<Item = (usize, usize)> {
 #[test]
 fn a_write_beside_a_block_is_found_at_every_nesting() {
     let (bytes, align) = (1001, 2048);
-    over_each_source(|bench| {
+    over_each_source(|fixture| {
         for spec in specs() {
             for (front, back) in canaries(&spec, align) {
                 for (side, offset) in [
@@ -232,20 +234,21 @@ fn a_write_beside_a_block_is_found_at_every_nesting() {
                     ("after", (bytes + back) as i64),
                     ("after", (bytes + back + CANARY - 1) as i64),
                 ] {
-                    damage(bench, &spec, (bytes as u64, align as u64), side, offset);
+                    damage(fixture, &spec, (bytes as u64, align as u64), side, offset);
                 }
             }
         }
     });
 }
 
-fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
+fn damage(fixture: &Fixture<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str, offset: i64) {
     let stack = spec.build();
-    let allocator = over(&stack, bench.source);
+    let allocator = over(&stack, fixture.source);
     let request = Request { align, ..Request::bytes(bytes) };
-    let block = allocator.allocate(&Request { stream: bench.stream.as_ref(), ..request }).unwrap();
-    bench.settle();
-    bench.flip(block.address.wrapping_add_signed(offset as isize));
+    let block =
+        allocator.allocate(&Request { stream: fixture.stream.as_ref(), ..request }).unwrap();
+    fixture.settle();
+    fixture.flip(block.address.wrapping_add_signed(offset as isize));
     let words = [
         format!("the block {:#x} of {bytes} bytes: 1 byte {side} it", block.address),
         format!("the first at offset {offset}, "),
@@ -253,12 +256,12 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
     let found = stack.inspect();
     assert_eq!(found.len(), 1, "{spec}: {found:?}");
 
-    let given = allocator.free(block, bench.stream.as_ref());
-    let error = match &bench.stream {
+    let given = allocator.free(block, fixture.stream.as_ref());
+    let error = match &fixture.stream {
         None => given.unwrap_err(),
         Some(stream) => {
             given.unwrap();
-            bench.rig.synchronize(stream, None).unwrap_err()
+            fixture.rig.synchronize(stream, None).unwrap_err()
         }
     };
     assert_eq!((error.code, &error.text), (Code::MemoryFree, &found[0]), "{spec}");
@@ -271,14 +274,14 @@ fn damage(bench: &Bench<'_>, spec: &Spec, (bytes, align): (u64, u64), side: &str
 
 #[test]
 fn both_sides_are_named_with_the_bytes_that_were_found() {
-    over_each_source(|bench| {
+    over_each_source(|fixture| {
         let stack = Spec::parse("guard").unwrap().build();
-        let allocator = over(&stack, bench.source);
+        let allocator = over(&stack, fixture.source);
         let block = allocator
-            .allocate(&Request { stream: bench.stream.as_ref(), ..Request::bytes(100) })
+            .allocate(&Request { stream: fixture.stream.as_ref(), ..Request::bytes(100) })
             .unwrap();
-        bench.settle();
-        let write = |at: usize, text: &[u8]| bench.source.extent(at, 4).unwrap().write(text);
+        fixture.settle();
+        let write = |at: usize, text: &[u8]| fixture.source.extent(at, 4).unwrap().write(text);
         write(block.address - 4, &[1, 2, 3, 4]);
         write(block.address + 100, &[5, 6, 7, 8]);
         let found = stack.inspect().remove(0);
@@ -287,8 +290,8 @@ fn both_sides_are_named_with_the_bytes_that_were_found() {
             "4 bytes after it, the first at offset 100, where 05 06 07 08 ",
         ];
         assert!(parts.iter().all(|part| found.contains(part)), "{found}");
-        drop(allocator.free(block, bench.stream.as_ref()));
-        drop(bench.rig.synchronize(bench.stream.as_ref().unwrap_or(&bench.other), None));
+        drop(allocator.free(block, fixture.stream.as_ref()));
+        drop(fixture.rig.synchronize(fixture.stream.as_ref().unwrap_or(&fixture.other), None));
     });
 }
 
@@ -413,11 +416,11 @@ fn canaries_of_external_blocks_are_put_only_on_request() {
 fn eight_threads_get_exactly_what_a_limit_allows() {
     const SIZE: u64 = 4096;
     const ALLOWED: u64 = 301;
-    over_each_source(|bench| {
+    over_each_source(|fixture| {
         let text = format!("stats,limit:{},guard", ALLOWED * SIZE + SIZE - 1);
         let stack = Spec::parse(&text).unwrap().build();
-        let allocator = over(&stack, bench.source);
-        let (stream, kept) = (bench.stream.as_ref(), Mutex::new(Vec::new()));
+        let allocator = over(&stack, fixture.source);
+        let (stream, kept) = (fixture.stream.as_ref(), Mutex::new(Vec::new()));
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {

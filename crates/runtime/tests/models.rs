@@ -37,13 +37,13 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// One runtime inside one execution.
-struct World {
+struct Fixture {
     shared: Arc<Shared>,
     context_failure: Arc<ContextFailure>,
 }
 
-impl World {
-    fn new(workers: usize) -> World {
+impl Fixture {
+    fn new(workers: usize) -> Fixture {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.visible = vec![0];
         config.device_memory = 2 << 20;
@@ -51,7 +51,7 @@ impl World {
         config.quarantine = 2 << 20;
         let shared = Shared::new(config, 8).unwrap();
         shared.scheduler.start(workers).unwrap();
-        World { shared, context_failure: Arc::default() }
+        Fixture { shared, context_failure: Arc::default() }
     }
 
     fn stream(&self) -> Arc<Stream> {
@@ -142,8 +142,8 @@ fn plain() -> Arc<Event> {
 #[test]
 fn stream_runs_every_task_once_in_order() {
     explore(|| {
-        let world = World::new(1);
-        let stream = world.stream();
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
         let submitters: Vec<_> = [10u8, 20]
             .into_iter()
             .map(|value| {
@@ -162,16 +162,16 @@ fn stream_runs_every_task_once_in_order() {
         assert!(stream.synchronize(None).unwrap());
         assert_eq!((read(ends[0]), read(ends[1])), (10, 20));
         assert!(stream.is_idle());
-        world.assert_done(&stream, 6);
-        world.end();
+        fixture.assert_done(&stream, 6);
+        fixture.end();
     });
 }
 
 #[test]
 fn stream_with_two_helpers() {
     explore(|| {
-        let world = World::new(1);
-        let stream = world.stream();
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
         let cells = [cell(), cell()];
         stream.submit(fill(cells[0], 7)).unwrap();
         let helper = {
@@ -182,16 +182,16 @@ fn stream_with_two_helpers() {
         assert!(stream.synchronize(None).unwrap());
         assert_eq!(read(cells[1]), 7);
         helper.join().unwrap();
-        world.assert_done(&stream, 2);
-        world.end();
+        fixture.assert_done(&stream, 2);
+        fixture.end();
     });
 }
 
 #[test]
 fn stream_hands_host_functions_off_and_back() {
     explore(|| {
-        let world = World::new(1);
-        let (stream, journal) = (world.stream(), Journal::default());
+        let fixture = Fixture::new(1);
+        let (stream, journal) = (fixture.stream(), Journal::default());
         let cells = [cell(), cell()];
         let second = {
             let (stream, journal) = (stream.clone(), journal.clone());
@@ -219,16 +219,16 @@ fn stream_hands_host_functions_off_and_back() {
         let seen = journal.seen();
         let of = |low: u32| seen.iter().copied().filter(|v| v / 10 == low).collect::<Vec<_>>();
         assert_eq!((of(0), of(1)), (vec![1, 2], vec![11, 12]));
-        world.assert_done(&stream, 6);
-        world.end();
+        fixture.assert_done(&stream, 6);
+        fixture.end();
     });
 }
 
 #[test]
 fn event_waits_keep_their_capture() {
     explore(|| {
-        let world = World::new(1);
-        let (a, b, c) = (world.stream(), world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
         let (event, gate) = (plain(), plain());
         let cells = [cell(), cell()];
         a.submit(fill(cells[0], 1)).unwrap();
@@ -246,15 +246,15 @@ fn event_waits_keep_their_capture() {
         assert!(event.synchronize(None).unwrap());
         assert!(event.is_complete() && gate.is_complete());
         assert!(event.waits_passed());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn event_park_and_unpark_race() {
     explore(|| {
-        let world = World::new(1);
-        let (a, b, c) = (world.stream(), world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
         let event = plain();
         let cells = [cell(), cell(), cell()];
         let recorder = {
@@ -279,15 +279,15 @@ fn event_park_and_unpark_race() {
         recorder.join().unwrap();
         assert_eq!((read(cells[1]), read(cells[2])), (3, 3));
         assert!(event.waits_passed());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn abort_frees_a_parked_stream() {
     explore(|| {
-        let world = World::new(1);
-        let stream = world.stream();
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
         let never = plain();
         let cells = [cell(), cell()];
         never.wait(&stream, FOREVER).unwrap();
@@ -305,15 +305,15 @@ fn abort_frees_a_parked_stream() {
         only_wait(&stream);
         assert_eq!(read(cells[1]), 2, "later work runs");
         assert!(stream.take_failure().is_none());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn abort_races_with_the_record() {
     explore(|| {
-        let world = World::new(2);
-        let (a, b) = (world.stream(), world.stream());
+        let fixture = Fixture::new(2);
+        let (a, b) = (fixture.stream(), fixture.stream());
         let event = plain();
         event.wait(&b, FOREVER).unwrap();
         let aborter = {
@@ -325,17 +325,17 @@ fn abort_races_with_the_record() {
         aborter.join().unwrap();
         event.wait(&b, FOREVER).unwrap();
         only_wait(&b);
-        world.assert_done(&b, 2);
+        fixture.assert_done(&b, 2);
         assert!(event.waits_passed());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn a_forced_close_ends_a_parked_stream() {
     explore(|| {
-        let world = World::new(1);
-        let (stream, other) = (world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (stream, other) = (fixture.stream(), fixture.stream());
         let (never, last) = (plain(), plain());
         never.wait(&stream, FOREVER).unwrap();
         last.record(&stream).unwrap();
@@ -350,18 +350,18 @@ fn a_forced_close_ends_a_parked_stream() {
         assert_eq!(refused.code, Code::InvalidHandle);
         let index = stream.index;
         drop(stream);
-        while world.shared.progress.open() != Some(index) {
+        while fixture.shared.progress.open() != Some(index) {
             thread::yield_now();
         }
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn a_wait_that_expires_fails_alone() {
     explore(|| {
-        let world = World::new(1);
-        let (stream, other) = (world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (stream, other) = (fixture.stream(), fixture.stream());
         let (never, done) = (plain(), plain());
         done.record(&other).unwrap();
         only_wait(&other);
@@ -371,15 +371,15 @@ fn a_wait_that_expires_fails_alone() {
         assert_eq!(stream.take_failure().unwrap().code, Code::WaitTimeout);
         assert!(stream.take_failure().is_none());
         assert!(never.waits_passed() && done.waits_passed());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn an_aborted_wait_leaves_no_timeout_behind() {
     explore(|| {
-        let world = World::new(2);
-        let (stream, other) = (world.stream(), world.stream());
+        let fixture = Fixture::new(2);
+        let (stream, other) = (fixture.stream(), fixture.stream());
         let event = plain();
         event.wait(&stream, Duration::from_millis(1)).unwrap();
         let aborter = {
@@ -393,15 +393,15 @@ fn an_aborted_wait_leaves_no_timeout_behind() {
         event.record(&other).unwrap();
         only_wait(&stream);
         assert_eq!(stream.take_failure(), None, "no mark of the first wait");
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn a_late_timer_ends_no_other_wait() {
     explore(|| {
-        let world = World::new(2);
-        let (stream, event) = (world.stream(), plain());
+        let fixture = Fixture::new(2);
+        let (stream, event) = (fixture.stream(), plain());
         event.wait(&stream, Duration::from_millis(1)).unwrap();
         thread::yield_now();
         stream.abort();
@@ -411,17 +411,17 @@ fn a_late_timer_ends_no_other_wait() {
         for _ in 0..3 {
             thread::yield_now();
         }
-        event.record(&world.stream()).unwrap();
+        event.record(&fixture.stream()).unwrap();
         only_wait(&stream);
         assert_eq!(stream.take_failure(), None);
-        world.end();
+        fixture.end();
     });
 }
 
 fn no_wake_up_is_lost(workers: usize) {
     explore(move || {
-        let world = World::new(workers);
-        let streams = [world.stream(), world.stream()];
+        let fixture = Fixture::new(workers);
+        let streams = [fixture.stream(), fixture.stream()];
         let cells = [cell(), cell()];
         for round in 1..=2 {
             let other = {
@@ -436,7 +436,7 @@ fn no_wake_up_is_lost(workers: usize) {
             other.join().unwrap();
             assert_eq!((read(cells[0]), read(cells[1])), (round, round));
         }
-        world.end();
+        fixture.end();
     });
 }
 
@@ -453,8 +453,8 @@ fn two_workers_lose_no_wake_up() {
 #[test]
 fn two_host_functions_wait_for_each_other() {
     explore(|| {
-        let world = World::new(1);
-        let streams = [world.stream(), world.stream()];
+        let fixture = Fixture::new(1);
+        let streams = [fixture.stream(), fixture.stream()];
         let meet = Arc::new(Barrier::new(2));
         streams[0].submit(host_task(|| true)).unwrap();
         only_wait(&streams[0]);
@@ -471,19 +471,19 @@ fn two_host_functions_wait_for_each_other() {
             assert!(stream.synchronize(None).unwrap());
             assert!(stream.take_failure().is_none());
         }
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn workers_finish_what_is_ready_when_they_are_stopped() {
     explore(|| {
-        let world = World::new(2);
-        let (a, b) = (world.stream(), world.stream());
+        let fixture = Fixture::new(2);
+        let (a, b) = (fixture.stream(), fixture.stream());
         let cells = [cell(), cell()];
         a.submit(fill(cells[0], 1)).unwrap();
         b.submit(fill(cells[1], 2)).unwrap();
-        world.end();
+        fixture.end();
         assert_eq!((read(cells[0]), read(cells[1])), (1, 2));
     });
 }
@@ -497,28 +497,28 @@ fn request(bytes: u64) -> Request<'static> {
 #[test]
 fn quarantine_keeps_what_queued_work_reads() {
     explore(|| {
-        let world = World::new(1);
-        let (stream, gate) = (world.stream(), plain());
-        let all = world.shared.config.device_memory;
+        let fixture = Fixture::new(1);
+        let (stream, gate) = (fixture.stream(), plain());
+        let all = fixture.shared.config.device_memory;
         let out = cell();
-        let address = world.shared.memory.allocate(0, request(all)).unwrap();
+        let address = fixture.shared.memory.allocate(0, request(all)).unwrap();
         let block = Span { address, bytes: 1, location: Location::Device(0) };
         stream.submit(fill(block, 1)).unwrap();
         gate.wait(&stream, FOREVER).unwrap();
         stream.submit(copy(block, out)).unwrap();
-        world.shared.memory.free(address).unwrap();
-        world.stream().synchronize(None).unwrap();
+        fixture.shared.memory.free(address).unwrap();
+        fixture.stream().synchronize(None).unwrap();
         let opener = {
-            let (gate, other) = (gate.clone(), world.stream());
+            let (gate, other) = (gate.clone(), fixture.stream());
             thread::spawn(move || gate.record(&other).unwrap())
         };
-        let again = world.shared.memory.allocate(0, request(all)).unwrap();
+        let again = fixture.shared.memory.allocate(0, request(all)).unwrap();
         assert_eq!(again, address, "there is no other room");
-        world.shared.memory.perform(&fill(block, 9)).unwrap();
+        fixture.shared.memory.perform(&fill(block, 9)).unwrap();
         only_wait(&stream);
         assert_eq!(read(out), 1);
         opener.join().unwrap();
-        world.end();
+        fixture.end();
     });
 }
 
@@ -527,10 +527,10 @@ fn quarantine_keeps_what_queued_work_reads() {
 #[test]
 fn quarantine_keeps_what_a_foreign_queue_reads() {
     explore(|| {
-        let world = World::new(1);
-        let stream = world.stream();
+        let fixture = Fixture::new(1);
+        let stream = fixture.stream();
         let budget = Arc::new(Budget::new(2 << 20));
-        let progress = world.shared.progress.clone();
+        let progress = fixture.shared.progress.clone();
         let arena = Arc::new(
             Arena::new(
                 MemoryKind::Device(0),
@@ -546,10 +546,10 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         let Attempt::Taken(address) = arena.attempt(&request(2 << 20), true) else { panic!() };
         let block = Span { address, bytes: 1, location: Location::Any };
         let out = cell();
-        world.shared.memory.perform(&fill(block, 1)).unwrap();
+        fixture.shared.memory.perform(&fill(block, 1)).unwrap();
 
         let taker = {
-            let (arena, shared) = (arena.clone(), world.shared.clone());
+            let (arena, shared) = (arena.clone(), fixture.shared.clone());
             thread::spawn(move || {
                 loop {
                     if let Attempt::Taken(again) = arena.attempt(&request(2 << 20), true) {
@@ -574,7 +574,7 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
         assert!(stream.synchronize(None).unwrap());
         assert_eq!(read(out), 1);
         taker.join().unwrap();
-        world.end();
+        fixture.end();
     });
 }
 
@@ -582,8 +582,8 @@ fn quarantine_keeps_what_a_foreign_queue_reads() {
 #[test]
 fn a_block_is_freed_once() {
     explore(|| {
-        let world = World::new(0);
-        let shared = world.shared.clone();
+        let fixture = Fixture::new(0);
+        let shared = fixture.shared.clone();
         let address = shared.memory.allocate(0, request(512)).unwrap();
         let other = {
             let shared = shared.clone();
@@ -593,15 +593,15 @@ fn a_block_is_freed_once() {
         assert!(mine != other.join().unwrap());
         assert_eq!(shared.memory.usage(0).live, 0);
         drop(shared);
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn stop_drops_the_rest_and_refuses_later_work() {
     explore(|| {
-        let world = World::new(1);
-        let (a, b) = (world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (a, b) = (fixture.stream(), fixture.stream());
         let cells = [cell(), cell()];
         assert!(a.set_failure_mode(FailureMode::Stop));
         a.submit(fill(cells[0], 1)).unwrap();
@@ -625,15 +625,15 @@ fn stop_drops_the_rest_and_refuses_later_work() {
         let given = other.join().unwrap();
         assert!(given || read(cells[1]) == 0);
         assert!(a.is_idle() && b.is_idle());
-        world.end();
+        fixture.end();
     });
 }
 
 #[test]
 fn stop_frees_the_parked_streams_of_the_context() {
     explore(|| {
-        let world = World::new(1);
-        let (a, b) = (world.stream(), world.stream());
+        let fixture = Fixture::new(1);
+        let (a, b) = (fixture.stream(), fixture.stream());
         let never = plain();
         assert!(a.set_failure_mode(FailureMode::Stop));
         never.wait(&b, FOREVER).unwrap();
@@ -641,6 +641,6 @@ fn stop_frees_the_parked_streams_of_the_context() {
         assert!(b.synchronize(None).unwrap());
         assert_eq!(b.take_failure().unwrap().code, Code::Internal);
         assert!(never.waits_passed());
-        world.end();
+        fixture.end();
     });
 }

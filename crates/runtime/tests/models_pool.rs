@@ -29,14 +29,14 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// One engine inside one execution, and a pool of it.
-struct World {
+struct Fixture {
     shared: Arc<Shared>,
     context_failure: Arc<ContextFailure>,
     pool: Arc<StreamPool>,
 }
 
-impl World {
-    fn new() -> Arc<World> {
+impl Fixture {
+    fn new() -> Arc<Fixture> {
         let mut config = Config::from_lookup(|_| None, 1 << 30).unwrap();
         config.visible = vec![0];
         config.device_memory = 8 << 20;
@@ -45,7 +45,7 @@ impl World {
         shared.scheduler.start(1).unwrap();
         let pool = shared.memory.create_pool(0, u64::MAX);
         shared.memory.set_release_above(&pool, 0);
-        Arc::new(World { shared, context_failure: Arc::default(), pool })
+        Arc::new(Fixture { shared, context_failure: Arc::default(), pool })
     }
 
     fn stream(&self) -> Arc<Stream> {
@@ -89,10 +89,10 @@ impl World {
 #[test]
 fn an_event_that_comes_during_a_free_hands_nothing_on_too_early() {
     explore(|| {
-        let world = World::new();
-        let (a, b, c) = (world.stream(), world.stream(), world.stream());
-        let block = world.take(&a).unwrap();
-        let used = world.fill(block, &b);
+        let fixture = Fixture::new();
+        let (a, b, c) = (fixture.stream(), fixture.stream(), fixture.stream());
+        let block = fixture.take(&a).unwrap();
+        let used = fixture.fill(block, &b);
         let waiter = {
             let (a, b) = (a.clone(), b.clone());
             thread::spawn(move || {
@@ -101,91 +101,91 @@ fn an_event_that_comes_during_a_free_hands_nothing_on_too_early() {
                 event.wait(&a, Duration::ZERO).unwrap();
             })
         };
-        world.give(block, &b);
-        let taken = world.take(&c).unwrap();
-        let progress = &world.shared.progress;
+        fixture.give(block, &b);
+        let taken = fixture.take(&c).unwrap();
+        let progress = &fixture.shared.progress;
         assert!(
             taken != block || progress.covers(used) || progress.is_ordered(c.index, used),
             "stream c has the block before stream b is done with it"
         );
-        world.give(taken, &c);
+        fixture.give(taken, &c);
         waiter.join().unwrap();
-        [a, b, c].iter().for_each(|stream| world.synchronize(stream));
-        world.end();
+        [a, b, c].iter().for_each(|stream| fixture.synchronize(stream));
+        fixture.end();
     });
 }
 
 #[test]
 fn a_pool_ends_once_and_with_its_last_block() {
     explore(|| {
-        let world = World::new();
-        let before = world.free_bytes();
-        let (a, b) = (world.stream(), world.stream());
-        let block = world.take(&a).unwrap();
+        let fixture = Fixture::new();
+        let before = fixture.free_bytes();
+        let (a, b) = (fixture.stream(), fixture.stream());
+        let block = fixture.take(&a).unwrap();
         let user = {
-            let (world, a) = (world.clone(), a.clone());
+            let (fixture, a) = (fixture.clone(), a.clone());
             thread::spawn(move || {
-                world.fill(block, &a);
-                world.give(block, &a);
-                world.synchronize(&a);
+                fixture.fill(block, &a);
+                fixture.give(block, &a);
+                fixture.synchronize(&a);
             })
         };
         let late = {
-            let (world, b) = (world.clone(), b.clone());
+            let (fixture, b) = (fixture.clone(), b.clone());
             thread::spawn(move || {
-                if let Some(block) = world.take(&b) {
-                    world.fill(block, &b);
-                    world.give(block, &b);
+                if let Some(block) = fixture.take(&b) {
+                    fixture.fill(block, &b);
+                    fixture.give(block, &b);
                 }
-                world.synchronize(&b);
+                fixture.synchronize(&b);
             })
         };
-        world.shared.memory.close_pool(&world.pool);
-        assert!(world.take(&a).is_none(), "it gives no more");
-        let other = world.shared.memory.create_pool(0, u64::MAX);
-        let kept = world.shared.memory.take_from(&other, BYTES, &a).unwrap();
+        fixture.shared.memory.close_pool(&fixture.pool);
+        assert!(fixture.take(&a).is_none(), "it gives no more");
+        let other = fixture.shared.memory.create_pool(0, u64::MAX);
+        let kept = fixture.shared.memory.take_from(&other, BYTES, &a).unwrap();
         user.join().unwrap();
         late.join().unwrap();
-        world.synchronize(&a);
-        assert!(world.pool.has_ended());
+        fixture.synchronize(&a);
+        assert!(fixture.pool.has_ended());
         assert_eq!(other.figures().live, BYTES, "the end of one pool is not that of another");
-        world.fill(kept, &a);
-        world.give(kept, &a);
-        world.synchronize(&a);
-        world.shared.memory.end_pool(&other);
-        assert_eq!(world.free_bytes(), before);
-        world.end();
+        fixture.fill(kept, &a);
+        fixture.give(kept, &a);
+        fixture.synchronize(&a);
+        fixture.shared.memory.end_pool(&other);
+        assert_eq!(fixture.free_bytes(), before);
+        fixture.end();
     });
 }
 
 #[test]
 fn a_closed_device_takes_its_pools_with_it() {
     explore(|| {
-        let world = World::new();
-        let before = world.free_bytes();
-        let (a, b) = (world.stream(), world.stream());
-        let block = world.take(&a).unwrap();
+        let fixture = Fixture::new();
+        let before = fixture.free_bytes();
+        let (a, b) = (fixture.stream(), fixture.stream());
+        let block = fixture.take(&a).unwrap();
         let elsewhere = {
-            let (world, b) = (world.clone(), b.clone());
+            let (fixture, b) = (fixture.clone(), b.clone());
             thread::spawn(move || {
-                world.fill(block, &b);
-                world.synchronize(&b);
+                fixture.fill(block, &b);
+                fixture.synchronize(&b);
             })
         };
         let taker = {
-            let (world, a) = (world.clone(), a.clone());
+            let (fixture, a) = (fixture.clone(), a.clone());
             thread::spawn(move || {
-                world.take(&a);
+                fixture.take(&a);
             })
         };
         elsewhere.join().unwrap();
-        world.shared.memory.clear(0);
+        fixture.shared.memory.clear(0);
         taker.join().unwrap();
-        assert!(world.pool.has_ended() && world.take(&a).is_none());
-        assert!(world.shared.memory.give_back(block, &a).is_err());
-        assert_eq!(world.free_bytes(), before);
-        let fresh = world.shared.memory.create_pool(0, u64::MAX);
-        assert!(world.shared.memory.take_from(&fresh, BYTES, &a).is_ok());
-        world.end();
+        assert!(fixture.pool.has_ended() && fixture.take(&a).is_none());
+        assert!(fixture.shared.memory.give_back(block, &a).is_err());
+        assert_eq!(fixture.free_bytes(), before);
+        let fresh = fixture.shared.memory.create_pool(0, u64::MAX);
+        assert!(fixture.shared.memory.take_from(&fresh, BYTES, &a).is_ok());
+        fixture.end();
     });
 }
