@@ -114,7 +114,7 @@ struct BlockModel {
     owner: Option<usize>,
 }
 
-struct World {
+struct RuntimeModel {
     rig: Rig,
     references: [u64; 2],
     primary: [Option<usize>; 2],
@@ -144,9 +144,9 @@ fn pick<T>(all: &[T], selector: u8) -> Option<usize> {
     (!all.is_empty()).then(|| selector as usize % all.len())
 }
 
-impl World {
-    fn new(workers: usize) -> World {
-        World {
+impl RuntimeModel {
+    fn new(workers: usize) -> RuntimeModel {
+        RuntimeModel {
             rig: rig(workers, |c| c.quarantine = 256 << 10),
             references: [0; 2],
             primary: [None; 2],
@@ -655,11 +655,11 @@ proptest! {
         workers in 1usize..4,
         ops in prop::collection::vec(op(), 1..120),
     ) {
-        let mut world = World::new(workers);
-        world.apply(&Op::SetDevice(0));
+        let mut model = RuntimeModel::new(workers);
+        model.apply(&Op::SetDevice(0));
         for op in &ops {
-            world.apply(op);
+            model.apply(op);
         }
-        world.drain();
+        model.drain();
     }
 }
