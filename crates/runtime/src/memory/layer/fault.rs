@@ -95,9 +95,9 @@ mod tests {
         static SLEPT: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     }
 
-    struct Nothing;
+    struct NullAllocator;
 
-    impl Allocator for Nothing {
+    impl Allocator for NullAllocator {
         fn name(&self) -> String {
             "nothing".into()
         }
@@ -115,10 +115,10 @@ mod tests {
         let sleep = |time| SLEPT.with(|slept| slept.set(slept.get() + time));
         let spec = FaultSpec { trigger: Some(Trigger::Nth(2)), delay };
         let fault = Fault { sleep, ..Fault::new(spec) };
-        let block = fault.allocate(&Request::bytes(1), &Nothing).unwrap();
+        let block = fault.allocate(&Request::bytes(1), &NullAllocator).unwrap();
         assert_eq!(SLEPT.get(), delay);
-        fault.allocate(&Request::bytes(1), &Nothing).unwrap_err();
-        fault.free(block, None, &Nothing).unwrap();
+        fault.allocate(&Request::bytes(1), &NullAllocator).unwrap_err();
+        fault.free(block, None, &NullAllocator).unwrap();
         assert_eq!(SLEPT.get(), 2 * delay);
     }
 

@@ -74,9 +74,9 @@ mod tests {
     use super::*;
 
     /// Looks at the limit while it has a block in hand.
-    struct Nosy<'a>(&'a Limit);
+    struct LimitReader<'a>(&'a Limit);
 
-    impl Allocator for Nosy<'_> {
+    impl Allocator for LimitReader<'_> {
         fn name(&self) -> String {
             "a nosy source".into()
         }
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn bytes_count_for_as_long_as_somebody_has_them() {
         let limit = Limit::new(100);
-        let source = Nosy(&limit);
+        let source = LimitReader(&limit);
         for _ in 0..2 {
             let block = limit.allocate(&Request::bytes(100), &source).unwrap();
             limit.allocate(&Request::bytes(1), &source).unwrap_err();
