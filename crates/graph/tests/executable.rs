@@ -471,8 +471,8 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
         false => input.device_address().unwrap(),
     };
     let pool = Pool::new(&user.machine);
-    let asked = Arc::new(AtomicUsize::new(0));
-    let overlapping = OverlappingPool { pool: pool.clone(), theirs, at, asked: asked.clone() };
+    let calls = Arc::new(AtomicUsize::new(0));
+    let overlapping = OverlappingPool { pool: pool.clone(), theirs, at, calls: calls.clone() };
     let registry = &user.machine.runtime.allocators;
     let boxed = Box::new(overlapping);
     registry.register(Domain::Ge, user.handle, &user.stream, 1, boxed).unwrap();
@@ -490,7 +490,7 @@ fn refuses(n: i64, over_output: bool, at: usize) -> bool {
     };
     let done = run();
     user.sync().unwrap();
-    if asked.load(Ordering::Relaxed) < at {
+    if calls.load(Ordering::Relaxed) < at {
         done.unwrap();
         return false;
     }
@@ -520,9 +520,9 @@ fn no_block_of_a_pool_lies_over_memory_that_the_program_set() {
     let user = User::new();
     let executable = compiled(two_outputs(4));
     let base = user.output(1 << 14).address;
-    let asked = Arc::new(AtomicUsize::new(0));
+    let calls = Arc::new(AtomicUsize::new(0));
     let pool = Pool::new(&user.machine);
-    let overlapping = OverlappingPool { pool: pool.clone(), theirs: base, at: 1, asked };
+    let overlapping = OverlappingPool { pool: pool.clone(), theirs: base, at: 1, calls };
     let registry = &user.machine.runtime.allocators;
     registry.register(Domain::Ge, user.handle, &user.stream, 1, Box::new(overlapping)).unwrap();
     let bases = Bases { constants: Some(base), ..Bases::default() };
