@@ -37,7 +37,7 @@ fn static_and_dynamic_compute_the_same() {
         let out = [device(fixture.allocate(16), &[4]), device(fixture.allocate(16), &[4])];
         let made =
             fixture.run(id, RunMode::Stream, stream, std::slice::from_ref(&x), &out).unwrap();
-        assert!(made.iter().all(|one| one.held.is_none() && one.dims == [4]));
+        assert!(made.iter().all(|one| one.block.is_none() && one.dims == [4]));
         fixture.sync(stream).unwrap();
         let (y, z) = expected(&X);
         assert_eq!(fixture.read(out[0].address, 4), y);
