@@ -128,7 +128,7 @@ impl UserAllocator for Pool {
     fn call(
         &self,
         request: UserCall,
-        _left: &dyn Fn(),
+        _on_exit: &dyn Fn(),
     ) -> std::result::Result<usize, CallbackException> {
         let memory = &self.0.runtime.shared.memory;
         Ok(match request {

@@ -323,13 +323,13 @@ impl Stream {
                 batch.pop_front();
                 let stream = self.clone();
                 self.shared.host_threads.run(move |on_a_thread| {
-                    let left = || {
+                    let on_exit = || {
                         let text = format!("{name}: the host function ended its thread");
                         stream.finish(seq, name, None, start, Err(Error::new(Code::Internal, text)));
                         stream.clone().unpark();
                     };
                     let result = match on_a_thread {
-                        true => stream.call_host(name, &*call, &left),
+                        true => stream.call_host(name, &*call, &on_exit),
                         false => Err(Error::new(
                             Code::RtInternal,
                             format!("{name}: no thread can be had for the host function; is `ulimit -u` reached?"),
@@ -408,13 +408,13 @@ impl Stream {
         &self,
         name: &'static str,
         call: &dyn HostFunction,
-        left: &dyn Fn(),
+        on_exit: &dyn Fn(),
     ) -> Result<()> {
         if self.shared.exiting() {
             return Err(Error::new(Code::RtInternal, format!("{name}: the process is exiting")));
         }
         host::in_host_function(self.key(), self.spec.context as usize, || {
-            call.call(left)
+            call.call(on_exit)
                 .map_err(|error| Error { text: format!("{name}: {}", error.text), ..error })
         })
     }
