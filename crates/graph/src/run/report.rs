@@ -17,7 +17,7 @@ pub struct PlanReport {
     id: u64,
     loaded: u64,
     plan: OnceLock<StepPlan>,
-    /// The audience that has it; 0 for none.
+    /// The subscription_version that has it; 0 for none.
     emitted_to: AtomicU32,
 }
 
@@ -30,8 +30,10 @@ impl PlanReport {
 
     /// Emits the plan, unless everybody who listens has it.
     pub fn emit_load(&self, spine: &Spine, label: &str, steps: impl FnOnce() -> Vec<Step>) {
-        let audience = spine.audience();
-        if !spine.has_listener(Kind::Load) || self.emitted_to.load(Ordering::Acquire) == audience {
+        let subscription_version = spine.subscription_version();
+        if !spine.has_listener(Kind::Load)
+            || self.emitted_to.load(Ordering::Acquire) == subscription_version
+        {
             return;
         }
         let plan = self.plan.get_or_init(|| {
@@ -39,7 +41,7 @@ impl PlanReport {
             StepPlan { id, loaded, label: label.into(), steps: steps() }
         });
         spine.emit(Kind::Load, || Event::Load(plan));
-        self.emitted_to.store(audience, Ordering::Release);
+        self.emitted_to.store(subscription_version, Ordering::Release);
     }
 
     /// Emits a run, of a static graph with its task and the first bytes of its regions. The plan comes before it.

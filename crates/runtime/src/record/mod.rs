@@ -76,7 +76,7 @@ pub struct Spine {
     of_tasks: AtomicU32,
     sinks: [OnceLock<Arc<dyn Sink>>; SINKS],
     taken: AtomicU32,
-    audience: AtomicU32,
+    subscription_version: AtomicU32,
 }
 
 /// A sink's number.
@@ -90,7 +90,7 @@ impl Default for Spine {
             of_tasks: AtomicU32::new(0),
             sinks: std::array::from_fn(|_| OnceLock::new()),
             taken: AtomicU32::new(0),
-            audience: AtomicU32::new(1),
+            subscription_version: AtomicU32::new(1),
         }
     }
 }
@@ -120,14 +120,14 @@ impl Spine {
         put(&self.of_tasks, kinds.iter().any(|kind| Kind::OF_TASKS.contains(kind)));
         Kind::ALL.into_iter().filter(|kind| *kind != Kind::Run).for_each(|kind| _ = set(kind));
         // Nobody hears of a run before the plan that it refers to is due again.
-        self.audience.fetch_add(1, Ordering::AcqRel);
+        self.subscription_version.fetch_add(1, Ordering::AcqRel);
         set(Kind::Run);
     }
 
     /// Changes, never to 0, whenever somebody begins to listen to something else. What is emitted once for many events
     /// (the plan of a graph) is emitted again when this has changed, so that later listeners get it too.
-    pub fn audience(&self) -> u32 {
-        self.audience.load(Ordering::Acquire)
+    pub fn subscription_version(&self) -> u32 {
+        self.subscription_version.load(Ordering::Acquire)
     }
 
     /// True if somebody listens to this kind.
@@ -231,11 +231,11 @@ mod tests {
     #[test]
     fn the_audience_changes_with_each_listener() {
         let spine = Spine::default();
-        let before = spine.audience();
+        let before = spine.subscription_version();
         let listener = spine.subscribe(Arc::new(EventLog::default()), &[Kind::Load]).unwrap();
-        let between = spine.audience();
+        let between = spine.subscription_version();
         spine.listen(listener, &[Kind::Run]);
-        assert!(before != between && between != spine.audience());
+        assert!(before != between && between != spine.subscription_version());
     }
 
     #[test]
