@@ -48,7 +48,7 @@ pub struct Ticket {
 
 impl Ticket {
     /// True once the thread has begun and finished a synchronize after the ticket was drawn.
-    pub fn honoured(&self) -> bool {
+    pub fn is_satisfied(&self) -> bool {
         let done = self.thread.done.load(Ordering::Acquire);
         done > self.begun && done >> COUNT_BITS == self.begun >> COUNT_BITS
     }
@@ -237,11 +237,11 @@ mod tests {
             true
         });
         let ticket = drawn.unwrap();
-        assert!(!ticket.honoured(), "drawn inside a synchronize that had begun before");
+        assert!(!ticket.is_satisfied(), "drawn inside a synchronize that had begun before");
         thread.synchronize(|| false);
-        assert!(!ticket.honoured(), "that one ran out of time");
+        assert!(!ticket.is_satisfied(), "that one ran out of time");
         thread.synchronize(|| true);
-        assert!(ticket.honoured());
+        assert!(ticket.is_satisfied());
     }
 
     #[test]

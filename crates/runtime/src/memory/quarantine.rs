@@ -63,7 +63,7 @@ impl Quarantine {
     pub fn pop(&mut self, progress: &Progress, condition: ReuseCondition) -> Option<Entry> {
         let oldest = self.entries.front()?;
         let proven = progress.covers_all(&oldest.tails)
-            && (condition == ReuseCondition::Quiet || oldest.ticket.honoured());
+            && (condition == ReuseCondition::Quiet || oldest.ticket.is_satisfied());
         proven.then(|| self.take_oldest()).flatten()
     }
 
