@@ -335,7 +335,7 @@ impl Event {
         });
         if done {
             let known = bound.known();
-            host.learn(&known);
+            host.join_clock(&known);
             bound.shared.spine.synchronized(SyncObject::Event(self.id), &known);
         }
         Ok(done)

@@ -109,7 +109,7 @@ impl HostThread {
     }
 
     /// The thread is now ordered after all that `clock` knows.
-    pub fn learn(&self, clock: &Clock) {
+    pub fn join_clock(&self, clock: &Clock) {
         self.ordered.lock().join(clock);
         self.version.fetch_add(1, Ordering::Release);
     }

@@ -298,7 +298,7 @@ impl Runtime {
                 }
             }
         }
-        HostThread::current().learn(&known);
+        HostThread::current().join_clock(&known);
         self.shared.spine.synchronized(SyncObject::Device(device.id), &known);
         all
     }

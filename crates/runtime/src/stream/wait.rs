@@ -89,7 +89,7 @@ impl Stream {
             return Some(Clock::new());
         }
         let known = self.known_after(&ordered, seq);
-        host.learn(&known);
+        host.join_clock(&known);
         Some(known)
     }
 
