@@ -310,7 +310,7 @@ impl Stream {
                     wait.waits.passed();
                     Err(self.wait_timeout(wait))
                 } else if wait.capture.park(self, seq) {
-                    self.mind_parked(wait, seq);
+                    self.register_parked_wait(wait, seq);
                     return false;
                 } else {
                     wait.waits.passed();
@@ -388,9 +388,9 @@ impl Stream {
             || self.spec.context_failure.failure().is_some()
     }
 
-    /// Sees to it that a wait that has just been parked ends with its time, with an abort, and with
+    /// Makes a wait that has just been parked end at its timeout, with an abort, and with
     /// its context. The caller still holds the batch.
-    fn mind_parked(self: &Arc<Stream>, wait: &Wait, seq: u64) {
+    fn register_parked_wait(self: &Arc<Stream>, wait: &Wait, seq: u64) {
         let capture = wait.capture.clone();
         if wait.limit_ns > 0 {
             let at = now_ns() + wait.limit_ns;
