@@ -182,7 +182,7 @@ impl External {
     }
 
     /// Takes a block from the user and admits it; runs under the callback lock.
-    fn obtain(
+    fn call_alloc(
         &self,
         request: UserCall,
         bytes: usize,
@@ -305,7 +305,7 @@ impl Allocator for External {
         };
         let reason = Reason { purpose: request.purpose, owner: request.owner };
         let out = self.lock.pass(self.visit(call, stream), || {
-            reason.during(|| self.obtain(call, bytes, stream, reason))
+            reason.during(|| self.call_alloc(call, bytes, stream, reason))
         })?;
         let address = out.address + request.front as usize;
         Ok(RawBlock::new(address, request.bytes, out.block))
