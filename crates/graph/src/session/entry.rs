@@ -89,7 +89,7 @@ impl Entry {
     }
 
     /// Waits until no other thread compiles or loads the graph, and says that this one does.
-    fn occupy(&self) -> Result<Busy<'_>> {
+    fn mark_busy(&self) -> Result<BusyGuard<'_>> {
         let me = HostThread::current().number();
         let mut stage = self.stage.lock();
         loop {
@@ -99,7 +99,7 @@ impl Entry {
             match stage.busy {
                 None => {
                     stage.busy = Some(me);
-                    return Ok(Busy(self));
+                    return Ok(BusyGuard(self));
                 }
                 Some(owner) if owner == me => {
                     return self.fail(
@@ -122,7 +122,7 @@ impl Entry {
 
     /// Compiles, unless that was done. `inputs` replaces the descriptions of the inputs, unless it is empty.
     pub fn compile(&self, inputs: Vec<Desc>) -> Result<Arc<Executable>> {
-        let busy = self.occupy()?;
+        let busy = self.mark_busy()?;
         if let Some(compiled) = busy.stage().compiled.clone()
             && inputs.is_empty()
         {
@@ -176,7 +176,7 @@ impl Entry {
 
     /// Loads what is compiled. `anew`: that it was loaded before is a failure.
     pub fn load(&self, request: &LoadRequest<'_>, anew: bool) -> Result<Arc<LoadedGraph>> {
-        let busy = self.occupy()?;
+        let busy = self.mark_busy()?;
         if let Some(loaded) = busy.stage().loaded.clone() {
             return match anew {
                 false => Ok(loaded),
@@ -258,7 +258,7 @@ impl Entry {
         memory: usize,
         size: u64,
     ) -> Result<Option<String>> {
-        let busy = self.occupy()?;
+        let busy = self.mark_busy()?;
         let stage = busy.stage();
         if stage.runs > 0 {
             return self.fail(Status::IsRunning, "is running");
@@ -431,15 +431,15 @@ impl Entry {
 }
 
 /// Says that a thread compiles or loads a graph.
-struct Busy<'a>(&'a Entry);
+struct BusyGuard<'a>(&'a Entry);
 
-impl Busy<'_> {
+impl BusyGuard<'_> {
     fn stage(&self) -> MutexGuard<'_, Stage> {
         self.0.stage.lock()
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for BusyGuard<'_> {
     fn drop(&mut self) {
         self.0.stage.lock().busy = None;
         self.0.changed.notify_all();
