@@ -55,7 +55,7 @@ fn take_slowly(
         let visit = process::may_call().then(|| device.visit()).transpose()?;
         let was_elsewhere = visit.as_ref().is_some_and(|visit| visit.is_first);
         let outcome = outcome.filter(|_| !was_elsewhere);
-        insist(device, size, stream, caller.door.unwrap_or(device.torch), outcome)
+        allocate_or_wait(device, size, stream, caller.door.unwrap_or(device.torch), outcome)
     });
     taken.unwrap_or_else(|why| {
         text::fail(caller.function, &why);
@@ -64,15 +64,15 @@ fn take_slowly(
 }
 
 /// Asks until there is nothing left to try: waits for streams, gives unused memory back to ACL.
-fn insist(
+fn allocate_or_wait(
     device: &Device,
     size: u64,
     stream: &Stream,
     door: Door,
     outcome: Option<Outcome>,
 ) -> Result<*mut c_void, String> {
-    let ask = || device.pool.allocate(size, GRANULE, stream.index(door));
-    let mut outcome = outcome.unwrap_or_else(ask);
+    let attempt = || device.pool.allocate(size, GRANULE, stream.index(door));
+    let mut outcome = outcome.unwrap_or_else(attempt);
     let end = Instant::now() + settings::get().longest_wait;
     let mut trimmed = false;
     loop {
@@ -86,7 +86,7 @@ fn insist(
         if !again {
             return Err(refusal::explain(device, size, stream, door, &outcome));
         }
-        outcome = ask();
+        outcome = attempt();
     }
 }
 
