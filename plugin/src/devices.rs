@@ -107,7 +107,7 @@ impl Device {
 
     /// The device was reset: its memory is gone, and what was out is lost. Looks at every place where a
     /// lost block may begin.
-    fn bury(&self) {
+    fn retire_memory(&self) {
         let _changing = CHANGING.lock();
         let gone = self.pool.source().end();
         self.pool.progress().set_over(true);
@@ -325,6 +325,6 @@ unsafe extern "C" fn on_device(id: i32, state: u32, _: *mut c_void) {
         .aclrtGetPrimaryCtxState
         .is_some_and(|state| unsafe { state(id, null_mut(), &mut active) } == 0 && active != 0);
     if !alive {
-        device.bury();
+        device.retire_memory();
     }
 }
