@@ -526,7 +526,7 @@ fn an_arena_says_what_it_waits_for() {
     assert!(matches!(arena.attempt(&request(512), true), Attempt::QuarantineFull));
     assert!(matches!(arena.attempt(&request(512), false), Attempt::Waiting));
     assert!(matches!(arena.attempt(&request(7 * MIB), false), Attempt::Exhausted));
-    assert!(arena.relieve(0));
+    assert!(arena.release_quarantine(0));
     assert_eq!(arena.usage().waiting, 0, "two blocks, to get below half of the limit");
     assert_eq!(take(6 * MIB), a);
     assert!(arena.free(c));

@@ -441,7 +441,7 @@ impl Arena {
 
     /// Lets quarantined blocks go on the weaker condition until half of the limit, and `need` bytes, are
     /// there. True if anything left.
-    pub fn relieve(&self, need: u64) -> bool {
+    pub fn release_quarantine(&self, need: u64) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
         let left = self.settle(&mut inner, ReuseCondition::Quiet, enough);
@@ -450,7 +450,7 @@ impl Arena {
     }
 
     /// The same for blocks that no queued task touches, whatever holds the streams up.
-    pub fn relieve_untouched(&self, need: u64, held: &QueuedMemory) -> bool {
+    pub fn release_untouched(&self, need: u64, held: &QueuedMemory) -> bool {
         let mut inner = self.inner.lock();
         let enough = need.max(self.excess(&inner));
         let taken = inner.quarantine.take_untouched(held, self.source.base(), enough);

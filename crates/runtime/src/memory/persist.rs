@@ -42,8 +42,8 @@ impl Memory {
             let verdict =
                 monitor.get_or_insert_with(|| ProgressMonitor::new(&self.progress)).verdict();
             let relieved = match verdict {
-                Verdict::Quiet | Verdict::Late if full => arena.relieve(0),
-                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.relieve(whole)),
+                Verdict::Quiet | Verdict::Late if full => arena.release_quarantine(0),
+                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.release_quarantine(whole)),
                 Verdict::Blocked => {
                     let held = self.progress.held();
                     let need = if full { 0 } else { whole };
@@ -52,7 +52,7 @@ impl Memory {
                         let hidden = held.host_function && std::ptr::eq(a, &*self.host);
                         (std::ptr::eq(a, arena) || !full)
                             && !hidden
-                            && a.relieve_untouched(need, &held)
+                            && a.release_untouched(need, &held)
                     })
                 }
                 Verdict::Moving | Verdict::Stalled => false,
@@ -72,6 +72,6 @@ impl Memory {
     }
 
     fn relieve_all(&self, relieve: impl Fn(&Arena) -> bool) -> bool {
-        self.arenas().filter(|arena| relieve(arena)).count() > 0
+        self.arenas().filter(|arena| release_quarantine(arena)).count() > 0
     }
 }
