@@ -212,7 +212,7 @@ impl Arena {
     /// The figures now.
     pub fn usage(&self) -> Usage {
         let inner = self.inner.lock();
-        let free = self.capacity.saturating_sub(inner.live).min(self.budget.left_and_waiting());
+        let free = self.capacity.saturating_sub(inner.live).min(self.budget.available());
         let growth = self.source.reserved() - inner.tlsf.end();
         Usage {
             live: inner.live,
@@ -243,7 +243,7 @@ impl Arena {
         let Some(need) = whole else {
             return Attempt::Exhausted;
         };
-        if need > self.capacity - inner.live || need > self.budget.left_and_waiting() {
+        if need > self.capacity - inner.live || need > self.budget.available() {
             return Attempt::Exhausted;
         }
         let full = inner.quarantine.bytes() > self.quarantine_limit
@@ -307,7 +307,7 @@ impl Arena {
     pub fn segment(&self, bytes: u64, pool: u32) -> std::result::Result<Range<u64>, Attempt> {
         let mut inner = self.inner.lock();
         self.settle(&mut inner, ReuseCondition::Synchronized, u64::MAX);
-        if bytes > self.capacity - inner.live || bytes > self.budget.left_and_waiting() {
+        if bytes > self.capacity - inner.live || bytes > self.budget.available() {
             return Err(Attempt::Exhausted);
         }
         let free = self.capacity - inner.live - inner.quarantine.bytes();

@@ -62,7 +62,7 @@ impl Budget {
 
     /// Bytes that are left, or would be if all quarantines were empty. What other processes claimed counts
     /// only once it was in the way.
-    pub fn left_and_waiting(&self) -> u64 {
+    pub fn available(&self) -> u64 {
         let most = self.claims.as_ref().map_or(u64::MAX, Claims::most_if_short);
         self.left_of(most) + self.waiting.load(Ordering::Acquire)
     }
