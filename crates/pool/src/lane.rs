@@ -154,7 +154,7 @@ impl Lane {
         total: &Total,
     ) -> Option<Grant> {
         let Inner { tlsf, starts, .. } = inner;
-        let grant = tlsf.alloc_noting(bytes, align, bytes, |id, offset| {
+        let grant = tlsf.alloc_with(bytes, align, bytes, |id, offset| {
             offset_table.begin(offset);
             starts.add(offset, id);
         })?;

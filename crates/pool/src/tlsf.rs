@@ -183,22 +183,22 @@ impl Tlsf {
     /// Takes `size` bytes (rounded up to whole granules, at least one) at a multiple of `align`, a
     /// power of two; less than a granule means a granule. `None` if no hole can hold that.
     pub fn alloc(&mut self, size: u64, align: u64) -> Option<Grant> {
-        self.alloc_noting(size, align, 0, |_, _| ())
+        self.alloc_with(size, align, 0, |_, _| ())
     }
 
-    /// The same; the block carries `note`, and `named` hears its id and offset as soon as they are known.
+    /// The same; the block carries `note`, and `on_id` gets its id and offset as soon as they are known.
     #[inline]
-    pub fn alloc_noting(
+    pub fn alloc_with(
         &mut self,
         size: u64,
         align: u64,
         note: u64,
-        named: impl FnOnce(BlockId, u64),
+        on_id: impl FnOnce(BlockId, u64),
     ) -> Option<Grant> {
         let (need, align) = granules(size, align)?;
         let (hole, start) = self.fit(need, align)?;
         let whole = self.blocks[hole as usize].size == need;
-        named(if whole { hole } else { self.next_id() }, start * GRANULE);
+        on_id(if whole { hole } else { self.next_id() }, start * GRANULE);
         let grant = self.grant(hole, start, need);
         self.blocks[grant.id as usize].note = note;
         Some(grant)
