@@ -18,7 +18,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     #[cold]
     #[inline(never)]
     pub(super) fn allocate_slowly(&self, bytes: u64, align: u64, stream: StreamIndex) -> Outcome {
-        if let Some(grant) = self.take_waited(bytes, align, stream) {
+        if let Some(grant) = self.take_finished(bytes, align, stream) {
             return grant.into();
         }
         let mut root = self.root.lock();
@@ -34,7 +34,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     /// Takes a block from what the stream's lane has, after others are done with some of it.
-    fn take_waited(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
+    fn take_finished(&self, bytes: u64, align: u64, stream: StreamIndex) -> Option<Grant> {
         let lane = self.lane(stream)?;
         let mut inner = lane.lock();
         let more = inner.gather_first(|epoch| self.is_done(epoch));
