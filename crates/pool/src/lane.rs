@@ -50,7 +50,7 @@ pub(crate) struct Inner {
     starts: Starts,
     waiting: VecDeque<Waiting>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
-    debts: Clock,
+    outstanding: Clock,
     counts: Figures,
     credit: u64,
 }
@@ -78,7 +78,7 @@ impl Lane {
             starts: Starts::new(),
             waiting: VecDeque::new(),
             uses: HashMap::new(),
-            debts: Clock::new(),
+            outstanding: Clock::new(),
             counts: Figures::default(),
             credit: ALONE,
         };
@@ -123,7 +123,7 @@ impl Lane {
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);
         }
-        inner.debts.join(owed);
+        inner.outstanding.join(owed);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
         self.enter(inner, whole.id, bytes, offset_table, total)
     }
@@ -307,20 +307,20 @@ impl Inner {
 
     /// The points of other streams that freed blocks wait for, and that the lane owes.
     pub fn awaited(&self) -> Clock {
-        let mut clock = self.debts.clone();
+        let mut clock = self.outstanding.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
         clock
     }
 
     /// What other streams have to finish before memory of this lane is free of them.
     #[inline]
-    pub fn debts(&self) -> &Clock {
-        &self.debts
+    pub fn outstanding(&self) -> &Clock {
+        &self.outstanding
     }
 
-    /// Forgets the debts that are done.
+    /// Forgets the uses that are done.
     pub fn settle(&mut self, done: impl Fn(Epoch) -> bool) {
-        self.debts.retain(|epoch| !done(epoch));
+        self.outstanding.retain(|epoch| !done(epoch));
     }
 
     /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
@@ -349,12 +349,12 @@ impl Inner {
 
     /// Makes holes of what waited and is ordered before the lane's stream; the lane owes it from now on.
     pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
-        let (mut over, debts) = (Vec::new(), &mut self.debts);
+        let (mut over, outstanding) = (Vec::new(), &mut self.outstanding);
         self.waiting.retain(|w| {
             let is_ordered = ordered(&w.others);
             if is_ordered {
                 over.push(w.free_block());
-                debts.join(&w.others);
+                outstanding.join(&w.others);
             }
             !is_ordered
         });
@@ -371,7 +371,7 @@ impl Inner {
         align: u64,
         mut may: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
-        let mut owed = self.debts.clone();
+        let mut owed = self.outstanding.clone();
         if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
             owed.raise(Epoch { stream: lane, seq });
             return Some((self.tlsf.take_out(grant.id)?, owed));
@@ -394,7 +394,7 @@ impl Inner {
 
     /// Bytes that were freed but are not done with, and the points that they wait for.
     pub fn unfinished(&self, stream: StreamIndex, done: impl Fn(Epoch) -> bool) -> (u64, Clock) {
-        let (mut bytes, mut clock) = (0, self.debts.clone());
+        let (mut bytes, mut clock) = (0, self.outstanding.clone());
         clock.retain(|epoch| !done(epoch));
         let indebted = !clock.marks().is_empty();
         let mut add = |size: u64, stamp: u64, others: &[Epoch]| {
@@ -412,7 +412,7 @@ impl Inner {
     /// True if anything that was freed is not done with. The quick list was gathered.
     pub fn has_unfinished(&self, finished: u64) -> bool {
         !self.waiting.is_empty()
-            || !self.debts.marks().is_empty()
+            || !self.outstanding.marks().is_empty()
             || self.tlsf.any_holes().any(|(_, stamp)| stamp > finished)
     }
 

@@ -221,7 +221,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         let ranges = {
             let mut inner = lane.lock();
             self.gather(&mut inner);
-            match inner.debts().marks().is_empty() {
+            match inner.outstanding().marks().is_empty() {
                 true => inner.tlsf.take_out_holes(|_| true),
                 false => Vec::new(),
             }
@@ -351,13 +351,13 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// True if the lane's stream may use what the lane has.
     #[inline]
     fn is_clear(&self, lane: &Lane, inner: &mut Inner) -> bool {
-        inner.debts().marks().is_empty() || self.settle(lane, inner)
+        inner.outstanding().marks().is_empty() || self.settle(lane, inner)
     }
 
     #[cold]
     fn settle(&self, lane: &Lane, inner: &mut Inner) -> bool {
         inner.settle(|epoch| self.is_done(epoch));
-        self.may_use(lane.stream, inner.debts())
+        self.may_use(lane.stream, inner.outstanding())
     }
 
     /// Makes holes of all that a lane has and other streams are done with.

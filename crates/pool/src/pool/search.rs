@@ -156,7 +156,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                 }
                 seq <= ordered
             };
-            let found = match self.may_use(lane.stream, inner.debts()) {
+            let found = match self.may_use(lane.stream, inner.outstanding()) {
                 false => None,
                 true => inner.cut(other.stream, bytes, align, |stamp, others| {
                     is_ordered(stamp) && others.is_none_or(|clock| self.may_use(lane.stream, clock))
@@ -185,7 +185,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let finished = self.progress.finished(lane.stream);
             let mut inner = lane.lock();
             self.gather(&mut inner);
-            if inner.debts().marks().is_empty() {
+            if inner.outstanding().marks().is_empty() {
                 let holes = inner.tlsf.holes_where(|stamp| stamp <= finished);
                 pieces.extend(holes.map(|(id, range)| Piece { range, lane: Some(lane), id }));
             }
@@ -214,7 +214,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     fn take_done(&self, lane: &Lane, piece: &Piece<'_>) -> bool {
         let finished = self.progress.finished(lane.stream);
         let mut inner = lane.lock();
-        inner.debts().marks().is_empty()
+        inner.outstanding().marks().is_empty()
             && inner.tlsf.stamp(piece.id).is_some_and(|stamp| stamp <= finished)
             && inner.tlsf.take_out_of(piece.id, &piece.range)
     }
@@ -226,7 +226,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let ranges = {
                 let mut inner = lane.lock();
                 self.gather(&mut inner);
-                match inner.debts().marks().is_empty() {
+                match inner.outstanding().marks().is_empty() {
                     true => inner.tlsf.take_out_holes(|stamp| stamp <= finished),
                     false => Vec::new(),
                 }
