@@ -85,8 +85,8 @@ extern "C" fn main_ends(_: *mut c_void) {
 fn mute(runtime: &Runtime) {
     let is_known = runtime.shared.exiting();
     runtime.shared.set_exiting();
-    runtime.stream_callbacks.silence();
-    runtime.device_callbacks.silence();
+    runtime.stream_callbacks.disable();
+    runtime.device_callbacks.disable();
     if !is_known {
         runtime.allocators.process_ends();
     }

@@ -73,7 +73,7 @@ impl Subject for DeviceSubject {
 /// Named callbacks, in the order of their registration.
 pub struct Callbacks<S> {
     list: Mutex<Vec<Callback>>,
-    silent: AtomicBool,
+    is_disabled: AtomicBool,
     subject: PhantomData<fn(S)>,
 }
 
@@ -87,7 +87,7 @@ impl<S> Default for Callbacks<S> {
     fn default() -> Callbacks<S> {
         Callbacks {
             list: Mutex::new(Rank::Callbacks, Vec::new()),
-            silent: AtomicBool::new(false),
+            is_disabled: AtomicBool::new(false),
             subject: PhantomData,
         }
     }
@@ -116,14 +116,14 @@ impl<S: Subject> Callbacks<S> {
     }
 
     /// From now on nobody is called: `main` has returned.
-    pub fn silence(&self) {
-        self.silent.store(true, Ordering::SeqCst);
+    pub fn disable(&self) {
+        self.is_disabled.store(true, Ordering::SeqCst);
     }
 
     /// Calls them all, unless the calling thread is inside one already: a callback that makes another
     /// change is not called for that one.
     pub fn call(&self, id: S::Id, state: S::State) {
-        if self.silent.load(Ordering::SeqCst) || INSIDE.with(|inside| inside.replace(true)) {
+        if self.is_disabled.load(Ordering::SeqCst) || INSIDE.with(|inside| inside.replace(true)) {
             return;
         }
         self.call_each(id, state);
