@@ -81,7 +81,7 @@ impl Failure {
     }
 
     /// The same failure, with a graph's label in front of its text, unless the text has it.
-    pub fn naming(self, label: &str) -> Failure {
+    pub fn with_label(self, label: &str) -> Failure {
         if self.text.contains(label) { self } else { self.within(label) }
     }
 }

@@ -190,7 +190,7 @@ impl Entry {
         let bases = busy.stage().bases;
         let loaded = Arc::new(
             LoadedGraph::new(self, &compiled, request, bases)
-                .map_err(|failure| failure.naming(&self.label))?,
+                .map_err(|failure| failure.with_label(&self.label))?,
         );
         let mut stage = busy.stage();
         if stage.removed && stage.runs == 0 {

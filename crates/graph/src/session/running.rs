@@ -138,7 +138,7 @@ impl Session {
             self.variables.used_on(handle);
         }
         let results = call.run(&loaded, inputs, outputs);
-        let results = results.map_err(|failure| failure.naming(&entry.label))?;
+        let results = results.map_err(|failure| failure.with_label(&entry.label))?;
         let is_exact = !compiled.is_static();
         Ok(results.into_iter().map(|one| SessionOutput::new(one, is_exact)).collect())
     }
@@ -158,7 +158,7 @@ impl Session {
         entry.claim(Mode::Host)?;
         let loaded = self.load_on(entry, &target, &Options::default(), &[], false)?;
         let results =
-            call.run(&loaded, inputs, &[]).map_err(|failure| failure.naming(&entry.label))?;
+            call.run(&loaded, inputs, &[]).map_err(|failure| failure.with_label(&entry.label))?;
         self.runtime.synchronize(&target.stream, None)?;
         let on_host = |(at, one): (usize, RunOutput)| {
             let theirs = theirs.get(at).filter(|output| !output.is_empty());
