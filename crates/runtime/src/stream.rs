@@ -203,19 +203,19 @@ impl Stream {
             progress.set_ordered(self.index, order, &submit.ordered);
         }
         drop(submit);
-        if self.state.load(Ordering::SeqCst) == IDLE && self.turn(IDLE, READY) {
+        if self.state.load(Ordering::SeqCst) == IDLE && self.transition(IDLE, READY) {
             self.shared.scheduler.push(self.clone());
         }
         Ok(seq)
     }
 
-    fn turn(&self, from: u8, to: u8) -> bool {
+    fn transition(&self, from: u8, to: u8) -> bool {
         self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
     /// Takes a ready stream; the caller then calls [`Stream::run`].
     pub(crate) fn claim(&self) -> bool {
-        self.turn(READY, RUNNING)
+        self.transition(READY, RUNNING)
     }
 
     /// Called by the owner, under the lock of the capture that keeps the stream.
@@ -225,7 +225,7 @@ impl Stream {
 
     /// Makes a parked stream ready again.
     pub(crate) fn unpark(self: Arc<Stream>) {
-        if self.turn(PARKED, READY) {
+        if self.transition(PARKED, READY) {
             let scheduler = &self.shared.clone().scheduler;
             scheduler.push(self);
         }
@@ -253,7 +253,7 @@ impl Stream {
             if batch.is_empty() {
                 self.state.store(IDLE, Ordering::SeqCst);
                 if self.shared.progress.submitted(self.index) == finished
-                    || !self.turn(IDLE, RUNNING)
+                    || !self.transition(IDLE, RUNNING)
                 {
                     return;
                 }
@@ -272,7 +272,7 @@ impl Stream {
     fn yield_turn(self: &Arc<Stream>) {
         if self.is_idle() {
             self.state.store(IDLE, Ordering::SeqCst);
-            if self.is_idle() || !self.turn(IDLE, READY) {
+            if self.is_idle() || !self.transition(IDLE, READY) {
                 return;
             }
         } else {
