@@ -52,7 +52,7 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
     }
 
     #[inline]
-    fn make(&self, request: &Request<'_>) -> Result<RawBlock> {
+    fn allocate_from_maker(&self, request: &Request<'_>) -> Result<RawBlock> {
         let block = self.maker.allocate(request)?;
         if self.spine.has_listener(Kind::Alloc) {
             self.emit_made(request, &block);
@@ -61,7 +61,7 @@ impl<'a, M: Allocator + ?Sized> Funnel<'a, M> {
     }
 
     #[inline]
-    fn unmake(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
+    fn free_to_maker(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         if let (Some(value), Some(stream)) = (block.poison, stream)
             && let Some(span) = self.maker.to_poison(&block, stream)
         {
@@ -104,7 +104,7 @@ impl<M: Allocator + ?Sized> Allocator for Funnel<'_, M> {
     #[inline]
     fn allocate(&self, request: &Request<'_>) -> Result<RawBlock> {
         match self.layers.split_first() {
-            None => self.make(request),
+            None => self.allocate_from_maker(request),
             Some((first, layers)) => first.allocate(request, &Funnel { layers, ..*self }),
         }
     }
@@ -112,7 +112,7 @@ impl<M: Allocator + ?Sized> Allocator for Funnel<'_, M> {
     #[inline]
     fn free(&self, block: RawBlock, stream: Option<&Arc<Stream>>) -> Result<()> {
         match self.layers.split_first() {
-            None => self.unmake(block, stream),
+            None => self.free_to_maker(block, stream),
             Some((first, layers)) => first.free(block, stream, &Funnel { layers, ..*self }),
         }
     }
