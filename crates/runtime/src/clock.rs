@@ -46,7 +46,7 @@ pub trait Queued: Send + Sync {
 /// The memory that queued tasks hold.
 #[derive(Default)]
 pub struct QueuedMemory {
-    /// First and one past the last address, in any order, until [`QueuedMemory::settle`] sorts and joins them.
+    /// First and one past the last address, in any order, until [`QueuedMemory::merge_ranges`] sorts and joins them.
     pub ranges: Vec<(usize, usize)>,
     /// A function of the user is queued or running: it may read any host memory.
     pub host_function: bool,
@@ -55,7 +55,7 @@ pub struct QueuedMemory {
 }
 
 impl QueuedMemory {
-    fn settle(&mut self) {
+    fn merge_ranges(&mut self) {
         self.ranges.sort_unstable();
         let mut joined: Vec<(usize, usize)> = Vec::new();
         for &(start, end) in &self.ranges {
@@ -140,7 +140,7 @@ impl Progress {
         let queues: Vec<_> = self.indexes.lock().queues.iter().filter_map(Weak::upgrade).collect();
         let mut held = QueuedMemory::default();
         queues.iter().for_each(|queue| queue.collect(&mut held));
-        held.settle();
+        held.merge_ranges();
         held
     }
 
@@ -288,7 +288,7 @@ mod tests {
             ranges: vec![(50, 60), (10, 20), (15, 30), (30, 31)],
             ..QueuedMemory::default()
         };
-        held.settle();
+        held.merge_ranges();
         for at in 0..70 {
             let inside = (10..31).contains(&at) || (50..60).contains(&at);
             assert_eq!(held.touches(at, at + 1), inside, "{at}");
