@@ -41,8 +41,8 @@ pub(crate) struct Total {
 ///
 /// A hole may be used again on the lane's stream at once; elsewhere when its epoch is ordered or done.
 ///
-/// **Debts.** Memory that came here because the program ordered it, while other streams were still to
-/// finish with it, makes the lane owe those points. Until they are done, nothing of the lane is used by a
+/// **Outstanding uses.** Memory may come here because the program ordered it while other streams are still to
+/// finish with it: the lane keeps those points. Until they are done, nothing of the lane is used by a
 /// stream that they are not ordered before: the order may be broken meanwhile, by an abort.
 pub(crate) struct Inner {
     pub tlsf: Tlsf,
@@ -108,12 +108,12 @@ impl Lane {
     }
 
     /// Adds a range that begins as the block has to, and takes the block there; the rest is free. The
-    /// lane owes these points from now on.
+    /// lane keeps these points as outstanding.
     pub fn take_first(
         &self,
         inner: &mut Inner,
         range: Range<u64>,
-        owed: &Clock,
+        outstanding: &Clock,
         bytes: u64,
         offset_table: &OffsetTable,
         total: &Total,
@@ -123,7 +123,7 @@ impl Lane {
         if let Some(rest) = inner.tlsf.split(whole.id, bytes) {
             inner.tlsf.free(rest.id, 0);
         }
-        inner.outstanding.join(owed);
+        inner.outstanding.join(outstanding);
         inner.counts.peak_reserved = inner.counts.peak_reserved.max(inner.tlsf.total());
         self.enter(inner, whole.id, bytes, offset_table, total)
     }
@@ -305,7 +305,7 @@ impl Inner {
         self.waiting.push_back(Waiting { id: grant.id, size: grant.size, stamp, others });
     }
 
-    /// The points of other streams that freed blocks wait for, and that the lane owes.
+    /// The points of other streams that freed blocks wait for, and those that are outstanding.
     pub fn awaited(&self) -> Clock {
         let mut clock = self.outstanding.clone();
         self.waiting.iter().for_each(|w| clock.join(&w.others));
@@ -347,7 +347,7 @@ impl Inner {
         over.into_iter().for_each(|block| self.release(block));
     }
 
-    /// Makes holes of what waited and is ordered before the lane's stream; the lane owes it from now on.
+    /// Makes holes of what waited and is ordered before the lane's stream, which is outstanding from now on.
     pub fn gather_ordered(&mut self, ordered: impl Fn(&Clock) -> bool) {
         let (mut over, outstanding) = (Vec::new(), &mut self.outstanding);
         self.waiting.retain(|w| {
@@ -371,10 +371,10 @@ impl Inner {
         align: u64,
         mut may: impl FnMut(u64, Option<&Clock>) -> bool,
     ) -> Option<(Range<u64>, Clock)> {
-        let mut owed = self.outstanding.clone();
+        let mut outstanding = self.outstanding.clone();
         if let Some((grant, seq)) = self.tlsf.alloc_where(bytes, align, |stamp| may(stamp, None)) {
-            owed.raise(Epoch { stream: lane, seq });
-            return Some((self.tlsf.take_out(grant.id)?, owed));
+            outstanding.raise(Epoch { stream: lane, seq });
+            return Some((self.tlsf.take_out(grant.id)?, outstanding));
         }
         let fits = |w: &Waiting| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
@@ -384,12 +384,12 @@ impl Inner {
         let found = self.waiting.remove(at)?;
         let offset = self.tlsf.get(found.id)?.offset;
         self.starts.remove(offset, found.id);
-        owed.raise(Epoch { stream: lane, seq: found.stamp });
-        owed.join(&found.others);
+        outstanding.raise(Epoch { stream: lane, seq: found.stamp });
+        outstanding.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
             self.waiting.push_back(Waiting { id: rest.id, size: rest.size, ..found.clone() });
         }
-        Some((self.tlsf.take_out(found.id)?, owed))
+        Some((self.tlsf.take_out(found.id)?, outstanding))
     }
 
     /// Bytes that were freed but are not done with, and the points that they wait for.

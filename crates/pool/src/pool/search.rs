@@ -109,7 +109,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
         if found.is_some() {
             return found;
         }
-        let (range, owed) = match self.cut_from_root(root, bytes, align) {
+        let (range, outstanding) = match self.cut_from_root(root, bytes, align) {
             Some(range) => (range, Clock::new()),
             None if root.lanes == 1 && root.tlsf.total() == 0 => return None,
             None => match self.cut_from_others(lane, bytes, align) {
@@ -118,7 +118,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             },
         };
         let mut inner = lane.lock();
-        lane.take_first(&mut inner, range, &owed, bytes, &self.offset_table, &self.total)
+        lane.take_first(&mut inner, range, &outstanding, bytes, &self.offset_table, &self.total)
     }
 
     fn search_own(&self, lane: &Lane, bytes: u64, align: u64) -> Option<Grant> {
@@ -164,9 +164,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             };
             let wanted = found.is_none() && inner.has_unfinished(finished);
             drop(inner);
-            if let Some((range, mut owed)) = found {
-                owed.retain(|epoch| !self.is_done(epoch));
-                return Some((range, owed));
+            if let Some((range, mut outstanding)) = found {
+                outstanding.retain(|epoch| !self.is_done(epoch));
+                return Some((range, outstanding));
             }
             if wanted {
                 self.progress.prove(other.stream);
@@ -293,8 +293,15 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
                     } else {
                         root.tlsf.add(range, 0);
                         self.cut_from_root(root, bytes, align).and_then(|piece| {
-                            let owed = Clock::new();
-                            lane.take_first(&mut inner, piece, &owed, bytes, offset_table, total)
+                            let outstanding = Clock::new();
+                            lane.take_first(
+                                &mut inner,
+                                piece,
+                                &outstanding,
+                                bytes,
+                                offset_table,
+                                total,
+                            )
                         })
                     };
                     if let Some(grant) = granted {
