@@ -39,7 +39,7 @@ pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
     for work in &prepared.works {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
-        if let Some(input) = viewed.or_else(|| work.written()) {
+        if let Some(input) = viewed.or_else(|| work.written_input()) {
             roots[work.outputs[0]] = roots[input];
         }
     }

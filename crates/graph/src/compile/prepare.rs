@@ -2,7 +2,7 @@
 
 use super::operation::{KnownTensor, Operation};
 use super::shapes::{DeclaredOutputs, Inference, ValueInfo, infer};
-use super::sharing::{mark_views, shown, written};
+use super::sharing::{mark_views, viewed_input, written_input};
 use super::variable;
 use crate::failure::{Failure, Result};
 use crate::ir::{
@@ -205,7 +205,7 @@ impl Preparation<'_> {
                 cairn_ops::absent(kind)
             )));
         };
-        let inputs = self.fed(node, &operation)?;
+        let inputs = self.input_values(node, &operation)?;
         self.check_written(&operation, &inputs)?;
         let infos: Vec<Option<ValueInfo>> =
             inputs.iter().map(|value| value.map(|at| self.prepared.values[at].clone())).collect();
@@ -252,11 +252,11 @@ impl Preparation<'_> {
 
     /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
     fn check_written(&self, operation: &Operation, inputs: &[Option<ValueId>]) -> Result<()> {
-        let Some(mut value) = written(operation, inputs) else { return Ok(()) };
+        let Some(mut value) = written_input(operation, inputs) else { return Ok(()) };
         let works = &self.prepared.works;
         let maker = loop {
             let maker = works.iter().rev().find(|work| work.outputs.contains(&value));
-            match maker.and_then(|work| shown(work, &self.prepared)) {
+            match maker.and_then(|work| viewed_input(work, &self.prepared)) {
                 Some(input) => value = input,
                 None => break maker,
             }
@@ -352,7 +352,7 @@ impl Preparation<'_> {
     }
 
     /// The values that feed a node, in the operator's order.
-    fn fed(&self, node: &Node, operation: &Operation) -> Result<Vec<Option<ValueId>>> {
+    fn input_values(&self, node: &Node, operation: &Operation) -> Result<Vec<Option<ValueId>>> {
         let mut inputs = Vec::new();
         for place in Operation::arrange(operation.row, &node.input_descs) {
             let source = place.and_then(|place| node.inputs.get(place).copied().flatten());

@@ -190,7 +190,7 @@ impl<'a> Binder<'a> {
             self.storage[work.outputs[0]] = Storage::Same(work.inputs[0].expect("a view's input"));
         }
         for work in &prepared.works {
-            if let Some(first) = work.written() {
+            if let Some(first) = work.written_input() {
                 self.storage[work.outputs[0]] = Storage::Same(first);
             }
         }

@@ -106,7 +106,7 @@ impl Run<'_> {
         let layouts = &layouts[..work.outputs.len()];
         let bytes: usize = layouts.iter().map(Layout::bytes).sum();
         let marks = operation.row.marks;
-        let stays = marks.sized_by_values || marks.random || work.written().is_some();
+        let stays = marks.sized_by_values || marks.random || work.written_input().is_some();
         if bytes <= SMALL && !stays && self.is_hosted(operation, &inputs) {
             let computed = operation.compute(&inputs, layouts).map_err(|text| failed(&text))?;
             if let Some(results) = computed {
@@ -121,7 +121,7 @@ impl Run<'_> {
         for (value, layout) in work.outputs.iter().zip(layouts) {
             planning.tensors[*value] = Some(KnownTensor { layout: *layout, bytes: None });
         }
-        if let Some(input) = work.written() {
+        if let Some(input) = work.written_input() {
             planning.forget(&self.flow.roots, input);
         }
         if work.is_view {
@@ -153,7 +153,7 @@ impl Run<'_> {
             })
             .collect();
         let makes: SmallVec<[(ValueId, usize); 2]> = (work.outputs.iter().zip(layouts))
-            .skip(usize::from(work.written().is_some()))
+            .skip(usize::from(work.written_input().is_some()))
             .map(|(value, layout)| (roots[*value], layout.bytes()))
             .collect();
         let ends = self.flow.ends[at].iter().copied().collect();
