@@ -54,7 +54,7 @@ impl Block {
         (self.last - self.first) as u64 + 1
     }
 
-    fn meets(&self, other: &Block) -> bool {
+    fn overlaps(&self, other: &Block) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }

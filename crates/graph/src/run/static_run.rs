@@ -91,7 +91,7 @@ impl StaticRun<'_> {
             };
             let is_declared = self.loaded.executable.reuse.iter().any(|(_, output)| *output == at);
             let is_read = !is_declared && shares_input(self.inputs, address, bytes);
-            if is_read || meets(&results, address, bytes) {
+            if is_read || overlaps(&results, address, bytes) {
                 let block = take()?;
                 ranges.outputs.push(block.address());
                 scratch.apart.push((at, block, address));
@@ -161,7 +161,7 @@ impl StaticRun<'_> {
 }
 
 /// Whether memory shares bytes with an output that comes before it.
-fn meets(before: &[RunOutput], address: usize, bytes: usize) -> bool {
+fn overlaps(before: &[RunOutput], address: usize, bytes: usize) -> bool {
     before
         .iter()
         .any(|one| address < one.address + one.layout.bytes() && one.address < address + bytes)

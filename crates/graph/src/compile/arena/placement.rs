@@ -199,7 +199,7 @@ fn interference(blocks: &[Block], degrees: &[u32]) -> Interference {
     order.sort_unstable_by_key(|at| (blocks[*at].first, *at));
     let mut alive: Vec<usize> = Vec::new();
     for at in order {
-        alive.retain(|other| blocks[*other].meets(&blocks[at]));
+        alive.retain(|other| blocks[*other].overlaps(&blocks[at]));
         for other in &alive {
             for (one, met) in [(at, *other), (*other, at)] {
                 who[next[one] as usize] = met as u32;

@@ -58,7 +58,7 @@ impl Run<'_> {
             let own_memory = own_memory.filter(|OutputMemory { address, bytes: have }| {
                 have >= bytes
                     && !shares_input(self.inputs, *address, *bytes)
-                    && !output.is_some_and(|at| self.meets(at, *address, *bytes))
+                    && !output.is_some_and(|at| self.overlaps(at, *address, *bytes))
             });
             match own_memory {
                 Some(OutputMemory { address, .. }) => memory.addresses[*root] = address,

@@ -71,7 +71,7 @@ impl Run<'_> {
     }
 
     /// Whether memory of an output shares bytes with that of another.
-    pub(super) fn meets(&self, output: usize, address: usize, bytes: usize) -> bool {
+    pub(super) fn overlaps(&self, output: usize, address: usize, bytes: usize) -> bool {
         let others = self.requested.iter().enumerate().filter(|(at, _)| *at != output);
         let mut others = others.filter_map(|(_, requested)| *requested);
         others.any(|OutputMemory { address: other, bytes: have }| {
