@@ -37,14 +37,14 @@ pub enum Origin {
 /// Compiles a graph some of whose sizes are unknown.
 pub fn flow(prepared: Prepared) -> Flow {
     let mut roots: Vec<ValueId> = (0..prepared.values.len()).collect();
-    for work in &prepared.works {
+    for work in &prepared.work_nodes {
         let viewed = work.inputs.first().copied().flatten().filter(|_| work.is_view);
         if let Some(input) = viewed.or_else(|| work.written_input()) {
             roots[work.outputs[0]] = roots[input];
         }
     }
     let mut last: HashMap<ValueId, usize> = HashMap::new();
-    for (at, work) in prepared.works.iter().enumerate() {
+    for (at, work) in prepared.work_nodes.iter().enumerate() {
         for value in work.inputs.iter().flatten().chain(&work.outputs) {
             last.insert(roots[*value], at);
         }
@@ -60,14 +60,14 @@ pub fn flow(prepared: Prepared) -> Flow {
             origins[root] = Origin::ComputedFor(at);
         }
     }
-    let mut ends = vec![Vec::new(); prepared.works.len()];
+    let mut ends = vec![Vec::new(); prepared.work_nodes.len()];
     for (value, at) in last {
         ends[at].push(value);
     }
     ends.iter_mut().for_each(|values| values.sort_unstable());
     let (mut constants, mut const_bytes) = (Vec::new(), 0);
     let mut known: HashMap<Arc<[u8]>, u64> = HashMap::new();
-    let read = prepared.works.iter().flat_map(|work| work.inputs.iter().flatten().copied());
+    let read = prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
     for value in read.chain(prepared.outputs.iter().map(|output| output.value)) {
         let root = roots[value];
         let Some(bytes) = prepared.values[root].bytes.clone() else { continue };

@@ -3,7 +3,7 @@
 
 use super::arena::{self, Lifetime};
 use super::operation::KnownTensor;
-use super::prepare::{Prepared, ValueId, Work};
+use super::prepare::{Prepared, ValueId, WorkNode};
 use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
 use cairn_tensor::parallel::{Alone, Parallel, share};
 use cairn_tensor::{Layout, Shared};
@@ -27,9 +27,9 @@ const ALIGN: u64 = 64;
 /// One step: a node, or several.
 pub enum Group<'a> {
     /// One node.
-    One(&'a Work),
+    One(&'a WorkNode),
     /// Several elementwise nodes.
-    Fused(Vec<&'a Work>),
+    Fused(Vec<&'a WorkNode>),
 }
 
 /// Several nodes, planned for pieces.
@@ -75,7 +75,7 @@ fn layout(prepared: &Prepared, value: ValueId) -> Layout {
 }
 
 /// Whether a node's elements can be cut into pieces, and how many it has.
-fn pieces(prepared: &Prepared, work: &Work) -> Option<usize> {
+fn pieces(prepared: &Prepared, work: &WorkNode) -> Option<usize> {
     let marks = work.operation.row.marks;
     if !marks.elementwise || marks.writes_first || work.outputs.len() != 1 {
         return None;
@@ -89,14 +89,14 @@ fn pieces(prepared: &Prepared, work: &Work) -> Option<usize> {
 pub fn groups<'a>(
     prepared: &Prepared,
     roots: &[ValueId],
-    works: &[&'a Work],
+    work_nodes: &[&'a WorkNode],
     fuses: bool,
 ) -> Vec<Group<'a>> {
     let mut groups: Vec<Group<'a>> = Vec::new();
-    let mut open: Vec<&'a Work> = Vec::new();
+    let mut open: Vec<&'a WorkNode> = Vec::new();
     let mut produced: BTreeSet<ValueId> = BTreeSet::new();
     let mut count = 0;
-    for work in works {
+    for work in work_nodes {
         let pieces = if fuses { pieces(prepared, work) } else { None };
         let joins =
             pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &produced, work));
@@ -117,11 +117,11 @@ pub fn groups<'a>(
     groups
 }
 
-fn closed(mut works: Vec<&Work>) -> Option<Group<'_>> {
-    match works.len() {
+fn closed(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
+    match work_nodes.len() {
         0 => None,
-        1 => works.pop().map(Group::One),
-        _ => Some(Group::Fused(works)),
+        1 => work_nodes.pop().map(Group::One),
+        _ => Some(Group::Fused(work_nodes)),
     }
 }
 
@@ -131,7 +131,7 @@ fn joins(
     prepared: &Prepared,
     roots: &[ValueId],
     produced: &BTreeSet<ValueId>,
-    work: &Work,
+    work: &WorkNode,
 ) -> bool {
     let count = layout(prepared, work.outputs[0]).count();
     let whole = |value: &ValueId| {
@@ -142,10 +142,14 @@ fn joins(
 
 /// Plans a group; `None` if one of its nodes cannot be run in pieces after all. A node that is refused when it
 /// stands alone is refused here too: in pieces its sizes would not be seen.
-pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<FusedStep> {
-    let count = layout(prepared, works[0].outputs[0]).count();
+pub fn build(
+    prepared: &Prepared,
+    roots: &[ValueId],
+    work_nodes: &[&WorkNode],
+) -> Option<FusedStep> {
+    let count = layout(prepared, work_nodes[0].outputs[0]).count();
     let piece = PIECE.min(count);
-    let inner = inner(prepared, roots, works);
+    let inner = inner(prepared, roots, work_nodes);
     let lifetimes: Vec<Lifetime> = (inner.iter())
         .map(|(root, (first, last))| {
             let bytes = layout(prepared, *root).item() * piece;
@@ -157,7 +161,7 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
         inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
     let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
     let mut parts = Vec::new();
-    for work in works {
+    for work in work_nodes {
         let whole = plan(prepared, work, count, piece)?;
         (is_whole(prepared, work, count, piece) || is_sound(prepared, work)).then_some(())?;
         let rest = match count % piece {
@@ -186,17 +190,17 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
 fn inner(
     prepared: &Prepared,
     roots: &[ValueId],
-    works: &[&Work],
+    work_nodes: &[&WorkNode],
 ) -> Vec<(ValueId, (usize, usize))> {
-    let inside = |work: &Work| works.iter().any(|one| std::ptr::eq(*one, work));
+    let inside = |work: &WorkNode| work_nodes.iter().any(|one| std::ptr::eq(*one, work));
     let mut outside: BTreeSet<ValueId> =
         prepared.outputs.iter().map(|one| roots[one.value]).collect();
-    for work in prepared.works.iter().filter(|work| !inside(work)) {
+    for work in prepared.work_nodes.iter().filter(|work| !inside(work)) {
         outside
             .extend(work.inputs.iter().flatten().chain(&work.outputs).map(|value| roots[*value]));
     }
     let mut lifetimes: Vec<(ValueId, (usize, usize))> = Vec::new();
-    for (at, work) in works.iter().enumerate() {
+    for (at, work) in work_nodes.iter().enumerate() {
         let value = work.outputs[0];
         if roots[value] == value && !outside.contains(&value) {
             lifetimes.push((value, (at, at)));
@@ -242,7 +246,7 @@ fn place(
 }
 
 /// Whether a node can be planned with its own sizes.
-fn is_sound(prepared: &Prepared, work: &Work) -> bool {
+fn is_sound(prepared: &Prepared, work: &WorkNode) -> bool {
     let tensors: Vec<Option<KnownTensor>> = (work.inputs.iter())
         .map(|value| value.and_then(|value| prepared.values[value].known_tensor()))
         .collect();
@@ -251,7 +255,7 @@ fn is_sound(prepared: &Prepared, work: &Work) -> bool {
 
 /// Whether the piece is all of every tensor, in its own sizes, and no value is known: a plan of the piece is then one
 /// of the node itself.
-fn is_whole(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> bool {
+fn is_whole(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> bool {
     let mut values = work.inputs.iter().flatten().chain(&work.outputs);
     values.all(|value| {
         let layout = layout(prepared, *value);
@@ -266,7 +270,7 @@ fn cut(layout: Layout, count: usize, piece: usize) -> Layout {
 }
 
 /// Plans one node for a piece of its elements; `None` if it wants a workspace or is refused.
-fn plan(prepared: &Prepared, work: &Work, count: usize, piece: usize) -> Option<Plan> {
+fn plan(prepared: &Prepared, work: &WorkNode, count: usize, piece: usize) -> Option<Plan> {
     let cut = |value| cut(layout(prepared, value), count, piece);
     let inputs: Vec<Option<KnownTensor>> = (work.inputs.iter())
         .map(|value| Some(KnownTensor { layout: cut((*value)?), bytes: None }))

@@ -36,7 +36,7 @@ pub struct Output {
 }
 
 /// A node that has to run.
-pub struct Work {
+pub struct WorkNode {
     /// Its operator.
     pub operation: Operation,
     /// The operator's inputs.
@@ -60,7 +60,7 @@ pub struct Prepared {
     /// What goes out, in order.
     pub outputs: Vec<Output>,
     /// The nodes that run, in an order in which they can.
-    pub works: Vec<Work>,
+    pub work_nodes: Vec<WorkNode>,
     /// What is known of each value.
     pub values: Vec<ValueInfo>,
     /// The value that each output of a node is.
@@ -99,7 +99,7 @@ pub fn prepare(graph: &Graph, options: &PrepareOptions) -> Result<Prepared> {
             inputs: Vec::new(),
             variables: 0,
             outputs: Vec::new(),
-            works: Vec::new(),
+            work_nodes: Vec::new(),
             values: Vec::new(),
             value_of: BTreeMap::new(),
             is_static: true,
@@ -253,9 +253,9 @@ impl Preparation<'_> {
     /// What a node writes in place is memory of a run or of the caller: constants are filled once, at load.
     fn check_written(&self, operation: &Operation, inputs: &[Option<ValueId>]) -> Result<()> {
         let Some(mut value) = written_input(operation, inputs) else { return Ok(()) };
-        let works = &self.prepared.works;
+        let work_nodes = &self.prepared.work_nodes;
         let maker = loop {
-            let maker = works.iter().rev().find(|work| work.outputs.contains(&value));
+            let maker = work_nodes.iter().rev().find(|work| work.outputs.contains(&value));
             match maker.and_then(|work| viewed_input(work, &self.prepared)) {
                 Some(input) => value = input,
                 None => break maker,
@@ -286,7 +286,13 @@ impl Preparation<'_> {
             self.prepared.value_of.insert(Source { node: id, output }, value);
             outputs.push(value);
         }
-        self.prepared.works.push(Work { operation, inputs, outputs, is_constant, is_view: false });
+        self.prepared.work_nodes.push(WorkNode {
+            operation,
+            inputs,
+            outputs,
+            is_constant,
+            is_view: false,
+        });
         Ok(())
     }
 

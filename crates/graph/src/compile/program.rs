@@ -9,7 +9,7 @@
 use super::arena::{self, Lifetime};
 use super::fuse::{self, FusedPlan, FusedStep, Group};
 use super::operation::{KnownTensor, Operation};
-use super::prepare::{Prepared, ValueId, Work};
+use super::prepare::{Prepared, ValueId, WorkNode};
 use crate::failure::Failure;
 use cairn_ops::{Error, Plan, Reach};
 use cairn_tensor::Layout;
@@ -185,33 +185,34 @@ impl<'a> Binder<'a> {
         for (at, input) in prepared.inputs.iter().enumerate() {
             self.storage[input.value] = Storage::At(Region::Input(at), 0);
         }
-        let views = prepared.works.iter().filter(|work| work.is_view);
+        let views = prepared.work_nodes.iter().filter(|work| work.is_view);
         for work in views {
             self.storage[work.outputs[0]] = Storage::Same(work.inputs[0].expect("a view's input"));
         }
-        for work in &prepared.works {
+        for work in &prepared.work_nodes {
             if let Some(first) = work.written_input() {
                 self.storage[work.outputs[0]] = Storage::Same(first);
             }
         }
         let (constants, const_bytes) = self.constants();
         let outputs = self.outputs(apart);
-        let works: Vec<&Work> = (prepared.works.iter()).filter(|work| !work.is_view).collect();
+        let work_nodes: Vec<&WorkNode> =
+            (prepared.work_nodes.iter()).filter(|work| !work.is_view).collect();
         let (mut init, mut steps) = (Vec::new(), Vec::new());
-        let (constant, others): (Vec<&Work>, Vec<&Work>) =
-            works.into_iter().partition(|work| work.is_constant);
+        let (constant, others): (Vec<&WorkNode>, Vec<&WorkNode>) =
+            work_nodes.into_iter().partition(|work| work.is_constant);
         for work in constant {
             init.push(self.initial(work)?);
         }
         for group in fuse::groups(prepared, &self.roots(), &others, fuses) {
             let single = match group {
                 Group::One(work) => vec![work],
-                Group::Fused(works) => match self.fused(&works, steps.len()) {
+                Group::Fused(work_nodes) => match self.fused(&work_nodes, steps.len()) {
                     Some(bound) => {
                         steps.push(bound);
                         continue;
                     }
-                    None => works,
+                    None => work_nodes,
                 },
             };
             for work in single {
@@ -246,7 +247,8 @@ impl<'a> Binder<'a> {
     /// Places the constants that steps or outputs touch. Equal bytes lie there once.
     fn constants(&mut self) -> (Constants, u64) {
         let prepared = self.prepared;
-        let read = prepared.works.iter().flat_map(|work| work.inputs.iter().flatten().copied());
+        let read =
+            prepared.work_nodes.iter().flat_map(|work| work.inputs.iter().flatten().copied());
         let out = prepared.outputs.iter().map(|output| output.value);
         let mut placed = Constants::new();
         let mut known = std::collections::HashMap::new();
@@ -270,7 +272,7 @@ impl<'a> Binder<'a> {
 
     /// Lets values be made where they go out. What is left is copied: (output, value).
     fn outputs(&mut self, apart: &BTreeSet<usize>) -> Vec<(usize, ValueId)> {
-        let constant: BTreeSet<ValueId> = (self.prepared.works.iter())
+        let constant: BTreeSet<ValueId> = (self.prepared.work_nodes.iter())
             .filter(|work| work.is_constant)
             .flat_map(|work| work.outputs.iter().map(|value| self.root(*value)))
             .collect();
@@ -373,9 +375,10 @@ impl<'a> Binder<'a> {
     }
 
     /// Several nodes as one step.
-    fn fused(&mut self, works: &[&Work], at: usize) -> Option<UnplacedStep> {
-        let FusedStep { fused, uses, scratch } = fuse::build(self.prepared, &self.roots(), works)?;
-        let (first, last) = (&works[0].operation, &works[works.len() - 1].operation);
+    fn fused(&mut self, work_nodes: &[&WorkNode], at: usize) -> Option<UnplacedStep> {
+        let FusedStep { fused, uses, scratch } =
+            fuse::build(self.prepared, &self.roots(), work_nodes)?;
+        let (first, last) = (&work_nodes[0].operation, &work_nodes[work_nodes.len() - 1].operation);
         let name =
             format!("{} ({}) to {} ({})", first.name, first.row.name, last.name, last.row.name);
         let uses = uses.into_iter().map(|(value, bytes, reach)| (value, 0, bytes, reach)).collect();
@@ -390,13 +393,13 @@ impl<'a> Binder<'a> {
         Some(bound)
     }
 
-    fn step(&mut self, work: &Work, at: usize) -> Result<UnplacedStep> {
+    fn step(&mut self, work: &WorkNode, at: usize) -> Result<UnplacedStep> {
         let mut bound = self.bound(&work.operation, &work.inputs, &work.outputs)?;
         self.place(&mut bound, work.outputs.iter().copied(), at);
         Ok(bound)
     }
 
-    fn initial(&mut self, work: &Work) -> Result<UnplacedStep> {
+    fn initial(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);
             if self.storage[root] == Storage::Undecided {

@@ -225,7 +225,7 @@ impl Executable {
                 .chain(&program.steps)
                 .map(|step| step.name.to_string())
                 .collect(),
-            Kind::Dynamic { flow, .. } => (flow.prepared.works.iter())
+            Kind::Dynamic { flow, .. } => (flow.prepared.work_nodes.iter())
                 .map(|work| format!("{} ({})", work.operation.name, work.operation.row.name))
                 .collect(),
         };

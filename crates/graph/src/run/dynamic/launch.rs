@@ -26,7 +26,7 @@ impl Run<'_> {
         for step in steps {
             let launched = self.launch_one(step, hosted, memory);
             last = Some(launched.map_err(|failure| {
-                let operation = &self.flow.prepared.works[step.work].operation;
+                let operation = &self.flow.prepared.work_nodes[step.work].operation;
                 let (name, kind) = (&operation.name, operation.row.name);
                 failure.within(format!("{}, node {name} ({kind})", self.label))
             })?);

@@ -4,7 +4,7 @@ use super::Run;
 use super::memory::ValueMemory;
 use super::plans::{HostedValues, Plan, SMALL, Step};
 use crate::compile::operation::{KnownTensor, Operation};
-use crate::compile::prepare::{ValueId, Work};
+use crate::compile::prepare::{ValueId, WorkNode};
 use crate::failure::{Failure, Result};
 use cairn_exec::{Door, Execution, Outcome, refusal};
 use cairn_ops::Error;
@@ -57,7 +57,7 @@ impl Run<'_> {
             let bytes = tensor.host.clone().filter(|bytes| bytes.len() <= SMALL);
             planning.tensors[input.value] = Some(KnownTensor { layout: tensor.layout, bytes });
         }
-        for work in 0..prepared.works.len() {
+        for work in 0..prepared.work_nodes.len() {
             self.plan_node(work, &mut planning, memory)?;
         }
         let outputs: Vec<Layout> = (prepared.outputs.iter())
@@ -80,7 +80,7 @@ impl Run<'_> {
         memory: &mut ValueMemory,
     ) -> Result<()> {
         let prepared = &self.flow.prepared;
-        let work = &prepared.works[at];
+        let work = &prepared.work_nodes[at];
         let operation = &work.operation;
         let failed = |text: &str| {
             let (name, kind) = (&operation.name, operation.row.name);
@@ -184,6 +184,6 @@ impl Run<'_> {
 }
 
 /// What is known of a node's inputs.
-fn input_tensors(work: &Work, planning: &Planning) -> Vec<Option<KnownTensor>> {
+fn input_tensors(work: &WorkNode, planning: &Planning) -> Vec<Option<KnownTensor>> {
     work.inputs.iter().map(|value| value.and_then(|at| planning.tensors[at].clone())).collect()
 }

@@ -50,7 +50,7 @@ impl Run<'_> {
         let stream = &self.source.target.stream;
         let location = Location::Device(stream.spec.device);
         let (mut values, mut reads): (Vec<ValueId>, _) = (Vec::new(), Spans::new());
-        let work = &self.flow.prepared.works[at];
+        let work = &self.flow.prepared.work_nodes[at];
         let needed = |at: &usize| work.operation.row.needs_value_of(*at, work.inputs.len());
         for value in (0..work.inputs.len()).filter(needed).filter_map(|at| work.inputs[at]) {
             let Some(tensor) = &planning.tensors[value] else { continue };
@@ -82,7 +82,7 @@ impl Run<'_> {
 
     /// Logs that the run waits; gives the node's name.
     fn waits_at(&self, at: usize, why: &str) -> String {
-        let name = &self.flow.prepared.works[at].operation.name;
+        let name = &self.flow.prepared.work_nodes[at].operation.name;
         log::info!("{} waits at node {name}: {why}", self.label);
         format!("node {name}")
     }
