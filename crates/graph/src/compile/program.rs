@@ -202,12 +202,12 @@ impl<'a> Binder<'a> {
         let (constant, others): (Vec<&WorkNode>, Vec<&WorkNode>) =
             work_nodes.into_iter().partition(|work| work.is_constant);
         for work in constant {
-            init.push(self.initial(work)?);
+            init.push(self.init_step(work)?);
         }
         for group in fuse::groups(prepared, &self.roots(), &others, fuses) {
             let single = match group {
                 Group::One(work) => vec![work],
-                Group::Fused(work_nodes) => match self.fused(&work_nodes, steps.len()) {
+                Group::Fused(work_nodes) => match self.fused_step(&work_nodes, steps.len()) {
                     Some(bound) => {
                         steps.push(bound);
                         continue;
@@ -375,7 +375,7 @@ impl<'a> Binder<'a> {
     }
 
     /// Several nodes as one step.
-    fn fused(&mut self, work_nodes: &[&WorkNode], at: usize) -> Option<UnplacedStep> {
+    fn fused_step(&mut self, work_nodes: &[&WorkNode], at: usize) -> Option<UnplacedStep> {
         let FusedStep { fused, uses, scratch } =
             fuse::build(self.prepared, &self.roots(), work_nodes)?;
         let (first, last) = (&work_nodes[0].operation, &work_nodes[work_nodes.len() - 1].operation);
@@ -399,7 +399,7 @@ impl<'a> Binder<'a> {
         Ok(bound)
     }
 
-    fn initial(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
+    fn init_step(&mut self, work: &WorkNode) -> Result<UnplacedStep> {
         for value in &work.outputs {
             let root = self.root(*value);
             if self.storage[root] == Storage::Undecided {
