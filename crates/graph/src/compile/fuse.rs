@@ -101,7 +101,7 @@ pub fn groups<'a>(
         let joins =
             pieces.is_some_and(|pieces| pieces == count && joins(prepared, roots, &produced, work));
         if !joins {
-            groups.extend(closed(std::mem::take(&mut open)));
+            groups.extend(close_group(std::mem::take(&mut open)));
             produced.clear();
         }
         match pieces {
@@ -113,11 +113,11 @@ pub fn groups<'a>(
             None => groups.push(Group::One(work)),
         }
     }
-    groups.extend(closed(open));
+    groups.extend(close_group(open));
     groups
 }
 
-fn closed(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
+fn close_group(mut work_nodes: Vec<&WorkNode>) -> Option<Group<'_>> {
     match work_nodes.len() {
         0 => None,
         1 => work_nodes.pop().map(Group::One),
@@ -149,7 +149,7 @@ pub fn build(
 ) -> Option<FusedStep> {
     let count = layout(prepared, work_nodes[0].outputs[0]).count();
     let piece = PIECE.min(count);
-    let inner = inner(prepared, roots, work_nodes);
+    let inner = inner_values(prepared, roots, work_nodes);
     let lifetimes: Vec<Lifetime> = (inner.iter())
         .map(|(root, (first, last))| {
             let bytes = layout(prepared, *root).item() * piece;
@@ -187,7 +187,7 @@ pub fn build(
 }
 
 /// The values that nobody outside the group sees: from the first part to the last that touches them.
-fn inner(
+fn inner_values(
     prepared: &Prepared,
     roots: &[ValueId],
     work_nodes: &[&WorkNode],
