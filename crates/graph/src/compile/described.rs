@@ -24,7 +24,7 @@ pub fn described(graph: &Graph, prepared: &Prepared) -> Result<Graph> {
     }
     let places: Vec<NodeId> = described.nodes().map(|(id, _)| id).collect();
     for id in places {
-        let node = described.node_mut(id).expect("a place of a node");
+        let node = described.node_mut(id).expect("a node of the graph");
         if is_input(&node.kind) {
             let desc = node.output_descs.first().cloned().unwrap_or_default();
             node.input_descs.iter_mut().for_each(|input| inferred(input, &desc));

@@ -175,7 +175,7 @@ pub fn build(
                     None => work.inputs[at].expect("a use of an input that is there"),
                     Some(_) => work.outputs[0],
                 };
-                place(prepared, roots, &starts, &mut uses, (value, count), one.reach)
+                locate_operand(prepared, roots, &starts, &mut uses, (value, count), one.reach)
             })
             .collect();
         parts.push(Part { whole, rest, uses: places });
@@ -216,7 +216,7 @@ fn inner_values(
     lifetimes
 }
 
-fn place(
+fn locate_operand(
     prepared: &Prepared,
     roots: &[ValueId],
     starts: &HashMap<ValueId, u64>,
@@ -318,8 +318,8 @@ impl FusedPlan {
             let length = piece.min(range.end - start);
             for part in &self.parts {
                 cells.clear();
-                for (place, one) in part.uses.iter().zip(&part.whole.uses) {
-                    cells.push(match *place {
+                for (operand, one) in part.uses.iter().zip(&part.whole.uses) {
+                    cells.push(match *operand {
                         OperandLocation::One(at) => uses[at].part(0, one.bytes),
                         OperandLocation::Piece(at, item) => {
                             uses[at].part(start * item, length * item)

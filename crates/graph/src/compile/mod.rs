@@ -26,7 +26,7 @@ pub fn infer_operator(node: &Node) -> Result<Vec<Desc>> {
     };
     let mut inputs: Vec<Option<ValueInfo>> = (Operation::arrange(operation.row, &node.input_descs)
         .into_iter())
-    .map(|place| Some(ValueInfo { desc: node.input_descs.get(place?)?.clone(), bytes: None }))
+    .map(|index| Some(ValueInfo { desc: node.input_descs.get(index?)?.clone(), bytes: None }))
     .collect();
     while inputs.len() > operation.row.inputs.len() {
         inputs.pop();

@@ -44,24 +44,24 @@ impl Operation {
         Operation { name, row: cairn_ops::copy(), attrs: Vec::new() }
     }
 
-    /// The place of each of the operator's inputs among those of a node, by name where the node names them;
-    /// a list takes all of its places. Nothing follows the last that is fed.
+    /// The index of each of the operator's inputs among those of a node, by name where the node names them;
+    /// a list takes all of its indices. Nothing follows the last that is fed.
     pub fn arrange(row: &cairn_ops::Node, descs: &[Desc]) -> Vec<Option<usize>> {
         let find = |name: &str| descs.iter().position(|desc| desc.name == name);
-        let mut places = Vec::new();
+        let mut indices = Vec::new();
         for declared in row.inputs {
             let name = declared.trim_end_matches(['?', '[', ']']);
             match declared.ends_with("[]") {
-                false => places.push(find(name)),
+                false => indices.push(find(name)),
                 true => {
                     let grown = (0..).map_while(|at| find(&format!("{name}{at}")));
-                    places.extend(grown.map(Some));
+                    indices.extend(grown.map(Some));
                 }
             }
         }
-        let named = places.iter().flatten().count() == descs.len();
+        let named = indices.iter().flatten().count() == descs.len();
         match named {
-            true => places,
+            true => indices,
             false => (0..descs.len()).map(Some).collect(),
         }
     }
@@ -93,13 +93,13 @@ impl Operation {
         memory: &[usize],
     ) -> Result<Plan, Error> {
         let mut next = ALIGN;
-        let mut places: SmallVec<[usize; 8]> = SmallVec::new();
-        let mut place = |layout: &Layout| {
-            let number = memory[places.len()];
-            let known = memory[..places.len()].iter().position(|one| *one == number);
-            let address = known.map_or(next, |at| places[at]);
+        let mut addresses: SmallVec<[usize; 8]> = SmallVec::new();
+        let mut reserve = |layout: &Layout| {
+            let number = memory[addresses.len()];
+            let known = memory[..addresses.len()].iter().position(|one| *one == number);
+            let address = known.map_or(next, |at| addresses[at]);
             next = next.max((address + layout.bytes()).next_multiple_of(ALIGN) + ALIGN);
-            places.push(address);
+            addresses.push(address);
             address
         };
         let mut input_tensors = Vec::new();
@@ -107,7 +107,7 @@ impl Operation {
             let layout = input
                 .as_ref()
                 .map_or(Layout::contiguous(DType::Float, &[0]), |tensor| tensor.layout);
-            let address = place(&layout);
+            let address = reserve(&layout);
             input_tensors.push(input.as_ref().map(|tensor| Tensor {
                 layout,
                 address,
@@ -115,7 +115,7 @@ impl Operation {
             }));
         }
         let outputs: Vec<Tensor> =
-            outputs.iter().map(|layout| Tensor::new(*layout, place(layout))).collect();
+            outputs.iter().map(|layout| Tensor::new(*layout, reserve(layout))).collect();
         self.row.plan(&Passed {
             inputs: &input_tensors,
             outputs: &outputs,
@@ -132,10 +132,10 @@ impl Operation {
         let plan = self.plan(inputs, outputs).map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
-            let place = one.argument.0 + one.argument.1;
+            let index = one.argument.0 + one.argument.1;
             let mut buffer = Buffer::new(one.bytes);
-            if place < inputs.len() {
-                let bytes = inputs[place].as_ref().and_then(|tensor| tensor.bytes.as_deref());
+            if index < inputs.len() {
+                let bytes = inputs[index].as_ref().and_then(|tensor| tensor.bytes.as_deref());
                 let Some(bytes) = bytes else { return Ok(None) };
                 let from = one.lead.unsigned_abs();
                 buffer.bytes_mut().copy_from_slice(&bytes[from..from + one.bytes]);
@@ -150,8 +150,8 @@ impl Operation {
         let mut results: Vec<Arc<[u8]>> =
             outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();
         for (one, buffer) in plan.uses.iter().zip(&mut buffers) {
-            let place = one.argument.0 + one.argument.1;
-            if let Some(at) = place.checked_sub(inputs.len())
+            let index = one.argument.0 + one.argument.1;
+            if let Some(at) = index.checked_sub(inputs.len())
                 && let Some(result) = results.get_mut(at)
             {
                 *result = buffer.bytes_mut().to_vec().into();

@@ -41,13 +41,13 @@ impl Memory {
             }
             let verdict =
                 monitor.get_or_insert_with(|| ProgressMonitor::new(&self.progress)).verdict();
-            let relieved = match verdict {
+            let released = match verdict {
                 Verdict::Quiet | Verdict::Late if full => arena.release_quarantine(0),
-                Verdict::Quiet | Verdict::Late => self.relieve_all(|a| a.release_quarantine(whole)),
+                Verdict::Quiet | Verdict::Late => self.release_all(|a| a.release_quarantine(whole)),
                 Verdict::Blocked => {
                     let held = self.progress.held();
                     let need = if full { 0 } else { whole };
-                    self.relieve_all(|a| {
+                    self.release_all(|a| {
                         // A function of the user may read host memory that it does not declare.
                         let hidden = held.host_function && std::ptr::eq(a, &*self.host);
                         (std::ptr::eq(a, arena) || !full)
@@ -57,7 +57,7 @@ impl Memory {
                 }
                 Verdict::Moving | Verdict::Stalled => false,
             };
-            let hope = relieved
+            let hope = released
                 || match verdict {
                     Verdict::Moving | Verdict::Late => true,
                     Verdict::Blocked => !full,
@@ -71,7 +71,7 @@ impl Memory {
         }
     }
 
-    fn relieve_all(&self, relieve: impl Fn(&Arena) -> bool) -> bool {
-        self.arenas().filter(|arena| release_quarantine(arena)).count() > 0
+    fn release_all(&self, release: impl Fn(&Arena) -> bool) -> bool {
+        self.arenas().filter(|arena| release(arena)).count() > 0
     }
 }
