@@ -147,7 +147,7 @@ impl Executable {
         let mut callers = CallersMemory::default();
         callers.extend(options.in_use.iter().copied());
         let mut runs = Runs { last: Some(stream.clone()), ..Runs::default() };
-        runs.place(self, &options.bases);
+        runs.set_bases(self, &options.bases);
         callers.extend(runs.bases());
         let serial = report::next_id();
         let source = MemorySource { target, graph: options.id, loaded: serial, callers };
@@ -378,8 +378,8 @@ impl Runs {
             }
     }
 
-    /// Puts the memory that the application brought in its place.
-    fn place(&mut self, executable: &Executable, bases: &Bases) {
+    /// Uses the memory that the application brought.
+    fn set_bases(&mut self, executable: &Executable, bases: &Bases) {
         let theirs = |address: Option<usize>, bytes| {
             address.map_or(RegionMemory::None, |address| RegionMemory::Callers(address, bytes))
         };

@@ -3,7 +3,7 @@
 use super::{Attr, Attrs, Desc};
 use std::collections::BTreeMap;
 
-/// A node's place in its graph. It stays when other nodes go.
+/// A node's index in its graph. It stays when other nodes go.
 pub type NodeId = usize;
 
 /// An output of a node.
@@ -11,7 +11,7 @@ pub type NodeId = usize;
 pub struct Source {
     /// The node.
     pub node: NodeId,
-    /// The place among its outputs.
+    /// The index among its outputs.
     pub output: usize,
 }
 
@@ -34,7 +34,7 @@ pub struct Node {
     pub attrs: Attrs,
 }
 
-/// A graph. `nodes` keeps the places of nodes that were taken out.
+/// A graph. `nodes` keeps the indices of nodes that were removed.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Graph {
     /// The user's name for it.
@@ -71,17 +71,17 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// The node at a place.
+    /// The node at an index.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id)?.as_ref()
     }
 
-    /// The node at a place, to change it.
+    /// The node at an index, to change it.
     pub fn node_mut(&mut self, id: NodeId) -> Option<&mut Node> {
         self.nodes.get_mut(id)?.as_mut()
     }
 
-    /// All nodes with their places.
+    /// All nodes with their indices.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
         self.nodes.iter().enumerate().filter_map(|(id, node)| Some((id, node.as_ref()?)))
     }
@@ -140,7 +140,7 @@ impl Graph {
     }
 
     /// The nodes through which tensors come in, in the order of their attribute `index`; those without
-    /// one come in the order of their places.
+    /// one come in the order of their indices.
     pub fn inputs(&self) -> Vec<NodeId> {
         let data = self.nodes().filter(|(_, node)| DATA.contains(&node.kind.as_str()));
         let mut data: Vec<(i64, NodeId)> = data
@@ -153,13 +153,13 @@ impl Graph {
         data.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Who reads each output: (reader, place among its inputs).
+    /// Who reads each output: (reader, index among its inputs).
     pub fn readers(&self) -> BTreeMap<Source, Vec<(NodeId, usize)>> {
         let mut readers: BTreeMap<Source, Vec<(NodeId, usize)>> = BTreeMap::new();
         for (id, node) in self.nodes() {
-            for (place, source) in node.inputs.iter().enumerate() {
+            for (index, source) in node.inputs.iter().enumerate() {
                 if let Some(source) = source {
-                    readers.entry(*source).or_default().push((id, place));
+                    readers.entry(*source).or_default().push((id, index));
                 }
             }
         }

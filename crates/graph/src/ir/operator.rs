@@ -49,9 +49,9 @@ pub struct Parts {
     pub inputs: Vec<Port>,
     /// Outputs likewise.
     pub outputs: Vec<Port>,
-    /// How many places each dynamic input has.
+    /// How many ports each dynamic input has.
     pub dynamic_inputs: BTreeMap<String, usize>,
-    /// How many places each dynamic output has.
+    /// How many ports each dynamic output has.
     pub dynamic_outputs: BTreeMap<String, usize>,
     /// Attributes of the IR: name, type, default.
     pub ir_attrs: Vec<(String, String, Option<Attr>)>,
@@ -132,7 +132,7 @@ impl Operator {
         }
     }
 
-    /// Makes more places of a dynamic input or output, after those it has and before what the IR declares
+    /// Makes more ports of a dynamic input or output, after those it has and before what the IR declares
     /// after it.
     pub fn grow(&self, name: &str, is_output: bool, count: usize) {
         if !self.parts().grown(is_output).contains_key(name) {
@@ -365,7 +365,7 @@ impl Plan {
         graph
     }
 
-    /// Gives the inputs their places, unless each has one of its own.
+    /// Gives the inputs their indices, unless each has one of its own.
     fn number(&self, graph: &mut Graph, id: &dyn Fn(&Arc<Operator>) -> NodeId) {
         let data = graph.inputs();
         let index = |graph: &Graph, id: &NodeId| {

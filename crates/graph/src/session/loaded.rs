@@ -30,7 +30,7 @@ pub struct LoadedGraph {
     pub host_inputs: BTreeSet<usize>,
     /// The variables it names.
     pub variables: Vec<Arc<Variable>>,
-    /// Inputs that stay where they are: place, address where it is known.
+    /// Inputs that stay where they are: index, address where it is known.
     frozen: Mutex<BTreeMap<usize, Option<usize>>>,
 }
 
@@ -79,8 +79,8 @@ impl LoadedGraph {
 
     /// Keeps the address of a frozen input that has none yet: a run with it was submitted.
     pub fn freeze(&self, at: usize, address: usize) {
-        if let Some(place) = self.frozen.lock().get_mut(&at) {
-            place.get_or_insert(address);
+        if let Some(frozen) = self.frozen.lock().get_mut(&at) {
+            frozen.get_or_insert(address);
         }
     }
 

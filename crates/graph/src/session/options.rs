@@ -210,7 +210,7 @@ impl<'a> Setting<'a> {
     }
 
     fn host_inputs(&self, inputs: usize) -> Result<BTreeSet<usize>> {
-        self.parts(';').map(|text| self.place(text, "input", inputs)).collect()
+        self.parts(';').map(|text| self.index(text, "input", inputs)).collect()
     }
 
     fn frozen_inputs(&self, inputs: usize) -> Result<BTreeMap<usize, Option<usize>>> {
@@ -229,7 +229,7 @@ impl<'a> Setting<'a> {
                     ));
                 }
             };
-            found.insert(self.place(at, "input", inputs)?, address);
+            found.insert(self.index(at, "input", inputs)?, address);
         }
         Ok(found)
     }
@@ -241,8 +241,8 @@ impl<'a> Setting<'a> {
                 return self
                     .wrong(format!("'{text}' is not INPUT,OUTPUT (several are separated by '|')"));
             };
-            let input = self.place(input, "input", inputs)?;
-            found.push((input, self.place(output, "output", outputs)?));
+            let input = self.index(input, "input", inputs)?;
+            found.push((input, self.index(output, "output", outputs)?));
         }
         Ok(found)
     }
@@ -256,7 +256,7 @@ impl<'a> Setting<'a> {
         text.parse().or_else(|_| self.wrong(format!("'{text}' is not a valid number")))
     }
 
-    fn place(&self, text: &str, what: &str, count: usize) -> Result<usize> {
+    fn index(&self, text: &str, what: &str, count: usize) -> Result<usize> {
         let at: usize = self.number(text)?;
         match at < count {
             true => Ok(at),
