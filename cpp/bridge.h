@@ -348,7 +348,7 @@ CairnStatus CairnSessionJson(uint64_t session, uint32_t id, uint32_t flags, void
 // ---------------------------------------------------------------------------------------------------------
 // Users' allocators
 
-// How a callback that does not return is told apart: `on_exit` runs when it ends its thread (the caller then
+// How a callback that does not return normally is handled: `on_exit` runs when it ends its thread (the caller then
 // parks the thread for good), `message` gets the text of an exception.
 typedef struct CairnGuard {
     void (*on_exit)(const void *context);

@@ -55,7 +55,7 @@ impl Ticks {
     }
 }
 
-/// Every tick that ever comes: of a stream that is gone, and done. Set and taken away under the lock of
+/// Every tick that ever comes: of a stream that is gone, and done. Set and reset under the lock of
 /// the stream's tracker.
 const FOR_EVER: u64 = u64::MAX;
 

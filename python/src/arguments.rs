@@ -122,7 +122,7 @@ fn string(value: &Bound<'_, PyAny>, what: &str) -> PyResult<CString> {
     CString::new(text.as_bytes()).map_err(|_| wrong(format!("{what} must not hold a NUL")))
 }
 
-/// Whether its items stand in a row: a list, a tuple, an array, but no text and no dict.
+/// Whether it is a sequence: a list, a tuple, an array, but no text and no dict.
 fn is_row(value: &Bound<'_, PyAny>) -> PyResult<bool> {
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
         return Ok(true);

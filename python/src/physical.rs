@@ -64,6 +64,6 @@ pub(crate) fn rt_mem_set_pid_to_shareable_handle(
     mut pids: Numbers<i32>,
 ) -> i32 {
     let set = c_function!(aclrtMemSetPidToShareableHandle: fn(u64, *mut i32, usize) -> i32);
-    // SAFETY: the list is as long as the library is told.
+    // SAFETY: the list is as long as their lengths say.
     waiting(py, || unsafe { set(shareable.0, pids.0.as_mut_ptr(), pids.0.len()) })
 }

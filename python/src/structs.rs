@@ -121,7 +121,7 @@ pub(crate) fn acl_get_tensor_desc_dim_range(
     }
     let mut range = vec![0; dim_range_num.0];
     let ask = c_function!(aclGetTensorDescDimRange: fn(usize, usize, usize, *mut i64) -> i32);
-    // SAFETY: the place has room for as many as the library is told.
+    // SAFETY: the buffer holds as many as the length says.
     let ret = waiting(py, || unsafe { ask(desc.0, index.0, dim_range_num.0, range.as_mut_ptr()) });
     Ok((if ret == 0 { range } else { Vec::new() }, ret))
 }
@@ -374,7 +374,7 @@ pub(crate) fn op_infer_shape(
     Ok(waiting(py, || {
         let (inputs, buffers, outputs) =
             (in_desc.0.as_ptr(), in_buf.0.as_ptr(), out_desc.0.as_ptr());
-        // SAFETY: the lists are as long as the library is told; it checks the handles in them.
+        // SAFETY: the lists are as long as their lengths say; it checks the handles in them.
         unsafe {
             infer(op_type.0.as_ptr(), in_desc.count(), inputs, buffers, num_out.0, outputs, attr.0)
         }

@@ -1,5 +1,5 @@
 // Calls from C into Python. Python ends a thread that wants its lock when the interpreter ends, by unwinding it;
-// that must not pass through Rust. So whatever runs Python on the way of a callback or of a thread stands here,
+// that must not pass through Rust. So whatever runs Python on the way of a callback or of a thread is here,
 // without anything to clean up.
 
 #include <csignal>
@@ -102,7 +102,7 @@ bool read(PyObject *given, const char *what, Word *word) {
     return fits;
 }
 
-// Whether Python hears of interrupts: whether SIGINT is neither ignored nor left to the system.
+// Whether Python handles interrupts: whether SIGINT is neither ignored nor left to the system.
 bool hears_interrupts() {
     struct sigaction known = {};
     sigaction(SIGINT, nullptr, &known);

@@ -30,7 +30,7 @@ pub struct Grant {
     pub size: u64,
 }
 
-/// An allocator of offsets in a set of ranges, which may be added and taken away.
+/// An allocator of offsets in a set of ranges, which may be added and removed.
 ///
 /// It touches no memory but its own tables. Not synchronised: the caller locks.
 ///

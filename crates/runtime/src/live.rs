@@ -352,7 +352,7 @@ fn candidates() -> Vec<PathBuf> {
     private.into_iter().chain([shared]).collect()
 }
 
-/// Opens the folder, which must be a real folder of this user; others' rights are taken away.
+/// Opens the folder, which must be a real folder of this user; others lose their rights to it.
 fn open_folder(path: &Path, create: bool) -> io::Result<OwnedFd> {
     if create {
         match rustix::fs::mkdirat(CWD, path, Mode::RWXU) {

@@ -47,7 +47,7 @@ pub struct Stream {
     pub spec: StreamSpec,
     shared: Arc<Shared>,
     state: AtomicU8,
-    /// True while it stands in the run queue; under that queue's lock.
+    /// True while it is in the run queue; under that queue's lock.
     pub(crate) queued: AtomicBool,
     /// True once somebody has begun to destroy it.
     pub(crate) ending: AtomicBool,

@@ -120,7 +120,7 @@ impl<T> Mutex<T> {
         MutexGuard { rank: Some(self.rank), inner: Some(imp::lock(&self.inner)) }
     }
 
-    /// The mutex if nobody holds it. It waits for nobody, so no rank stands in its way.
+    /// The mutex if nobody holds it. It waits for nobody, so no rank forbids it.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         Some(MutexGuard { rank: None, inner: Some(imp::try_lock(&self.inner)?) })
     }

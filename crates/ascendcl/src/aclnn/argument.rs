@@ -31,7 +31,7 @@ pub struct CallArguments {
     pub deferred: DeferredAddresses,
 }
 
-/// Tensors that have elements and no address yet: only the run needs one. Each stands at addresses that no
+/// Tensors that have elements and no address yet: only the run needs one. Each has addresses that no
 /// memory ever has, apart from all others, until it is placed.
 #[derive(Default)]
 pub struct DeferredAddresses(Vec<(Arc<Tensor>, Range<usize>)>);
@@ -63,7 +63,7 @@ impl DeferredAddresses {
         Ok(taken)
     }
 
-    /// The tensor that stands at an address, how far from its start that is, and where the tensor lies
+    /// The tensor at an address, how far from its start that is, and where the tensor lies
     /// by now; 0 for nowhere.
     pub fn resolve(&self, address: usize) -> Option<(usize, usize)> {
         let (tensor, range) = self.0.iter().find(|(_, range)| range.contains(&address))?;

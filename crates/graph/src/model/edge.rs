@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What stands in front of an input of a node.
+/// What feeds an input of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge<'a> {
     /// An output of a node.

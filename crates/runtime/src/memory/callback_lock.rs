@@ -98,7 +98,7 @@ impl State {
         self.guests.iter().position(|guest| std::ptr::eq(*guest, thread))
     }
 
-    /// Whether the owner stands in an alloc: it may wait there for a block to come back.
+    /// Whether the owner is in an alloc: it may wait there for a block to come back.
     fn is_in_alloc(&self) -> bool {
         let last = self.visits.last().map(|begun| begun.visit.request);
         matches!(last, Some(UserCall::Alloc(_) | UserCall::Advise(..)))

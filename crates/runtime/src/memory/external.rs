@@ -116,7 +116,7 @@ pub struct External {
 }
 
 impl External {
-    /// The allocator behind the user's functions.
+    /// The allocator that the user's functions serve.
     pub fn new(
         user: Box<dyn UserAllocator>,
         callback_locks: Arc<CallbackLocks>,

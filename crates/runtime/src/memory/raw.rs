@@ -41,7 +41,7 @@ impl Bytes {
     }
 }
 
-/// What a kernel stands on: the ranges of its task, checked, and the threads it may spread over.
+/// What a kernel works on: the ranges of its task, checked, and the threads it may spread over.
 pub struct TaskMemory<'a> {
     reads: &'a [Span],
     writes: &'a [Span],

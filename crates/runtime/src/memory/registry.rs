@@ -39,7 +39,7 @@ pub struct Registration {
 
 /// The registrations of a process, by domain and handle of the stream.
 ///
-/// A registration ends when the stream does, is replaced or taken away; blocks that are out keep
+/// A registration ends when the stream does, is replaced or removed; blocks that are out keep
 /// their maker, and go back to it. The null handle has no registration, so the default stream has
 /// one only under its own handle.
 pub struct Registry {

@@ -42,7 +42,7 @@ pub struct Source {
     file: Option<OwnedFd>,
 }
 
-/// What lies behind the addresses of a [`Source`].
+/// What backs the addresses of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Backing {
     /// Private pages, huge ones where the system gives them. Nobody else can map them.
@@ -162,7 +162,7 @@ impl Source {
         self.committed.load(Acquire)
     }
 
-    /// The file behind the addresses, offset for offset; `None` where there is none.
+    /// The file that backs the addresses, offset for offset; `None` where there is none.
     pub fn file(&self) -> Option<BorrowedFd<'_>> {
         self.file.as_ref().map(AsFd::as_fd)
     }

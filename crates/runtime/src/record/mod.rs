@@ -119,7 +119,7 @@ impl Spine {
         let set = |kind: Kind| put(&self.masks[kind as usize], kinds.contains(&kind));
         put(&self.of_tasks, kinds.iter().any(|kind| Kind::OF_TASKS.contains(kind)));
         Kind::ALL.into_iter().filter(|kind| *kind != Kind::Run).for_each(|kind| _ = set(kind));
-        // Nobody hears of a run before the plan that it refers to is due again.
+        // No listener gets a run before the plan that it refers to is due again.
         self.subscription_version.fetch_add(1, Ordering::AcqRel);
         set(Kind::Run);
     }
