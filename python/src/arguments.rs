@@ -13,26 +13,26 @@ use std::{
 };
 
 /// A number of C that Python's ints are checked against.
-pub(crate) trait Whole: Copy + TryFrom<i128> {
+pub(crate) trait CInteger: Copy + TryFrom<i128> {
     /// The smallest and the largest.
     const RANGE: (i128, i128);
 }
 
-macro_rules! whole {
+macro_rules! c_integers {
     ($($kind:ty)*) => {
-        $(impl Whole for $kind {
+        $(impl CInteger for $kind {
             const RANGE: (i128, i128) = (<$kind>::MIN as i128, <$kind>::MAX as i128);
         })*
     };
 }
-whole!(u8 u16 u32 u64 usize i32 i64);
+c_integers!(u8 u16 u32 u64 usize i32 i64);
 
 fn wrong(what: impl Display) -> PyErr {
     PyTypeError::new_err(what.to_string())
 }
 
 /// Reads an int, or what can stand for one (`__index__`); `what` names it in the text of the error.
-pub(crate) fn whole<T: Whole>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
+pub(crate) fn integer<T: CInteger>(value: &Bound<'_, PyAny>, what: &str) -> PyResult<T> {
     let number = match value.is_instance_of::<PyInt>() {
         true => value.clone(),
         false if value.get_type().hasattr("__index__")? => value.call_method0("__index__")?,
@@ -63,11 +63,11 @@ fn shown(number: &Bound<'_, PyAny>) -> String {
 /// An int.
 pub(crate) struct Number<T>(pub T);
 
-impl<'py, T: Whole> FromPyObject<'_, 'py> for Number<T> {
+impl<'py, T: CInteger> FromPyObject<'_, 'py> for Number<T> {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        whole(&value, "it").map(Number)
+        integer(&value, "it").map(Number)
     }
 }
 
@@ -179,7 +179,7 @@ impl<T> Numbers<T> {
     }
 }
 
-impl<'py, T: Whole> FromPyObject<'_, 'py> for Numbers<T> {
+impl<'py, T: CInteger> FromPyObject<'_, 'py> for Numbers<T> {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {

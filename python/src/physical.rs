@@ -23,13 +23,13 @@ fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
     let names = ["handleType", "allocationType", "memAttr", "location", "reserve"];
     let place = "argument 'prop':";
     only(prop, "argument 'prop': the dict", &names)?;
-    let number = |name: &str| whole(&field(prop, "prop", name)?, &format!("{place} '{name}'"));
-    let reserve = whole(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
+    let number = |name: &str| integer(&field(prop, "prop", name)?, &format!("{place} '{name}'"));
+    let reserve = integer(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
     let location = dict(&field(prop, "prop", "location")?, "argument 'prop': 'location'")?;
     only(&location, "argument 'prop': 'location'", &["id", "type"])?;
     let location = Location {
-        id: whole(&field(&location, "prop", "id")?, "argument 'prop': 'location', 'id'")?,
-        kind: whole(&field(&location, "prop", "type")?, "argument 'prop': 'location', 'type'")?,
+        id: integer(&field(&location, "prop", "id")?, "argument 'prop': 'location', 'id'")?,
+        kind: integer(&field(&location, "prop", "type")?, "argument 'prop': 'location', 'type'")?,
     };
     Ok(Properties {
         handle: number("handleType")?,

@@ -151,8 +151,8 @@ pub(crate) fn rt_set_stream_attribute(
         only(&value, "argument 'value': the dict", &[name])?;
         let (item, place) = (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
         words[0] = match width {
-            8 => whole(&item, &place)?,
-            _ => u64::from(whole::<u32>(&item, &place)?),
+            8 => integer(&item, &place)?,
+            _ => u64::from(integer::<u32>(&item, &place)?),
         };
     }
     let set = c_function!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
@@ -233,7 +233,7 @@ fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
         return Ok(Vec::new());
     }
     let list = field(cfg, "cfg", "attrs")?;
-    let count: usize = whole(&field(cfg, "cfg", "numAttrs")?, &format!("{place} 'numAttrs'"))?;
+    let count: usize = integer(&field(cfg, "cfg", "numAttrs")?, &format!("{place} 'numAttrs'"))?;
     let list = items(&list, &format!("{place} 'attrs'"), malloc_attribute)?;
     match count == list.len() {
         true => Ok(list),
@@ -253,7 +253,7 @@ pub(crate) fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound
 fn malloc_attribute(item: &Bound<'_, PyAny>, place: &str) -> PyResult<MallocAttribute> {
     let item = dict(item, place)?;
     only(&item, place, &["attr", "value"])?;
-    let attr: i32 = whole(&field(&item, "cfg", "attr")?, &format!("{place}, 'attr'"))?;
+    let attr: i32 = integer(&field(&item, "cfg", "attr")?, &format!("{place}, 'attr'"))?;
     let place = format!("{place}, 'value'");
     let value = dict(&field(&item, "cfg", "value")?, &place)?;
     let own = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
@@ -262,9 +262,11 @@ fn malloc_attribute(item: &Bound<'_, PyAny>, place: &str) -> PyResult<MallocAttr
         only(&value, &place, &[name])?;
         let (value, place) = (field(&value, "cfg", name)?, format!("{place}, '{name}'"));
         match name {
-            "moduleId" => bytes[..2].copy_from_slice(&whole::<u16>(&value, &place)?.to_ne_bytes()),
-            "rsv" => bytes = whole::<u64>(&value, &place)?.to_ne_bytes(),
-            _ => bytes[..4].copy_from_slice(&whole::<u32>(&value, &place)?.to_ne_bytes()),
+            "moduleId" => {
+                bytes[..2].copy_from_slice(&integer::<u16>(&value, &place)?.to_ne_bytes())
+            }
+            "rsv" => bytes = integer::<u64>(&value, &place)?.to_ne_bytes(),
+            _ => bytes[..4].copy_from_slice(&integer::<u32>(&value, &place)?.to_ne_bytes()),
         }
     }
     Ok(MallocAttribute { attr, value: bytes })
