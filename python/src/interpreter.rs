@@ -25,25 +25,27 @@ extern "C" fn cairn_acl_lives() -> bool {
 /// Whether Python may be called. The stable ABI of old versions does not tell when the interpreter is on its way out;
 /// their library does.
 pub(crate) fn lives() -> bool {
-    type Ask = unsafe extern "C" fn() -> i32;
-    static ASK: OnceLock<Option<Ask>> = OnceLock::new();
+    type IsFinalizing = unsafe extern "C" fn() -> i32;
+    static IS_FINALIZING: OnceLock<Option<IsFinalizing>> = OnceLock::new();
     let find = |name: &CStr| {
         // SAFETY: the name ends with a NUL.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
         // SAFETY: both names are functions without parameters that return an int.
-        (!found.is_null()).then(|| unsafe { std::mem::transmute::<*mut c_void, Ask>(found) })
+        (!found.is_null())
+            .then(|| unsafe { std::mem::transmute::<*mut c_void, IsFinalizing>(found) })
     };
-    let ask = ASK.get_or_init(|| find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing")));
+    let is_finalizing = IS_FINALIZING
+        .get_or_init(|| find(c"Py_IsFinalizing").or_else(|| find(c"_Py_IsFinalizing")));
     // SAFETY: both may be called at any time, by any thread.
-    unsafe { ffi::Py_IsInitialized() != 0 && ask.is_none_or(|ask| ask() == 0) }
+    unsafe { ffi::Py_IsInitialized() != 0 && is_finalizing.is_none_or(|call| call() == 0) }
 }
 
 /// Lets the interpreter's lock go until it is dropped.
 ///
 /// A thread that comes back when the interpreter ends stays here: Python would end it in the middle of Rust.
-struct Away(*mut ffi::PyThreadState);
+struct GilRelease(*mut ffi::PyThreadState);
 
-impl Drop for Away {
+impl Drop for GilRelease {
     fn drop(&mut self) {
         while !lives() {
             std::thread::park();
@@ -56,13 +58,13 @@ impl Drop for Away {
 /// Runs `call`, which knows nothing of Python, while other Python threads may run. The thread that ends the
 /// interpreter keeps the lock.
 ///
-/// pyo3 is not told that the lock is away: it would take it back itself.
+/// pyo3 does not know that the lock is released: it would take it back itself.
 pub(crate) fn waiting<R: Send>(_: Python<'_>, call: impl FnOnce() -> R + Send) -> R {
     if !lives() {
         return call();
     }
     // SAFETY: this thread has the lock.
-    let _away = Away(unsafe { ffi::PyEval_SaveThread() });
+    let _released = GilRelease(unsafe { ffi::PyEval_SaveThread() });
     call()
 }
 
