@@ -19,19 +19,19 @@ use pyo3::{ffi, prelude::*};
 
 /// How many functions an allocator has.
 const FUNCTIONS: usize = 4;
-/// The place of alloc, as `CairnFunction` in `cpp/bridge.h` has it.
+/// The index of alloc, as `CairnFunction` in `cpp/bridge.h` has it.
 const ALLOC: usize = 0;
-/// The place of free.
+/// The index of free.
 const FREE: usize = 1;
-/// The place of alloc advise.
+/// The index of alloc advise.
 const ADVISE: usize = 2;
-/// The place of get address.
+/// The index of get address.
 const ADDRESS: usize = 3;
 
-/// What C knows of a stream. `Answer` in `trampoline.cpp`.
+/// What C knows of a stream. `StreamRegistration` in `trampoline.cpp`.
 #[repr(C)]
 #[derive(Default)]
-struct Answer {
+struct StreamRegistration {
     desc: usize,
     object: usize,
     functions: [usize; FUNCTIONS],
@@ -49,7 +49,7 @@ unsafe extern "C" {
         identity: *const [usize; 2],
     ) -> i32;
     /// Asks what is registered. Runs without the interpreter's lock.
-    fn cairn_acl_get(get: usize, stream: usize, answer: *mut Answer) -> i32;
+    fn cairn_acl_get(get: usize, stream: usize, registration: *mut StreamRegistration) -> i32;
 }
 
 /// What tells callables apart: the object, or for a bound method the function and the object that it is bound to, since
@@ -129,20 +129,20 @@ pub(crate) fn rt_allocator_get_by_stream<'py>(
     stream: Number<usize>,
 ) -> PyResult<(usize, usize, Func<'py>, Func<'py>, Func<'py>, Func<'py>, i32)> {
     let get = c_functions().CairnAllocatorGetByStream;
-    let mut answer = Answer::default();
+    let mut registration = StreamRegistration::default();
     // SAFETY: `get` is the function of the bridge, which checks the handle; the answer is there for the call.
-    let ret = waiting(py, || unsafe { cairn_acl_get(get, stream.0, &mut answer) });
+    let ret = waiting(py, || unsafe { cairn_acl_get(get, stream.0, &mut registration) });
     let mut functions: [Func<'py>; FUNCTIONS] = Default::default();
     for (index, function) in functions.iter_mut().enumerate() {
-        let callable = answer.callables[index] as *mut ffi::PyObject;
+        let callable = registration.callables[index] as *mut ffi::PyObject;
         // SAFETY: null, or an object with a reference that is ours.
         *function = unsafe { Bound::from_owned_ptr_or_opt(py, callable) };
     }
-    for (function, address) in functions.iter_mut().zip(answer.functions) {
+    for (function, address) in functions.iter_mut().zip(registration.functions) {
         if address != 0 {
             *function = Some(address.into_pyobject(py)?.into_any());
         }
     }
     let [alloc, free, advise, address] = functions;
-    Ok((answer.desc, answer.object, alloc, free, advise, address, ret))
+    Ok((registration.desc, registration.object, alloc, free, advise, address, ret))
 }

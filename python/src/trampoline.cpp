@@ -222,18 +222,18 @@ void drop(void *context) {
 }
 
 // What is registered on a stream; callables with a reference each, for the caller.
-struct Answer {
+struct StreamRegistration {
     CairnRegistration registered;
     PyObject *callables[CAIRN_FUNCTIONS];
 };
 
-void see(void *answer, CairnFunction which, void *context) {
+void add_callable(void *registration, CairnFunction which, void *context) {
     (void)cairn::guarded(nullptr, [=] {
         PyObject *function = static_cast<Callable *>(context)->function;
         int state = PyGILState_Ensure();
         Py_IncRef(function);
         PyGILState_Release(state);
-        static_cast<Answer *>(answer)->callables[which] = function;
+        static_cast<StreamRegistration *>(registration)->callables[which] = function;
     });
 }
 
@@ -274,8 +274,8 @@ int32_t cairn_acl_set(uintptr_t set, void *desc, size_t which, PyObject *functio
     return ret;
 }
 
-int32_t cairn_acl_get(uintptr_t get, void *stream, Answer *answer) {
-    return function_at<decltype(CairnAllocatorGetByStream)>(get)(stream, &answer->registered, answer, see);
+int32_t cairn_acl_get(uintptr_t get, void *stream, StreamRegistration *registration) {
+    return function_at<decltype(CairnAllocatorGetByStream)>(get)(stream, &registration->registered, registration, add_callable);
 }
 
 // Takes the lock again after PyEval_SaveThread. A thread that Python ends here stays for good.
