@@ -60,7 +60,7 @@ fn c_functions(functions: &[Function]) -> String {
 
 fn signature(function: &Function) -> String {
     let parameters: Vec<_> = function.parameters.iter().flat_map(c_types).collect();
-    let (returns, _) = returned(function);
+    let (returns, _) = result(function);
     format!("unsafe extern \"C\" fn({}){returns}", parameters.join(", "))
 }
 
@@ -83,18 +83,18 @@ fn c_types(parameter: &Parameter) -> Vec<String> {
 }
 
 /// What C returns, as Rust writes it, and whether it is the error code or a value.
-fn returned(function: &Function) -> (String, Returned) {
+fn result(function: &Function) -> (String, ResultKind) {
     if function.results.iter().any(|(name, _)| name == "ret") {
-        return (" -> i32".into(), Returned::Code);
+        return (" -> i32".into(), ResultKind::Code);
     }
     match function.result_kind(0) {
-        "none" => (String::new(), Returned::Nothing),
-        "str" => (" -> *const c_char".into(), Returned::Text),
-        kind => (format!(" -> {}", rust(kind)), Returned::Number),
+        "none" => (String::new(), ResultKind::Nothing),
+        "str" => (" -> *const c_char".into(), ResultKind::Text),
+        kind => (format!(" -> {}", rust(kind)), ResultKind::Number),
     }
 }
 
-enum Returned {
+enum ResultKind {
     Code,
     Nothing,
     Text,
@@ -122,18 +122,18 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let call = format!("(c_functions().{c_function})({})", passed.join(", "));
     let safe = "// SAFETY: the arguments have the types of C and outlive the call; the library checks handles.";
     let lets_go = if function.calls { "executing" } else { "waiting" };
-    let (_, returned) = returned(function);
+    let (_, returned) = result(function);
     let call = match returned {
-        Returned::Text => format!("text(unsafe {{ {call} }})"),
+        ResultKind::Text => format!("text(unsafe {{ {call} }})"),
         _ => format!("unsafe {{ {call} }}"),
     };
     writeln!(body, "    let ret = {lets_go}(py, || {{\n        {safe}\n        {call}\n    }});")
         .expect("text");
     let (kinds, values): (Vec<_>, Vec<_>) = match returned {
-        Returned::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
-        Returned::Text => (vec!["Option<String>".into()], vec!["ret".into()]),
-        Returned::Number => (vec![rust(function.result_kind(0)).into()], vec!["ret".into()]),
-        Returned::Code => function
+        ResultKind::Nothing => (vec!["()".to_owned()], vec!["ret".to_owned()]),
+        ResultKind::Text => (vec!["Option<String>".into()], vec!["ret".into()]),
+        ResultKind::Number => (vec![rust(function.result_kind(0)).into()], vec!["ret".into()]),
+        ResultKind::Code => function
             .results
             .iter()
             .enumerate()
