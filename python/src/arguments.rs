@@ -183,7 +183,7 @@ impl<'py, T: CInteger> FromPyObject<'_, 'py> for Numbers<T> {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        items(&value, "it", whole).map(Numbers)
+        items(&value, "it", integer).map(Numbers)
     }
 }
 
@@ -213,7 +213,7 @@ impl<'py> FromPyObject<'_, 'py> for Pairs {
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let pair = |item: &Bound<'_, PyAny>, what: &str| {
-            let numbers: Vec<i64> = items(item, what, whole)?;
+            let numbers: Vec<i64> = items(item, what, integer)?;
             numbers.try_into().map_err(|_| wrong(format!("{what} must be a list of two ints")))
         };
         items(&value, "it", pair).map(Pairs)
@@ -243,7 +243,7 @@ impl<'py> FromPyObject<'_, 'py> for Lists {
     type Error = PyErr;
 
     fn extract(value: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        let rows: Vec<Vec<i64>> = items(&value, "it", |item, what| items(item, what, whole))?;
+        let rows: Vec<Vec<i64>> = items(&value, "it", |item, what| items(item, what, integer))?;
         let counts = rows.iter().map(|row| row.len() as i32).collect();
         let places = rows.iter().map(|row| row.as_ptr()).collect();
         Ok(Lists { _rows: rows, counts, places })

@@ -1,7 +1,7 @@
 //! Physical memory, and who may share it.
 
 use crate::{
-    arguments::{Number, Numbers, whole},
+    arguments::{Number, Numbers, integer},
     c_function,
     interpreter::waiting,
     structs::{Location, dict, field, only},

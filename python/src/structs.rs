@@ -2,7 +2,7 @@
 //! error), lists that C fills, texts with a place, and functions of C.
 
 use crate::{
-    arguments::{Callable, Number, Numbers, Text, items, text, whole},
+    arguments::{Callable, Number, Numbers, Text, integer, items, text},
     c_function,
     interpreter::waiting,
 };

@@ -32,7 +32,7 @@ PyObject *PyObject_GetAttrString(PyObject *object, const char *name);
 PyObject *PyObject_Type(PyObject *object);
 int PyIndex_Check(PyObject *object);
 PyObject *PyNumber_Index(PyObject *object);
-Word PyLong_AsUnsignedLongLong(PyObject *whole);
+Word PyLong_AsUnsignedLongLong(PyObject *integer);
 PyObject *PyErr_Occurred();
 int PyErr_ExceptionMatches(PyObject *kind);
 int PyErr_CheckSignals();
@@ -64,15 +64,15 @@ struct Callable {
 };
 
 // Sets an error that names an int that does not fit. Python writes no very long ones.
-void refuse(PyObject *whole, const char *what) {
-    PyObject *bits = PyObject_CallMethod(whole, "bit_length", nullptr);
+void refuse(PyObject *integer, const char *what) {
+    PyObject *bits = PyObject_CallMethod(integer, "bit_length", nullptr);
     if (bits == nullptr) return;
     Word count = PyLong_AsUnsignedLongLong(bits);
     Py_DecRef(bits);
     if (count > 128) {
         PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not one of %llu bits", what, ~Word{0}, count);
     } else {
-        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not %S", what, ~Word{0}, whole);
+        PyErr_Format(PyExc_TypeError, "%s must be an int from 0 to %llu, not %S", what, ~Word{0}, integer);
     }
 }
 
@@ -89,16 +89,16 @@ bool read(PyObject *given, const char *what, Word *word) {
         Py_DecRef(kind);
         return false;
     }
-    PyObject *whole = PyNumber_Index(given);
-    if (whole == nullptr) return false;
-    *word = PyLong_AsUnsignedLongLong(whole);
+    PyObject *integer = PyNumber_Index(given);
+    if (integer == nullptr) return false;
+    *word = PyLong_AsUnsignedLongLong(integer);
     bool fits = PyErr_Occurred() == nullptr;
     if (!fits) {
         PyErr_Clear();
         *word = 0;
-        refuse(whole, what);
+        refuse(integer, what);
     }
-    Py_DecRef(whole);
+    Py_DecRef(integer);
     return fits;
 }
 
