@@ -44,7 +44,7 @@ fn step(name: &str, n: i64) -> Graph {
 }
 
 fn floats(out: &SessionOutput) -> Vec<f32> {
-    let Some(OutputBlock::Host(bytes)) = &out.held else { panic!("an output on the host") };
+    let Some(OutputBlock::Host(bytes)) = &out.block else { panic!("an output on the host") };
     bytes.chunks(4).map(|one| f32::from_le_bytes(one.try_into().unwrap())).collect()
 }
 
