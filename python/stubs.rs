@@ -31,7 +31,7 @@ pub fn files(functions: &[Function]) -> Vec<(String, String)> {
 }
 
 fn stub(function: &Function) -> String {
-    let inputs = function.parameters.iter().filter(|parameter| !parameter.place);
+    let inputs = function.parameters.iter().filter(|parameter| !parameter.is_output);
     let parameters: Vec<_> = inputs
         .map(|parameter| match parameter.kind.ends_with('?') {
             true => format!("{}: {} = None", parameter.name, python(&parameter.kind)),

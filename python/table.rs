@@ -25,7 +25,7 @@ pub struct Parameter {
     /// The type, a word of the table.
     pub kind: String,
     /// Whether C writes it.
-    pub place: bool,
+    pub is_output: bool,
     /// The list whose count it shares.
     pub shares: Option<String>,
 }
@@ -76,11 +76,11 @@ fn function(row: &str) -> Option<Function> {
 }
 
 fn parameter(word: &str) -> Option<Parameter> {
-    let place = word.contains('>');
+    let is_output = word.contains('>');
     let (name, kind) = word.split_once([':', '>'])?;
     let (kind, shares) = match kind.split_once('=') {
         Some((kind, other)) => (kind, Some(other.into())),
         None => (kind, None),
     };
-    Some(Parameter { name: name.into(), kind: kind.into(), place, shares })
+    Some(Parameter { name: name.into(), kind: kind.into(), is_output, shares })
 }

@@ -65,7 +65,7 @@ fn signature(function: &Function) -> String {
 }
 
 fn c_types(parameter: &Parameter) -> Vec<String> {
-    if parameter.place {
+    if parameter.is_output {
         return vec![format!("*mut {}", rust(&parameter.kind))];
     }
     let array = match parameter.kind.as_str() {
@@ -103,13 +103,14 @@ enum ResultKind {
 
 fn wrapper(out: &mut String, function: &Function, ident: &str) {
     let c_function = function.c_function.as_deref().expect("a wrapper calls something");
-    let inputs: Vec<_> = function.parameters.iter().filter(|parameter| !parameter.place).collect();
+    let inputs: Vec<_> =
+        function.parameters.iter().filter(|parameter| !parameter.is_output).collect();
     let mut arguments = vec!["py: Python<'_>".to_owned()];
     arguments.extend(inputs.iter().map(|p| format!("{}: {}", name(p), extracted(&p.kind))));
     let optional = inputs.iter().any(|parameter| parameter.kind.ends_with('?'));
     let mut body = String::new();
-    for place in function.parameters.iter().filter(|parameter| parameter.place) {
-        writeln!(body, "    let mut {} = {}::default();", name(place), rust(&place.kind))
+    for output in function.parameters.iter().filter(|parameter| parameter.is_output) {
+        writeln!(body, "    let mut {} = {}::default();", name(output), rust(&output.kind))
             .expect("text");
     }
     for list in &inputs {
@@ -142,7 +143,7 @@ fn wrapper(out: &mut String, function: &Function, ident: &str) {
                     function.parameters.iter().find(|parameter| parameter.name == *result);
                 match parameter {
                     None => ("i32".to_owned(), "ret".to_owned()),
-                    Some(p) if p.place => (rust(function.result_kind(index)).into(), name(p)),
+                    Some(p) if p.is_output => (rust(function.result_kind(index)).into(), name(p)),
                     Some(p) => (rust(function.result_kind(index)).into(), format!("{}.0", name(p))),
                 }
             })
@@ -174,7 +175,7 @@ fn name(parameter: &Parameter) -> String {
 
 fn passes(parameter: &Parameter) -> Vec<String> {
     let name = name(parameter);
-    if parameter.place {
+    if parameter.is_output {
         return vec![format!("&mut {name}")];
     }
     match parameter.kind.as_str() {
