@@ -21,9 +21,9 @@ struct Properties {
 /// Reads `{'handleType', 'allocationType', 'memAttr', 'location': {'id', 'type'}, 'reserve'}`, all ints.
 fn properties(prop: &Bound<'_, PyDict>) -> PyResult<Properties> {
     let names = ["handleType", "allocationType", "memAttr", "location", "reserve"];
-    let place = "argument 'prop':";
+    let context = "argument 'prop':";
     only(prop, "argument 'prop': the dict", &names)?;
-    let number = |name: &str| integer(&field(prop, "prop", name)?, &format!("{place} '{name}'"));
+    let number = |name: &str| integer(&field(prop, "prop", name)?, &format!("{context} '{name}'"));
     let reserve = integer(&field(prop, "prop", "reserve")?, "argument 'prop': 'reserve'")?;
     let location = dict(&field(prop, "prop", "location")?, "argument 'prop': 'location'")?;
     only(&location, "argument 'prop': 'location'", &["id", "type"])?;

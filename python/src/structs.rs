@@ -149,10 +149,11 @@ pub(crate) fn rt_set_stream_attribute(
     let mut words = [0u64; 2];
     if let Some((name, width)) = attribute(attr.0) {
         only(&value, "argument 'value': the dict", &[name])?;
-        let (item, place) = (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
+        let (item, context) =
+            (field(&value, "value", name)?, format!("argument 'value': '{name}'"));
         words[0] = match width {
-            8 => integer(&item, &place)?,
-            _ => u64::from(integer::<u32>(&item, &place)?),
+            8 => integer(&item, &context)?,
+            _ => u64::from(integer::<u32>(&item, &context)?),
         };
     }
     let set = c_function!(aclrtSetStreamAttribute: fn(usize, i32, *const [u64; 2]) -> i32);
@@ -212,12 +213,12 @@ struct MallocConfig {
 const MALLOC_VALUES: [&str; 4] = ["rsv", "moduleId", "deviceId", "vaFlag"];
 
 /// Fails if a dict has other keys than these.
-pub(crate) fn only(dict: &Bound<'_, PyDict>, place: &str, names: &[&str]) -> PyResult<()> {
+pub(crate) fn only(dict: &Bound<'_, PyDict>, context: &str, names: &[&str]) -> PyResult<()> {
     for key in dict.keys() {
         if !key.extract::<String>().is_ok_and(|key| names.contains(&key.as_str())) {
             let names = names.join("', '");
             return Err(PyTypeError::new_err(format!(
-                "{place} has the key {}, and may have '{names}'",
+                "{context} has the key {}, and may have '{names}'",
                 key.repr()?
             )));
         }
@@ -227,18 +228,18 @@ pub(crate) fn only(dict: &Bound<'_, PyDict>, place: &str, names: &[&str]) -> PyR
 
 /// Reads `{'numAttrs': n, 'attrs': [{'attr': kind, 'value': {'moduleId' or 'deviceId' or 'vaFlag' or 'rsv': int}}]}`.
 fn attributes(cfg: &Bound<'_, PyDict>) -> PyResult<Vec<MallocAttribute>> {
-    let place = "argument 'cfg':";
+    let context = "argument 'cfg':";
     only(cfg, "argument 'cfg': the dict", &["numAttrs", "attrs"])?;
     if cfg.is_empty() {
         return Ok(Vec::new());
     }
     let list = field(cfg, "cfg", "attrs")?;
-    let count: usize = integer(&field(cfg, "cfg", "numAttrs")?, &format!("{place} 'numAttrs'"))?;
-    let list = items(&list, &format!("{place} 'attrs'"), malloc_attribute)?;
+    let count: usize = integer(&field(cfg, "cfg", "numAttrs")?, &format!("{context} 'numAttrs'"))?;
+    let list = items(&list, &format!("{context} 'attrs'"), malloc_attribute)?;
     match count == list.len() {
         true => Ok(list),
         false => Err(PyTypeError::new_err(format!(
-            "{place} 'numAttrs' is {count} and 'attrs' has {} items",
+            "{context} 'numAttrs' is {count} and 'attrs' has {} items",
             list.len()
         ))),
     }
@@ -250,23 +251,23 @@ pub(crate) fn dict<'py>(value: &Bound<'py, PyAny>, what: &str) -> PyResult<Bound
     value.cast::<PyDict>().cloned().map_err(wrong)
 }
 
-fn malloc_attribute(item: &Bound<'_, PyAny>, place: &str) -> PyResult<MallocAttribute> {
-    let item = dict(item, place)?;
-    only(&item, place, &["attr", "value"])?;
-    let attr: i32 = integer(&field(&item, "cfg", "attr")?, &format!("{place}, 'attr'"))?;
-    let place = format!("{place}, 'value'");
-    let value = dict(&field(&item, "cfg", "value")?, &place)?;
+fn malloc_attribute(item: &Bound<'_, PyAny>, context: &str) -> PyResult<MallocAttribute> {
+    let item = dict(item, context)?;
+    only(&item, context, &["attr", "value"])?;
+    let attr: i32 = integer(&field(&item, "cfg", "attr")?, &format!("{context}, 'attr'"))?;
+    let context = format!("{context}, 'value'");
+    let value = dict(&field(&item, "cfg", "value")?, &context)?;
     let own = usize::try_from(attr).ok().and_then(|attr| MALLOC_VALUES.get(attr)).copied();
     let mut bytes = [0; 8];
     if let Some(name) = own {
-        only(&value, &place, &[name])?;
-        let (value, place) = (field(&value, "cfg", name)?, format!("{place}, '{name}'"));
+        only(&value, &context, &[name])?;
+        let (value, context) = (field(&value, "cfg", name)?, format!("{context}, '{name}'"));
         match name {
             "moduleId" => {
-                bytes[..2].copy_from_slice(&integer::<u16>(&value, &place)?.to_ne_bytes())
+                bytes[..2].copy_from_slice(&integer::<u16>(&value, &context)?.to_ne_bytes())
             }
-            "rsv" => bytes = integer::<u64>(&value, &place)?.to_ne_bytes(),
-            _ => bytes[..4].copy_from_slice(&integer::<u32>(&value, &place)?.to_ne_bytes()),
+            "rsv" => bytes = integer::<u64>(&value, &context)?.to_ne_bytes(),
+            _ => bytes[..4].copy_from_slice(&integer::<u32>(&value, &context)?.to_ne_bytes()),
         }
     }
     Ok(MallocAttribute { attr, value: bytes })
