@@ -50,7 +50,7 @@ pub struct Capture {
     done: AtomicBool,
     time_ns: AtomicU64,
     bound: OnceLock<Bound>,
-    parked: Parked,
+    parked: ParkedStreams,
 }
 
 struct Bound {
@@ -74,11 +74,11 @@ impl Bound {
     }
 }
 
-struct Parked(Mutex<Vec<(Arc<Stream>, u64)>>);
+struct ParkedStreams(Mutex<Vec<(Arc<Stream>, u64)>>);
 
-impl Default for Parked {
-    fn default() -> Parked {
-        Parked(Mutex::new(Rank::Capture, Vec::new()))
+impl Default for ParkedStreams {
+    fn default() -> ParkedStreams {
+        ParkedStreams(Mutex::new(Rank::Capture, Vec::new()))
     }
 }
 

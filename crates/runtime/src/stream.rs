@@ -31,7 +31,7 @@ mod spec;
 mod wait;
 
 pub use context_failure::ContextFailure;
-use context_failure::Parked;
+use context_failure::ParkedWait;
 pub use spec::{FailureMode, StreamSpec, flag};
 
 const IDLE: u8 = 0;
@@ -397,7 +397,9 @@ impl Stream {
             self.shared.scheduler.at(at, self.clone(), seq, capture.clone());
         }
         let (stream, epoch) = (Arc::downgrade(self), Epoch { stream: self.index, seq });
-        self.spec.context_failure.keep(Parked { stream, epoch, capture }, &self.shared.progress);
+        self.spec
+            .context_failure
+            .keep(ParkedWait { stream, epoch, capture }, &self.shared.progress);
         // Whoever drops the queue either sees us parked, or we see what it dropped.
         if self.is_dropped(seq) && wait.capture.forget(self, seq) {
             self.clone().unpark();

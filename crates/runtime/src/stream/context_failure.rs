@@ -13,11 +13,11 @@ use std::sync::OnceLock;
 /// them all.
 pub struct ContextFailure {
     failure: OnceLock<Error>,
-    parked: Mutex<Vec<Parked>>,
+    parked: Mutex<Vec<ParkedWait>>,
 }
 
 /// A wait of a stream that is, or was, parked in a capture.
-pub(super) struct Parked {
+pub(super) struct ParkedWait {
     pub stream: Weak<Stream>,
     pub epoch: Epoch,
     pub capture: Arc<Capture>,
@@ -36,7 +36,7 @@ impl ContextFailure {
     }
 
     /// Keeps a parked wait in mind, which the end of the context would have to free.
-    pub(super) fn keep(&self, parked: Parked, progress: &Progress) {
+    pub(super) fn keep(&self, parked: ParkedWait, progress: &Progress) {
         let mut all = self.parked.lock();
         if all.len() == all.capacity() {
             all.retain(|p| !progress.covers(p.epoch));
@@ -50,7 +50,7 @@ impl ContextFailure {
             return;
         }
         let parked = std::mem::take(&mut *self.parked.lock());
-        for Parked { stream, epoch, capture } in parked {
+        for ParkedWait { stream, epoch, capture } in parked {
             match stream.upgrade() {
                 Some(stream) if capture.forget(&stream, epoch.seq) => stream.unpark(),
                 // Not parked any more. If this is the last to hold it, it must not end here, where
