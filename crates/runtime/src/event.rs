@@ -49,11 +49,11 @@ pub mod flag {
 pub struct Capture {
     done: AtomicBool,
     time_ns: AtomicU64,
-    bound: OnceLock<Bound>,
+    point: OnceLock<RecordPoint>,
     parked: ParkedStreams,
 }
 
-struct Bound {
+struct RecordPoint {
     stream: Weak<Stream>,
     shared: Arc<Shared>,
     key: u64,
@@ -62,7 +62,7 @@ struct Bound {
     order: u64,
 }
 
-impl Bound {
+impl RecordPoint {
     /// What is known to be done once the capture is complete. That comes a moment before its record counts as finished:
     /// then what stands before the record is known.
     fn known(&self) -> Clock {
@@ -94,8 +94,9 @@ impl Capture {
     ) {
         let (key, shared) = (stream.key(), shared.clone());
         let record = Epoch { stream: stream.index, seq };
-        let bound = Bound { stream: Arc::downgrade(stream), shared, key, record, clock, order };
-        assert!(self.bound.set(bound).is_ok(), "a capture is recorded once");
+        let point =
+            RecordPoint { stream: Arc::downgrade(stream), shared, key, record, clock, order };
+        assert!(self.point.set(point).is_ok(), "a capture is recorded once");
     }
 
     /// True once the record task has run.
@@ -105,18 +106,18 @@ impl Capture {
 
     /// True once a record was submitted.
     pub fn is_bound(&self) -> bool {
-        self.bound.get().is_some()
+        self.point.get().is_some()
     }
 
     /// The record, once it was submitted.
     pub fn record(&self) -> Option<Epoch> {
-        self.bound.get().map(|bound| bound.record)
+        self.point.get().map(|point| point.record)
     }
 
     /// What is ordered before whoever waits for this capture; `None` while it is unrecorded, and when it
     /// was recorded under another order.
     pub fn clock(&self, order: u64) -> Option<&Clock> {
-        self.bound.get().filter(|b| b.order == order).map(|b| &b.clock)
+        self.point.get().filter(|b| b.order == order).map(|b| &b.clock)
     }
 
     /// Completes the capture and lets the parked streams go on.
@@ -312,8 +313,8 @@ impl Event {
     /// Whether a capture is complete; emits an event if it is.
     fn emit_complete(&self, capture: &Capture) -> bool {
         let done = capture.is_done();
-        if let Some(bound) = capture.bound.get().filter(|_| done) {
-            bound.shared.spine.completed(SyncObject::Event(self.id), || bound.known());
+        if let Some(point) = capture.point.get().filter(|_| done) {
+            point.shared.spine.completed(SyncObject::Event(self.id), || point.known());
         }
         done
     }
@@ -321,8 +322,8 @@ impl Event {
     /// Blocks the calling thread until the last record has completed. False when `limit` passed.
     pub fn synchronize(&self, limit: Option<Duration>) -> Result<bool> {
         let Some(capture) = self.current.lock().clone() else { return Ok(true) };
-        let Some(bound) = capture.bound.get() else { return Err(self.never_recorded()) };
-        if !capture.is_done() && bound.key == host::host_function_of() {
+        let Some(point) = capture.point.get() else { return Err(self.never_recorded()) };
+        if !capture.is_done() && point.key == host::host_function_of() {
             return Err(Error::refused(format!(
                 "event {} was recorded after the host function that was asked to wait for it, in the same stream",
                 self.id
@@ -331,12 +332,12 @@ impl Event {
         let host = HostThread::current();
         let done = host.synchronize(|| {
             capture.is_done()
-                || bound.stream.upgrade().is_none_or(|s| s.wait_finished(bound.record.seq, limit))
+                || point.stream.upgrade().is_none_or(|s| s.wait_finished(point.record.seq, limit))
         });
         if done {
-            let known = bound.known();
+            let known = point.known();
             host.join_clock(&known);
-            bound.shared.spine.synchronized(SyncObject::Event(self.id), &known);
+            point.shared.spine.synchronized(SyncObject::Event(self.id), &known);
         }
         Ok(done)
     }
