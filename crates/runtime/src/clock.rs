@@ -22,7 +22,7 @@ pub use cairn_pool::clock::{Clock, Epoch, StreamIndex};
 /// that a submitting thread and the worker do not share one. Readers take no lock.
 pub struct Progress {
     lines: Box<[Line]>,
-    ordered: Box<[Mutex<Ordered>]>,
+    ordered: Box<[Mutex<StreamOrder>]>,
     order: AtomicU64,
     open: Box<[AtomicU64]>,
     highest: AtomicUsize,
@@ -76,7 +76,7 @@ impl QueuedMemory {
 
 /// What a stream's next task is ordered after, and the order under which that was learned.
 #[derive(Default)]
-struct Ordered {
+struct StreamOrder {
     order: u64,
     clock: Clock,
 }
@@ -96,7 +96,9 @@ impl Progress {
     pub fn new(streams: usize) -> Progress {
         Progress {
             lines: (0..streams).map(|_| Line::default()).collect(),
-            ordered: (0..streams).map(|_| Mutex::new(Rank::Ordered, Ordered::default())).collect(),
+            ordered: (0..streams)
+                .map(|_| Mutex::new(Rank::Ordered, StreamOrder::default()))
+                .collect(),
             order: AtomicU64::new(0),
             open: (0..streams.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
             highest: AtomicUsize::new(0),
