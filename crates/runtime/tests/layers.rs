@@ -22,7 +22,7 @@ use cairn_runtime::task::{Location, Span};
 use model::{Naive, Refusal, naive};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use sources::{MockAllocator, Ordered, USERS_OBJECT, UserSlab};
+use sources::{MockAllocator, OrderedAllocator, USERS_OBJECT, UserSlab};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use support::*;
@@ -91,7 +91,7 @@ fn over_each_source(test: impl Fn(&Fixture<'_>)) {
     let on_stream = |source: &dyn Allocator, full| {
         test(&Fixture { rig: &rig, source, stream: stream.clone(), other: other.clone(), full });
     };
-    let ordered = Ordered::new(&rig);
+    let ordered = OrderedAllocator::new(&rig);
     on_stream(&ordered, full);
     assert_eq!(ordered.out(), 0);
 
@@ -107,7 +107,7 @@ fn over_each_source(test: impl Fn(&Fixture<'_>)) {
 fn on_streams(rig: &Rig, handle: usize) -> Vec<Arc<dyn Allocator>> {
     let pool = PoolMaker::built_in(&rig.shared, 0);
     let external = UserSlab::new(rig).register(rig, handle);
-    vec![Arc::new(Ordered::new(rig)), pool, external]
+    vec![Arc::new(OrderedAllocator::new(rig)), pool, external]
 }
 
 #[derive(Clone, Debug)]
@@ -338,7 +338,7 @@ fn canaries_wait_for_earlier_work_of_the_stream() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (stream, gate) = (rig.new_stream(), Gate::default());
-    let ordered = Ordered::new(&rig);
+    let ordered = OrderedAllocator::new(&rig);
     let stack = Spec::parse("guard").unwrap().build();
     let allocator = over(&stack, &ordered);
 
@@ -358,7 +358,7 @@ fn canaries_that_an_abort_dropped_raise_no_alarm() {
     let rig = rig(1, |_| ());
     rig.set_device(0).unwrap();
     let (stream, gate) = (rig.new_stream(), Gate::default());
-    let ordered = Ordered::new(&rig);
+    let ordered = OrderedAllocator::new(&rig);
     let stack = Spec::parse("guard").unwrap().build();
     let allocator = over(&stack, &ordered);
     stream.submit(gate.task()).unwrap();

@@ -52,14 +52,14 @@ impl Slab {
 
 /// A stream-ordered source, as simple as can be: whoever takes a block must use it in the order of the
 /// stream.
-pub struct Ordered {
+pub struct OrderedAllocator {
     shared: Arc<Shared>,
     slab: Mutex<Slab>,
 }
 
-impl Ordered {
-    pub fn new(rig: &Rig) -> Ordered {
-        Ordered { shared: rig.shared.clone(), slab: Mutex::new(Slab::new(rig)) }
+impl OrderedAllocator {
+    pub fn new(rig: &Rig) -> OrderedAllocator {
+        OrderedAllocator { shared: rig.shared.clone(), slab: Mutex::new(Slab::new(rig)) }
     }
 
     /// Blocks that are out.
@@ -68,7 +68,7 @@ impl Ordered {
     }
 }
 
-impl Allocator for Ordered {
+impl Allocator for OrderedAllocator {
     fn name(&self) -> String {
         "a stream-ordered source".into()
     }
