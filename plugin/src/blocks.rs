@@ -8,7 +8,7 @@ use crate::refusal;
 use crate::settings;
 use crate::streams::{self, Door, Stream};
 use crate::text;
-use cairn_pool::{GRANULE, Outcome, Wrong};
+use cairn_pool::{BlockError, GRANULE, Outcome};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::time::Instant;
@@ -223,7 +223,7 @@ fn judge(
     block: *mut c_void,
     size: Option<u64>,
     device: &Device,
-    freed: Result<u64, Wrong>,
+    freed: Result<u64, BlockError>,
 ) -> bool {
     let why = match (freed, size) {
         (Ok(bytes), Some(size)) if !fits(size, bytes) => {
@@ -231,10 +231,10 @@ fn judge(
             format!("block {block:?} was freed as {size} bytes, but it has {bytes}; it is free now")
         }
         (Ok(_), _) => return true,
-        (Err(Wrong::NotLive), _) => {
+        (Err(BlockError::NotLive), _) => {
             format!("block {block:?} of device {} is not held: it was freed before", device.id)
         }
-        (Err(Wrong::Unknown), _) => foreign(block, device.id),
+        (Err(BlockError::Unknown), _) => foreign(block, device.id),
     };
     text::fail(caller.function, &why);
     false

@@ -16,6 +16,6 @@ mod starts;
 pub mod tlsf;
 
 pub use figures::{Figures, Owner};
-pub use pool::{Outcome, Pool, Wrong};
+pub use pool::{BlockError, Outcome, Pool};
 pub use progress::{Progress, SegmentSource};
 pub use tlsf::GRANULE;

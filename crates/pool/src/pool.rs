@@ -89,7 +89,7 @@ pub enum Outcome {
 
 /// Why a block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wrong {
+pub enum BlockError {
     /// No block of this pool ever began there.
     Unknown,
     /// One did, but it was given back.
@@ -155,7 +155,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     /// Gives a block back that was used on `stream` last; returns its size. What was submitted to that
     /// stream, to the block's own and to those recorded, up to now, may still use it.
     #[inline]
-    pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
+    pub fn free(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
         if let Some(lane) = self.lane(stream) {
             let stamp = || self.progress.submitted(stream);
             if let Some(size) = lane.lock().free_quick(offset, stamp, &self.total) {
@@ -167,7 +167,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     #[cold]
     #[inline(never)]
-    fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, Wrong> {
+    fn free_slowly(&self, offset: u64, stream: StreamIndex) -> Result<u64, BlockError> {
         let LiveBlock { lane, mut inner, grant, bytes } = self.live_block(offset)?;
         let stamp = self.progress.submitted(lane.stream);
         let mut others = Clock::new();
@@ -184,7 +184,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
 
     /// Says that work on another stream uses a held block: when it is freed, what was submitted to that
     /// stream by then is waited for too.
-    pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), Wrong> {
+    pub fn record_use(&self, offset: u64, stream: StreamIndex) -> Result<(), BlockError> {
         let LiveBlock { lane, mut inner, grant, .. } = self.live_block(offset)?;
         if stream != lane.stream {
             inner.record_use(grant.id, stream);
@@ -320,9 +320,9 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
     }
 
     /// The held block that begins at an offset: most likely of the stream that got memory there last.
-    fn live_block(&self, offset: u64) -> Result<LiveBlock<'_>, Wrong> {
+    fn live_block(&self, offset: u64) -> Result<LiveBlock<'_>, BlockError> {
         if !self.offset_table.has_begun(offset) {
-            return Err(Wrong::Unknown);
+            return Err(BlockError::Unknown);
         }
         let likely = self.offset_table.stream(offset).and_then(|stream| self.lane(stream));
         let find = |lane| {
@@ -330,7 +330,7 @@ impl<P: Progress, B: SegmentSource> Pool<P, B> {
             let (grant, bytes) = inner.held(offset)?;
             Some(LiveBlock { lane, inner, grant, bytes })
         };
-        likely.into_iter().chain(self.lanes()).find_map(find).ok_or(Wrong::NotLive)
+        likely.into_iter().chain(self.lanes()).find_map(find).ok_or(BlockError::NotLive)
     }
 
     /// True if whatever runs on `stream` from now on runs after all these points.

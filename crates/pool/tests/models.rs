@@ -10,7 +10,7 @@ mod device;
 #[path = "models/pool_model.rs"]
 mod pool_model;
 
-use cairn_pool::{GRANULE, Outcome, Wrong};
+use cairn_pool::{BlockError, GRANULE, Outcome};
 use pool_model::PoolModel;
 use shuttle::scheduler::{PctScheduler, RandomScheduler};
 use shuttle::thread;
@@ -226,7 +226,11 @@ fn a_block_goes_back_once_whoever_tries() {
             .collect();
         let results: Vec<_> = tries.into_iter().map(|thread| thread.join().unwrap()).collect();
         assert_eq!(results.iter().filter(|r| **r == Ok(GRANULE)).count(), 1, "{results:?}");
-        assert_eq!(results.iter().filter(|r| **r == Err(Wrong::NotLive)).count(), 2, "{results:?}");
+        assert_eq!(
+            results.iter().filter(|r| **r == Err(BlockError::NotLive)).count(),
+            2,
+            "{results:?}"
+        );
         model.end();
     });
 }

@@ -4,7 +4,7 @@
 mod model;
 
 use cairn_pool::clock::{Clock, Epoch};
-use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
+use cairn_pool::{BlockError, GRANULE, Outcome, Pool};
 use model::{Op, PoolModel, STREAMS, Streams, TestSource};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -135,7 +135,7 @@ fn a_recorded_use_is_waited_for_on_the_own_stream_too() {
     assert_eq!(ready(pool.allocate(MIB, GRANULE, 0)), block);
     assert_eq!(pool.allocate(MIB, GRANULE, 0), Outcome::OverBudget);
     assert_eq!(pool.figures().failed, 2);
-    assert_eq!(pool.record_use(77 * GRANULE, 1), Err(Wrong::Unknown));
+    assert_eq!(pool.record_use(77 * GRANULE, 1), Err(BlockError::Unknown));
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_block_is_found_whoever_has_the_memory_around_it() {
     }
     for &block in &blocks {
         assert_eq!(pool.free(block, 7), Ok(KIB));
-        assert_eq!(pool.free(block, 7), Err(Wrong::NotLive));
-        assert_eq!(pool.record_use(block + GRANULE, 7), Err(Wrong::Unknown));
+        assert_eq!(pool.free(block, 7), Err(BlockError::NotLive));
+        assert_eq!(pool.record_use(block + GRANULE, 7), Err(BlockError::Unknown));
     }
 }

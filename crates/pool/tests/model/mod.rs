@@ -11,7 +11,7 @@ pub use source::TestSource;
 pub use streams::Streams;
 
 use cairn_pool::clock::StreamIndex;
-use cairn_pool::{GRANULE, Outcome, Pool, Wrong};
+use cairn_pool::{BlockError, GRANULE, Outcome, Pool};
 use reference::Reference;
 use std::sync::Arc;
 
@@ -125,8 +125,8 @@ impl PoolModel {
         };
         let (offset, size) = self.reference.free(which, on);
         assert_eq!(self.pool.free(offset, on), Ok(size));
-        assert_eq!(self.pool.free(offset, on), Err(Wrong::NotLive));
-        assert_eq!(self.pool.free(offset + 8, on), Err(Wrong::Unknown));
+        assert_eq!(self.pool.free(offset, on), Err(BlockError::NotLive));
+        assert_eq!(self.pool.free(offset + 8, on), Err(BlockError::Unknown));
     }
 
     /// Compares figures.

@@ -11,7 +11,7 @@ use crate::error::{Code, Error, Result};
 use crate::stream::Stream;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cairn_pool::{Figures, Outcome, Owner, Pool, Wrong};
+use cairn_pool::{BlockError, Figures, Outcome, Owner, Pool};
 use std::sync::OnceLock;
 
 /// A pool of memory for the streams of one device. Blocks carry no quarantine: they are reused in the
@@ -179,7 +179,7 @@ impl StreamPool {
     /// Says that work on another stream uses the block at an address.
     pub fn record_use(&self, address: usize, stream: &Stream) -> Result<()> {
         self.check()?;
-        let offset = self.arena().offset(address).ok_or(Wrong::Unknown);
+        let offset = self.arena().offset(address).ok_or(BlockError::Unknown);
         offset
             .and_then(|offset| self.pool.record_use(offset, stream.index))
             .map_err(|wrong| self.wrong(address, wrong))
@@ -224,7 +224,7 @@ impl StreamPool {
     /// Gives the user's block at `address` back, which with its padding begins at `whole`.
     pub(super) fn give(&self, address: usize, whole: usize, stream: &Stream) -> Result<()> {
         self.check()?;
-        let offset = self.arena().offset(whole).ok_or(Wrong::Unknown);
+        let offset = self.arena().offset(whole).ok_or(BlockError::Unknown);
         if let Some(offset) = self.arena().offset(address) {
             self.blocks.free(offset);
         }
@@ -240,7 +240,7 @@ impl StreamPool {
 
     /// The error of whoever gives something back that is no block.
     pub(super) fn no_block_at(&self, address: usize) -> Error {
-        self.wrong(address, Wrong::Unknown)
+        self.wrong(address, BlockError::Unknown)
     }
 
     /// The error of a user who gives memory of operators back.
@@ -259,8 +259,8 @@ impl StreamPool {
 
     fn wrong(&self, address: usize, wrong: Wrong) -> Error {
         let reason = match wrong {
-            Wrong::Unknown => "no block begins there",
-            Wrong::NotLive => "it was already freed",
+            BlockError::Unknown => "no block begins there",
+            BlockError::NotLive => "it was already freed",
         };
         Error::refused(format!(
             "{address:#x} is not the start of a live block of {}: {reason}",
