@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub tlsf: Tlsf,
     quick: Quick,
     starts: Starts,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingBlock>,
     uses: HashMap<BlockId, SmallVec<[StreamIndex; 2]>>,
     outstanding: Clock,
     counts: Figures,
@@ -57,14 +57,14 @@ pub(crate) struct Inner {
 
 /// A freed block that other streams may still use, up to these points.
 #[derive(Clone)]
-struct Waiting {
+struct WaitingBlock {
     id: BlockId,
     size: u64,
     stamp: u64,
     others: Clock,
 }
 
-impl Waiting {
+impl WaitingBlock {
     fn free_block(&self) -> FreeBlock {
         FreeBlock { id: self.id, stamp: self.stamp }
     }
@@ -302,7 +302,7 @@ impl Inner {
 
     /// A block that ended may not be used again before these points of other streams.
     pub fn free_late(&mut self, grant: Grant, stamp: u64, others: Clock) {
-        self.waiting.push_back(Waiting { id: grant.id, size: grant.size, stamp, others });
+        self.waiting.push_back(WaitingBlock { id: grant.id, size: grant.size, stamp, others });
     }
 
     /// The points of other streams that freed blocks wait for, and those that are outstanding.
@@ -326,7 +326,7 @@ impl Inner {
     /// Makes holes of what has waited longest, up to the first that is not done. True if there was any.
     pub fn gather_first(&mut self, done: impl Fn(Epoch) -> bool) -> bool {
         let before = self.waiting.len();
-        let is_over = |w: &mut Waiting| w.others.marks().iter().all(|&epoch| done(epoch));
+        let is_over = |w: &mut WaitingBlock| w.others.marks().iter().all(|&epoch| done(epoch));
         while let Some(waiting) = self.waiting.pop_front_if(is_over) {
             self.release(waiting.free_block());
         }
@@ -376,7 +376,7 @@ impl Inner {
             outstanding.raise(Epoch { stream: lane, seq });
             return Some((self.tlsf.take_out(grant.id)?, outstanding));
         }
-        let fits = |w: &Waiting| {
+        let fits = |w: &WaitingBlock| {
             let offset = self.tlsf.get(w.id).map_or(1, |g| g.offset);
             w.size >= bytes && offset.is_multiple_of(align) && may(w.stamp, Some(&w.others))
         };
@@ -387,7 +387,7 @@ impl Inner {
         outstanding.raise(Epoch { stream: lane, seq: found.stamp });
         outstanding.join(&found.others);
         if let Some(rest) = self.tlsf.split(found.id, bytes) {
-            self.waiting.push_back(Waiting { id: rest.id, size: rest.size, ..found.clone() });
+            self.waiting.push_back(WaitingBlock { id: rest.id, size: rest.size, ..found.clone() });
         }
         Some((self.tlsf.take_out(found.id)?, outstanding))
     }
