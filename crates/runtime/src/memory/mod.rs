@@ -53,7 +53,7 @@ use funnel::LayeredAllocator;
 use layer::{Layers, Statistics};
 use outstanding::Outstanding;
 use pools::Pools;
-use registered::Registered;
+use registered::RegisteredRanges;
 
 /// How far the arenas of devices are shifted against each other, in whole huge pages.
 const DEVICE_SKEW: u64 = 10 << 20;
@@ -66,7 +66,7 @@ pub struct Memory {
     host: Arc<Arena>,
     pools: Pools,
     layers: Layers,
-    registered: Registered,
+    registered: RegisteredRanges,
     outstanding: Arc<Outstanding>,
     peers: Vec<AtomicU32>,
     progress: Arc<Progress>,
@@ -104,7 +104,7 @@ impl Memory {
             pools: Pools::new(devices.len()),
             devices,
             host: arena(MemoryKind::Pinned, config.budget, HOST_SKEW)?,
-            registered: Registered::new(spine.clone()),
+            registered: RegisteredRanges::new(spine.clone()),
             outstanding: Arc::default(),
             progress,
             spine,
@@ -116,7 +116,7 @@ impl Memory {
     }
 
     /// Host ranges that the user registered.
-    pub fn registered(&self) -> &Registered {
+    pub fn registered(&self) -> &RegisteredRanges {
         &self.registered
     }
 

@@ -10,17 +10,17 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::BTreeMap;
 
 /// The registered ranges. Lookups cost nothing while there are none.
-pub struct Registered {
+pub struct RegisteredRanges {
     ranges: Mutex<BTreeMap<usize, usize>>,
     count: AtomicUsize,
     spine: Arc<Spine>,
 }
 
-impl Registered {
+impl RegisteredRanges {
     /// None yet.
-    pub fn new(spine: Arc<Spine>) -> Registered {
+    pub fn new(spine: Arc<Spine>) -> RegisteredRanges {
         let ranges = Mutex::new(Rank::Registered, BTreeMap::new());
-        Registered { ranges, count: AtomicUsize::new(0), spine }
+        RegisteredRanges { ranges, count: AtomicUsize::new(0), spine }
     }
 
     /// Adds a range; it must not overlap another.
