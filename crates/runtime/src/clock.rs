@@ -34,11 +34,11 @@ pub struct Progress {
 struct Indexes {
     next: StreamIndex,
     free: Vec<StreamIndex>,
-    queues: Vec<Weak<dyn Queued>>,
+    queues: Vec<Weak<dyn TaskQueue>>,
 }
 
 /// A queue of tasks, as far as memory has to know.
-pub trait Queued: Send + Sync {
+pub trait TaskQueue: Send + Sync {
     /// Adds what its queued tasks hold.
     fn collect(&self, held: &mut QueuedMemory);
 }
@@ -128,7 +128,7 @@ impl Progress {
     }
 
     /// Makes a queue known to [`Progress::held`].
-    pub fn attach(&self, queue: Weak<dyn Queued>) {
+    pub fn attach(&self, queue: Weak<dyn TaskQueue>) {
         let mut indexes = self.indexes.lock();
         if indexes.queues.len() == indexes.queues.capacity() {
             indexes.queues.retain(|q| q.strong_count() > 0);

@@ -10,7 +10,7 @@
 //! A stream has no thread. Whoever moves it from Ready to Running owns it: a worker, or a host
 //! thread that waits for it. Ownership is the state, so a stream never runs in two places.
 
-use crate::clock::{Clock, Epoch, Queued, QueuedMemory, StreamIndex};
+use crate::clock::{Clock, Epoch, QueuedMemory, StreamIndex, TaskQueue};
 use crate::error::{Code, Error, Result};
 use crate::event::Capture;
 use crate::host::{self, HostThread};
@@ -570,7 +570,7 @@ impl Stream {
     }
 }
 
-impl Queued for Stream {
+impl TaskQueue for Stream {
     fn collect(&self, held: &mut QueuedMemory) {
         let (Some(batch), Some(submit)) = (self.batch.try_lock(), self.submit.try_lock()) else {
             held.unknown = true;
