@@ -399,10 +399,11 @@ fn a_closed_stream_takes_no_canaries_and_keeps_no_block() {
 
 #[test]
 fn canaries_of_external_blocks_are_put_only_on_request() {
-    use cairn_runtime::memory::layer::spec::Below;
+    use cairn_runtime::memory::layer::spec::MakerKind;
     for (text, room) in [("guard", 0), ("guard:external", CANARY as u64)] {
         let mock = MockAllocator::default();
-        let stack = Stack::new(Spec::parse(text).unwrap().build_over(Below::External).collect());
+        let stack =
+            Stack::new(Spec::parse(text).unwrap().build_over(MakerKind::External).collect());
         let allocator = over(&stack, &mock);
         let block = allocator.allocate(&Request::bytes(64)).unwrap();
         allocator.free(block, None).unwrap();

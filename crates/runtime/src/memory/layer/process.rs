@@ -1,6 +1,6 @@
 //! The layers of a whole process: one stack a device, one for pinned memory, and one for each allocator of the user.
 
-use super::spec::Below;
+use super::spec::MakerKind;
 use super::{Figures, Layer, Observer, Spec, Stack};
 use crate::lock::{Mutex, Rank};
 use crate::memory::allocator::Allocator;
@@ -44,9 +44,9 @@ impl Layers {
         Layers {
             spec: spec.clone(),
             observer: observer.cloned(),
-            devices: (0..devices).map(|_| stack(Below::Device)).collect(),
-            host: stack(Below::Pinned),
-            segments: build(&Spec::default(), Below::Device, observer),
+            devices: (0..devices).map(|_| stack(MakerKind::Device)).collect(),
+            host: stack(MakerKind::Pinned),
+            segments: build(&Spec::default(), MakerKind::Device, observer),
             externals: Mutex::new(Rank::Layer, Externals::default()),
             spine: spine.clone(),
         }
@@ -69,7 +69,7 @@ impl Layers {
 
     /// An allocator of the user under layers of its own.
     pub fn wrap_external(&self, maker: Arc<dyn Allocator>) -> Arc<dyn Allocator> {
-        let stack = build(&self.spec, Below::External, self.observer.as_ref());
+        let stack = build(&self.spec, MakerKind::External, self.observer.as_ref());
         let name = maker.name();
         let wrapped = Arc::new(LayeredAllocator::new(stack.clone(), maker, self.spine.clone()));
         if !self.spec.is_empty() {
@@ -157,7 +157,7 @@ impl Layers {
     }
 }
 
-fn build(spec: &Spec, below: Below, observer: Option<&Observer>) -> Stack {
+fn build(spec: &Spec, below: MakerKind, observer: Option<&Observer>) -> Stack {
     let observer = observer.map(|observer| Box::new(observer.0.clone()) as Box<dyn Layer>);
     Stack::new(observer.into_iter().chain(spec.build_over(below)).collect())
 }

@@ -71,9 +71,9 @@ pub enum Trigger {
 // No probability is NaN: the parser and the documentation ask for 0 to 1.
 impl Eq for FaultSpec {}
 
-/// What the layers lie over.
+/// Which maker the layers are over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Below {
+pub enum MakerKind {
     /// Memory of a device: its arena, its pools.
     Device,
     /// Pinned memory of the host. It is no device's, so no limit of one counts it.
@@ -104,11 +104,11 @@ impl Spec {
 
     /// New layers, for the memory of a device.
     pub fn build(&self) -> Stack {
-        Stack::new(self.build_over(Below::Device).collect())
+        Stack::new(self.build_over(MakerKind::Device).collect())
     }
 
     /// New layers, outermost first.
-    pub fn build_over(&self, below: Below) -> impl Iterator<Item = Box<dyn Layer>> {
+    pub fn build_over(&self, below: MakerKind) -> impl Iterator<Item = Box<dyn Layer>> {
         self.layers.iter().filter_map(move |choice| choice.build(below))
     }
 }
@@ -148,13 +148,13 @@ impl Choice {
         }
     }
 
-    fn build(&self, below: Below) -> Option<Box<dyn Layer>> {
+    fn build(&self, below: MakerKind) -> Option<Box<dyn Layer>> {
         Some(match self {
             Choice::Stats => Box::new(Stats::default()),
             Choice::Guard { external } => {
-                Box::new(Guard::new(below != Below::External || *external))
+                Box::new(Guard::new(below != MakerKind::External || *external))
             }
-            Choice::Limit(_) if below == Below::Pinned => return None,
+            Choice::Limit(_) if below == MakerKind::Pinned => return None,
             Choice::Limit(bytes) => Box::new(Limit::new(*bytes)),
             Choice::Fault(spec) => Box::new(Fault::new(spec.clone())),
         })
