@@ -4,7 +4,7 @@ use crate::abi;
 use crate::door::{self, Handle, entry, out_entry, runtime, write};
 use cairn_runtime::error::{Code, Error, Result};
 use cairn_runtime::memory::raw::{Use, reachable};
-use cairn_runtime::memory::request::{Huge, Request};
+use cairn_runtime::memory::request::{HugePageRequest, Request};
 use cairn_runtime::memory::tlsf::GRANULE;
 use cairn_runtime::memory::{AddressInfo, describe};
 use cairn_runtime::soc;
@@ -36,12 +36,12 @@ enum Padding {
 fn request(size: u64, policy: u32, padding: Padding) -> Request<'static> {
     let policy = policy & !KIND_BITS;
     let (bytes, align, huge) =
-        placement(size, policy, padding).unwrap_or((size, GRANULE, Huge::No));
+        placement(size, policy, padding).unwrap_or((size, GRANULE, HugePageRequest::No));
     Request { align, huge, ..Request::bytes(bytes) }
 }
 
 /// Bytes, alignment and pages; `None` if the size overflows.
-fn placement(size: u64, policy: u32, padding: Padding) -> Option<(u64, u64, Huge)> {
+fn placement(size: u64, policy: u32, padding: Padding) -> Option<(u64, u64, HugePageRequest)> {
     let padded = match padding {
         Padding::Full if !is_1g(policy) => soc::padded(size)?,
         Padding::Exact => size,
@@ -49,14 +49,16 @@ fn placement(size: u64, policy: u32, padding: Padding) -> Option<(u64, u64, Huge
     };
     Some(match policy {
         abi::ACL_MEM_MALLOC_NORMAL_ONLY | abi::ACL_MEM_MALLOC_NORMAL_ONLY_P2P => {
-            (padded, GRANULE, Huge::No)
+            (padded, GRANULE, HugePageRequest::No)
         }
         abi::ACL_MEM_MALLOC_HUGE_ONLY | abi::ACL_MEM_MALLOC_HUGE_ONLY_P2P => {
-            (padded.checked_next_multiple_of(2 * MIB)?, 2 * MIB, Huge::Required)
+            (padded.checked_next_multiple_of(2 * MIB)?, 2 * MIB, HugePageRequest::Required)
         }
-        _ if is_1g(policy) => (padded.checked_next_multiple_of(GIB)?, GIB, Huge::Required),
-        _ if size >= 2 * MIB => (padded, 2 * MIB, Huge::Wished),
-        _ => (padded, GRANULE, Huge::No),
+        _ if is_1g(policy) => {
+            (padded.checked_next_multiple_of(GIB)?, GIB, HugePageRequest::Required)
+        }
+        _ if size >= 2 * MIB => (padded, 2 * MIB, HugePageRequest::Preferred),
+        _ => (padded, GRANULE, HugePageRequest::No),
     })
 }
 

@@ -6,7 +6,7 @@ use super::pool_blocks::{PoolBlock, PoolBlocks};
 use super::quarantine::{Entry, Quarantine, ReuseCondition};
 use super::ranges::{Allocation, Ranges, State};
 use super::raw::Extent;
-use super::request::{Huge, Request};
+use super::request::{HugePageRequest, Request};
 use super::source::{Backing, STEP, Source};
 use super::tlsf::{GRANULE, Grant, Tlsf};
 use crate::clock::{Clock, Progress, QueuedMemory};
@@ -267,9 +267,9 @@ impl Arena {
             Ok(grant) => grant,
             Err(attempt) => return attempt,
         };
-        if request.huge != Huge::No
+        if request.huge != HugePageRequest::No
             && let Err(error) = self.source.advise_huge(grant.offset, grant.size)
-            && request.huge == Huge::Required
+            && request.huge == HugePageRequest::Required
         {
             inner.give(grant.offset);
             return Attempt::Refused(format!("the kernel says: {error}"));
@@ -278,7 +278,7 @@ impl Arena {
         inner.peak = inner.peak.max(inner.live);
         self.budget.correct(need, grant.size);
         let offset = grant.offset + request.front;
-        let tag = if request.huge == Huge::No { 0 } else { HUGE };
+        let tag = if request.huge == HugePageRequest::No { 0 } else { HUGE };
         self.ranges.insert(offset, request.bytes, tag | ((request.front / GRANULE) as u32) << 1);
         Attempt::Taken(self.source.base() + offset as usize)
     }

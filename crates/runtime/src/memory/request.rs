@@ -14,7 +14,7 @@ pub struct Request<'a> {
     /// A power of two, at least 512.
     pub align: u64,
     /// Back it by huge pages.
-    pub huge: Huge,
+    pub huge: HugePageRequest,
     /// Bytes kept in front of the user's, a multiple of `align`: the padding of a layer.
     pub front: u64,
     /// Bytes kept after the user's.
@@ -35,7 +35,7 @@ impl<'a> Request<'a> {
         Request {
             bytes,
             align: GRANULE,
-            huge: Huge::No,
+            huge: HugePageRequest::No,
             front: 0,
             back: 0,
             near: None,
@@ -63,11 +63,11 @@ impl<'a> Request<'a> {
 
 /// Whether huge pages are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Huge {
+pub enum HugePageRequest {
     /// Ordinary pages.
     No,
     /// If they can be had.
-    Wished,
+    Preferred,
     /// Or the allocation fails.
     Required,
 }
