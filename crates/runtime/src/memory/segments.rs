@@ -29,10 +29,10 @@ pub(super) struct Segments {
     pool: u32,
     stack: Stack,
     spine: Arc<Spine>,
-    ledger: Mutex<Ledger>,
+    table: Mutex<SegmentTable>,
 }
 
-struct Ledger {
+struct SegmentTable {
     bytes: u64,
     most: u64,
     closed: bool,
@@ -48,32 +48,32 @@ impl Segments {
         stack: Stack,
         spine: Arc<Spine>,
     ) -> Segments {
-        let ledger = Mutex::new(Rank::Segments, Ledger { bytes: 0, most, closed: false });
-        Segments { arena, device, pool, stack, spine, ledger }
+        let table = Mutex::new(Rank::Segments, SegmentTable { bytes: 0, most, closed: false });
+        Segments { arena, device, pool, stack, spine, table }
     }
 
     /// Bytes of all segments.
     pub fn bytes(&self) -> u64 {
-        self.ledger.lock().bytes
+        self.table.lock().bytes
     }
 
     /// Changes the most that they may have.
     pub fn set_most(&self, most: u64) {
-        self.ledger.lock().most = most;
+        self.table.lock().most = most;
     }
 
     /// Closes if there is no segment; true if it is closed now.
     pub fn close_if_idle(&self) -> bool {
-        let mut ledger = self.ledger.lock();
-        ledger.closed |= ledger.bytes == 0;
-        ledger.closed
+        let mut table = self.table.lock();
+        table.closed |= table.bytes == 0;
+        table.closed
     }
 
     /// Closes and takes everything back, whoever uses it.
     pub fn close(&self) {
-        let mut ledger = self.ledger.lock();
-        if !std::mem::replace(&mut ledger.closed, true) {
-            ledger.bytes = 0;
+        let mut table = self.table.lock();
+        if !std::mem::replace(&mut table.closed, true) {
+            table.bytes = 0;
             self.arena.segments_of(self.pool).into_iter().for_each(|range| self.end(range));
         }
     }
@@ -129,25 +129,25 @@ impl Allocator for Maker<'_> {
 
 impl SegmentSource for Segments {
     fn extend(&self, bytes: u64) -> std::result::Result<Range<u64>, String> {
-        let mut ledger = self.ledger.lock();
-        if ledger.closed {
+        let mut table = self.table.lock();
+        if table.closed {
             return Err("the pool has ended".into());
         }
-        let available = ledger.most.saturating_sub(ledger.bytes);
+        let available = table.most.saturating_sub(table.bytes);
         let generous = bytes.checked_next_multiple_of(STRIDE).filter(|&more| more <= available);
         let generous = generous.filter(|&more| more > bytes).map(|more| self.make(more));
         let made = generous.and_then(std::result::Result::ok).map_or_else(|| self.make(bytes), Ok);
         let range = made.map_err(|error| error.text)?;
-        ledger.bytes += range.end - range.start;
+        table.bytes += range.end - range.start;
         Ok(range)
     }
 
     fn release(&self, range: Range<u64>) -> Vec<Range<u64>> {
-        let mut ledger = self.ledger.lock();
-        if ledger.closed {
+        let mut table = self.table.lock();
+        if table.closed {
             return Vec::new();
         }
-        ledger.bytes -= range.end - range.start;
+        table.bytes -= range.end - range.start;
         self.end(range.clone());
         vec![range]
     }
