@@ -46,7 +46,7 @@ impl fmt::Display for Visit {
 /// often as it likes. No lock of ours is held while a thread is inside.
 pub struct CallbackLock {
     state: Mutex<State>,
-    moved: Condvar,
+    changed: Condvar,
     limits: Limits,
 }
 
@@ -127,7 +127,7 @@ impl CallbackLock {
     pub fn new(limits: Limits) -> CallbackLock {
         CallbackLock {
             state: Mutex::new(Rank::CallbackLock, State::default()),
-            moved: Condvar::new(),
+            changed: Condvar::new(),
             limits,
         }
     }
@@ -163,7 +163,7 @@ impl CallbackLock {
         if state.visits.len() > 1 && state.is_in_alloc() && state.next - state.serving > 1 {
             // A free that waits counts its time against this alloc now.
             drop(state);
-            self.moved.notify_all();
+            self.changed.notify_all();
         }
     }
 
@@ -207,7 +207,7 @@ impl CallbackLock {
                 state = self.state.lock();
                 continue;
             }
-            self.moved.wait_for(&mut state, left);
+            self.changed.wait_for(&mut state, left);
         }
         state
     }
@@ -224,7 +224,7 @@ impl CallbackLock {
         } else if state.is_in_alloc() {
             // A free that waits may count its time against this alloc now.
             drop(state);
-            self.moved.notify_all();
+            self.changed.notify_all();
         }
     }
 
@@ -238,7 +238,7 @@ impl CallbackLock {
         let awaited = state.next != state.serving;
         drop(state);
         if awaited {
-            self.moved.notify_all();
+            self.changed.notify_all();
         }
     }
 
@@ -285,7 +285,7 @@ impl Drop for LeaveGuard<'_> {
 /// long. That costs a callback one atomic load.
 pub struct CallbackLocks {
     all: Mutex<BTreeMap<usize, Weak<CallbackLock>>>,
-    watched: AtomicBool,
+    has_monitor: AtomicBool,
     limits: Limits,
     scheduler: Arc<Scheduler>,
 }
@@ -295,7 +295,7 @@ impl CallbackLocks {
     pub fn new(limits: Limits, scheduler: Arc<Scheduler>) -> Arc<CallbackLocks> {
         Arc::new(CallbackLocks {
             all: Mutex::new(Rank::CallbackLock, BTreeMap::new()),
-            watched: AtomicBool::new(false),
+            has_monitor: AtomicBool::new(false),
             limits,
             scheduler,
         })
@@ -316,8 +316,8 @@ impl CallbackLocks {
     /// Called before a callback: somebody will look after it.
     pub fn watch(self: &Arc<CallbackLocks>) {
         if !sync::REAL_TIME
-            || self.watched.load(Ordering::Relaxed)
-            || self.watched.swap(true, Ordering::SeqCst)
+            || self.has_monitor.load(Ordering::Relaxed)
+            || self.has_monitor.swap(true, Ordering::SeqCst)
         {
             return;
         }
@@ -330,7 +330,7 @@ impl CallbackLocks {
     }
 
     fn look(self: &Arc<CallbackLocks>) {
-        self.watched.store(false, Ordering::SeqCst);
+        self.has_monitor.store(false, Ordering::SeqCst);
         let all: Vec<_> = self.all.lock().values().filter_map(Weak::upgrade).collect();
         if all.iter().filter(|lock| lock.look()).count() > 0 {
             self.watch();
