@@ -257,8 +257,8 @@ impl StreamPool {
         offset.is_some_and(|offset| self.pool.is_only_of(offset, stream.index))
     }
 
-    fn wrong(&self, address: usize, wrong: Wrong) -> Error {
-        let reason = match wrong {
+    fn wrong(&self, address: usize, error: BlockError) -> Error {
+        let reason = match error {
             BlockError::Unknown => "no block begins there",
             BlockError::NotLive => "it was already freed",
         };
