@@ -25,7 +25,7 @@ impl Memory {
     }
 
     /// Why the memory of two devices cannot meet in one task; `None` if one may reach the other.
-    fn apart(&self, device: u32, other: u32) -> Option<String> {
+    fn no_peer_access(&self, device: u32, other: u32) -> Option<String> {
         (!self.is_peer(device, other) && !self.is_peer(other, device)).then(|| {
             format!(
                 "device {device} has no peer access to device {other}: call aclrtDeviceEnablePeerAccess"
@@ -46,12 +46,12 @@ impl Memory {
             return Ok(());
         }
         let info = self.enclosing(span.address);
-        let apart = match (&info, span.location) {
-            (AddressInfo::Device(id, _), Location::Device(on)) => self.apart(on, *id),
+        let no_access = match (&info, span.location) {
+            (AddressInfo::Device(id, _), Location::Device(on)) => self.no_peer_access(on, *id),
             _ => None,
         };
         let trouble = match (&info, span.location) {
-            _ if apart.is_some() => apart.unwrap_or_default(),
+            _ if no_access.is_some() => no_access.unwrap_or_default(),
             (AddressInfo::Device(..), Location::Host) => {
                 "that is device memory: expected host memory".into()
             }
@@ -111,9 +111,9 @@ impl Memory {
         if let (Body::Copy, [from, ..], [to, ..]) = (&task.body, &task.reads[..], &task.writes[..])
             && let (AddressInfo::Device(a, _), AddressInfo::Device(b, _)) =
                 (self.enclosing(from.address), self.enclosing(to.address))
-            && let Some(apart) = self.apart(a, b)
+            && let Some(reason) = self.no_peer_access(a, b)
         {
-            return Err(Error::refused(format!("{}: {apart}", task.name)));
+            return Err(Error::refused(format!("{}: {reason}", task.name)));
         }
         // SAFETY: a range of ours was found mapped and long enough just now, and stays mapped for
         // the process; a foreign one is the user's word, as in any copy.
