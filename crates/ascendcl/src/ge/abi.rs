@@ -515,7 +515,6 @@ pub mod signature {
         unsafe extern "C" fn(graph: *mut CairnGraph, from: *const CairnGraph) -> CairnStatus;
     pub type CairnGraphFindOp =
         unsafe extern "C" fn(graph: *const CairnGraph, name: CairnText) -> *mut CairnOperator;
-    pub type CairnGraphRetain = unsafe extern "C" fn(graph: *mut CairnGraph) -> *mut CairnGraph;
     pub type CairnGraphName = unsafe extern "C" fn(
         graph: *const CairnGraph,
         context: *mut core::ffi::c_void,
@@ -549,6 +548,7 @@ pub mod signature {
     ) -> CairnStatus;
     pub type CairnGraphRemoveNode =
         unsafe extern "C" fn(graph: *mut CairnGraph, node: *const CairnNode) -> CairnStatus;
+    pub type CairnGraphRetain = unsafe extern "C" fn(graph: *mut CairnGraph) -> *mut CairnGraph;
     pub type CairnGraphSetAttr = unsafe extern "C" fn(
         graph: *mut CairnGraph,
         name: CairnText,
@@ -657,6 +657,8 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         callback: CairnDescCallback,
     ) -> bool;
+    pub type CairnOperatorDynamicCount =
+        unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorExists = unsafe extern "C" fn(type_: CairnText) -> bool;
     pub type CairnOperatorFill = unsafe extern "C" fn(op: *mut CairnOperator) -> bool;
     pub type CairnOperatorFollow =
@@ -665,8 +667,6 @@ pub mod signature {
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
     pub type CairnOperatorGrowOutput =
         unsafe extern "C" fn(op: *mut CairnOperator, name: CairnText, count: usize) -> CairnStatus;
-    pub type CairnOperatorDynamicCount =
-        unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorInfer = unsafe extern "C" fn(op: *mut CairnOperator) -> CairnStatus;
     pub type CairnOperatorInputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
     pub type CairnOperatorIrAttrs = unsafe extern "C" fn(
@@ -684,8 +684,6 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         callback: CairnTextCallback,
     );
-    pub type CairnOperatorRetain =
-        unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
     pub type CairnOperatorLink = unsafe extern "C" fn(
         op: *mut CairnOperator,
         input: usize,
@@ -700,8 +698,6 @@ pub mod signature {
     pub type CairnOperatorNew =
         unsafe extern "C" fn(name: CairnText, type_: CairnText) -> *mut CairnOperator;
     pub type CairnOperatorOutputs = unsafe extern "C" fn(op: *const CairnOperator) -> usize;
-    pub type CairnOperatorPortIndex =
-        unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorPortAttr = unsafe extern "C" fn(
         op: *const CairnOperator,
         index: usize,
@@ -710,6 +706,8 @@ pub mod signature {
         context: *mut core::ffi::c_void,
         callback: CairnValueCallback,
     ) -> bool;
+    pub type CairnOperatorPortIndex =
+        unsafe extern "C" fn(op: *const CairnOperator, name: CairnText, is_output: bool) -> i64;
     pub type CairnOperatorPortName = unsafe extern "C" fn(
         op: *const CairnOperator,
         index: usize,
@@ -718,6 +716,8 @@ pub mod signature {
         callback: CairnTextCallback,
     ) -> bool;
     pub type CairnOperatorRelease = unsafe extern "C" fn(op: *mut CairnOperator);
+    pub type CairnOperatorRetain =
+        unsafe extern "C" fn(op: *mut CairnOperator) -> *mut CairnOperator;
     pub type CairnOperatorSetAttr = unsafe extern "C" fn(
         op: *mut CairnOperator,
         name: CairnText,
@@ -835,7 +835,6 @@ pub mod signature {
             ),
         >,
     ) -> CairnStatus;
-    pub type CairnSessionThreadExited = unsafe extern "C" fn();
     pub type CairnSessionSetBase = unsafe extern "C" fn(
         session: u64,
         id: u32,
@@ -846,6 +845,7 @@ pub mod signature {
         size: usize,
     ) -> CairnStatus;
     pub type CairnSessionSummary = unsafe extern "C" fn(session: u64, id: u32) -> *mut CairnSummary;
+    pub type CairnSessionThreadExited = unsafe extern "C" fn();
     pub type CairnSessionUnregister =
         unsafe extern "C" fn(session: u64, stream: *const core::ffi::c_void) -> CairnStatus;
     pub type CairnSessionVariables = unsafe extern "C" fn(
