@@ -79,7 +79,7 @@ static std::string title(const Operator &op)
 }
 
 // The index of an input or output by name; below 0, with a text, if there is none.
-static int64_t index(const Operator &op, const char *name, bool is_output)
+static int64_t port_index(const Operator &op, const char *name, bool is_output)
 {
     CairnOperator *const handle = OperatorBody::Of(op);
     const int64_t found = handle == nullptr ? -1 : CairnOperatorPortIndex(handle, text(name), is_output);

@@ -15,7 +15,7 @@ using cairn::text;
 struct Side {
     const Operator &op;
     bool is_output;
-    int64_t index;
+    int64_t port;
 
     Side(const Operator &of, bool output, int32_t index) : op(of), is_output(output), port(index) {}
     Side(const Operator &of, bool output, const char_t *name)
