@@ -2,7 +2,7 @@
 
 use crate::argument::{Arg, Args, Tensor};
 use crate::error::{Error, Outcome, Result};
-use crate::plan::{Memory, Operand, Plan, Reach, Scratch, Use, gaps};
+use crate::plan::{AccessMode, Memory, Operand, Plan, Scratch, Use, gaps};
 use cairn_tensor::{DType, Layout, Scalar};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -30,9 +30,9 @@ pub struct Call<'a> {
 }
 
 /// What an argument is to be used for.
-const READ: Reach = Reach { reads: true, writes: false };
-const WRITE: Reach = Reach { reads: false, writes: true };
-const BOTH: Reach = Reach { reads: true, writes: true };
+const READ: AccessMode = AccessMode { reads: true, writes: false };
+const WRITE: AccessMode = AccessMode { reads: false, writes: true };
+const BOTH: AccessMode = AccessMode { reads: true, writes: true };
 
 impl<'a> Call<'a> {
     /// A call by name. `places[i]` is the caller's own place of `args[i]`, which `parameters` names.
@@ -106,7 +106,13 @@ impl<'a> Call<'a> {
         })
     }
 
-    fn claim(&mut self, at: usize, inner: usize, tensor: &Tensor, reach: Reach) -> Result<Operand> {
+    fn claim(
+        &mut self,
+        at: usize,
+        inner: usize,
+        tensor: &Tensor,
+        access: AccessMode,
+    ) -> Result<Operand> {
         let parameter = self.parameter(at);
         if tensor.layout.item() == 0 {
             let dtype = tensor.layout.dtype;
@@ -120,7 +126,7 @@ impl<'a> Call<'a> {
             let layout = tensor.layout;
             return Err(Error::Null(format!("the address of {parameter} ({layout}) is null")));
         }
-        if reach.writes && tensor.layout.repeats() {
+        if access.writes && tensor.layout.repeats() {
             let (layout, strides) = (tensor.layout, tensor.layout.strides());
             return Err(Error::invalid(format!(
                 "{parameter} ({layout}, strides {strides:?}) has elements that share memory and cannot be written"
@@ -132,9 +138,11 @@ impl<'a> Call<'a> {
         let layout = tensor.layout.from_offset(tensor.layout.offset - lead / item);
         let slot = match self.uses.iter().position(|one| one.argument == argument) {
             Some(slot) => {
-                let both = &mut self.uses[slot].reach;
-                *both =
-                    Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+                let both = &mut self.uses[slot].access;
+                *both = AccessMode {
+                    reads: both.reads | access.reads,
+                    writes: both.writes | access.writes,
+                };
                 slot
             }
             None => {
@@ -148,7 +156,7 @@ impl<'a> Call<'a> {
                     address,
                     bytes,
                     lead,
-                    reach,
+                    access,
                     indexed,
                     gaps,
                 });
@@ -158,11 +166,11 @@ impl<'a> Call<'a> {
         Ok(Operand { slot: slot as u16, address: span.start, layout })
     }
 
-    fn one(&mut self, at: usize, reach: Reach) -> Result<Operand> {
+    fn one(&mut self, at: usize, access: AccessMode) -> Result<Operand> {
         let Arg::Tensor(tensor) = self.arg(at).clone() else {
             return self.wrong(at, "a tensor");
         };
-        self.claim(at, 0, &tensor, reach)
+        self.claim(at, 0, &tensor, access)
     }
 
     /// A tensor that is read.
@@ -190,11 +198,11 @@ impl<'a> Call<'a> {
         self.one(at, BOTH)
     }
 
-    fn many(&mut self, at: usize, reach: Reach) -> Result<Vec<Operand>> {
+    fn many(&mut self, at: usize, access: AccessMode) -> Result<Vec<Operand>> {
         let Arg::Tensors(tensors) = self.arg(at).clone() else {
             return self.wrong(at, "a list of tensors");
         };
-        tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, reach)).collect()
+        tensors.iter().enumerate().map(|(i, one)| self.claim(at, i, one, access)).collect()
     }
 
     /// A list of tensors that are read.
@@ -428,14 +436,14 @@ impl<'a> Call<'a> {
     /// numbers, booleans of numbers.
     fn expect_types_fit(&self) -> Result<()> {
         let every = || self.uses.iter().zip(&self.types);
-        let inputs = || every().filter(|(one, _)| one.reach.reads).map(|(_, dtype)| *dtype);
+        let inputs = || every().filter(|(one, _)| one.access.reads).map(|(_, dtype)| *dtype);
         let is_whole = |dtype: &DType| dtype.is_integer();
         let is_real = |dtype: &DType| !dtype.is_integer() && *dtype != DType::Bool;
         let Some(from) = inputs().find(is_real).or_else(|| inputs().find(is_whole)) else {
             return Ok(());
         };
         let only_numbers = inputs().all(|dtype| dtype != DType::Bool);
-        for (one, to) in every().filter(|(one, _)| one.reach.writes) {
+        for (one, to) in every().filter(|(one, _)| one.access.writes) {
             let place = u32::try_from(one.argument.0).ok();
             let bit = place.and_then(|place| 1u64.checked_shl(place)).unwrap_or(u64::MAX);
             let loses = match is_real(&from) {

@@ -23,5 +23,5 @@ pub use call::Call;
 pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;
 pub use marks::Marks;
-pub use plan::{Memory, Operand, Plan, Reach, Scratch, SizesDecided, Use};
+pub use plan::{AccessMode, Memory, Operand, Plan, Scratch, SizesDecided, Use};
 pub use table::{Attr, Default, Node, Passed, Pick, Row, aclnn, copy, node, nodes, rows};

@@ -9,7 +9,7 @@ use std::ops::Deref;
 
 /// How a kernel reaches one tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
+pub struct AccessMode {
     /// It is read.
     pub reads: bool,
     /// It is written.
@@ -30,7 +30,7 @@ pub struct Use {
     /// Bytes from the start of the storage to the first byte.
     pub lead: isize,
     /// What is done with it.
-    pub reach: Reach,
+    pub access: AccessMode,
     /// Which elements are touched depends on values, or is more than a layout says: any of them may be, or none.
     /// Otherwise all are.
     pub indexed: bool,

@@ -120,7 +120,7 @@ fn what_is_not_reached_by_index_is_written_wholly() {
         let left =
             |case: &Case, fill| case.run(fill).unwrap_or_else(|e| panic!("{}: {e}", case.line));
         let (zeros, ones) = (left(&case, 0x00), left(&case, 0xff));
-        for one in plan.uses.iter().filter(|one| one.reach.writes && !one.reach.reads) {
+        for one in plan.uses.iter().filter(|one| one.access.writes && !one.access.reads) {
             let place = one.argument.0 + one.argument.1;
             let output = place - case.inputs.len();
             let same = zeros[output] == ones[output];

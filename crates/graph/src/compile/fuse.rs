@@ -4,7 +4,7 @@
 use super::arena::{self, Life};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, Work};
-use cairn_ops::{Fault, Memory, Outcome, Plan, Reach};
+use cairn_ops::{AccessMode, Fault, Memory, Outcome, Plan};
 use cairn_tensor::parallel::{Alone, Parallel, share};
 use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
@@ -65,7 +65,7 @@ pub struct Built {
     /// What runs.
     pub fused: Fused,
     /// The values it touches, with their bytes, in the order in which it wants them.
-    pub uses: Vec<(ValueId, usize, Reach)>,
+    pub uses: Vec<(ValueId, usize, AccessMode)>,
     /// Bytes of scratch.
     pub scratch: usize,
 }
@@ -150,7 +150,7 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
     let arena = arena::plan(&lives, ALIGN);
     let starts: HashMap<ValueId, u64> =
         inner.iter().map(|(root, _)| *root).zip(arena.offsets.iter().copied()).collect();
-    let mut uses: Vec<(ValueId, usize, Reach)> = Vec::new();
+    let mut uses: Vec<(ValueId, usize, AccessMode)> = Vec::new();
     let mut parts = Vec::new();
     for work in works {
         let whole = plan(prepared, work, count, piece)?;
@@ -166,7 +166,7 @@ pub fn build(prepared: &Prepared, roots: &[ValueId], works: &[&Work]) -> Option<
                     None => work.inputs[at].expect("a use of an input that is there"),
                     Some(_) => work.outputs[0],
                 };
-                place(prepared, roots, &starts, &mut uses, (value, count), one.reach)
+                place(prepared, roots, &starts, &mut uses, (value, count), one.access)
             })
             .collect();
         parts.push(Part { whole, rest, uses: places });
@@ -207,9 +207,9 @@ fn place(
     prepared: &Prepared,
     roots: &[ValueId],
     starts: &HashMap<ValueId, u64>,
-    uses: &mut Vec<(ValueId, usize, Reach)>,
+    uses: &mut Vec<(ValueId, usize, AccessMode)>,
     (value, count): (ValueId, usize),
-    reach: Reach,
+    access: AccessMode,
 ) -> Place {
     let layout = layout(prepared, value);
     if let Some(start) = starts.get(&roots[value]) {
@@ -218,11 +218,14 @@ fn place(
     let at = match uses.iter_mut().position(|(known, ..)| roots[*known] == roots[value]) {
         Some(at) => {
             let both = &mut uses[at].2;
-            *both = Reach { reads: both.reads | reach.reads, writes: both.writes | reach.writes };
+            *both = AccessMode {
+                reads: both.reads | access.reads,
+                writes: both.writes | access.writes,
+            };
             at
         }
         None => {
-            uses.push((value, layout.bytes(), reach));
+            uses.push((value, layout.bytes(), access));
             uses.len() - 1
         }
     };
