@@ -1,7 +1,7 @@
 //! Convolutions and gradients of weights against plain loops, over sizes, axes, strides, types and threads.
 
 use cairn_tensor::kernels::conv::{
-    Axis, convolve, filter, filter_room, pack_weights, room, takes_weights,
+    Axis, convolve, filter, filter_scratch_size, pack_weights, scratch_size, takes_weights,
 };
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::parallel::{Alone, Parallel};
@@ -172,7 +172,7 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
 fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
     let bias = Stored::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
-    let (bytes, layout) = scratch(room(&out.layout, &source.layout, &case.axes));
+    let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
     let (packed, packed_layout) = scratch(weights.layout.count());
     let seen = match takes_weights(&weights.layout) {
         true => weights.view(),
@@ -181,10 +181,10 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
             pack_weights(&Alone, ViewMut::over(&packed, whole).unwrap(), weights.view())
         }
     };
-    let room = ViewMut::over(&bytes, layout).unwrap();
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
     let added = with_bias.then(|| bias.view());
     let parallel = Threads(case.threads);
-    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, room);
+    convolve(&parallel, out.out(), source.view(), seen, added, &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, w, b) = (source.values(), weights.values(), bias.values());
     let (x_dims, w_dims) = (source.layout.dims(), weights.layout.dims());
@@ -207,11 +207,11 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
 
 fn filtered(case: &Case) -> Result<(), TestCaseError> {
     let (source, grad, out) = (case.source(), case.result(5), case.weights());
-    let count = filter_room(&out.layout, &source.layout, &grad.layout, &case.axes);
+    let count = filter_scratch_size(&out.layout, &source.layout, &grad.layout, &case.axes);
     let (bytes, layout) = scratch(count);
-    let room = ViewMut::over(&bytes, layout).unwrap();
+    let workspace = ViewMut::over(&bytes, layout).unwrap();
     let parallel = Threads(case.threads);
-    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, room);
+    filter(&parallel, out.out(), source.view(), grad.view(), &case.axes, workspace);
     prop_assert!(bytes[layout.bytes()..].iter().all(|byte| byte.get() == 0xEE));
     let (x, y) = (source.values(), grad.values());
     let (x_dims, y_dims) = (source.layout.dims(), grad.layout.dims());

@@ -96,8 +96,8 @@ fn deforming(
     let image = [x.dims()[2], x.dims()[3]];
     let mut places = [0; 2];
     for i in 0..2 {
-        let room = image[i] + padding[2 * i] + padding[2 * i + 1];
-        let Some(left) = room.checked_sub((taps[i] - 1) * dilation[i] + 1) else {
+        let padded = image[i] + padding[2 * i] + padding[2 * i + 1];
+        let Some(left) = padded.checked_sub((taps[i] - 1) * dilation[i] + 1) else {
             let name = call.parameter(taps_at);
             return Err(Error::invalid(format!(
                 "{name} = {taps:?} with its dilation is larger than {image:?} with padding {padding:?}"

@@ -26,7 +26,7 @@ pub struct Convolving {
     parts: Vec<Part>,
     /// Weights in the order and type that the kernel takes, where they are not.
     packed: Option<Scratch>,
-    room: Scratch,
+    scratch: Scratch,
 }
 
 /// A tensor by samples, groups, channels of a group and three axes.
@@ -48,12 +48,14 @@ impl Convolving {
     ) -> Convolving {
         let packs = |part: &Part| !kernel::takes_weights(&part.weights);
         let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
-        let weights_room =
+        let packed_size =
             most(&mut parts.iter().filter(|part| packs(part)).map(|part| part.weights.count()));
-        let room = most(&mut parts.iter().map(|part| kernel::room(&part.out, &source, &part.axes)));
-        let packed = (weights_room > 0).then(|| call.scratch(DType::Float, &[weights_room]));
-        let room = call.scratch(DType::Float, &[room]);
-        Convolving { source, weights, bias, out, parts, packed, room }
+        let size = most(
+            &mut parts.iter().map(|part| kernel::scratch_size(&part.out, &source, &part.axes)),
+        );
+        let packed = (packed_size > 0).then(|| call.scratch(DType::Float, &[packed_size]));
+        let scratch = call.scratch(DType::Float, &[size]);
+        Convolving { source, weights, bias, out, parts, packed, scratch }
     }
 
     /// From the larger side to the smaller one. All tensors are by groups.
@@ -114,7 +116,7 @@ impl Convolving {
 
     /// Computes the output.
     pub fn run(&self, memory: &Memory<'_>) {
-        let room = memory.scratch(&self.room);
+        let scratch = memory.scratch(&self.scratch);
         let source = self.source.prepared(memory);
         let bias = self.bias.map(|bias| bias.prepared(memory));
         for part in &self.parts {
@@ -128,7 +130,7 @@ impl Convolving {
                 weights = kernel::pack_weights(memory.parallel, into, weights);
             }
             let out = memory.out(&self.out.with_layout(part.out));
-            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, room);
+            kernel::convolve(memory.parallel, out, source, weights, bias, &part.axes, scratch);
         }
     }
 }
@@ -139,7 +141,7 @@ pub struct Filtering {
     small: Read,
     out: Operand,
     axes: [Axis; 3],
-    room: Scratch,
+    scratch: Scratch,
 }
 
 impl Filtering {
@@ -150,15 +152,15 @@ impl Filtering {
         (large, small, out): (Read, Read, Operand),
     ) -> Filtering {
         let axes = windows.forward(&out);
-        let room = kernel::filter_room(&out, &large, &small, &axes);
-        Filtering { large, small, out, axes, room: call.scratch(DType::Float, &[room]) }
+        let size = kernel::filter_scratch_size(&out, &large, &small, &axes);
+        Filtering { large, small, out, axes, scratch: call.scratch(DType::Float, &[size]) }
     }
 
     /// Computes it.
     pub fn run(&self, memory: &Memory<'_>) {
         let (large, small) = (self.large.prepared(memory), self.small.prepared(memory));
-        let (out, room) = (memory.out(&self.out), memory.scratch(&self.room));
-        kernel::filter(memory.parallel, out, large, small, &self.axes, room);
+        let (out, scratch) = (memory.out(&self.out), memory.scratch(&self.scratch));
+        kernel::filter(memory.parallel, out, large, small, &self.axes, scratch);
     }
 }
 

@@ -175,8 +175,8 @@ impl Windows {
         let (before, after) = self.borders[axis];
         let reach = (i64::try_from(taps).ok()? - 1).checked_mul(self.dilation[axis])?;
         let whole = i64::try_from(size).ok()?.checked_add(before + after)?;
-        let room = whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.beyond[axis])?;
-        (room >= 0).then(|| room / self.stride[axis] + 1)
+        let left = whole.checked_sub(reach)?.checked_sub(1)?.checked_sub(self.beyond[axis])?;
+        (left >= 0).then(|| left / self.stride[axis] + 1)
     }
 
     /// The size of the larger side along an axis.

@@ -76,8 +76,8 @@ impl Cut {
         self.depth == self.rows
     }
 
-    /// Elements of one worker's room: columns, then sums.
-    fn worker_room(&self) -> (usize, usize) {
+    /// Elements of the scratch of one worker: columns, then sums.
+    fn worker_size(&self) -> (usize, usize) {
         let sums = if self.is_one_block() { self.chunk.min(CHANNELS) } else { self.chunk };
         (self.depth * TILE, sums * TILE)
     }
@@ -87,8 +87,8 @@ impl Cut {
     }
 
     /// Elements of scratch.
-    pub fn room(&self) -> usize {
-        let (columns, sums) = self.worker_room();
+    pub fn scratch_size(&self) -> usize {
+        let (columns, sums) = self.worker_size();
         self.workers() * (columns + sums)
     }
 }
@@ -97,16 +97,22 @@ impl Cut {
 pub fn product(parallel: &dyn Parallel, task: &Task<'_>, scratch: ViewMut<'_>) {
     let cut = Cut::new(task.out.layout(), task.source.layout(), &task.axes);
     let columns = Columns::new(task.source, task.axes);
-    let (first, second) = cut.worker_room();
-    spread(parallel, cut.units(), (cut.workers(), 0, first + second), &scratch, |unit, room| {
-        let (group, rest) =
-            (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
-        let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
-        let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
-        let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
-        let (buffer, sums) = room.split_at_mut(first);
-        one(task, &cut, &columns, (group, positions, channels), buffer, sums);
-    });
+    let (first, second) = cut.worker_size();
+    spread(
+        parallel,
+        cut.units(),
+        (cut.workers(), 0, first + second),
+        &scratch,
+        |unit, worker_scratch| {
+            let (group, rest) =
+                (unit / (cut.tiles() * cut.chunks()), unit % (cut.tiles() * cut.chunks()));
+            let (tile, chunk) = (rest / cut.chunks(), rest % cut.chunks());
+            let positions = tile * TILE..((tile + 1) * TILE).min(cut.count());
+            let channels = chunk * cut.chunk..((chunk + 1) * cut.chunk).min(cut.channels);
+            let (buffer, sums) = worker_scratch.split_at_mut(first);
+            one(task, &cut, &columns, (group, positions, channels), buffer, sums);
+        },
+    );
 }
 
 /// A few output channels of one group at the positions of a tile.

@@ -86,7 +86,7 @@ impl Cut {
         (lines + usize::from(lines.is_multiple_of(2))) * WIDTH
     }
 
-    fn worker_room(&self) -> (usize, usize) {
+    fn worker_size(&self) -> (usize, usize) {
         (self.high * TILE, TILE * self.transposed_stride())
     }
 
@@ -95,8 +95,8 @@ impl Cut {
     }
 
     /// Elements of scratch.
-    pub fn room(&self) -> usize {
-        let (columns, transposed) = self.worker_room();
+    pub fn scratch_size(&self) -> usize {
+        let (columns, transposed) = self.worker_size();
         self.sums() * self.parts + self.workers() * (columns + transposed)
     }
 }
@@ -112,20 +112,20 @@ pub fn product(
 ) {
     let cut = Cut::new(out.layout(), source.layout(), grad.layout(), axes);
     let columns = Columns::new(*source, *axes);
-    let (start, (first, second)) = (cut.sums() * cut.parts, cut.worker_room());
+    let (start, (first, second)) = (cut.sums() * cut.parts, cut.worker_size());
     let (sums, count) = elements(&scratch);
     assert!(start <= count, "{count} elements of scratch are too few");
     let sums = Sums(sums);
     let (down, across) = (cut.rows.div_ceil(cut.high), cut.channels.div_ceil(cut.chunk));
     let workers = (cut.workers(), start, first + second);
-    spread(parallel, cut.units(), workers, &scratch, |unit, room| {
+    spread(parallel, cut.units(), workers, &scratch, |unit, worker_scratch| {
         let (block, part) = (unit / cut.parts, unit % cut.parts);
         let (group, rest) = (block / (down * across), block % (down * across));
         let (row, channel) = (rest / across * cut.high, rest % across * cut.chunk);
         let rows = row..(row + cut.high).min(cut.rows);
         let channels = channel..(channel + cut.chunk).min(cut.channels);
         let tiles = cut.tiles() * part / cut.parts..cut.tiles() * (part + 1) / cut.parts;
-        let (buffer, transposed) = room.split_at_mut(first);
+        let (buffer, transposed) = worker_scratch.split_at_mut(first);
         let at = part * cut.sums() + (group * cut.rows + row) * cut.stride() + channel;
         // Rows of other channels lie in between; each unit writes its own rows and channels.
         one(
@@ -137,9 +137,9 @@ pub fn product(
         );
     });
     add_parts(parallel, &cut, &scratch);
-    let room = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
+    let sums = Layout::contiguous(DType::Float, &[cut.groups, cut.rows, cut.stride()]);
     let [groups, channels, inputs, z, y, x] = *out.dims() else { unreachable!("six dimensions") };
-    let transposed = room
+    let transposed = sums
         .sliced(2, 0, channels, 1)
         .transposed(1, 2)
         .reshaped(&[groups, channels, inputs, z, y, x])

@@ -22,14 +22,14 @@ fn units(planes: &Planes, out: &Layout) -> usize {
     dims[0] * dims[1] * dims[3] * planes.bands(dims[4])
 }
 
-/// Elements of one worker's room: planes, then a line of sums.
-fn worker_room(planes: &Planes) -> (usize, usize) {
+/// Elements of the scratch of one worker: planes, then a line of sums.
+fn worker_size(planes: &Planes) -> (usize, usize) {
     (planes.count(), planes.band * planes.pitch)
 }
 
 /// Elements of scratch.
-pub fn room(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
-    let (first, second) = worker_room(planes);
+pub fn scratch_size(planes: &Planes, out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
+    let (first, second) = worker_size(planes);
     workers(units(planes, out), work(out, source, axes)) * (first + second)
 }
 
@@ -38,7 +38,7 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let (out, source) = (*task.out.layout(), *task.source.layout());
     let units = units(planes, &out);
     let workers = workers(units, work(&out, &source, &task.axes));
-    let (first, second) = worker_room(planes);
+    let (first, second) = worker_size(planes);
     let [_, groups, outputs, depth, height, width] = *out.dims() else {
         unreachable!("six dimensions")
     };
@@ -46,12 +46,12 @@ pub fn product(parallel: &dyn Parallel, task: &Task<'_>, planes: &Planes, scratc
     let count = planes.offsets(&mut offsets);
     let offsets = &offsets[..count];
     let bands = planes.bands(height);
-    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, room| {
+    spread(parallel, units, (workers, 0, first + second), &scratch, |unit, worker_scratch| {
         let (band, rest) = (unit % bands, unit / bands);
         let (d, rest) = (rest % depth, rest / depth);
         let (group, sample) = (rest % groups, rest / groups);
         let lines = planes.lines_of(band, height);
-        let (buffer, sums) = room.split_at_mut(first);
+        let (buffer, sums) = worker_scratch.split_at_mut(first);
         planes.fill(&task.source, (sample, group, d, lines.start), buffer);
         let sums = &mut sums[..(lines.len() - 1) * planes.pitch + width];
         for output in 0..outputs {
