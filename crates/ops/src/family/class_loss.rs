@@ -206,18 +206,18 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.source(x, &[&loss, &gradient]);
     let labels = call.kept_apart(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
-    let (room, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
+    let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
     let axes = super::reducing::Axes::new(&[false, true]);
     let reducing = with_real!(dtype, C => call.reducing(&products, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
-        let (room, products) = (memory.scratch(&room), memory.scratch(&products));
+        let (scratch, products) = (memory.scratch(&scratch), memory.scratch(&products));
         let (labels, parallel) = (labels.view(memory), memory.parallel);
         with_real!(dtype, C => {
-            softmax::<C>(parallel, room, x.view(memory), 1, true);
-            map2(parallel, products, room.view(), labels, |l: C, p: C| l.mul(p).neg());
+            softmax::<C>(parallel, scratch, x.view(memory), 1, true);
+            map2(parallel, products, scratch.view(), labels, |l: C, p: C| l.mul(p).neg());
             let end = |sum: C| (sum, false);
             reducing.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
-            map2(parallel, memory.out(&gradient), room.view(), labels, |l: C, p: C| l.exp().sub(p));
+            map2(parallel, memory.out(&gradient), scratch.view(), labels, |l: C, p: C| l.exp().sub(p));
         });
         Ok(())
     })

@@ -301,8 +301,8 @@ fn repeated(call: &mut Call<'_>) -> Result<Plan> {
             }
             continue;
         }
-        let room = pieces[0].1.rank() < MAX_DIMS;
-        if room {
+        let fits = pieces[0].1.rank() < MAX_DIMS;
+        if fits {
             for (from, to) in &mut pieces {
                 let (stride, mut dims) = (to.strides()[dim], Dims::new(to.dims()));
                 let mut strides = cairn_tensor::Strides::new(to.strides());

@@ -299,20 +299,20 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let (grad, x) = (call.source(grad, &[&out]), call.source(x, &[&out]));
     let others = [weight, positive].map(|one| one.map(|one| call.source(one, &[&out])));
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive] = others
             .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
-        let room = memory.scratch(&room);
-        with_real!(room.dtype(), C => {
+        let scratch = memory.scratch(&scratch);
+        with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
-            map2(memory.parallel, room, x, positive, |x: C, p: C| {
+            map2(memory.parallel, scratch, x, positive, |x: C, p: C| {
                 let below = Real::ln_1p(Real::exp(C::ZERO.sub(Number::abs(x)))).sub(x.least(C::ZERO));
                 p.sub(C::ONE).mul(below).sub(x)
             });
-            map3(memory.parallel, memory.out(&out), room.view(), weight, grad, move |d: C, w: C, g: C| {
+            map3(memory.parallel, memory.out(&out), scratch.view(), weight, grad, move |d: C, w: C, g: C| {
                 d.mul(w).mul(g).mul(factor)
             });
         });
@@ -404,23 +404,23 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let out = losses.out;
     let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
     let others = [weight, positive, grad].map(|one| one.map(|one| call.source(one, &[&out])));
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         let one = Constant::new(Scalar::from(1.0));
         let [weight, positive, grad] = others
             .map(|other| other.map_or(one.view(&dims), |other| wide(other.view(memory), &dims)));
-        let room = memory.scratch(&room);
-        with_real!(room.dtype(), C => {
+        let scratch = memory.scratch(&scratch);
+        with_real!(scratch.dtype(), C => {
             let factor = C::of(factor);
             match (logits, backward) {
-                (true, false) => map3(memory.parallel, room, x, target, positive, logit::<C>),
-                (true, true) => map3(memory.parallel, room, x, target, positive, logit_gradient::<C>),
-                (false, false) => map2(memory.parallel, room, x, target, entropy::<C>),
-                (false, true) => map2(memory.parallel, room, x, target, entropy_gradient::<C>),
+                (true, false) => map3(memory.parallel, scratch, x, target, positive, logit::<C>),
+                (true, true) => map3(memory.parallel, scratch, x, target, positive, logit_gradient::<C>),
+                (false, false) => map2(memory.parallel, scratch, x, target, entropy::<C>),
+                (false, true) => map2(memory.parallel, scratch, x, target, entropy_gradient::<C>),
             }
             losses.run(memory, |unreduced| {
-                map3(memory.parallel, unreduced, room.view(), weight, grad, move |x: C, weight: C, grad: C| {
+                map3(memory.parallel, unreduced, scratch.view(), weight, grad, move |x: C, weight: C, grad: C| {
                     x.mul(weight).mul(grad).mul(factor)
                 })
             });

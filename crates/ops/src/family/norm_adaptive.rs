@@ -88,17 +88,17 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let epsilon = call.float(5)?;
     let dims = x.dims().to_vec();
     let x = call.flat(x, &rows, &[]);
-    let room = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
+    let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
-        let room = memory.scratch(&room);
+        let scratch = memory.scratch(&scratch);
         let [weight, bias] = affine.map(|one| one.map(|one| memory.view(&one)));
         let [mean, factor] = saved.map(|one| one.map(|one| memory.out(&one)));
         let (x, affine) = (x.view(memory), Affine { weight, bias });
         let (scale, shift) = (scale.view(memory), shift.view(memory));
-        with_real!(room.dtype(), C => {
-            let to = flat(room, rows);
+        with_real!(scratch.dtype(), C => {
+            let to = flat(scratch, rows);
             normalise::<C>(memory.parallel, Norm::Layer, to, x, affine, mean, factor, epsilon);
-            map3(memory.parallel, memory.out(&out), room.view(), scale, shift, |x: C, a: C, b: C| {
+            map3(memory.parallel, memory.out(&out), scratch.view(), scale, shift, |x: C, a: C, b: C| {
                 x.mul(C::ONE.add(a)).add(b)
             });
         });
@@ -158,9 +158,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let dtype = with_real!(x.dtype, C => C::DTYPE);
-    let (scaled, room) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
-    let to_scale = over_lines(call, 10, &dims, &room)?;
-    let to_shift = over_lines(call, 11, &dims, &room)?;
+    let (scaled, scratch) = (call.scratch(dtype, &dims), call.scratch(dtype, &dims));
+    let to_scale = over_lines(call, 10, &dims, &scratch)?;
+    let to_shift = over_lines(call, 11, &dims, &scratch)?;
     let mut grads = [None; 2];
     for (slot, at) in grads.iter_mut().zip([12, 13]) {
         let out = call.output(at)?;
@@ -175,8 +175,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     *by_line.last_mut().expect("two dimensions or more") = 1;
     call.plan(move |memory| {
         let parallel = memory.parallel;
-        let (scaled, room, sums) =
-            (memory.scratch(&scaled), memory.scratch(&room), memory.scratch(&sums));
+        let (scaled, scratch, sums) =
+            (memory.scratch(&scaled), memory.scratch(&scratch), memory.scratch(&sums));
         let (dy, x, scale) = (dy.view(memory), x.view(memory), scale.view(memory));
         let (zero, one) = (Constant::new(Scalar::from(0.0)), Constant::new(Scalar::from(1.0)));
         let [weight, bias] = affine;
@@ -189,16 +189,16 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
             let end = |sum: C| (sum, false);
             let sum_lines = |(out, reducing): &(Operand, Reducing)| {
                 let into = (memory.out(out), None);
-                reducing.run(memory, room.view(), fold::sum::<C>(), into, end);
+                reducing.run(memory, scratch.view(), fold::sum::<C>(), into, end);
             };
-            map3(parallel, room, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
-            map3(parallel, room, room.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
-            map2(parallel, room, room.view(), dy, |y: C, g: C| y.mul(g));
+            map3(parallel, scratch, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
+            map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));
+            map2(parallel, scratch, scratch.view(), dy, |y: C, g: C| y.mul(g));
             sum_lines(&to_scale);
-            map1(parallel, room, dy, |g: C| g);
+            map1(parallel, scratch, dy, |g: C| g);
             sum_lines(&to_shift);
             map2(parallel, scaled, dy, scale, |g: C, s: C| g.mul(C::ONE.add(s)));
-            map1(parallel, room, x, |x: C| x);
+            map1(parallel, scratch, x, |x: C| x);
             let by_rows = |one: &Operand| wide(memory, one, &[rows[0], 1], &rows);
             let weight = weight.map(|one| memory.view(&one));
             normalise_backward::<C>(
@@ -206,7 +206,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 Norm::Layer,
                 Some(flat(scaled, rows)),
                 flat(scaled, rows).view(),
-                flat(room, rows).view(),
+                flat(scratch, rows).view(),
                 Some(by_rows(&mean)),
                 by_rows(&factor),
                 weight,

@@ -28,14 +28,14 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 /// Where the sum goes.
 enum SumTarget {
     Out(Box<FlatOut>),
-    Room(Scratch),
+    Scratch(Scratch),
 }
 
 impl SumTarget {
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
         match self {
             SumTarget::Out(out) => out.out(memory),
-            SumTarget::Room(room) => memory.scratch(room),
+            SumTarget::Scratch(scratch) => memory.scratch(scratch),
         }
     }
 }
@@ -123,7 +123,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     };
     let sum_target = match sum {
         Some(sum) => SumTarget::Out(Box::new(call.flat_output(sum, &rows))),
-        None => with_real!(x1.dtype, C => SumTarget::Room(call.scratch(C::DTYPE, &rows))),
+        None => with_real!(x1.dtype, C => SumTarget::Scratch(call.scratch(C::DTYPE, &rows))),
     };
     let to = call.flat_output(y, &rows);
     call.plan(move |memory| {

@@ -187,14 +187,14 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_number(4, &out)?;
     let draws = call.draws(1)?;
     let direct = out.dtype == DType::Int64 && out.is_contiguous();
-    let room = (!direct).then(|| call.scratch(DType::Int64, &[size]));
+    let scratch = (!direct).then(|| call.scratch(DType::Int64, &[size]));
     call.plan(move |memory| {
         let (to, philox) = (memory.out(&out), draws.philox(memory));
-        match room {
+        match scratch {
             None => kernel::permutation(to, philox),
-            Some(room) => {
-                kernel::permutation(memory.scratch(&room), philox);
-                copy(memory.parallel, to, memory.scratch(&room).view());
+            Some(scratch) => {
+                kernel::permutation(memory.scratch(&scratch), philox);
+                copy(memory.parallel, to, memory.scratch(&scratch).view());
             }
         }
         Ok(())

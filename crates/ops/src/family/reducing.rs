@@ -29,13 +29,13 @@ impl Source {
         let Some(scratch) = &self.copied else {
             return memory.view(&self.operand);
         };
-        let room = memory.scratch(scratch);
-        copy(memory.parallel, room, memory.view(&self.operand));
-        room.view()
+        let copied = memory.scratch(scratch);
+        copy(memory.parallel, copied, memory.view(&self.operand));
+        copied.view()
     }
 }
 
-/// A reduction that is planned: how its input is cut, and the room for its parts.
+/// A reduction that is planned: how its input is cut, and the scratch for its parts.
 #[derive(Clone, Copy)]
 pub struct Reducing {
     cut: Cut,

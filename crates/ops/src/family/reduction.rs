@@ -266,11 +266,11 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
         let reducing = call.reducing(&squares, &axes, &fold);
         let (left, epsilon) = (C::from_f64(left), C::from_f64(epsilon));
         call.plan(move |memory| {
-            let room = memory.scratch(&squares);
-            map2(memory.parallel, room, memory.view(&a), memory.view(&mean), |x: C, m: C| {
+            let squares = memory.scratch(&squares);
+            map2(memory.parallel, squares, memory.view(&a), memory.view(&mean), |x: C, m: C| {
                 (x - m) * (x - m)
             });
-            reducing.run(memory, room.view(), fold, (memory.out(&out), None), move |all: C| {
+            reducing.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
                 let variance = all / left;
                 alone(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });

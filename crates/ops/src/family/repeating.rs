@@ -135,10 +135,10 @@ fn expect_each(call: &Call<'_>, repeats: &Read, size: usize) -> Result<()> {
     Err(Error::invalid(format!("{name} has the sizes {have:?}: expected [{size}]")))
 }
 
-fn unfit(name: &str, sum: i64, room: usize) -> Fault {
+fn unfit(name: &str, sum: i64, size: usize) -> Fault {
     match sum < 0 {
         true => Fault(format!("{name} has the negative number {sum}")),
-        false => Fault(format!("{name} makes {sum} in all, the output has room for {room}")),
+        false => Fault(format!("{name} makes {sum} in all, the output has room for {size}")),
     }
 }
 

@@ -123,7 +123,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     dims[x.rank() - 2] = length;
     let matrix = matrix.with_layout(matrix.broadcast_to(&dims).expect("a matrix for each batch"));
     let panels = if x.count() > 0 { panels(&rotated, &x, &matrix) } else { None };
-    let room = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
+    let scratch = panels.map(|one| call.scratch(one.dtype(), &one.dims()));
     call.plan(move |memory| {
         let (out, rotated) = (memory.out(&out), memory.scratch(&rotated));
         let (x, cos, sin) = (x.view(memory), cos.view(memory), sin.view(memory));
@@ -131,8 +131,8 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
             return Ok(());
         }
         let (one, none, parallel) = (Scalar::from(1), Scalar::from(0), memory.parallel);
-        let room = room.map(|one| memory.scratch(&one));
-        matmul(parallel, rotated, x, matrix.view(memory), one, none, room);
+        let scratch = scratch.map(|one| memory.scratch(&one));
+        matmul(parallel, rotated, x, matrix.view(memory), one, none, scratch);
         map2(parallel, rotated, rotated.view(), sin, |x: f32, sin: f32| x * sin);
         map3(parallel, out, x, cos, rotated.view(), |x: f32, cos: f32, y: f32| x.mul_add(cos, y));
         Ok(())

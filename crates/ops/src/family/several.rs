@@ -47,9 +47,9 @@ fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
     call.expect_dims(1, &out, &dims)?;
     call.expect_arithmetic(1, out.dtype)?;
     call.expect_castable(1, dtype, &out)?;
-    let room = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
+    let scratch = with_number!(dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
-        let room = memory.scratch(&room);
+        let scratch = memory.scratch(&scratch);
         let wide = |one: &Operand| -> View<'_> {
             memory.view_with_layout(one, one.broadcast_to(&dims).expect("sizes were checked"))
         };
@@ -57,17 +57,17 @@ fn together(call: &mut Call<'_>, how: Joint) -> Result<Plan> {
             for (at, one) in list.iter().enumerate() {
                 let view = wide(one);
                 if at == 0 {
-                    copy(memory.parallel, room, view);
+                    copy(memory.parallel, scratch, view);
                     continue;
                 }
                 match how {
-                    Joint::Sum => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.add(b)),
-                    Joint::Greatest => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.greatest(b)),
-                    Joint::Least => map2(memory.parallel, room, room.view(), view, |a: C, b: C| a.least(b)),
+                    Joint::Sum => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.add(b)),
+                    Joint::Greatest => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.greatest(b)),
+                    Joint::Least => map2(memory.parallel, scratch, scratch.view(), view, |a: C, b: C| a.least(b)),
                 }
             }
         });
-        copy(memory.parallel, memory.out(&out), room.view());
+        copy(memory.parallel, memory.out(&out), scratch.view());
         Ok(())
     })
 }
@@ -160,17 +160,17 @@ fn cross(call: &mut Call<'_>) -> Result<Plan> {
         y.with_layout(y.broadcast_to(&dims).expect("as above")),
     );
     let slice = out.layout().at(dim, 0);
-    let room = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
+    let scratch = with_number!(dtype, C => call.scratch(C::DTYPE, slice.dims()));
     call.plan(move |memory| {
-        let (x, y, out, room) = (x.view(memory), y.view(memory), memory.out(&out), memory.scratch(&room));
+        let (x, y, out, scratch) = (x.view(memory), y.view(memory), memory.out(&out), memory.scratch(&scratch));
         let part = |view: &View<'_>, at: usize| view.layout().at(dim, at % 3);
         with_number!(dtype, C => {
             for at in 0..3 {
                 let [x1, x2] = [1, 2].map(|more| x.with_layout(part(&x, at + more)).expect("a part of it"));
                 let [y1, y2] = [1, 2].map(|more| y.with_layout(part(&y, at + more)).expect("a part of it"));
-                map2(memory.parallel, room, x1, y2, |a: C, b: C| a.mul(b));
+                map2(memory.parallel, scratch, x1, y2, |a: C, b: C| a.mul(b));
                 let to = out.with_layout(out.layout().at(dim, at)).expect("a part of it");
-                map3(memory.parallel, to, room.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
+                map3(memory.parallel, to, scratch.view(), x2, y1, |p: C, a: C, b: C| p.sub(a.mul(b)));
             }
         });
         Ok(())

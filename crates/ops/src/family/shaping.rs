@@ -249,8 +249,9 @@ fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Res
         let target = match (&line, &packed) {
             (Some(line), _) => memory.out(&out.with_layout(*line)),
             (None, packed) => {
-                let room = memory.scratch(packed.as_ref().expect("room for what is no line"));
-                room.with_layout(room.reshaped(&[room.count()]).expect("contiguous"))
+                let packed = memory.scratch(packed.as_ref().expect("scratch for what is no line"));
+                packed
+                    .with_layout(packed.reshaped(&[packed.count()]).expect("contiguous"))
                     .expect("all of it")
             }
         };

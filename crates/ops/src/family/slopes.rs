@@ -39,15 +39,15 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     })?;
     let slopes = call.apart(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
-    let room = call.scratch(dtype, x.dims());
-    let reducing = with_real!(dtype, C => call.reducing(&room, &axes, &fold::sum::<C>()));
+    let scratch = call.scratch(dtype, x.dims());
+    let reducing = with_real!(dtype, C => call.reducing(&scratch, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
-        let (grad, x, room) = (grad.view(memory), x.view(memory), memory.scratch(&room));
+        let (grad, x, scratch) = (grad.view(memory), x.view(memory), memory.scratch(&scratch));
         slopes.prepare(memory);
         with_real!(dtype, C => {
-            map2(memory.parallel, room, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
+            map2(memory.parallel, scratch, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
             let end = |sum: C| (sum, false);
-            reducing.run(memory, room.view(), fold::sum::<C>(), (memory.out(&to), None), end);
+            reducing.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), end);
             slopes.with(memory, x.dims(), |slopes| {
                 map3(memory.parallel, memory.out(&dx), grad, x, slopes, |g: C, x: C, w: C| {
                     if x > C::ZERO { g } else { g.mul(w) }

@@ -28,19 +28,19 @@ const MASKED_SCALE: Formula<2> = real!(|x, mask; scale = 1.0| x.mul(mask).mul(sc
 #[derive(Clone, Copy)]
 struct Between {
     out: Operand,
-    room: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
 impl Between {
     fn new(call: &mut Call<'_>, out: Operand) -> Between {
         let dtype = with_real!(out.dtype, C => C::DTYPE);
-        let room = (dtype != out.dtype).then(|| call.scratch(dtype, out.dims()));
-        Between { out, room }
+        let scratch = (dtype != out.dtype).then(|| call.scratch(dtype, out.dims()));
+        Between { out, scratch }
     }
 
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
-        match &self.room {
-            Some(room) => memory.scratch(room),
+        match &self.scratch {
+            Some(scratch) => memory.scratch(scratch),
             None => memory.out(&self.out),
         }
     }
@@ -186,10 +186,10 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
     }
     let x = call.flat(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);
-    let room = call.scratch(dtype, &dims);
+    let scratch = call.scratch(dtype, &dims);
     let to = call.flat_output(out, &dims);
     call.plan(move |memory| {
-        let (x, room) = (x.view(memory), memory.scratch(&room));
+        let (x, scratch) = (x.view(memory), memory.scratch(&scratch));
         let zero = Constant::new(Scalar::from(0.0));
         let [mask, bias] = terms.map(|one| match one {
             None => zero.view(&dims),
@@ -201,8 +201,8 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
         });
         with_real!(dtype, C => {
             let scale = C::of(scale);
-            map3(memory.parallel, room, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
-            softmax::<C>(memory.parallel, to.out(memory), room.view(), 4, false);
+            map3(memory.parallel, scratch, x, mask, bias, move |x: C, m: C, b: C| x.mul(scale).add(m).add(b));
+            softmax::<C>(memory.parallel, to.out(memory), scratch.view(), 4, false);
         });
         to.done(memory);
         Ok(())

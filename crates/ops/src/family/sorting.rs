@@ -50,13 +50,13 @@ fn sorted(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(5, indices, &dims)?;
         call.expect_index_output(5, indices)?;
     }
-    let room = keys(call, &a, line);
+    let scratch = keys(call, &a, line);
     call.plan(move |memory| {
         let selection = Selection::First(count as usize);
         let a = a.view(memory);
         let (values, indices) =
             (values.map(|out| memory.out(&out)), indices.map(|out| memory.out(&out)));
-        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, dim, descending, selection, &ranked);
         Ok(())
     })
@@ -119,11 +119,11 @@ fn single(call: &mut Call<'_>) -> Result<Plan> {
         false => out.with_layout(out.with(dim)),
     };
     let (values, indices) = (spread(values), spread(indices));
-    let room = keys(call, &a, line);
+    let scratch = keys(call, &a, line);
     call.plan(move |memory| {
         let a = a.view(memory);
         let (values, indices) = (Some(memory.out(&values)), Some(memory.out(&indices)));
-        let ranked = Ranked { values, indices, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, dim, false, selection, &ranked);
         Ok(())
     })
@@ -141,12 +141,12 @@ fn middle(call: &mut Call<'_>) -> Result<Plan> {
     }
     let selection = if call.flag(2)? { Selection::NumberMedian } else { Selection::Median };
     let line = call.in_line(a);
-    let room = keys(call, &a, a.count());
+    let scratch = keys(call, &a, a.count());
     let out = out.with_layout(out.reshaped(&[1]).expect("one element"));
     call.plan(move |memory| {
         let a = line.view(memory);
         let values = Some(memory.out(&out));
-        let ranked = Ranked { values, indices: None, room: memory.scratch(&room) };
+        let ranked = Ranked { values, indices: None, scratch: memory.scratch(&scratch) };
         ordered(memory.parallel, a, 0, false, selection, &ranked);
         Ok(())
     })
@@ -209,22 +209,24 @@ fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 #[derive(Clone, Copy)]
 struct Growing {
     out: Operand,
-    room: Option<Scratch>,
+    scratch: Option<Scratch>,
 }
 
 impl Growing {
     fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<Growing> {
         expect_room(call, at, &out, 0)?;
-        let room = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
-        Ok(Growing { out, room })
+        let scratch = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
+        Ok(Growing { out, scratch })
     }
 
     fn target<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
-        match &self.room {
+        match &self.scratch {
             None => memory.out(&dense(&self.out, dims)),
-            Some(room) => {
-                let room = memory.scratch(room);
-                room.with_layout(Layout::contiguous(room.dtype(), dims)).expect("room for the most")
+            Some(scratch) => {
+                let scratch = memory.scratch(scratch);
+                scratch
+                    .with_layout(Layout::contiguous(scratch.dtype(), dims))
+                    .expect("room for the most")
             }
         }
     }
@@ -232,7 +234,7 @@ impl Growing {
     /// Brings what was written elsewhere to the output.
     fn finish(&self, memory: &Memory<'_>, name: &str, dims: &[usize]) -> Outcome {
         expect_fits(name, &self.out, dims.iter().product())?;
-        if self.room.is_some() {
+        if self.scratch.is_some() {
             let out = memory.out(&dense(&self.out, dims));
             copy(memory.parallel, out, self.target(memory, dims).view());
         }
@@ -275,14 +277,14 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
     };
     let names = [call.parameter(4), call.parameter(6)];
     let sort = call.flag(1)?;
-    let room = sort.then(|| match dim {
+    let scratch = sort.then(|| match dim {
         None => keys(call, &a, a.count()),
         Some(_) => call.scratch(DType::Uint8, &[slices.saturating_mul(16)]),
     });
     let (values_index, counts_index) = (call.caller_index(4), call.caller_index(6));
     call.plan(move |memory| {
         let a = a.view(memory);
-        let room = room.as_ref().map(|room| memory.scratch(room));
+        let scratch = scratch.as_ref().map(|scratch| memory.scratch(scratch));
         let mut outputs = UniqueOutputs {
             values: None,
             inverse: inverse.map(|out| memory.out(&dense(&out, &[slices]))),
@@ -291,15 +293,15 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         let (total, dims) = match dim {
             None => {
                 outputs.values = Some(values.target(memory, &[slices]));
-                let total = unique(a, &outputs, room);
+                let total = unique(a, &outputs, scratch);
                 (total, Dims::new(&[total]))
             }
             Some(dim) => {
-                let total = unique_slices(memory.parallel, a, dim, &outputs, room);
+                let total = unique_slices(memory.parallel, a, dim, &outputs, scratch);
                 let mut dims = Dims::new(a.dims());
                 dims[dim] = total;
                 outputs.values = Some(values.target(memory, &dims));
-                unique_slices(memory.parallel, a, dim, &outputs, room);
+                unique_slices(memory.parallel, a, dim, &outputs, scratch);
                 (total, dims)
             }
         };

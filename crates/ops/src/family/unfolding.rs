@@ -28,9 +28,9 @@ struct Axis {
 impl Axis {
     /// How many windows there are along `size` elements; less than 1 where there is no room for one.
     fn positions(&self, size: usize) -> i64 {
-        let reach = (self.taps - 1).saturating_mul(self.dilation);
-        let room = (size as i64).saturating_add(self.before + self.after).saturating_sub(reach);
-        if room < 1 { 0 } else { (room - 1) / self.stride + 1 }
+        let span = (self.taps - 1).saturating_mul(self.dilation);
+        let left = (size as i64).saturating_add(self.before + self.after).saturating_sub(span);
+        if left < 1 { 0 } else { (left - 1) / self.stride + 1 }
     }
 
     /// The windows whose tap lies inside of the image: the first, how many, and where the first one's tap lies.
@@ -231,8 +231,8 @@ fn named_axes(call: &Call<'_>, image: &Layout) -> Result<[Axis; 2]> {
         "SAME" => {
             for (axis, size) in axes.iter_mut().zip([height, width]) {
                 let positions = (size as i64 - 1).div_euclid(axis.stride) + 1;
-                let reach = (axis.taps - 1).saturating_mul(axis.dilation);
-                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(reach + 1);
+                let span = (axis.taps - 1).saturating_mul(axis.dilation);
+                let border = (positions - 1).saturating_mul(axis.stride).saturating_add(span + 1);
                 let border = border.saturating_sub(size as i64).max(0);
                 (axis.before, axis.after) = (border / 2, border - border / 2);
             }

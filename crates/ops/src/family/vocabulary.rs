@@ -17,7 +17,7 @@ use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
 const HALF: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
 
-/// A product of two matrices whose panels have their room.
+/// A product of two matrices whose panels have their scratch.
 #[derive(Clone, Copy)]
 struct Product(Option<Scratch>);
 
@@ -28,8 +28,8 @@ impl Product {
     }
 
     fn run(&self, memory: &Memory<'_>, out: ViewMut<'_>, a: View<'_>, b: View<'_>) {
-        let room = self.0.map(|one| memory.scratch(&one));
-        matmul(memory.parallel, out, a, b, Scalar::from(1), Scalar::from(0), room);
+        let scratch = self.0.map(|one| memory.scratch(&one));
+        matmul(memory.parallel, out, a, b, Scalar::from(1), Scalar::from(0), scratch);
     }
 }
 
@@ -98,15 +98,15 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     let product = Product::new(call, &scores, &input, &weight.transposed(0, 1));
     let name = call.parameter(2);
     call.plan(move |memory| {
-        let room = memory.scratch(&scores);
-        product.run(memory, room, input.view(memory), transposed(weight.view(memory)));
+        let scratch = memory.scratch(&scores);
+        product.run(memory, scratch, input.view(memory), transposed(weight.view(memory)));
         if let Some(out) = &scores_out {
-            copy(memory.parallel, memory.out(out), room.view());
+            copy(memory.parallel, memory.out(out), scratch.view());
         }
         let [greatest, sums, predicted, outside, places] =
             std::array::from_fn(|at| memory.out(&outs[at]));
         let into = Noted { greatest, sums, predicted, outside, places };
-        note_rows(memory.parallel, room.view(), target.view(memory), part, into)
+        note_rows(memory.parallel, scratch.view(), target.view(memory), part, into)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -229,35 +229,36 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
     let name = call.parameter(4);
     call.plan(move |memory| {
-        let room = memory.scratch(&weights);
+        let scratch = memory.scratch(&weights);
         let (input, weight) = (input.view(memory), weight.view(memory));
         match (&softmax, &notes, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
-                scoring.run(memory, room, input, transposed(weight));
+                scoring.run(memory, scratch, input, transposed(weight));
                 let column = |read: &Read| {
                     let view = read.view(memory);
-                    let wide = view.layout().with(1).broadcast_to(room.dims()).expect("a column");
+                    let wide =
+                        view.layout().with(1).broadcast_to(scratch.dims()).expect("a column");
                     view.with_layout(wide).expect("a column")
                 };
                 let (most, sums) = (column(most), column(sums));
                 map3(
                     memory.parallel,
-                    room,
-                    room.view(),
+                    scratch,
+                    scratch.view(),
                     most,
                     sums,
                     |x: f32, most: f32, sum: f32| Real::exp(x.sub(most)) / sum,
                 );
             }
-            (Some(softmax), ..) => copy(memory.parallel, room, softmax.view(memory)),
+            (Some(softmax), ..) => copy(memory.parallel, scratch, softmax.view(memory)),
             _ => unreachable!("one of both is there"),
         }
         let (grad, outside, places) =
             (grad.view(memory), outside.view(memory), places.view(memory));
-        return_rows(memory.parallel, room, grad, outside, places)
+        return_rows(memory.parallel, scratch, grad, outside, places)
             .map_err(|bad| out_of_range(name, bad))?;
-        back.run(memory, memory.out(&to_input), room.view(), weight);
-        across.run(memory, memory.out(&to_weight), transposed(room.view()), input);
+        back.run(memory, memory.out(&to_input), scratch.view(), weight);
+        across.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
         Ok(())
     })
 }

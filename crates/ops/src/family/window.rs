@@ -187,9 +187,9 @@ impl Sliding {
             let span = self.dilation[i] as i128 * (kernel - 1) + 1;
             let (before, after, size) =
                 (self.before[i] as i128, self.after[i] as i128, *size as i128);
-            let room = size + before + after - span;
-            let room = if self.ceil { room + stride - 1 } else { room };
-            let mut count = room.div_euclid(stride) + 1;
+            let left = size + before + after - span;
+            let left = if self.ceil { left + stride - 1 } else { left };
+            let mut count = left.div_euclid(stride) + 1;
             if self.ceil && (count - 1) * stride >= size + before {
                 count -= 1;
             }

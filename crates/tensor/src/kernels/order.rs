@@ -173,16 +173,16 @@ pub(crate) use with_ordered;
 /// The entries in a part of a workspace.
 ///
 /// # Safety
-/// Nobody else uses these entries while they are borrowed, and they lie inside `room`.
+/// Nobody else uses these entries while they are borrowed, and they lie inside `scratch`.
 pub(crate) unsafe fn entries<'r, E: Entry>(
-    room: &ViewMut<'r>,
+    scratch: &ViewMut<'r>,
     start: usize,
     count: usize,
 ) -> &'r mut [E] {
     let end = start.checked_add(count).and_then(|end| end.checked_mul(size_of::<E>()));
-    assert!(end.is_some_and(|end| end <= room.bytes()) && room.is_contiguous());
-    // SAFETY: bytes of the room, any of which make an entry; the caller vouches that they are its alone.
-    unsafe { std::slice::from_raw_parts_mut(room.first_mut().cast::<E>().add(start), count) }
+    assert!(end.is_some_and(|end| end <= scratch.bytes()) && scratch.is_contiguous());
+    // SAFETY: bytes of the scratch, any of which make an entry; the caller vouches that they are its alone.
+    unsafe { std::slice::from_raw_parts_mut(scratch.first_mut().cast::<E>().add(start), count) }
 }
 
 /// Fills entries from a line of elements, `stride` apart. Descending order turns keys around.

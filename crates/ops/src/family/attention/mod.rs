@@ -142,10 +142,10 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
                 continue;
             }
             let noted = |one: Option<Notes>| one.map(|one| memory.out(&one.of(&bound, piece)));
-            let room = of_sizes(scratch, &forward_scratch(&piece.sizes));
+            let piece_scratch = of_sizes(scratch, &forward_scratch(&piece.sizes));
             let task = bound.task(memory, piece);
             let out = memory.out(&out.with_layout(bound.of(&out, &piece.queries)));
-            forward(memory.parallel, &task, out, noted(greatest), noted(sums), room);
+            forward(memory.parallel, &task, out, noted(greatest), noted(sums), piece_scratch);
         }
         Ok(())
     })
@@ -251,8 +251,8 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
                     false => lost,
                 }),
             };
-            let room = of_sizes(scratch, &backward_scratch(&piece.sizes));
-            backward(memory.parallel, &bound.task(memory, piece), &gradients, room);
+            let piece_scratch = of_sizes(scratch, &backward_scratch(&piece.sizes));
+            backward(memory.parallel, &bound.task(memory, piece), &gradients, piece_scratch);
         }
         outputs.iter().for_each(|one| one.part(memory));
         if let (Some((out, _, sum)), Some(lost)) = (&to_sink, lost) {
