@@ -9,7 +9,7 @@ use crate::parallel::Parallel;
 use crate::{Dims, View, ViewMut};
 
 impl Sizes {
-    fn backward_room(&self) -> [usize; 10] {
+    fn backward_parts(&self) -> [usize; 10] {
         let (tile, keys) = (self.tile(), self.keys);
         [
             keys * self.features,
@@ -29,7 +29,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`backward`] wants.
 pub fn backward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.groups;
-    Dims::new(&[units.min(WORKERS), sizes.backward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.backward_parts().iter().sum()])
 }
 
 /// What the way back needs beside the task itself, and where it goes. Sizes as those of the tensors named.
@@ -59,16 +59,16 @@ pub fn backward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (workers, room) = (scratch.dims()[0], scratch.dims()[1]);
+    let (workers, size) = (scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.groups;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
-        let room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(worker * room);
-            std::slice::from_raw_parts_mut(first, room)
+        let worker_scratch = unsafe {
+            let first = scratch.first_mut().cast::<f32>().add(worker * size);
+            std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
-            group(task, &sizes, to, room, unit / sizes.groups, unit % sizes.groups);
+            group(task, &sizes, to, worker_scratch, unit / sizes.groups, unit % sizes.groups);
         }
     };
     match workers {
@@ -82,12 +82,12 @@ fn group(
     task: &Attention<'_>,
     sizes: &Sizes,
     to: &Gradients<'_>,
-    room: &mut [f32],
+    worker_scratch: &mut [f32],
     batch: usize,
     group: usize,
 ) {
     let [keys, values, to_keys, to_values, query, grad, result, to_query, weights, slopes] =
-        cut(room, sizes.backward_room());
+        cut(worker_scratch, sizes.backward_parts());
     // SAFETY: batch and head lie inside the views, and the scratch has room for them.
     let (keys, values) = unsafe {
         (

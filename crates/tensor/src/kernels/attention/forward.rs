@@ -13,7 +13,7 @@ impl Sizes {
         WORKERS.div_ceil(heads).min(self.queries.div_ceil(self.tile().max(1))).max(1)
     }
 
-    fn forward_room(&self) -> [usize; 5] {
+    fn forward_parts(&self) -> [usize; 5] {
         let tile = self.tile();
         [
             self.keys * self.features,
@@ -28,7 +28,7 @@ impl Sizes {
 /// The sizes of the `f32` scratch that [`forward`] wants.
 pub fn forward_scratch(sizes: &Sizes) -> Dims {
     let units = sizes.batches * sizes.heads * sizes.runs();
-    Dims::new(&[units.min(WORKERS), sizes.forward_room().iter().sum()])
+    Dims::new(&[units.min(WORKERS), sizes.forward_parts().iter().sum()])
 }
 
 /// Attention into `out`, of the queries' sizes with the values' features. The greatest score of each query, and
@@ -43,19 +43,19 @@ pub fn forward(
     scratch: ViewMut<'_>,
 ) {
     let sizes = task.sizes();
-    let (runs, workers, room) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
+    let (runs, workers, size) = (sizes.runs(), scratch.dims()[0], scratch.dims()[1]);
     let units = sizes.batches * sizes.heads * runs;
     let worker = |worker: usize| {
         // SAFETY: each worker has a row of the scratch of its own, which is aligned.
-        let worker_room = unsafe {
-            let first = scratch.first_mut().cast::<f32>().add(worker * room);
-            std::slice::from_raw_parts_mut(first, room)
+        let worker_scratch = unsafe {
+            let first = scratch.first_mut().cast::<f32>().add(worker * size);
+            std::slice::from_raw_parts_mut(first, size)
         };
         for unit in (worker..units).step_by(workers) {
             let (head, run) = (unit / runs, unit % runs);
             let (batch, head) = (head / sizes.heads, head % sizes.heads);
             let queries = crate::parallel::share(sizes.queries, sizes.tile(), runs, run);
-            let [keys, values, query, scores, results] = cut(worker_room, sizes.forward_room());
+            let [keys, values, query, scores, results] = cut(worker_scratch, sizes.forward_parts());
             let group = head / sizes.heads_of_group();
             // SAFETY: batch, head and rows lie inside the views, and the scratch has room for them.
             let (keys, values) = unsafe {

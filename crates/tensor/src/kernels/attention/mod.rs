@@ -138,7 +138,7 @@ impl Attention<'_> {
     /// As [`Attention::score`], of a few keys that count.
     #[inline(always)]
     fn score_some(&self, at: [usize; 3], row: &mut [f32], counts: Range<usize>) {
-        let mut room = [0f32; STRIP];
+        let mut buffer = [0f32; STRIP];
         let mut booleans = [false; STRIP];
         let offset = |view: &View<'_>, at: [usize; 4]| -> isize {
             at.iter().zip(view.strides()).map(|(place, stride)| *place as isize * stride).sum()
@@ -159,13 +159,13 @@ impl Attention<'_> {
                     true => length.min(shift.dims()[3].saturating_sub(places[3])),
                     false => length,
                 };
-                room[there..length].fill(0.0);
+                buffer[there..length].fill(0.0);
                 // SAFETY: the strip lies inside the view, which nobody writes.
                 unsafe {
                     let from = shift.first().offset(offset(shift, places) * shift.item() as isize);
-                    load(shift.dtype(), from, stride, &mut room[..there]);
+                    load(shift.dtype(), from, stride, &mut buffer[..there]);
                 }
-                for (score, shift) in part.iter_mut().zip(&room) {
+                for (score, shift) in part.iter_mut().zip(&buffer) {
                     *score = (*score * before + shift) * after;
                 }
             } else {
@@ -247,16 +247,16 @@ struct Wide {
 }
 
 impl Wide {
-    /// Some rows of the matrix of one head, as they lie when they are `f32`, else loaded into `room`.
+    /// Some rows of the matrix of one head, as they lie when they are `f32`, else loaded into `buffer`.
     ///
     /// # Safety
-    /// Batch, head and rows lie inside the view, `room` holds them, and both outlive the matrix.
+    /// Batch, head and rows lie inside the view, `buffer` holds them, and both outlive the matrix.
     unsafe fn of(
         view: &View<'_>,
         batch: usize,
         head: usize,
         rows: Range<usize>,
-        room: &mut [f32],
+        buffer: &mut [f32],
     ) -> Wide {
         let strides = view.strides();
         let start = batch as isize * strides[0]
@@ -269,17 +269,17 @@ impl Wide {
             return Wide { first: from.cast(), strides: (strides[2], strides[3]) };
         }
         let columns = view.dims()[3];
-        for (at, line) in room.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
+        for (at, line) in buffer.chunks_exact_mut(columns.max(1)).take(rows.len()).enumerate() {
             // SAFETY: as the caller vouches.
             unsafe {
                 load(view.dtype(), from.offset(at as isize * strides[2] * item), strides[3], line);
             }
         }
-        Wide::packed(room, columns)
+        Wide::packed(buffer, columns)
     }
 
-    fn packed(room: &[f32], columns: usize) -> Wide {
-        Wide { first: room.as_ptr(), strides: (columns as isize, 1) }
+    fn packed(buffer: &[f32], columns: usize) -> Wide {
+        Wide { first: buffer.as_ptr(), strides: (columns as isize, 1) }
     }
 
     fn transposed(self) -> Wide {
@@ -317,10 +317,10 @@ unsafe fn product(
 }
 
 /// Cuts a worker's part of the workspace into `lengths`, one after the other.
-fn cut<const N: usize>(mut room: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
+fn cut<const N: usize>(mut buffer: &mut [f32], lengths: [usize; N]) -> [&mut [f32]; N] {
     lengths.map(|length| {
-        let (head, tail) = std::mem::take(&mut room).split_at_mut(length);
-        room = tail;
+        let (head, tail) = std::mem::take(&mut buffer).split_at_mut(length);
+        buffer = tail;
         head
     })
 }
