@@ -274,14 +274,14 @@ proptest! {
         let active = Stored::of(&[steps, rows], &shape.flags());
         let (gates, w) = (Stored::of(&wide, &gates), Stored::of(&[hidden, 3 * hidden], &w));
         let bias = Stored::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
-        let (state, room) =
+        let (state, products) =
             (Stored::of(&[rows, hidden], &h0), Stored::zeros(DType::Float, &[rows, 3 * hidden]));
         let outs: Vec<Stored> = (0..6).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         gru(&Threads(threads), &Gru {
             course: shape.course(&active),
             gates: gates.out(),
-            room: room.out(),
+            products: products.out(),
             weights: w.view(),
             bias: bias.view(),
             order: [0, 1, 2],

@@ -1,7 +1,7 @@
 //! What the nodes of recurrent layers have in common: attributes that are checked, gate orders, lengths, gradients.
 
 use super::super::reading::Read;
-use super::layer::{Gradients, Kind, Room, Sizes, Source, Target};
+use super::layer::{Gradients, Kind, LayerScratch, Sizes, Source, Target};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
@@ -114,8 +114,13 @@ pub fn lengths(
     }
 }
 
-pub fn mark(memory: &Memory<'_>, room: &Room, lengths: &Option<Lengths>, name: &str) -> Outcome {
-    let (Some(lengths), Some(active)) = (lengths, &room.active) else { return Ok(()) };
+pub fn mark(
+    memory: &Memory<'_>,
+    scratch: &LayerScratch,
+    lengths: &Option<Lengths>,
+    name: &str,
+) -> Outcome {
+    let (Some(lengths), Some(active)) = (lengths, &scratch.active) else { return Ok(()) };
     match lengths {
         Lengths::Mask(mask) => {
             copy(memory.parallel, memory.scratch(active), mask.view(memory));
@@ -275,7 +280,7 @@ pub fn run_gradients(
     if sizes.rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &sizes, lengths.is_some(), true);
+    let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), true);
     let transposed = task.weights.map(|one| one.with_layout(one.transposed(0, 1)));
     let mut layer = Gradients::new(
         Source::Tensor(task.x),
@@ -295,15 +300,15 @@ pub fn run_gradients(
         task.to_weights.map(|out| out.map(|out| out.with_layout(out.transposed(0, 1))));
     layer.to_bias = task.to_bias;
     let to_x = task.to_x.map(|out| (out, call.scratch(DType::Float, out.dims())));
-    layer.to_x = to_x.map(|(_, room)| (Target::Room(room, *room), false));
+    layer.to_x = to_x.map(|(_, scratch)| (Target::Scratch(scratch, *scratch), false));
     layer.take_scratch(call, &sizes);
     let name = call.parameter(lengths_at);
     call.plan(move |memory| {
         reads.iter().for_each(|read| read.prepare(memory));
-        mark(memory, &room, &lengths, name)?;
-        layer.run(memory, &room, &sizes);
-        if let Some((out, room)) = &to_x {
-            copy(memory.parallel, memory.out(out), memory.scratch(room).view());
+        mark(memory, &scratch, &lengths, name)?;
+        layer.run(memory, &scratch, &sizes);
+        if let Some((out, scratch)) = &to_x {
+            copy(memory.parallel, memory.out(out), memory.scratch(scratch).view());
         }
         Ok(())
     })

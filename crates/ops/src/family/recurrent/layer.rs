@@ -63,22 +63,22 @@ impl Sizes {
 #[derive(Clone, Copy)]
 pub enum Source {
     Tensor(Read),
-    Room(Scratch, Layout),
+    Scratch(Scratch, Layout),
 }
 
 impl Source {
     pub fn layout(&self) -> &Layout {
         match self {
             Source::Tensor(read) => read,
-            Source::Room(_, layout) => layout,
+            Source::Scratch(_, layout) => layout,
         }
     }
 
     fn view<'a>(&self, memory: &Memory<'a>) -> View<'a> {
         match self {
             Source::Tensor(read) => read.prepared(memory),
-            Source::Room(room, layout) => {
-                memory.scratch(room).view().with_layout(*layout).expect("a part of the scratch")
+            Source::Scratch(scratch, layout) => {
+                memory.scratch(scratch).view().with_layout(*layout).expect("a part of the scratch")
             }
         }
     }
@@ -88,25 +88,25 @@ impl Source {
 #[derive(Clone, Copy)]
 pub enum Target {
     Tensor(Operand),
-    Room(Scratch, Layout),
+    Scratch(Scratch, Layout),
 }
 
 impl Target {
     fn view<'a>(&self, memory: &Memory<'a>) -> ViewMut<'a> {
         match self {
             Target::Tensor(operand) => memory.out(operand),
-            Target::Room(room, layout) => {
-                memory.scratch(room).with_layout(*layout).expect("a part of the scratch")
+            Target::Scratch(scratch, layout) => {
+                memory.scratch(scratch).with_layout(*layout).expect("a part of the scratch")
             }
         }
     }
 }
 
-/// Columns without use after each row of the weights: rows that lie a power of two apart share few lines of a cache.
-const APART: usize = 16;
+/// Unused columns after each row of the weights: rows a power of two apart would share few cache lines.
+const ROW_PADDING: usize = 16;
 
 /// Scratch of all layers.
-pub struct Room {
+pub struct LayerScratch {
     gates: Scratch,
     others: Option<Scratch>,
     weights: Scratch,
@@ -117,18 +117,19 @@ pub struct Room {
     pub active: Option<Scratch>,
 }
 
-impl Room {
-    pub fn new(call: &mut Call<'_>, sizes: &Sizes, varies: bool, backward: bool) -> Room {
+impl LayerScratch {
+    pub fn new(call: &mut Call<'_>, sizes: &Sizes, varies: bool, backward: bool) -> LayerScratch {
         let Sizes { kind, steps, rows, hidden } = *sizes;
         let wide = sizes.wide();
         let mut floats = |dims: &[usize]| call.scratch(DType::Float, dims);
-        let weights = if backward { [wide, hidden + APART] } else { [hidden, wide + APART] };
+        let weights =
+            if backward { [wide, hidden + ROW_PADDING] } else { [hidden, wide + ROW_PADDING] };
         let others = match (kind, backward) {
             (Kind::Lstm, _) => None,
             (Kind::Gru, false) => Some(floats(&[rows, wide])),
             (Kind::Gru, true) => Some(floats(&[steps, rows, wide])),
         };
-        Room {
+        LayerScratch {
             gates: floats(&[steps, rows, wide]),
             others,
             weights: floats(&weights),
@@ -141,18 +142,20 @@ impl Room {
 
     /// The weights of the hidden state, rows by columns.
     fn weights<'a>(&self, memory: &Memory<'a>) -> ViewMut<'a> {
-        let room = memory.scratch(&self.weights);
-        let columns = room.dims()[1] - APART;
-        room.with_layout(room.layout().sliced(1, 0, columns, 1)).expect("a part of the scratch")
+        let weights = memory.scratch(&self.weights);
+        let columns = weights.dims()[1] - ROW_PADDING;
+        weights
+            .with_layout(weights.layout().sliced(1, 0, columns, 1))
+            .expect("a part of the scratch")
     }
 
     fn active<'a>(&self, memory: &Memory<'a>) -> Option<View<'a>> {
-        self.active.map(|room| memory.scratch(&room).view())
+        self.active.map(|scratch| memory.scratch(&scratch).view())
     }
 }
 
 /// Scratch for a product of tensors laid out so.
-fn product_room(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Option<Scratch> {
+fn product_scratch(call: &mut Call<'_>, out: &Layout, a: &Layout, b: &Layout) -> Option<Scratch> {
     panels(out, a, b).map(|panels| call.scratch(panels.dtype(), &panels.dims()))
 }
 
@@ -163,11 +166,11 @@ fn product(
     a: View<'_>,
     b: View<'_>,
     adds: bool,
-    room: &Option<Scratch>,
+    scratch: &Option<Scratch>,
 ) {
-    let room = room.map(|room| memory.scratch(&room));
+    let scratch = scratch.map(|scratch| memory.scratch(&scratch));
     let (one, beta) = (Scalar::from(1.0), Scalar::from(f64::from(u8::from(adds))));
-    matmul(memory.parallel, out, a, b, one, beta, room);
+    matmul(memory.parallel, out, a, b, one, beta, scratch);
 }
 
 /// A view of the same elements as a matrix; it is contiguous, or its layout allows it.
@@ -231,7 +234,7 @@ impl Layer {
     /// A layer with these inputs and weights and nothing else; takes the scratch of its product.
     pub fn new(
         call: &mut Call<'_>,
-        room: &Room,
+        scratch: &LayerScratch,
         x: Source,
         input_weights: Read,
         hidden_weights: Read,
@@ -242,7 +245,7 @@ impl Layer {
         Layer {
             reversed: false,
             order,
-            product: product_room(call, &room.gates, x_layout, &wide),
+            product: product_scratch(call, &scratch.gates, x_layout, &wide),
             x,
             input_weights,
             hidden_weights,
@@ -257,20 +260,20 @@ impl Layer {
         }
     }
 
-    pub fn run(&self, memory: &Memory<'_>, room: &Room, sizes: &Sizes) {
+    pub fn run(&self, memory: &Memory<'_>, scratch: &LayerScratch, sizes: &Sizes) {
         let (parallel, hidden) = (memory.parallel, sizes.hidden);
-        let (gates, x) = (memory.scratch(&room.gates), self.x.view(memory));
+        let (gates, x) = (memory.scratch(&scratch.gates), self.x.view(memory));
         let input_weights = self.input_weights.prepared(memory);
         let wide = wide_weights(&x, &input_weights);
         let input_weights = input_weights.with_layout(wide).expect("the same for every step");
         product(memory, gates, x, input_weights, false, &self.product);
-        let weights = room.weights(memory);
+        let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
-        let both = memory.scratch(&room.bias);
+        let both = memory.scratch(&scratch.bias);
         let bias = self.bias.map(|bias| bias.map(|bias| bias.prepared(memory)));
-        let state = memory.scratch(&room.state);
+        let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.first);
-        let course = sizes.course(self.reversed, room.active(memory));
+        let course = sizes.course(self.reversed, scratch.active(memory));
         let out = |one: &Option<Operand>| one.map(|one| memory.out(&one));
         let y = self.y.map(|y| y.view(memory));
         match sizes.kind {
@@ -295,12 +298,12 @@ impl Layer {
                 for (place, bias) in bias.iter().enumerate() {
                     gather_bias(at(both, place), &[*bias], (0..0, 0.0));
                 }
-                let others = room.others.as_ref().expect("planned for this kind");
+                let others = scratch.others.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
                 let task = Gru {
                     course,
                     gates,
-                    room: memory.scratch(others),
+                    products: memory.scratch(others),
                     weights: weights.view(),
                     bias: both.view(),
                     order: [reset, update, candidate],
@@ -392,28 +395,28 @@ impl Gradients {
         let gates = float(&[lines[0], sizes.wide()]);
         let transposed = gates.transposed(0, 1);
         if self.to_x.is_some() {
-            self.products[0] = product_room(call, &float(&lines), &gates, &self.input_weights);
+            self.products[0] = product_scratch(call, &float(&lines), &gates, &self.input_weights);
         }
         if let Some(out) = self.to_weights[0] {
             let x = Layout::contiguous(x.dtype, &lines);
-            self.products[1] = product_room(call, &out, &transposed, &x);
+            self.products[1] = product_scratch(call, &out, &transposed, &x);
         }
         if let Some(out) = self.to_weights[1] {
             let before = float(&[lines[0], sizes.hidden]);
-            self.products[2] = product_room(call, &out, &transposed, &before);
+            self.products[2] = product_scratch(call, &out, &transposed, &before);
         }
     }
 
-    pub fn run(&self, memory: &Memory<'_>, room: &Room, sizes: &Sizes) {
+    pub fn run(&self, memory: &Memory<'_>, scratch: &LayerScratch, sizes: &Sizes) {
         let parallel = memory.parallel;
-        let gates = memory.scratch(&room.gates);
-        let before = memory.scratch(room.before.as_ref().expect("planned for gradients"));
-        let weights = room.weights(memory);
+        let gates = memory.scratch(&scratch.gates);
+        let before = memory.scratch(scratch.before.as_ref().expect("planned for gradients"));
+        let weights = scratch.weights(memory);
         copy(parallel, weights, self.hidden_weights.prepared(memory));
-        let state = memory.scratch(&room.state);
+        let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.last);
         let read = |one: Option<Read>| one.map(|one| one.prepared(memory));
-        let course = sizes.course(self.reversed, room.active(memory));
+        let course = sizes.course(self.reversed, scratch.active(memory));
         let noted = self.noted.map(|one| one.prepared(memory));
         let y = self.above.map(|one| one.view(memory));
         let states = self.states.map(read);
@@ -437,7 +440,8 @@ impl Gradients {
                 gates
             }
             Kind::Gru => {
-                let others = memory.scratch(room.others.as_ref().expect("planned for this kind"));
+                let others =
+                    memory.scratch(scratch.others.as_ref().expect("planned for this kind"));
                 let [reset, update, candidate, _] = self.order;
                 let task = GruGradients {
                     course,
@@ -459,7 +463,7 @@ impl Gradients {
         self.multiply(memory, gates, others, before.view());
         for (place, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
             if let Some(out) = out {
-                let sums = at(memory.scratch(&room.bias), place);
+                let sums = at(memory.scratch(&scratch.bias), place);
                 column_sums(parallel, sums, flat(gates.view()));
                 copy(parallel, memory.out(out), sums.view());
             }

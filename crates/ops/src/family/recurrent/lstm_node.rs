@@ -1,7 +1,7 @@
 //! One layer of LSTM in one direction, by IR name, and its gradients.
 
 use super::by_name::*;
-use super::layer::{Kind, Layer, Room, Sizes, Source, Target};
+use super::layer::{Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
@@ -60,8 +60,8 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &sizes, lengths.is_some(), false);
-    let mut layer = Layer::new(call, &room, Source::Tensor(x), weights[0], weights[1], order);
+    let scratch = LayerScratch::new(call, &sizes, lengths.is_some(), false);
+    let mut layer = Layer::new(call, &scratch, Source::Tensor(x), weights[0], weights[1], order);
     layer.reversed = reversed;
     layer.forget = forget;
     layer.bias = [bias, None];
@@ -80,8 +80,8 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias, first[0], first[1]];
         reads.iter().flatten().for_each(|read| read.prepare(memory));
-        mark(memory, &room, &lengths, name)?;
-        layer.run(memory, &room, &sizes);
+        mark(memory, &scratch, &lengths, name)?;
+        layer.run(memory, &scratch, &sizes);
         Ok(())
     })
 }

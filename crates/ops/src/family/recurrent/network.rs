@@ -3,7 +3,7 @@
 //! As documented, dropout between layers is not applied, whatever its probability.
 
 use super::super::reading::Read;
-use super::layer::{Gradients, Kind, Layer, Room, Sizes, Source, Target};
+use super::layer::{Gradients, Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};
@@ -261,8 +261,10 @@ impl Network {
     }
 
     /// Marks the rows that take part in each step.
-    fn mark(&self, memory: &Memory<'_>, room: &Room, parameter: &str) -> Outcome {
-        let (Some(counts), Some(active)) = (&self.row_counts, &room.active) else { return Ok(()) };
+    fn mark(&self, memory: &Memory<'_>, scratch: &LayerScratch, parameter: &str) -> Outcome {
+        let (Some(counts), Some(active)) = (&self.row_counts, &scratch.active) else {
+            return Ok(());
+        };
         let marked = mark_by_sizes(memory.scratch(active), counts.prepared(memory));
         marked.map_err(|(step, size)| {
             let rows = self.sizes.rows;
@@ -391,7 +393,7 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), false);
+    let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), false);
     let mut layers = Vec::with_capacity(network.directions());
     let mut below = Source::Tensor(network.x);
     for layer in 0..network.layers {
@@ -402,13 +404,13 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
             let (weights, bias) = network.params[at];
             let transposed = weights.map(|one| one.with_layout(one.transposed(0, 1)));
             let mut planned =
-                Layer::new(call, &room, below, transposed[0], transposed[1], order(places.kind));
+                Layer::new(call, &scratch, below, transposed[0], transposed[1], order(places.kind));
             let mine = |layout: &Layout| layout.sliced(2, way * hidden, hidden, 1);
             planned.reversed = way == 1;
             planned.bias = bias;
             planned.first = [part(&network.first[0], at), part(&network.first[1], at)];
             planned.y = Some(match &between {
-                Some(room) => Target::Room(*room, mine(room)),
+                Some(scratch) => Target::Scratch(*scratch, mine(scratch)),
                 None => Target::Tensor(out.with_layout(mine(&out))),
             });
             planned.last = last.map(|last| last.map(|one| one.with_layout(one.layout().at(0, at))));
@@ -420,15 +422,15 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
             }
             layers.push(planned);
         }
-        if let Some(room) = between {
-            below = Source::Room(room, *room);
+        if let Some(scratch) = between {
+            below = Source::Scratch(scratch, *scratch);
         }
     }
     let name = call.parameter(places.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
-        network.mark(memory, &room, name)?;
-        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        network.mark(memory, &scratch, name)?;
+        layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
         Ok(())
     })
 }
@@ -493,7 +495,7 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
     if rows == 0 {
         return call.nothing();
     }
-    let room = Room::new(call, &network.sizes, network.row_counts.is_some(), true);
+    let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), true);
     let mut copies: Vec<(Read, Scratch, Layout)> = Vec::new();
     let mut layers = Vec::with_capacity(network.directions());
     let mut above = above.map(Source::Tensor);
@@ -509,7 +511,7 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
                     let part = both.sliced(2, way * hidden, hidden, 1);
                     copies.push((hidden_states[(layer - 1) * 2 + way], both, part));
                 }
-                Source::Room(both, *both)
+                Source::Scratch(both, *both)
             }
         };
         let to = call.scratch(DType::Float, &[steps, rows, wide]);
@@ -528,10 +530,10 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
                 let mine = above.layout().sliced(2, way * hidden, hidden, 1);
                 match above {
                     Source::Tensor(read) => Source::Tensor(read.with_layout(mine)),
-                    Source::Room(room, _) => Source::Room(room, mine),
+                    Source::Scratch(scratch, _) => Source::Scratch(scratch, mine),
                 }
             });
-            planned.to_x = Some((Target::Room(to, *to), way == 1));
+            planned.to_x = Some((Target::Scratch(to, *to), way == 1));
             planned.to_first =
                 to_first.map(|to| to.map(|one| one.with_layout(one.layout().at(0, at))));
             let mine = &to_params[at * each..(at + 1) * each];
@@ -540,19 +542,19 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
             planned.take_scratch(call, &network.sizes);
             layers.push(planned);
         }
-        above = Some(Source::Room(to, *to));
+        above = Some(Source::Scratch(to, *to));
         to_input = Some(to);
     }
     let name = call.parameter(places.sizes);
     call.plan(move |memory| {
         network.prepare(memory);
         reads.iter().for_each(|read| read.prepare(memory));
-        network.mark(memory, &room, name)?;
-        for (from, room, part) in &copies {
-            let to = memory.scratch(room).with_layout(*part).expect("a part of the scratch");
+        network.mark(memory, &scratch, name)?;
+        for (from, scratch, part) in &copies {
+            let to = memory.scratch(scratch).with_layout(*part).expect("a part of the scratch");
             copy(memory.parallel, to, from.prepared(memory));
         }
-        layers.iter().for_each(|layer| layer.run(memory, &room, &network.sizes));
+        layers.iter().for_each(|layer| layer.run(memory, &scratch, &network.sizes));
         if let Some(to) = &to_input {
             copy(memory.parallel, memory.out(&to_x), memory.scratch(to).view());
         }

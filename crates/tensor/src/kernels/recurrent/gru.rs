@@ -14,8 +14,8 @@ pub struct Gru<'a> {
     pub course: Course<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
-    /// Room for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
-    pub room: ViewMut<'a>,
+    /// LayerScratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
+    pub products: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by three blocks.
     pub weights: View<'a>,
     /// What is added to the products of inputs and to those of hidden states, `f32`, contiguous, 2 by three blocks.
@@ -38,7 +38,7 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
     let (rows, hidden) = (course.rows, course.hidden);
     for step in course.order() {
         let (one, zero) = (Scalar::from(1.0), Scalar::from(0.0));
-        matmul(parallel, task.room, task.state.view(), task.weights, one, zero, None);
+        matmul(parallel, task.products, task.state.view(), task.weights, one, zero, None);
         course.each_row(parallel, 3, |row| {
             let active = course.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
@@ -47,7 +47,7 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let first = (step * rows + row) * 3 * hidden + start;
                 let gate = task.order.map(|at| floats(&task.gates, first + at * hidden, length));
                 let from = row * 3 * hidden + start;
-                let other = task.order.map(|at| floats(&task.room, from + at * hidden, length));
+                let other = task.order.map(|at| floats(&task.products, from + at * hidden, length));
                 let bias = |of: usize| {
                     task.order.map(|at| peeked(&task.bias, (of * 3 + at) * hidden + start, length))
                 };
@@ -156,8 +156,8 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                     before.fill(0.0);
                     continue;
                 }
-                let mut room = [[0.0f32; STRIP]; 5];
-                let [r, z, n, hn, above] = room.each_mut().map(|one| &mut one[..length]);
+                let mut buffer = [[0.0f32; STRIP]; 5];
+                let [r, z, n, hn, above] = buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.noted.iter().zip([&mut *r, z, n, hn]) {
                     fetch(view, &place, into);
                 }

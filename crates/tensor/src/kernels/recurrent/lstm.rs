@@ -161,8 +161,9 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                     before.fill(0.0);
                     continue;
                 }
-                let mut room = [[0.0f32; STRIP]; 7];
-                let [i, j, f, o, curve, old, above] = room.each_mut().map(|one| &mut one[..length]);
+                let mut buffer = [[0.0f32; STRIP]; 7];
+                let [i, j, f, o, curve, old, above] =
+                    buffer.each_mut().map(|one| &mut one[..length]);
                 for (view, into) in task.noted.iter().zip([&mut *i, j, f, o]) {
                     fetch(view, &place, into);
                 }
@@ -257,8 +258,9 @@ pub fn cell(parallel: &dyn Parallel, task: &Cell<'_>) {
         for row in rows {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let mut room = [[0.0f32; STRIP]; 8];
-                let [i, j, f, o, c, curve, h, one] = room.each_mut().map(|one| &mut one[..length]);
+                let mut buffer = [[0.0f32; STRIP]; 8];
+                let [i, j, f, o, c, curve, h, one] =
+                    buffer.each_mut().map(|one| &mut one[..length]);
                 fetch(&task.c, &[row, start], c);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
                     let column = block * hidden + start;
@@ -304,9 +306,9 @@ pub fn cell_gradients(parallel: &dyn Parallel, task: &CellGradients<'_>) {
         for row in rows {
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
-                let mut room = [[0.0f32; STRIP]; 12];
+                let mut buffer = [[0.0f32; STRIP]; 12];
                 let [i, j, f, o, curve, old, dh, dc, di, dj, df, do_] =
-                    room.each_mut().map(|one| &mut one[..length]);
+                    buffer.each_mut().map(|one| &mut one[..length]);
                 for (block, gate) in BLOCKS.into_iter().zip([&mut *i, j, f, o]) {
                     fetch(&task.gates, &[row, block * hidden + start], gate);
                 }

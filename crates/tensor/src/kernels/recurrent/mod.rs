@@ -109,17 +109,17 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
     split(parallel, columns, 16, least, |part| {
         let sums = floats(&out, part.start, part.len());
         sums.fill(0.0);
-        let mut room = [0.0f32; 256];
+        let mut buffer = [0.0f32; 256];
         for (at, sums) in sums.chunks_mut(256).enumerate() {
             let first = part.start + at * 256;
             for block in (0..rows).step_by(BLOCK) {
-                let room = &mut room[..sums.len()];
-                room.fill(0.0);
+                let buffer = &mut buffer[..sums.len()];
+                buffer.fill(0.0);
                 for row in block..rows.min(block + BLOCK) {
                     let line = peeked(&a, row * columns + first, sums.len());
-                    room.iter_mut().zip(line).for_each(|(sum, one)| *sum += one);
+                    buffer.iter_mut().zip(line).for_each(|(sum, one)| *sum += one);
                 }
-                sums.iter_mut().zip(room).for_each(|(sum, one)| *sum += *one);
+                sums.iter_mut().zip(buffer).for_each(|(sum, one)| *sum += *one);
             }
         }
     });
@@ -129,11 +129,11 @@ pub fn column_sums(parallel: &dyn Parallel, out: ViewMut<'_>, a: View<'_>) {
 pub fn gather_bias(out: ViewMut<'_>, parts: &[Option<View<'_>>], (on, extra): (Range<usize>, f32)) {
     let sums = floats(&out, 0, out.count());
     sums.fill(0.0);
-    let mut room = [0.0; STRIP];
+    let mut buffer = [0.0; STRIP];
     for part in parts.iter().flatten() {
         for (at, sums) in sums.chunks_mut(STRIP).enumerate() {
-            fetch(part, &[at * STRIP], &mut room[..sums.len()]);
-            sums.iter_mut().zip(&room).for_each(|(sum, one)| *sum += one);
+            fetch(part, &[at * STRIP], &mut buffer[..sums.len()]);
+            sums.iter_mut().zip(&buffer).for_each(|(sum, one)| *sum += one);
         }
     }
     sums[on].iter_mut().for_each(|sum| *sum += extra);
