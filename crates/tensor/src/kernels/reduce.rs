@@ -137,18 +137,18 @@ unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
 }
 
 /// Accumulators in a workspace; each is touched by one thread at a time.
-struct Room<Acc> {
+struct Accumulators<Acc> {
     first: *mut Acc,
     count: usize,
 }
 
 // SAFETY: as the type's contract has it.
-unsafe impl<Acc: Send> Sync for Room<Acc> {}
+unsafe impl<Acc: Send> Sync for Accumulators<Acc> {}
 
-impl<Acc: Copy> Room<Acc> {
-    fn over(bytes: &ViewMut<'_>, count: usize) -> Room<Acc> {
+impl<Acc: Copy> Accumulators<Acc> {
+    fn over(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Acc> {
         assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Acc>());
-        Room { first: bytes.first_mut().cast(), count }
+        Accumulators { first: bytes.first_mut().cast(), count }
     }
 
     fn put(&self, at: usize, acc: Acc) {
@@ -228,7 +228,7 @@ pub(super) unsafe fn taken<'s, C: Compute>(
     offset: isize,
     stride: isize,
     length: usize,
-    room: &'s mut [MaybeUninit<C>; STRIP],
+    buffer: &'s mut [MaybeUninit<C>; STRIP],
 ) -> &'s [C] {
     // SAFETY: as the caller vouches.
     let from = unsafe { view.first().offset(offset * view.item() as isize) };
@@ -240,17 +240,17 @@ pub(super) unsafe fn taken<'s, C: Compute>(
         // SAFETY: same type, aligned, readable and unchanged as the caller vouches.
         return unsafe { std::slice::from_raw_parts(from.cast(), length) };
     }
-    let room = &mut room[..length];
+    let buffer = &mut buffer[..length];
     // SAFETY: compute types are plain numbers, and loading writes each before it is read.
     unsafe {
         std::ptr::write_bytes(
-            room.as_mut_ptr(),
+            buffer.as_mut_ptr(),
             0,
             if C::DTYPE == DType::Bool { length } else { 0 },
         );
-        let room = &mut *(room as *mut [MaybeUninit<C>] as *mut [C]);
-        fetch(view.dtype(), from, stride, room);
-        room
+        let buffer = &mut *(buffer as *mut [MaybeUninit<C>] as *mut [C]);
+        fetch(view.dtype(), from, stride, buffer);
+        buffer
     }
 }
 
@@ -289,14 +289,14 @@ impl<'v, F: Fold> Machine<'v, F> {
             return;
         }
         if let (2.., Some(partial)) = (parts, partial) {
-            let room = Room::<F::Acc>::over(&partial, parts * results);
+            let partials = Accumulators::<F::Acc>::over(&partial, parts * results);
             parallel.run(parts, &|part| {
                 let range = share(reduced, 16, parts, part);
-                self.sweep(0..results, range, &|k, _, acc| room.put(part * results + k, acc));
+                self.sweep(0..results, range, &|k, _, acc| partials.put(part * results + k, acc));
             });
             return self.each(0..results, |k, offsets| {
-                let all = (1..parts).fold(room.get(k), |acc, part| {
-                    self.fold.merge(acc, room.get(part * results + k))
+                let all = (1..parts).fold(partials.get(k), |acc, part| {
+                    self.fold.merge(acc, partials.get(part * results + k))
                 });
                 store(offsets, all);
             });
@@ -347,7 +347,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.over.inner_strides();
         let longest = if self.lies_flat(stride) { FLAT } else { STRIP };
         let single = self.over.inner() == self.over.count();
@@ -356,14 +356,14 @@ impl<'v, F: Fold> Machine<'v, F> {
             if single && over.len() <= longest {
                 let start = offsets[0] + at as isize * stride;
                 // SAFETY: walks stay inside their layouts; only results of this thread are written, later.
-                let values = unsafe { taken(&self.a, start, stride, over.len(), &mut room) };
+                let values = unsafe { taken(&self.a, start, stride, over.len(), &mut buffer) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
             let mut pile = Pile::new(self.fold);
             for ([offset], length) in self.over.steps(over.clone(), longest) {
                 // SAFETY: as above.
                 let values =
-                    unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut room) };
+                    unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut buffer) };
                 pile.push(self.fold.strip(values, at));
                 at += length;
             }
@@ -373,7 +373,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
         let mut k = kept.start;
@@ -386,7 +386,7 @@ impl<'v, F: Fold> Machine<'v, F> {
                 for row in 0..length as isize {
                     let start = offsets[0] + offset + row * far;
                     // SAFETY: walks stay inside their layouts; results are written later.
-                    let values = unsafe { taken(&self.a, start, steps[0], width, &mut room) };
+                    let values = unsafe { taken(&self.a, start, steps[0], width, &mut buffer) };
                     for (acc, value) in block.iter_mut().zip(values) {
                         *acc = self.fold.step(*acc, *value, at);
                     }
@@ -409,7 +409,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     /// Few columns that lie one row after the other: several rows are taken as one.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
     fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
-        let mut room = [MaybeUninit::uninit(); STRIP];
+        let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let wide = STRIP / width * width;
         let (mut at, end) = (over.start * width, over.end * width);
@@ -417,7 +417,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         while at < end {
             let length = wide.min(end - at);
             // SAFETY: the elements of these rows lie one after the other; results are written later.
-            let values = unsafe { taken(&self.a, at as isize, 1, length, &mut room) };
+            let values = unsafe { taken(&self.a, at as isize, 1, length, &mut buffer) };
             for (acc, value) in block[..length].iter_mut().zip(values) {
                 *acc = self.fold.step(*acc, *value, 0);
             }
