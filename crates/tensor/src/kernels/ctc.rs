@@ -135,7 +135,7 @@ pub fn gradients(
 ) {
     let [most_steps, _, classes] = [0, 1, 2].map(|at| out.dims()[at]);
     let width = beginnings.dims()[2];
-    let (to, alpha, room) =
+    let (to, alpha, scratch) =
         (PositionsMut::new(out), Positions::new(beginnings), PositionsMut::new(scratch));
     split(parallel, sequences.steps.len(), 1, 1, |range| {
         for batch in range {
@@ -153,10 +153,10 @@ pub fn gradients(
                 }
                 let (now, next) = (step % 2 * width, (step + 1) % 2 * width);
                 (0..classes)
-                    .for_each(|class| room.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
+                    .for_each(|class| scratch.set(&[batch, 2 * width + class], f64::NEG_INFINITY));
                 for at in 0..positions {
                     let later = |at: usize| match at < positions {
-                        true => room.positions().get::<f64>(&[batch, next + at]),
+                        true => scratch.positions().get::<f64>(&[batch, next + at]),
                         false => f64::NEG_INFINITY,
                     };
                     let class = sequences.class(batch, at);
@@ -170,14 +170,14 @@ pub fn gradients(
                         sum_of(&[later(at), later(at + 1), two])
                     };
                     let end = after + sequences.logarithm(step, batch, class);
-                    room.set(&[batch, now + at], end);
+                    scratch.set(&[batch, now + at], end);
                     let both = alpha.get::<f64>(&[batch, step, at]) + end;
-                    let so_far = room.positions().get::<f64>(&[batch, 2 * width + class]);
-                    room.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
+                    let so_far = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
+                    scratch.set(&[batch, 2 * width + class], sum_of(&[so_far, both]));
                 }
                 for class in 0..classes {
                     let logarithm = sequences.logarithm(step, batch, class);
-                    let through = room.positions().get::<f64>(&[batch, 2 * width + class]);
+                    let through = scratch.positions().get::<f64>(&[batch, 2 * width + class]);
                     let share = (through + loss - logarithm).exp();
                     to.set(&[step, batch, class], (logarithm.exp() - share) * grad);
                 }

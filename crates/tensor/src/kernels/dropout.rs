@@ -59,13 +59,13 @@ pub fn apply<C: Number>(
     let dropped = |x: C| if multiplies { x.mul(C::ZERO) } else { C::ZERO };
     split(parallel, walk.count(), STRIP, SMALL, |range| {
         vectorised(|| {
-            let mut room = [C::ZERO; STRIP];
+            let mut buffer = [C::ZERO; STRIP];
             let mut values = [C::ZERO; STRIP];
             walk.runs(range, STRIP, |[index, to, from], length| {
                 let index = index as usize;
                 // SAFETY: walks stay inside their layouts, and the mask has a bit for each; nothing is borrowed.
                 unsafe {
-                    let x = strip(&x, from, stride, length, false, &mut room);
+                    let x = strip(&x, from, stride, length, false, &mut buffer);
                     let bits = mask.first().add(index / 8);
                     if index.is_multiple_of(8) && length.is_multiple_of(8) {
                         let eights = values.chunks_exact_mut(8).zip(x.chunks_exact(8));

@@ -24,7 +24,7 @@ pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
         _ => a + b,
     };
     let work = |part: usize| {
-        let mut room = [0f64; STRIP];
+        let mut buffer = [0f64; STRIP];
         let mut narrow = [0f32; STRIP];
         let mut sum = neutral;
         walk.runs(share(walk.count(), STRIP, parts, part), STRIP, |[at], length| {
@@ -33,7 +33,7 @@ pub fn length(parallel: &dyn Parallel, a: View<'_>, order: f64) -> f64 {
                 if order == 2.0 && a.dtype() == crate::DType::Float {
                     squares(strip(&a, at, stride, length, true, &mut narrow))
                 } else {
-                    of_strip(strip(&a, at, stride, length, true, &mut room), order)
+                    of_strip(strip(&a, at, stride, length, true, &mut buffer), order)
                 }
             });
         });

@@ -117,7 +117,7 @@ impl<'v, const N: usize> Lines<'v, N> {
     }
 
     /// Writes elements `from..` of a line of the output, which is the tensor `which`: `compute` gets their memory
-    /// where they lie there as they are computed, else `room`, and writes all of it without reading.
+    /// where they lie there as they are computed, else `buffer`, and writes all of it without reading.
     #[inline(always)]
     pub fn written<C: Compute, R>(
         &self,
@@ -125,22 +125,22 @@ impl<'v, const N: usize> Lines<'v, N> {
         which: usize,
         offsets: [isize; N],
         from: usize,
-        room: &mut [C],
+        buffer: &mut [C],
         compute: impl FnOnce(&mut [C]) -> R,
     ) -> R {
         debug_assert!(out.address() == self.views[which].address());
-        debug_assert!(from + room.len() <= self.length);
+        debug_assert!(from + buffer.len() <= self.length);
         if self.lies_flat::<C>(which) {
             // SAFETY: inside the line, and `out` is that view.
             let first = unsafe { at(out, offsets[which] + from as isize) }.cast_mut().cast::<C>();
             if first.is_aligned() {
                 // SAFETY: elements of this type; each line is written by one thread, and what was borrowed from
                 // other tensors lies apart.
-                return compute(unsafe { std::slice::from_raw_parts_mut(first, room.len()) });
+                return compute(unsafe { std::slice::from_raw_parts_mut(first, buffer.len()) });
             }
         }
-        let result = compute(room);
-        self.store(out, which, offsets, from, room);
+        let result = compute(buffer);
+        self.store(out, which, offsets, from, buffer);
         result
     }
 

@@ -47,8 +47,8 @@ impl Windows {
                     if start < 0 { start.unsigned_abs().div_ceil(dilation as u64) } else { 0 };
                 let first = start + (skipped * dilation as u64) as i64;
                 let left = (kernel as u64).saturating_sub(skipped);
-                let room = (input as i64 - first).max(0) as u64;
-                let count = left.min(room.div_ceil(dilation as u64));
+                let inside = (input as i64 - first).max(0) as u64;
+                let count = left.min(inside.div_ceil(dilation as u64));
                 Span { first: first.max(0) as usize, count: count as usize, step: dilation }
             }
             Windows::Parts(output_size) => {

@@ -190,14 +190,14 @@ pub fn bernoulli_each(
     split(parallel, walk.count(), STRIP, SMALL / 4, |range| {
         vectorised(|| {
             let mut words = [0u32; WINDOW];
-            let mut room = [0f64; STRIP];
+            let mut buffer = [0f64; STRIP];
             let mut values = [false; STRIP];
             walk.runs(range, STRIP, |[index, to, from], length| {
                 let skip = index as usize % BLOCK;
                 philox.fill(index as u64 - skip as u64, &mut words[..skip + length]);
                 // SAFETY: walks stay inside their layouts; nothing is borrowed.
                 unsafe {
-                    let chances = strip(&chances, from, stride, length, false, &mut room);
+                    let chances = strip(&chances, from, stride, length, false, &mut buffer);
                     for ((value, word), chance) in
                         values.iter_mut().zip(&words[skip..skip + length]).zip(chances)
                     {

@@ -77,7 +77,7 @@ fn rows<C: Real>(
     let [from_dim, from_row] = [dim, row].map(|at| a.strides()[at]);
     let item = out.item() as isize;
     split(parallel, rest.count() * results, 1, SMALL.div_ceil(length.max(1)), |range| {
-        let (mut room, mut sums) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
+        let (mut buffer, mut sums) = ([C::ZERO; STRIP], [C::ZERO; STRIP]);
         for unit in range {
             let result = unit % results;
             let [to, from] = rest.offsets(unit / results);
@@ -91,7 +91,7 @@ fn rows<C: Real>(
                     let offset = from + *source as isize * from_dim + first as isize * from_row;
                     // SAFETY: a source is below the table's limit, which is the size of the dimension; nobody writes
                     // `a` meanwhile.
-                    let x = unsafe { strip(&a, offset, from_row, width, true, &mut room) };
+                    let x = unsafe { strip(&a, offset, from_row, width, true, &mut buffer) };
                     let weight = *weight;
                     vectorised(|| {
                         for (sum, x) in sums.iter_mut().zip(x) {
@@ -132,12 +132,12 @@ fn lines<C: Real>(
     let borrowed = from_dim == 1 && a.dtype() == C::DTYPE && a.first().cast::<C>().is_aligned();
     let whole = borrowed || length <= LINE;
     split(parallel, rest.count(), 1, SMALL.div_ceil(results.max(length)), |range| {
-        let (mut room, mut sums) = ([C::ZERO; LINE], [C::ZERO; STRIP]);
+        let (mut buffer, mut sums) = ([C::ZERO; LINE], [C::ZERO; STRIP]);
         for unit in range {
             let [to, from] = rest.offsets(unit);
             // SAFETY: a line of `a`, which nobody writes meanwhile.
             let line: Option<&[C]> =
-                whole.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut room) });
+                whole.then(|| unsafe { strip(&a, from, from_dim, length, true, &mut buffer) });
             for first in (0..results).step_by(STRIP) {
                 let width = STRIP.min(results - first);
                 for (at, sum) in sums[..width].iter_mut().enumerate() {

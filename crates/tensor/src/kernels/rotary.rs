@@ -105,7 +105,7 @@ pub fn rotate<C: Real>(
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 4];
-        let [x, cos, sin, y] = buffer.each_mut().map(|room| &mut room[..length]);
+        let [x, cos, sin, y] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, cos);
@@ -134,7 +134,7 @@ pub fn rotated_products<C: Real>(
     assert!(length <= LONGEST);
     lines.spread(parallel, |range| {
         let mut buffer = [[C::ZERO; LONGEST]; 3];
-        let [x, dy, to] = buffer.each_mut().map(|room| &mut room[..length]);
+        let [x, dy, to] = buffer.each_mut().map(|one| &mut one[..length]);
         lines.each(range, |offsets| {
             lines.load(1, offsets, 0, x);
             lines.load(2, offsets, 0, dy);

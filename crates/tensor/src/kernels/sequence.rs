@@ -17,16 +17,16 @@ pub fn generate<C: Compute + Default>(
     let (count, stride, item) = (out.dims()[0], out.strides()[0], out.item() as isize);
     split(parallel, count, STRIP, SMALL, |range| {
         vectorised(|| {
-            let mut room = [C::default(); STRIP];
+            let mut buffer = [C::default(); STRIP];
             for start in range.clone().step_by(STRIP) {
                 let length = STRIP.min(range.end - start);
-                for (at, slot) in room[..length].iter_mut().enumerate() {
+                for (at, slot) in buffer[..length].iter_mut().enumerate() {
                     *slot = f(start + at);
                 }
                 // SAFETY: elements of the one dimension.
                 unsafe {
                     let to = out.first_mut().offset(start as isize * stride * item);
-                    store(out.dtype(), to, stride, &room[..length]);
+                    store(out.dtype(), to, stride, &buffer[..length]);
                 }
             }
         });
@@ -49,15 +49,15 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result
             break;
         }
     }
-    let room = out.count();
+    let total = out.count();
     super::map::fill(&crate::parallel::Alone, out, 0i64);
-    if sum != room as i64 {
+    if sum != total as i64 {
         return Err(sum);
     }
     let mut next = 0;
     for index in 0..size {
         for _ in 0..times(index).max(0) {
-            if next < room {
+            if next < total {
                 // SAFETY: an element of `out`.
                 unsafe { out.first_mut().cast::<i64>().add(next).write_unaligned(index as i64) };
             }

@@ -75,13 +75,13 @@ widened! {
         out: &ViewMut<'_>,
         range: std::ops::Range<usize>,
     ) {
-        let (mut buffer, mut room) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
+        let (mut buffer, mut out_buffer) = ([C::ZERO; BUFFER], [C::ZERO; BUFFER]);
         let length = lines.length();
         lines.each(range, |offsets| {
             if length <= BUFFER {
                 let x = lines.line(1, offsets, 0, &mut buffer[..length]);
                 let taken = off(folded(x, C::LEAST, |x| x, C::greatest));
-                return lines.written(out, 0, offsets, 0, &mut room[..length], |to| {
+                return lines.written(out, 0, offsets, 0, &mut out_buffer[..length], |to| {
                     let sum = raised(x, taken, to);
                     if LOG {
                         let rest = sum.ln();

@@ -240,7 +240,7 @@ pub unsafe fn store_one<C: Compute>(dtype: DType, to: *mut u8, value: C) {
     with_any_element!(dtype, T => unsafe { to.cast::<T>().write_unaligned(narrow(value)) }, else unreachable!("{dtype}"))
 }
 
-/// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `room`.
+/// A strip of an input: borrowed from memory where it lies there as it is needed, else loaded into `buffer`.
 ///
 /// # Safety
 /// `length` elements from `offset` on, `stride` apart, belong to the view; nobody writes them while the strip is used, if
@@ -252,7 +252,7 @@ pub unsafe fn strip<'s, C: Compute>(
     stride: isize,
     length: usize,
     borrow: bool,
-    room: &'s mut [C],
+    buffer: &'s mut [C],
 ) -> &'s [C] {
     let item = view.item() as isize;
     // SAFETY: as the caller vouches.
@@ -265,6 +265,6 @@ pub unsafe fn strip<'s, C: Compute>(
         }
     }
     // SAFETY: as the caller vouches.
-    unsafe { load(view.dtype(), from, stride, &mut room[..length]) };
-    &room[..length]
+    unsafe { load(view.dtype(), from, stride, &mut buffer[..length]) };
+    &buffer[..length]
 }

@@ -89,16 +89,16 @@ pub fn note_rows(
 /// The greatest score of a row, and the sum of the exponentials of all less that.
 #[inline(always)]
 fn summed(scores: &Positions<'_>, row: usize, words: usize) -> (f32, f32) {
-    let mut room = [0f32; STRIP];
+    let mut buffer = [0f32; STRIP];
     let mut most = f32::NEG_INFINITY;
     for first in (0..words).step_by(STRIP) {
-        let line = &mut room[..(words - first).min(STRIP)];
+        let line = &mut buffer[..(words - first).min(STRIP)];
         scores.line(&[row, first], line);
         most = line.iter().fold(most, |x, y| if *y > x || y.is_nan() { *y } else { x });
     }
     let (mut sum, less) = (0f32, shift(most));
     for first in (0..words).step_by(STRIP) {
-        let line = &mut room[..(words - first).min(STRIP)];
+        let line = &mut buffer[..(words - first).min(STRIP)];
         scores.line(&[row, first], line);
         sum += line.iter().map(|score| exp(score - less)).sum::<f32>();
     }
@@ -119,7 +119,7 @@ pub fn return_rows(
     let [grad, outside, places] = [grad, outside, places].map(Positions::new);
     let bad = AtomicUsize::new(usize::MAX);
     split(parallel, rows, 1, 1, |range| {
-        let mut room = [0f32; STRIP];
+        let mut buffer = [0f32; STRIP];
         for row in range {
             let target: i64 = places.get(&[row]);
             let Some(place) = usize::try_from(target).ok().filter(|place| *place < words) else {
@@ -132,7 +132,7 @@ pub fn return_rows(
             let weight: f32 = weights.positions().get(&[row, place]);
             weights.set(&[row, place], weight - less);
             for first in (0..words).step_by(STRIP) {
-                let line = &mut room[..(words - first).min(STRIP)];
+                let line = &mut buffer[..(words - first).min(STRIP)];
                 weights.positions().line(&[row, first], line);
                 line.iter_mut().for_each(|weight| *weight *= factor);
                 weights.put_line(&[row, first], line);

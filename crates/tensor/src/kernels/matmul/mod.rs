@@ -76,7 +76,7 @@ fn typed<C: gemm_number::Real>(
     } else if direct::takes(&task) {
         direct::product(parallel, &task);
     } else if let Some(scratch) =
-        scratch.filter(|room| room.address().is_multiple_of(size_of::<C>()))
+        scratch.filter(|scratch| scratch.address().is_multiple_of(size_of::<C>()))
     {
         panels::product(parallel, &task, scratch);
     } else {
