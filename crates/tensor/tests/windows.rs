@@ -5,7 +5,7 @@ use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mas
 use cairn_tensor::kernels::remap::remap;
 use cairn_tensor::kernels::resample::resample;
 use cairn_tensor::kernels::taps::{
-    Alignment, Divisor, Edge, Rule, Scaling, Table, TableRoom, Taps,
+    Alignment, Divisor, Edge, Rule, Scaling, Table, TableBuffers, Taps,
 };
 use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
@@ -27,11 +27,11 @@ impl Parallel for Backwards {
 }
 
 /// Memory that is aligned for every type.
-struct Room(Vec<Cell<u64>>);
+struct AlignedMemory(Vec<Cell<u64>>);
 
-impl Room {
-    fn new(bytes: usize) -> Room {
-        Room(vec![Cell::new(0); bytes.div_ceil(8) + 1])
+impl AlignedMemory {
+    fn new(bytes: usize) -> AlignedMemory {
+        AlignedMemory(vec![Cell::new(0); bytes.div_ceil(8) + 1])
     }
 
     fn bytes(&self) -> &[Cell<u8>] {
@@ -133,25 +133,30 @@ fn each(dims: &[usize], mut visit: impl FnMut(&[usize])) {
     }
 }
 
-fn room_of(taps: &Taps, results: usize) -> [Room; 4] {
+fn table_memory(taps: &Taps, results: usize) -> [AlignedMemory; 4] {
     let pairs = taps.count();
-    [8 * (results + 2), 8 * pairs, 4 * pairs, 4 * results].map(Room::new)
+    [8 * (results + 2), 8 * pairs, 4 * pairs, 4 * results].map(AlignedMemory::new)
 }
 
-fn table<'a>(taps: &Taps, rooms: &'a [Room; 4], results: usize, backward: bool) -> Table<'a, f32> {
-    let line = |room: &'a Room, dtype, count| {
-        ViewMut::over(room.bytes(), Layout::contiguous(dtype, &[count])).unwrap()
+fn table<'a>(
+    taps: &Taps,
+    memory: &'a [AlignedMemory; 4],
+    results: usize,
+    backward: bool,
+) -> Table<'a, f32> {
+    let line = |memory: &'a AlignedMemory, dtype, count| {
+        ViewMut::over(memory.bytes(), Layout::contiguous(dtype, &[count])).unwrap()
     };
     let pairs = taps.count();
-    let room = TableRoom {
-        starts: line(&rooms[0], DType::Int64, results + 2),
-        sources: line(&rooms[1], DType::Int64, pairs),
-        weights: line(&rooms[2], DType::Float, pairs),
-        divisors: line(&rooms[3], DType::Float, results),
+    let buffers = TableBuffers {
+        starts: line(&memory[0], DType::Int64, results + 2),
+        sources: line(&memory[1], DType::Int64, pairs),
+        weights: line(&memory[2], DType::Float, pairs),
+        divisors: line(&memory[3], DType::Float, results),
     };
     match backward {
-        true => Table::backward(taps, room),
-        false => Table::forward(taps, room),
+        true => Table::backward(taps, buffers),
+        false => Table::forward(taps, buffers),
     }
 }
 
@@ -173,7 +178,7 @@ proptest! {
         results[dim] = to;
         let dtype = if half { DType::Float16 } else { DType::Float };
         let (layout, length) = strided(&dims, &order, step, dtype);
-        let memory = Room::new(length * layout.item());
+        let memory = AlignedMemory::new(length * layout.item());
         let value = |number: usize| ((number * 7 + 3) % 19) as f32 - 9.0;
         let mut number = 0;
         let mut values = Vec::new();
@@ -187,9 +192,9 @@ proptest! {
             number += 1;
         });
         let (out_layout, out_length) = strided(&results, &order, 1, DType::Float);
-        let out = Room::new(out_length * 4);
-        let rooms = room_of(&taps, to);
-        let table = table(&taps, &rooms, to, backward);
+        let out = AlignedMemory::new(out_length * 4);
+        let memory = table_memory(&taps, to);
+        let table = table(&taps, &memory, to, backward);
         let a = View::over(memory.bytes(), layout).unwrap();
         let target = ViewMut::over(out.bytes(), out_layout).unwrap();
         resample(if step == 1 { &Alone as &dyn Parallel } else { &Backwards }, target, a, dim, &table);
@@ -232,10 +237,10 @@ proptest! {
     fn moves(sizes in (1usize..5, 1usize..6), output in 1usize..9, order in Just(vec![0usize, 1]).prop_shuffle(), before in 0i64..4) {
         let taps = Taps { rule: Rule::Border(before, Edge::Symmetric), input: sizes.1, output };
         let (layout, length) = strided(&[sizes.0, sizes.1], &order, 2, DType::Int16);
-        let memory = Room::new(length * 2);
+        let memory = AlignedMemory::new(length * 2);
         each(&[sizes.0, sizes.1], |at| put(memory.bytes(), offset(&layout, at), ((at[0] * 100 + at[1]) as i16).to_le_bytes()));
         let out_layout = Layout::contiguous(DType::Int16, &[sizes.0, output]);
-        let (out, places) = (Room::new(out_layout.bytes()), Room::new(output * 8));
+        let (out, places) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(output * 8));
         let map = taps.sources(ViewMut::over(places.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
         remap(&Backwards, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
         each(&[sizes.0, output], |at| {
@@ -267,7 +272,7 @@ proptest! {
         }
         let dims = [planes.0, planes.1, input[0], input[1], input[2]];
         let (layout, length) = strided(&dims, &order, 1, DType::Float);
-        let memory = Room::new(length * 4);
+        let memory = AlignedMemory::new(length * 4);
         let value = |at: &[usize]| {
             let number = at.iter().fold(seed, |sum, one| sum * 31 + one * 17 + 5) % 23;
             if number == 22 { f32::NAN } else { number as f32 - 11.0 }
@@ -275,8 +280,8 @@ proptest! {
         each(&dims, |at| put(memory.bytes(), offset(&layout, at), value(at).to_le_bytes()));
         let results = [planes.0, planes.1, outputs[0], outputs[1], outputs[2]];
         let out_layout = Layout::contiguous(DType::Float, &results);
-        let (out, index) = (Room::new(out_layout.bytes()), Room::new(out_layout.count() * 8));
-        let view = |room, dtype| ViewMut::over(room, out_layout.with_dtype(dtype)).unwrap();
+        let (out, index) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(out_layout.count() * 8));
+        let view = |memory, dtype| ViewMut::over(memory, out_layout.with_dtype(dtype)).unwrap();
         max_pool(&Backwards, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
         let have = floats(out.bytes(), out_layout.count());
         each(&results, |at| {
@@ -322,18 +327,18 @@ proptest! {
         let plane = Plane { input, kernel, stride, before };
         let dims = [planes.0, planes.1, outputs[0], outputs[1]];
         let index_layout = Layout::contiguous(DType::Int32, &dims);
-        let (index, again) = (Room::new(index_layout.bytes()), Room::new(index_layout.bytes()));
+        let (index, again) = (AlignedMemory::new(index_layout.bytes()), AlignedMemory::new(index_layout.bytes()));
         each(&dims, |at| {
             let first = |i: usize| (at[2 + i] * stride[i]).saturating_sub(before[i]).min(input[i] - 1);
             put(index.bytes(), offset(&index_layout, at), ((first(0) * input[1] + first(1)) as i32).to_le_bytes());
         });
         let width = ((outputs[0] * outputs[1]).div_ceil(16) + 1) * 32;
         let mask_layout = Layout::contiguous(DType::Int8, &[planes.0, planes.1, kernel[0] * kernel[1], width]);
-        let mask = Room::new(mask_layout.bytes());
+        let mask = AlignedMemory::new(mask_layout.bytes());
         write_mask(&Backwards, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
         let found = ViewMut::over(again.bytes(), index_layout).unwrap();
         prop_assert!(read_mask(&Alone, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
-        let bytes = |room: &Room| room.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
+        let bytes = |memory: &AlignedMemory| memory.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
         prop_assert_eq!(bytes(&index), bytes(&again));
     }
 }

@@ -321,7 +321,7 @@ fn line<'a, T: Element>(memory: ViewMut<'a>, length: usize) -> &'a mut [T] {
 
 /// The memory that a [`Table`] is written to.
 #[derive(Clone, Copy)]
-pub struct TableRoom<'a> {
+pub struct TableBuffers<'a> {
     /// Two more integers than there are results.
     pub starts: ViewMut<'a>,
     /// As many integers as there are pairs.
@@ -345,11 +345,12 @@ pub struct Table<'a, C> {
 
 impl<'a, C: Number> Table<'a, C> {
     /// Outputs from inputs.
-    pub fn forward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
-        let count = room.weights.count();
-        let starts = line::<i64>(room.starts, taps.output + 2);
-        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
-        let divisors = line::<C>(room.divisors, taps.output);
+    pub fn forward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
+        let count = buffers.weights.count();
+        let starts = line::<i64>(buffers.starts, taps.output + 2);
+        let (sources, weights) =
+            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
+        let divisors = line::<C>(buffers.divisors, taps.output);
         let mut next = 0;
         for output in 0..taps.output {
             starts[output] = next as i64;
@@ -364,11 +365,12 @@ impl<'a, C: Number> Table<'a, C> {
     }
 
     /// The gradients of inputs from those of outputs.
-    pub fn backward(taps: &Taps, room: TableRoom<'a>) -> Table<'a, C> {
-        let count = room.weights.count();
-        let starts = line::<i64>(room.starts, taps.input + 2);
-        let (sources, weights) = (line::<i64>(room.sources, count), line::<C>(room.weights, count));
-        let divisors = line::<C>(room.divisors, taps.input);
+    pub fn backward(taps: &Taps, buffers: TableBuffers<'a>) -> Table<'a, C> {
+        let count = buffers.weights.count();
+        let starts = line::<i64>(buffers.starts, taps.input + 2);
+        let (sources, weights) =
+            (line::<i64>(buffers.sources, count), line::<C>(buffers.weights, count));
+        let divisors = line::<C>(buffers.divisors, taps.input);
         divisors.fill(C::ONE);
         starts.fill(0);
         for output in 0..taps.output {
