@@ -225,12 +225,12 @@ proptest! {
             scale: 0.7,
         };
         let parallel = Threads(width_of_team);
-        let room = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
-        let space = bytes(room.bytes());
+        let scratch = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
+        let space = bytes(scratch.bytes());
         let out = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
         let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, room).unwrap());
+        forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, scratch).unwrap());
 
         let shifts = shift.values();
         let plain = Plain {
@@ -252,8 +252,8 @@ proptest! {
         close(&out.values(), &plain.forward(), 1e-5);
         prop_assert!(most.values().iter().chain(&sums.values()).all(|x| x.is_finite()));
 
-        let room = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
-        let space = bytes(room.bytes());
+        let scratch = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
+        let space = bytes(scratch.bytes());
         let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
             .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
         let gradients = Gradients {
@@ -265,7 +265,7 @@ proptest! {
             value: to[2].out(),
             sink: None,
         };
-        backward(&parallel, &task, &gradients, ViewMut::over(&space, room).unwrap());
+        backward(&parallel, &task, &gradients, ViewMut::over(&space, scratch).unwrap());
         for (have, want) in to.iter().zip(plain.backward(&grad.values())) {
             close(&have.values(), &want, 3e-5);
         }

@@ -59,9 +59,9 @@ fn shapes() -> impl Strategy<Value = Deforming> {
     (pair(1..4), pair(1..3), pair(1..3), pair(0..3), 1usize..3, pair(3..7)).prop_map(
         |(taps, stride, dilation, border, groups, image)| {
             let places = [0, 1].map(|i| {
-                let room =
+                let left =
                     (image[i] + 2 * border[i]).saturating_sub((taps[i] - 1) * dilation[i] + 1);
-                room / stride[i] + 1
+                left / stride[i] + 1
             });
             Deforming { taps, stride, dilation, border, groups, image, places }
         },

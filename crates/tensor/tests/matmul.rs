@@ -87,11 +87,11 @@ fn values(view: View<'_>) -> Vec<f64> {
 
 fn product(parallel: &dyn Parallel, out: &Stored, a: View<'_>, b: View<'_>, alpha: f64, beta: f64) {
     let expected = panels(&out.layout, a.layout(), b.layout());
-    let room = expected.map(|one| {
+    let workspace = expected.map(|one| {
         let layout = Layout::contiguous(one.dtype(), &one.dims());
         (bytes(layout.bytes()), layout)
     });
-    let scratch = room.as_ref().map(|(bytes, layout)| ViewMut::over(bytes, *layout).unwrap());
+    let scratch = workspace.as_ref().map(|(bytes, layout)| ViewMut::over(bytes, *layout).unwrap());
     matmul(parallel, out.out(), a, b, Scalar::from(alpha), Scalar::from(beta), scratch);
 }
 

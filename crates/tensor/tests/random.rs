@@ -206,13 +206,18 @@ fn masks_and_what_they_keep() {
         [(vec![1000usize], 0.7), (vec![3, 333], 0.5), (vec![5], 1.0), (vec![130], 0.0)]
     {
         let count: usize = dims.iter().product();
-        let room = bytes(dropout::mask_bytes(count));
-        assert_eq!(room.len() % 16, 0);
-        let mask = ViewMut::over(&room, Layout::contiguous(DType::Uint8, &[room.len()])).unwrap();
+        let mask_bytes = bytes(dropout::mask_bytes(count));
+        assert_eq!(mask_bytes.len() % 16, 0);
+        let mask =
+            ViewMut::over(&mask_bytes, Layout::contiguous(DType::Uint8, &[mask_bytes.len()]))
+                .unwrap();
         dropout::draw(&Threads(2), mask, count, Philox::new(11, 0), keep);
-        let set: u32 = room.iter().map(|byte| byte.get().count_ones()).sum();
+        let set: u32 = mask_bytes.iter().map(|byte| byte.get().count_ones()).sum();
         assert!((f64::from(set) / count as f64 - keep).abs() < 0.06);
-        assert!((count..room.len() * 8).all(|bit| room[bit / 8].get() >> (bit % 8) & 1 == 0));
+        assert!(
+            (count..mask_bytes.len() * 8)
+                .all(|bit| mask_bytes[bit / 8].get() >> (bit % 8) & 1 == 0)
+        );
         let ones: Vec<Cell<u8>> =
             (0..count).flat_map(|_| 2f32.to_ne_bytes()).map(Cell::new).collect();
         let permuted: Vec<usize> = dims.iter().rev().copied().collect();
@@ -223,7 +228,7 @@ fn masks_and_what_they_keep() {
             dropout::apply::<f32>(&Threads(2), out, x, mask.view(), 1.5, false);
         });
         for (at, value) in kept.iter().enumerate() {
-            let bit = room[at / 8].get() >> (at % 8) & 1;
+            let bit = mask_bytes[at / 8].get() >> (at % 8) & 1;
             assert_eq!(*value, 3.0 * f64::from(bit));
         }
     }
@@ -240,9 +245,10 @@ fn sampled(
     let given: Vec<Cell<u8>> =
         (0..rows).flat_map(|_| weights).flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
     let weights = View::over(&given, Layout::contiguous(DType::Double, &[rows, count])).unwrap();
-    let room = bytes(rows * tree_size(count) * 8);
+    let workspace = bytes(rows * tree_size(count) * 8);
     let trees =
-        ViewMut::over(&room, Layout::contiguous(DType::Double, &[rows, tree_size(count)])).unwrap();
+        ViewMut::over(&workspace, Layout::contiguous(DType::Double, &[rows, tree_size(count)]))
+            .unwrap();
     let memory = bytes(rows * samples * 8);
     let out = ViewMut::over(&memory, Layout::contiguous(DType::Int64, &[rows, samples])).unwrap();
     multinomial(&Threads(2), out, weights, trees, again, Philox::new(seed, 0))?;

@@ -82,13 +82,13 @@ fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
 ) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
     let cut = Cut::new(a.layout(), axes);
     let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, cut.kept()));
-    let rooms = outs.map(|out| cells(vec![0xee; out.bytes()]));
-    let views = [0, 1].map(|at| ViewMut::over(&rooms[at], outs[at]).unwrap());
+    let outputs = outs.map(|out| cells(vec![0xee; out.bytes()]));
+    let views = [0, 1].map(|at| ViewMut::over(&outputs[at], outs[at]).unwrap());
     let partial = cells(vec![0xdd; cut.partials::<F>()]);
     let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
     let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
     reduce(parallel, a, &cut, fold, parts, (views[0], Some(views[1])), end);
-    let [first, second] = rooms;
+    let [first, second] = outputs;
     (first, second)
 }
 

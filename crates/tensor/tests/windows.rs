@@ -193,8 +193,8 @@ proptest! {
         });
         let (out_layout, out_length) = strided(&results, &order, 1, DType::Float);
         let out = AlignedMemory::new(out_length * 4);
-        let memory = table_memory(&taps, to);
-        let table = table(&taps, &memory, to, backward);
+        let buffers = table_memory(&taps, to);
+        let table = table(&taps, &buffers, to, backward);
         let a = View::over(memory.bytes(), layout).unwrap();
         let target = ViewMut::over(out.bytes(), out_layout).unwrap();
         resample(if step == 1 { &Alone as &dyn Parallel } else { &Backwards }, target, a, dim, &table);
