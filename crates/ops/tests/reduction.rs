@@ -32,7 +32,7 @@ impl Bench {
         self.tensor(DType::Float, dims, values)
     }
 
-    fn room(&mut self, dtype: DType, dims: &[usize]) -> Arg {
+    fn empty(&mut self, dtype: DType, dims: &[usize]) -> Arg {
         self.tensor(dtype, dims, &vec![99.0; dims.iter().product()])
     }
 
@@ -109,14 +109,14 @@ fn sums_and_their_kin() {
         ("Norm", vec![Arg::Float(f64::INFINITY), ints(&[]), DROP], vec![], vec![6.0]),
         ("Norm", vec![Arg::Float(0.0), ints(&[]), DROP], vec![], vec![6.0]),
     ] {
-        let out = bench.room(DType::Float, &dims);
+        let out = bench.empty(DType::Float, &dims);
         let mut all = vec![a.clone()];
         all.extend(args);
         all.push(out.clone());
         assert_eq!(bench.call(name, &all), Ok(0), "{name}");
         assert_close(&bench.values(&out), &want);
     }
-    let (values, places) = (bench.room(DType::Float, &[3]), bench.room(DType::Int64, &[3]));
+    let (values, places) = (bench.empty(DType::Float, &[3]), bench.room(DType::Int64, &[3]));
     bench.call("MaxDim", &[a.clone(), Arg::Int(0), DROP, values.clone(), places.clone()]).unwrap();
     assert_eq!(bench.values(&values), [4.0, 2.0, 6.0]);
     assert_eq!(bench.values(&places), [1.0, 0.0, 1.0]);
@@ -128,7 +128,7 @@ fn sums_and_their_kin() {
 fn sums_of_nothing_and_of_booleans() {
     let mut bench = Bench::default();
     let none = bench.float(&[0, 2], &[]);
-    let out = bench.room(DType::Float, &[2]);
+    let out = bench.empty(DType::Float, &[2]);
     bench.call("ReduceSum", &[none.clone(), ints(&[0]), DROP, Arg::Int(0), out.clone()]).unwrap();
     assert_eq!(bench.values(&out), [0.0, 0.0]);
     bench.call("Mean", &[none.clone(), ints(&[0]), DROP, Arg::Int(0), out.clone()]).unwrap();
@@ -136,12 +136,12 @@ fn sums_of_nothing_and_of_booleans() {
     let text = bench.call("Amax", &[none, ints(&[0]), DROP, out.clone()]).unwrap_err();
     assert_eq!(text, "a0 [0, 2] has no elements to choose from");
     let booleans = bench.tensor(DType::Bool, &[3], &[1.0, 0.0, 1.0]);
-    let count = bench.room(DType::Int64, &[]);
+    let count = bench.empty(DType::Int64, &[]);
     bench
         .call("ReduceSum", &[booleans.clone(), ints(&[]), DROP, Arg::Int(9), count.clone()])
         .unwrap();
     assert_eq!(bench.values(&count), [2.0]);
-    let boolean = bench.room(DType::Bool, &[]);
+    let boolean = bench.empty(DType::Bool, &[]);
     bench.call("All", &[booleans, ints(&[]), DROP, boolean.clone()]).unwrap();
     assert_eq!(bench.values(&boolean), [0.0]);
 }
@@ -151,7 +151,7 @@ fn a_large_sum_asks_for_its_parts() {
     let mut bench = Bench::default();
     let values = vec![0.5; 1 << 20];
     for (dtype, size) in [(DType::Float, 4), (DType::Float16, 4), (DType::Double, 8)] {
-        let (a, out) = (bench.tensor(dtype, &[1 << 20], &values), bench.room(dtype, &[]));
+        let (a, out) = (bench.tensor(dtype, &[1 << 20], &values), bench.empty(dtype, &[]));
         let asked = bench.call("ReduceSum", &[a, ints(&[]), DROP, Arg::Int(0), out.clone()]);
         assert_eq!(asked, Ok(32 * size));
         let sum = if dtype == DType::Float16 { f64::INFINITY } else { 524288.0 };
@@ -162,7 +162,7 @@ fn a_large_sum_asks_for_its_parts() {
 #[test]
 fn wrong_sizes_and_dimensions_are_named() {
     let mut bench = Bench::default();
-    let (a, out) = (bench.room(DType::Float, &[2, 3]), bench.room(DType::Float, &[3]));
+    let (a, out) = (bench.empty(DType::Float, &[2, 3]), bench.room(DType::Float, &[3]));
     let sum = |dims: Arg, keep: Arg| {
         bench.call("ReduceSum", &[a.clone(), dims, keep, Arg::Int(0), out.clone()]).unwrap_err()
     };
@@ -178,7 +178,7 @@ fn wrong_sizes_and_dimensions_are_named() {
 fn scans_and_softmax() {
     let mut bench = Bench::default();
     let a = bench.float(&[2, 3], &[1.0, 3.0, 2.0, 4.0, 5.0, -6.0]);
-    let (out, places) = (bench.room(DType::Float, &[2, 3]), bench.room(DType::Int64, &[2, 3]));
+    let (out, places) = (bench.empty(DType::Float, &[2, 3]), bench.room(DType::Int64, &[2, 3]));
     let check = |name: &str, args: &[Arg], want: &[f64]| {
         let all: Vec<Arg> = [&[a.clone()][..], args].concat();
         bench.call(name, &all).unwrap();
@@ -208,8 +208,8 @@ fn layer_norm_forward_and_back() {
     let x = bench.float(&[2, 3], &[1.0, 2.0, 4.0, -1.0, 0.0, 5.0]);
     let (weight, bias) =
         (bench.float(&[3], &[1.0, 2.0, 0.5]), bench.float(&[3], &[0.0, 1.0, -1.0]));
-    let y = bench.room(DType::Float, &[2, 3]);
-    let (mean, scale) = (bench.room(DType::Float, &[2, 1]), bench.room(DType::Float, &[2, 1]));
+    let y = bench.empty(DType::Float, &[2, 3]);
+    let (mean, scale) = (bench.empty(DType::Float, &[2, 1]), bench.room(DType::Float, &[2, 1]));
     let shape = ints(&[3]);
     bench
         .call(
@@ -233,8 +233,8 @@ fn layer_norm_forward_and_back() {
         &[-1.069045, 0.465478, -0.331847, -0.889001, -0.016001, -0.301500],
     );
     let dy = bench.float(&[2, 3], &[1.0, -1.0, 0.5, 2.0, 1.0, 0.0]);
-    let dx = bench.room(DType::Float, &[2, 3]);
-    let (dweight, dbias) = (bench.room(DType::Float, &[3]), bench.room(DType::Float, &[3]));
+    let dx = bench.empty(DType::Float, &[2, 3]);
+    let (dweight, dbias) = (bench.empty(DType::Float, &[3]), bench.room(DType::Float, &[3]));
     let asked = bench.call(
         "LayerNormBackward",
         &[
@@ -264,7 +264,7 @@ fn layer_norm_forward_and_back() {
 fn losses() {
     let mut bench = Bench::default();
     let (x, target) = (bench.float(&[3], &[1.0, 2.0, 4.0]), bench.float(&[3], &[1.5, 2.0, 1.0]));
-    let one = bench.room(DType::Float, &[]);
+    let one = bench.empty(DType::Float, &[]);
     for (name, want) in [("MseLoss", 3.083333), ("L1Loss", 1.166667)] {
         assert_eq!(
             bench.call(name, &[x.clone(), target.clone(), Arg::Int(1), one.clone()]),
@@ -273,13 +273,13 @@ fn losses() {
         assert_close(&bench.values(&one), &[want]);
     }
     let grad = bench.float(&[], &[2.0]);
-    let dx = bench.room(DType::Float, &[3]);
+    let dx = bench.empty(DType::Float, &[3]);
     bench.call("MseLossBackward", &[grad, x, target, Arg::Int(1), dx.clone()]).unwrap();
     assert_close(&bench.values(&dx), &[-0.666667, 0.0, 4.0]);
 
     let logs = bench.float(&[2, 3], &[-0.1, -2.0, -3.0, -1.5, -0.3, -2.5]);
     let weight = bench.float(&[3], &[1.0, 2.0, 0.5]);
-    let total = bench.room(DType::Float, &[]);
+    let total = bench.empty(DType::Float, &[]);
     let classes = bench.tensor(DType::Int64, &[2], &[0.0, 1.0]);
     let mut args = [logs, classes, weight, Arg::Int(1), Arg::Int(-100), one.clone(), total.clone()];
     bench.call("NLLLoss", &args).unwrap();
@@ -294,7 +294,7 @@ fn losses() {
 fn by_name_with_axes_as_an_input() {
     let mut bench = Bench::default();
     let a = bench.float(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
-    let (Arg::Tensor(x), Arg::Tensor(y)) = (a, bench.room(DType::Float, &[2, 1])) else { panic!() };
+    let (Arg::Tensor(x), Arg::Tensor(y)) = (a, bench.empty(DType::Float, &[2, 1])) else { panic!() };
     let mut axes = Tensor::new(Layout::contiguous(DType::Int64, &[1]), 0);
     axes.constant = Some(1i64.to_ne_bytes().to_vec().into());
     let attributes = [("keep_dims".to_owned(), Arg::Flag(true))];

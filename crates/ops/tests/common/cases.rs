@@ -251,20 +251,20 @@ impl Case {
 
 /// Bytes that begin on a multiple of [`ALIGN`].
 struct Buffer {
-    room: Vec<u8>,
+    bytes: Vec<u8>,
     start: usize,
 }
 
 impl Buffer {
     fn of(bytes: &[u8]) -> Buffer {
-        let mut room = vec![0; bytes.len() + ALIGN];
-        let start = room.as_ptr().align_offset(ALIGN);
-        room[start..start + bytes.len()].copy_from_slice(bytes);
-        Buffer { room, start }
+        let mut padded = vec![0; bytes.len() + ALIGN];
+        let start = padded.as_ptr().align_offset(ALIGN);
+        padded[start..start + bytes.len()].copy_from_slice(bytes);
+        Buffer { bytes: padded, start }
     }
 
     fn cells(&mut self) -> &[Cell<u8>] {
-        let end = self.start + self.room.len() - ALIGN;
-        Cell::from_mut(&mut self.room[self.start..end]).as_slice_of_cells()
+        let end = self.start + self.bytes.len() - ALIGN;
+        Cell::from_mut(&mut self.bytes[self.start..end]).as_slice_of_cells()
     }
 }

@@ -33,7 +33,7 @@ impl Desk {
         }
     }
 
-    fn room(&mut self, bytes: usize) -> usize {
+    fn reserve(&mut self, bytes: usize) -> usize {
         let start = self.bytes.len();
         self.bytes.extend((0..bytes).map(|_| Cell::new(0)));
         self.gaps.push(self.bytes.len());
@@ -45,7 +45,7 @@ impl Desk {
     pub fn put(&mut self, dtype: DType, dims: &[usize], values: &[f64]) -> Tensor {
         let layout = Layout::contiguous(dtype, dims);
         assert_eq!(layout.count(), values.len());
-        let tensor = Tensor::new(layout, self.room(layout.bytes()));
+        let tensor = Tensor::new(layout, self.reserve(layout.bytes()));
         self.write(&tensor, values);
         tensor
     }
