@@ -294,7 +294,9 @@ fn losses() {
 fn by_name_with_axes_as_an_input() {
     let mut bench = Bench::default();
     let a = bench.float(&[2, 2], &[1.0, 2.0, 3.0, 4.0]);
-    let (Arg::Tensor(x), Arg::Tensor(y)) = (a, bench.empty(DType::Float, &[2, 1])) else { panic!() };
+    let (Arg::Tensor(x), Arg::Tensor(y)) = (a, bench.empty(DType::Float, &[2, 1])) else {
+        panic!()
+    };
     let mut axes = Tensor::new(Layout::contiguous(DType::Int64, &[1]), 0);
     axes.constant = Some(1i64.to_ne_bytes().to_vec().into());
     let attributes = [("keep_dims".to_owned(), Arg::Flag(true))];

@@ -11,7 +11,7 @@ const BASE: usize = 0x10000;
 const NAMES: &[&str] = &["p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7", "p8", "p9", "p10"];
 
 /// Memory that tensors lie in, with a gap of known bytes after each.
-pub struct Desk {
+pub struct TestMemory {
     bytes: Vec<Cell<u8>>,
     gaps: Vec<usize>,
     /// Sizes that a kernel reported, by argument.
@@ -23,9 +23,9 @@ pub struct Desk {
 const GAP: usize = 64;
 const MARK: u8 = 0xa5;
 
-impl Desk {
-    pub fn new() -> Desk {
-        Desk {
+impl TestMemory {
+    pub fn new() -> TestMemory {
+        TestMemory {
             bytes: vec![Cell::new(MARK); GAP],
             gaps: vec![0],
             reported: RefCell::default(),
@@ -68,7 +68,7 @@ impl Desk {
     }
 
     pub fn write(&self, tensor: &Tensor, values: &[f64]) {
-        for (offset, value) in Desk::each(&tensor.layout).into_iter().zip(values) {
+        for (offset, value) in TestMemory::each(&tensor.layout).into_iter().zip(values) {
             let at = tensor.address - BASE + offset as usize * tensor.layout.item();
             let bytes: Vec<u8> = match tensor.layout.dtype {
                 DType::Float => (*value as f32).to_ne_bytes().to_vec(),
@@ -99,7 +99,7 @@ impl Desk {
     fn scalars(&self, tensor: &Tensor) -> impl Iterator<Item = cairn_tensor::Scalar> {
         let (item, address) = (tensor.layout.item(), tensor.address - BASE);
         let dtype = tensor.layout.dtype;
-        Desk::each(&tensor.layout).into_iter().map(move |offset| {
+        TestMemory::each(&tensor.layout).into_iter().map(move |offset| {
             let at = address + offset as usize * item;
             let bytes: Vec<u8> = self.bytes[at..at + item].iter().map(Cell::get).collect();
             cairn_tensor::Scalar::read(&bytes, dtype).unwrap()
@@ -112,7 +112,7 @@ impl Desk {
         self.finish(row.plan(NAMES, args.into()).map_err(|error| error.text().to_owned())?)
     }
 
-    /// As [`Desk::run`], by IR name, with numbers as attributes.
+    /// As [`TestMemory::run`], by IR name, with numbers as attributes.
     pub fn by_name(
         &self,
         name: &str,
