@@ -9,9 +9,9 @@ use proptest::prelude::*;
 use std::cell::Cell;
 
 /// Four parts at once, on one thread, the last first.
-struct Backwards;
+struct ReverseOrder;
 
-impl Parallel for Backwards {
+impl Parallel for ReverseOrder {
     fn width(&self) -> usize {
         4
     }
@@ -107,7 +107,7 @@ proptest! {
         let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
         let a = View::over(&bytes, layout).unwrap();
         let groups = groups(&layout, &axes);
-        for parallel in [&Alone as &dyn Parallel, &Backwards] {
+        for parallel in [&Alone as &dyn Parallel, &ReverseOrder] {
             let (sums, _) = run(parallel, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
             let (spread, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
             for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
@@ -134,8 +134,8 @@ proptest! {
         for group in [true, false] {
             let ends = |(value, at): (f32, i64)| (value, at);
             let (best, places) = match group {
-                true => run(&Backwards, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
-                false => run(&Backwards, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
+                true => run(&ReverseOrder, a, &axes, fold::arg_max::<f32>(), ends, (DType::Float16, DType::Int64)),
+                false => run(&ReverseOrder, a, &axes, fold::arg_min::<f32>(), ends, (DType::Float16, DType::Int64)),
             };
             let best = numbers(&best, |b| f16::from_bits(u16::from_ne_bytes(b)).to_f32());
             let places = numbers(&places, i64::from_ne_bytes);
@@ -190,7 +190,7 @@ fn long_sums_have_parts_and_stay_exact() {
             let a = View::over(&bytes, layout).unwrap();
             let types = (DType::Float, DType::Int64);
             let (alone, _) = run(&Alone, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
-            let (parallel, _) = run(&Backwards, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            let (parallel, _) = run(&ReverseOrder, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
             assert_eq!(alone, parallel);
             for (group, sum) in
                 groups(&layout, &axes).iter().zip(numbers(&alone, f32::from_ne_bytes))

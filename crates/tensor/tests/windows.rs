@@ -14,9 +14,9 @@ use proptest::prelude::*;
 use std::cell::Cell;
 
 /// Four parts at once, on one thread, the last first.
-struct Backwards;
+struct ReverseOrder;
 
-impl Parallel for Backwards {
+impl Parallel for ReverseOrder {
     fn width(&self) -> usize {
         4
     }
@@ -197,7 +197,7 @@ proptest! {
         let table = table(&taps, &buffers, to, backward);
         let a = View::over(memory.bytes(), layout).unwrap();
         let target = ViewMut::over(out.bytes(), out_layout).unwrap();
-        resample(if step == 1 { &Alone as &dyn Parallel } else { &Backwards }, target, a, dim, &table);
+        resample(if step == 1 { &Alone as &dyn Parallel } else { &ReverseOrder }, target, a, dim, &table);
         let have = floats(out.bytes(), out_length);
         let matrix = matrix(&taps);
         let packed = Layout::contiguous(DType::Float, &dims);
@@ -242,7 +242,7 @@ proptest! {
         let out_layout = Layout::contiguous(DType::Int16, &[sizes.0, output]);
         let (out, places) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(output * 8));
         let map = taps.sources(ViewMut::over(places.bytes(), Layout::contiguous(DType::Int64, &[output])).unwrap());
-        remap(&Backwards, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
+        remap(&ReverseOrder, ViewMut::over(out.bytes(), out_layout).unwrap(), View::over(memory.bytes(), layout).unwrap(), &[None, Some(map)]);
         each(&[sizes.0, output], |at| {
             let place = offset(&out_layout, at) * 2;
             let have = i16::from_le_bytes([out.bytes()[place].get(), out.bytes()[place + 1].get()]);
@@ -282,7 +282,7 @@ proptest! {
         let out_layout = Layout::contiguous(DType::Float, &results);
         let (out, index) = (AlignedMemory::new(out_layout.bytes()), AlignedMemory::new(out_layout.count() * 8));
         let view = |memory, dtype| ViewMut::over(memory, out_layout.with_dtype(dtype)).unwrap();
-        max_pool(&Backwards, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
+        max_pool(&ReverseOrder, view(out.bytes(), DType::Float), Some(view(index.bytes(), DType::Int64)), View::over(memory.bytes(), layout).unwrap(), windows);
         let have = floats(out.bytes(), out_layout.count());
         each(&results, |at| {
             let mut best: Option<(f32, usize)> = None;
@@ -335,7 +335,7 @@ proptest! {
         let width = ((outputs[0] * outputs[1]).div_ceil(16) + 1) * 32;
         let mask_layout = Layout::contiguous(DType::Int8, &[planes.0, planes.1, kernel[0] * kernel[1], width]);
         let mask = AlignedMemory::new(mask_layout.bytes());
-        write_mask(&Backwards, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
+        write_mask(&ReverseOrder, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
         let found = ViewMut::over(again.bytes(), index_layout).unwrap();
         prop_assert!(read_mask(&Alone, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
         let bytes = |memory: &AlignedMemory| memory.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
