@@ -27,20 +27,25 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
     vec![Cell::new(0); count]
 }
 
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
+impl StoredTensor {
     /// With positions before heads in memory when `transposed`.
-    fn new(dtype: DType, dims: [usize; 4], transposed: bool, f: impl Fn(usize) -> f64) -> Stored {
+    fn new(
+        dtype: DType,
+        dims: [usize; 4],
+        transposed: bool,
+        f: impl Fn(usize) -> f64,
+    ) -> StoredTensor {
         let [b, n, s, d] = dims;
         let layout = match transposed {
             true => Layout::contiguous(dtype, &[b, s, n, d]).transposed(1, 2),
             false => Layout::contiguous(dtype, &dims),
         };
-        let stored = Stored { bytes: bytes(layout.bytes()), layout };
+        let stored = StoredTensor { bytes: bytes(layout.bytes()), layout };
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, &dims)).unwrap();
@@ -197,16 +202,16 @@ proptest! {
     ) {
         let heads = groups * share;
         let sizes = Sizes { batches, heads, groups, queries, keys, features, width };
-        let q = Stored::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
-        let k = Stored::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
-        let v = Stored::new(dtype, [batches, groups, keys, width], transposed, |at| noise(3, at));
-        let grad = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
-        let shift = Stored::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
-        let mask = Stored::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
+        let q = StoredTensor::new(dtype, [batches, heads, queries, features], transposed, |at| noise(1, at));
+        let k = StoredTensor::new(dtype, [batches, groups, keys, features], transposed, |at| noise(2, at));
+        let v = StoredTensor::new(dtype, [batches, groups, keys, width], transposed, |at| noise(3, at));
+        let grad = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |at| noise(4, at));
+        let shift = StoredTensor::new(dtype, [1, heads, queries, keys], false, |at| noise(5, at));
+        let mask = StoredTensor::new(DType::Bool, [1, 1, queries, keys], false, |at| f64::from(u8::from(at % 3 == 1)));
         let wide = [batches, heads, queries, keys];
         let bits: Vec<Cell<u8>> = (0..batches * heads * queries * keys / 8 + 1).map(|at| Cell::new((at * 37 + 11) as u8)).collect();
         let kept = View::over(&bits, Layout::contiguous(DType::Uint8, &[bits.len()])).unwrap();
-        let seen = |one: &Stored| one.layout.broadcast_to(&wide).unwrap();
+        let seen = |one: &StoredTensor| one.layout.broadcast_to(&wide).unwrap();
         let task = Attention {
             query: q.view(),
             key: k.view(),
@@ -227,9 +232,9 @@ proptest! {
         let parallel = Threads(width_of_team);
         let scratch = Layout::contiguous(DType::Float, &forward_scratch(&sizes));
         let space = bytes(scratch.bytes());
-        let out = Stored::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
-        let most = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
-        let sums = Stored::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        let out = StoredTensor::new(DType::Float, [batches, heads, queries, width], transposed, |_| f64::NAN);
+        let most = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
+        let sums = StoredTensor::new(DType::Float, [batches, heads, queries, 8], false, |_| f64::NAN);
         forward(&parallel, &task, out.out(), Some(most.out()), Some(sums.out()), ViewMut::over(&space, scratch).unwrap());
 
         let shifts = shift.values();
@@ -255,7 +260,7 @@ proptest! {
         let scratch = Layout::contiguous(DType::Float, &backward_scratch(&sizes));
         let space = bytes(scratch.bytes());
         let to = [(heads, queries, features), (groups, keys, features), (groups, keys, width)]
-            .map(|(n, s, d)| Stored::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
+            .map(|(n, s, d)| StoredTensor::new(DType::Float, [batches, n, s, d], transposed, |_| f64::NAN));
         let gradients = Gradients {
             grad: grad.view(),
             result: remembered.then(|| out.view()),

@@ -24,14 +24,14 @@ impl Parallel for Threads {
 }
 
 /// A tensor in memory of its own, with small integers in it: sums are exact in every type.
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
+impl StoredTensor {
     /// `turn` says which dimension lies outermost; dimensions are stepped by `step`.
-    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> Stored {
+    fn new(dtype: DType, dims: &[usize], turn: usize, step: usize, seed: usize) -> StoredTensor {
         let rank = dims.len();
         let order: Vec<usize> = (0..rank).map(|at| (at + turn) % rank).collect();
         let wide: Vec<usize> = order.iter().map(|at| dims[*at] * step).collect();
@@ -43,7 +43,7 @@ impl Stored {
         }
         let item = dtype.size_in_bytes().unwrap();
         let bytes = vec![Cell::new(0x55); wide.iter().product::<usize>() * item];
-        let stored = Stored { bytes, layout };
+        let stored = StoredTensor { bytes, layout };
         let number = |at: usize| ((at * 7919 + seed * 104_729) % 5) as f64 - 2.0;
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| number(at).to_ne_bytes()).map(Cell::new).collect();
@@ -136,22 +136,22 @@ fn cases() -> impl Strategy<Value = Case> {
 }
 
 impl Case {
-    fn source(&self) -> Stored {
+    fn source(&self) -> StoredTensor {
         let [d, h, w] = self.sizes;
         let dims = [self.samples, self.groups, self.inputs, d, h, w];
-        Stored::new(self.dtype, &dims, self.turns[0], self.step, 1)
+        StoredTensor::new(self.dtype, &dims, self.turns[0], self.step, 1)
     }
 
-    fn result(&self, seed: usize) -> Stored {
+    fn result(&self, seed: usize) -> StoredTensor {
         let [d, h, w] = self.places;
         let dims = [self.samples, self.groups, self.outputs, d, h, w];
-        Stored::new(self.dtype, &dims, self.turns[1], self.step, seed)
+        StoredTensor::new(self.dtype, &dims, self.turns[1], self.step, seed)
     }
 
-    fn weights(&self) -> Stored {
+    fn weights(&self) -> StoredTensor {
         let [z, y, x] = self.axes.map(|axis| axis.taps);
         let dims = [self.groups, self.outputs, self.inputs, z, y, x];
-        Stored::new(self.dtype, &dims, self.turns[2], self.step, 3)
+        StoredTensor::new(self.dtype, &dims, self.turns[2], self.step, 3)
     }
 }
 
@@ -171,7 +171,7 @@ fn check(have: &[f64], want: &[f64], dtype: DType) -> Result<(), TestCaseError> 
 
 fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
     let (source, out, weights) = (case.source(), case.result(2), case.weights());
-    let bias = Stored::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
+    let bias = StoredTensor::new(case.dtype, &[case.groups, case.outputs], 1, case.step, 4);
     let (bytes, layout) = scratch(scratch_size(&out.layout, &source.layout, &case.axes));
     let (packed, packed_layout) = scratch(weights.layout.count());
     let seen = match takes_weights(&weights.layout) {

@@ -25,19 +25,19 @@ impl Parallel for Threads {
 }
 
 /// A tensor in memory of its own.
-struct Stored {
+struct StoredTensor {
     bytes: Vec<Cell<u8>>,
     layout: Layout,
 }
 
-impl Stored {
-    fn zeros(dtype: DType, dims: &[usize]) -> Stored {
+impl StoredTensor {
+    fn zeros(dtype: DType, dims: &[usize]) -> StoredTensor {
         let layout = Layout::contiguous(dtype, dims);
-        Stored { bytes: vec![Cell::new(0); layout.bytes()], layout }
+        StoredTensor { bytes: vec![Cell::new(0); layout.bytes()], layout }
     }
 
-    fn of(dims: &[usize], values: &[f64]) -> Stored {
-        let stored = Stored::zeros(DType::Float, dims);
+    fn of(dims: &[usize], values: &[f64]) -> StoredTensor {
+        let stored = StoredTensor::zeros(DType::Float, dims);
         for (place, value) in stored.bytes.chunks_exact(4).zip(values) {
             let bytes = (*value as f32).to_ne_bytes();
             place.iter().zip(bytes).for_each(|(place, byte)| place.set(byte));
@@ -46,13 +46,13 @@ impl Stored {
     }
 
     /// As `of`, in another type and with the last two dimensions swapped in memory.
-    fn transposed(dtype: DType, dims: &[usize], values: &[f64]) -> Stored {
+    fn transposed(dtype: DType, dims: &[usize], values: &[f64]) -> StoredTensor {
         let rank = dims.len();
         let mut other = dims.to_vec();
         other.swap(rank - 2, rank - 1);
-        let mut stored = Stored::zeros(dtype, &other);
+        let mut stored = StoredTensor::zeros(dtype, &other);
         stored.layout = stored.layout.transposed(rank - 2, rank - 1);
-        copy(&Alone, stored.out(), Stored::of(dims, values).view());
+        copy(&Alone, stored.out(), StoredTensor::of(dims, values).view());
         stored
     }
 
@@ -65,7 +65,7 @@ impl Stored {
     }
 
     fn values(&self) -> Vec<f64> {
-        let plain = Stored::zeros(DType::Float, self.layout.dims());
+        let plain = StoredTensor::zeros(DType::Float, self.layout.dims());
         copy(&Alone, plain.out(), self.view());
         let value = |one: &[Cell<u8>]| f32::from_ne_bytes(std::array::from_fn(|at| one[at].get()));
         plain.bytes.chunks_exact(4).map(|one| f64::from(value(one))).collect()
@@ -115,7 +115,7 @@ impl Shape {
         order
     }
 
-    fn course<'a>(&self, active: &'a Stored) -> Course<'a> {
+    fn course<'a>(&self, active: &'a StoredTensor) -> Course<'a> {
         let Shape { steps, rows, hidden, reversed, varies } = *self;
         Course { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
     }
@@ -235,11 +235,11 @@ proptest! {
         let (y, hs, noted, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 4 * hidden]);
-        let active = Stored::of(&[steps, rows], &shape.flags());
-        let (gates, bias) = (Stored::of(&wide, &gates), Stored::of(&[4 * hidden], &bias));
-        let w = Stored::of(&[hidden, 4 * hidden], &w);
-        let state = Stored::of(&[2, rows, hidden], &[h0, c0].concat());
-        let outs: Vec<Stored> = (0..8).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
+        let (gates, bias) = (StoredTensor::of(&wide, &gates), StoredTensor::of(&[4 * hidden], &bias));
+        let w = StoredTensor::of(&[hidden, 4 * hidden], &w);
+        let state = StoredTensor::of(&[2, rows, hidden], &[h0, c0].concat());
+        let outs: Vec<StoredTensor> = (0..8).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         lstm(&Threads(threads), &Lstm {
             course: shape.course(&active),
@@ -271,12 +271,12 @@ proptest! {
         let (y, hs, noted, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 3 * hidden]);
-        let active = Stored::of(&[steps, rows], &shape.flags());
-        let (gates, w) = (Stored::of(&wide, &gates), Stored::of(&[hidden, 3 * hidden], &w));
-        let bias = Stored::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
+        let (gates, w) = (StoredTensor::of(&wide, &gates), StoredTensor::of(&[hidden, 3 * hidden], &w));
+        let bias = StoredTensor::of(&[2, 3 * hidden], &[vec![0.0; 3 * hidden], bias].concat());
         let (state, products) =
-            (Stored::of(&[rows, hidden], &h0), Stored::zeros(DType::Float, &[rows, 3 * hidden]));
-        let outs: Vec<Stored> = (0..6).map(|_| Stored::transposed(DType::Float, &dims, &[])).collect();
+            (StoredTensor::of(&[rows, hidden], &h0), StoredTensor::zeros(DType::Float, &[rows, 3 * hidden]));
+        let outs: Vec<StoredTensor> = (0..6).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         gru(&Threads(threads), &Gru {
             course: shape.course(&active),
@@ -313,16 +313,16 @@ proptest! {
         };
         let (_, hs, noted, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
         let dims = [steps, rows, hidden];
-        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
+        let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
         let (kept, hs) = (noted.each_ref().map(|one| store(one)), store(&hs));
-        let first = [&h0, &c0].map(|one| Stored::transposed(DType::Float, &[rows, hidden], one));
-        let active = Stored::of(&[steps, rows], &shape.flags());
+        let first = [&h0, &c0].map(|one| StoredTensor::transposed(DType::Float, &[rows, hidden], one));
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
             (0..w.len()).map(|at| w[(at % hidden) * 4 * hidden + at / hidden]).collect();
-        let weights = Stored::of(&[4 * hidden, hidden], &transposed);
-        let state = Stored::of(&[2, rows, hidden], &dh);
+        let weights = StoredTensor::of(&[4 * hidden, hidden], &transposed);
+        let state = StoredTensor::of(&[2, rows, hidden], &dh);
         let (to, before) =
-            (Stored::of(&[steps, rows, 4 * hidden], &[]), Stored::of(&dims, &[]));
+            (StoredTensor::of(&[steps, rows, 4 * hidden], &[]), StoredTensor::of(&dims, &[]));
         let above = store(&dy);
         lstm_gradients(&Alone, &LstmGradients {
             course: shape.course(&active),
@@ -368,17 +368,17 @@ proptest! {
         };
         let (_, hs, noted, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
         let dims = [steps, rows, hidden];
-        let store = |values: &[f64]| Stored::transposed(DType::Float, &dims, values);
+        let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
         let (kept, hs, above) = (noted.each_ref().map(|one| store(one)), store(&hs), store(&dy));
-        let first = Stored::transposed(DType::Float, &[rows, hidden], &h0);
-        let active = Stored::of(&[steps, rows], &shape.flags());
+        let first = StoredTensor::transposed(DType::Float, &[rows, hidden], &h0);
+        let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
             (0..w.len()).map(|at| w[(at % hidden) * 3 * hidden + at / hidden]).collect();
-        let weights = Stored::of(&[3 * hidden, hidden], &transposed);
-        let state = Stored::of(&[rows, hidden], &dh);
+        let weights = StoredTensor::of(&[3 * hidden, hidden], &transposed);
+        let state = StoredTensor::of(&[rows, hidden], &dh);
         let wide = [steps, rows, 3 * hidden];
-        let (to, others) = (Stored::of(&wide, &[]), Stored::of(&wide, &[]));
-        let before = Stored::of(&dims, &[]);
+        let (to, others) = (StoredTensor::of(&wide, &[]), StoredTensor::of(&wide, &[]));
+        let before = StoredTensor::of(&dims, &[]);
         gru_gradients(&Alone, &GruGradients {
             course: shape.course(&active),
             weights: weights.view(),
@@ -404,7 +404,7 @@ proptest! {
             (0..count).map(|at| slope(at, which)).collect()
         };
         near(&to.values(), &slopes(gates.len(), 0), 1e-3);
-        let sums = Stored::of(&[3 * hidden], &[]);
+        let sums = StoredTensor::of(&[3 * hidden], &[]);
         let flat = others.layout.reshaped(&[steps * rows, 3 * hidden]).unwrap();
         column_sums(&Alone, sums.out(), others.view().with_layout(flat).unwrap());
         near(&sums.values(), &slopes(bias.len(), 1), 1e-3);
@@ -415,8 +415,8 @@ proptest! {
 #[test]
 fn sums_of_columns_spread_over_threads() {
     let values = some(1, 1000 * 700);
-    let sums = Stored::zeros(DType::Float, &[700]);
-    column_sums(&Threads(2), sums.out(), Stored::of(&[1000, 700], &values).view());
+    let sums = StoredTensor::zeros(DType::Float, &[700]);
+    column_sums(&Threads(2), sums.out(), StoredTensor::of(&[1000, 700], &values).view());
     let want: Vec<f64> =
         (0..700).map(|at| (0..1000).map(|row| values[row * 700 + at]).sum()).collect();
     near(&sums.values(), &want, 1e-4);
@@ -424,8 +424,11 @@ fn sums_of_columns_spread_over_threads() {
 
 #[test]
 fn what_is_added_to_gates() {
-    let out = Stored::zeros(DType::Float, &[6]);
-    let parts = [Stored::of(&[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Stored::of(&[6], &[10.0; 6])];
+    let out = StoredTensor::zeros(DType::Float, &[6]);
+    let parts = [
+        StoredTensor::of(&[6], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
+        StoredTensor::of(&[6], &[10.0; 6]),
+    ];
     gather_bias(out.out(), &[Some(parts[0].view()), Some(parts[1].view())], (2..4, 0.5));
     assert_eq!(out.values(), [11.0, 12.0, 13.5, 14.5, 15.0, 16.0]);
     gather_bias(out.out(), &[None, None], (0..0, 0.0));
@@ -435,13 +438,13 @@ fn what_is_added_to_gates() {
 #[test]
 fn rows_that_take_part() {
     let ints = |values: &[i64]| {
-        let stored = Stored::zeros(DType::Int64, &[values.len()]);
+        let stored = StoredTensor::zeros(DType::Int64, &[values.len()]);
         for (place, value) in stored.bytes.chunks_exact(8).zip(values) {
             place.iter().zip(value.to_ne_bytes()).for_each(|(place, byte)| place.set(byte));
         }
         stored
     };
-    let active = Stored::zeros(DType::Float, &[3, 2]);
+    let active = StoredTensor::zeros(DType::Float, &[3, 2]);
     assert_eq!(mark_by_sizes(active.out(), ints(&[2, 2, 1]).view()), Ok(()));
     assert_eq!(active.values(), [1.0, 1.0, 1.0, 1.0, 1.0, 0.0]);
     for (sizes, wrong) in [
