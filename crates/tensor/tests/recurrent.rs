@@ -122,10 +122,16 @@ impl Shape {
 }
 
 /// What a layer makes of gates before their functions: y, hidden states, noted; then the last states.
-type Made = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
+type LayerResults = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
 
 /// An LSTM with the blocks i, f, j, o. `gates` by steps, rows and blocks; `weights` hidden by blocks.
-fn plain_lstm(shape: Shape, gates: &[f64], weights: &[f64], h0: &[f64], c0: &[f64]) -> Made {
+fn plain_lstm(
+    shape: Shape,
+    gates: &[f64],
+    weights: &[f64],
+    h0: &[f64],
+    c0: &[f64],
+) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let (mut h, mut c) = (h0.to_vec(), c0.to_vec());
     let all = vec![0.0; steps * rows * hidden];
@@ -165,7 +171,13 @@ fn plain_lstm(shape: Shape, gates: &[f64], weights: &[f64], h0: &[f64], c0: &[f6
 
 /// A GRU with the blocks r, z, n. `gates` by steps, rows and blocks; `weights` hidden by blocks; `bias` of the products of
 /// hidden states.
-fn plain_gru(shape: Shape, gates: &[f64], weights: &[f64], bias: &[f64], h0: &[f64]) -> Made {
+fn plain_gru(
+    shape: Shape,
+    gates: &[f64],
+    weights: &[f64],
+    bias: &[f64],
+    h0: &[f64],
+) -> LayerResults {
     let Shape { steps, rows, hidden, .. } = shape;
     let mut h = h0.to_vec();
     let all = vec![0.0; steps * rows * hidden];
