@@ -32,7 +32,7 @@ pub enum Pick {
     /// By name: all outputs from this place on, as a list.
     Outs(usize),
     /// By name: the attribute, or its default.
-    Attr(&'static str, Default),
+    Attr(&'static str, AttrDefault),
     /// Nothing.
     No,
     /// A number of the row's own.
@@ -45,7 +45,7 @@ pub enum Pick {
 
 /// What an attribute is when the caller sets none.
 #[derive(Clone, Copy, Debug)]
-pub enum Default {
+pub enum AttrDefault {
     /// It must be set.
     Required,
     /// It is absent.
@@ -180,7 +180,7 @@ impl Node {
     }
 
     /// The attributes it knows, with what each is when nobody sets it.
-    pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, Default)> {
+    pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, AttrDefault)> {
         self.picks.iter().filter_map(|pick| match pick {
             Pick::Attr(name, default) => Some((*name, *default)),
             _ => None,
@@ -282,17 +282,17 @@ fn bare(names: &'static [&'static str], at: usize) -> &'static str {
     names.get(at).or(names.last()).map_or("argument", |name| name.trim_end_matches(['?', '[', ']']))
 }
 
-fn default_value(name: &str, default: Default) -> Result<Arg> {
+fn default_value(name: &str, default: AttrDefault) -> Result<Arg> {
     Ok(match default {
-        Default::Required => {
+        AttrDefault::Required => {
             return Err(Error::invalid(format!("the attribute {name} must be set")));
         }
-        Default::None => Arg::Absent,
-        Default::Int(value) => Arg::Int(value),
-        Default::Float(value) => Arg::Float(value),
-        Default::Flag(value) => Arg::Flag(value),
-        Default::Ints(values) => Arg::Ints(values.to_vec()),
-        Default::Text(text) => Arg::Text(text.into()),
+        AttrDefault::None => Arg::Absent,
+        AttrDefault::Int(value) => Arg::Int(value),
+        AttrDefault::Float(value) => Arg::Float(value),
+        AttrDefault::Flag(value) => Arg::Flag(value),
+        AttrDefault::Ints(values) => Arg::Ints(values.to_vec()),
+        AttrDefault::Text(text) => Arg::Text(text.into()),
     })
 }
 

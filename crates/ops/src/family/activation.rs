@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, I, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -203,7 +203,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         gelu,
-        &[A(0), Attr("approximate", Default::Text("none")), O(0)],
+        &[A(0), Attr("approximate", AttrDefault::Text("none")), O(0)],
     )
     .elementwise(),
     node(
@@ -212,7 +212,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| SWISH.plan(c),
-        &[A(0), Attr("scale", Default::Float(1.0)), O(0)],
+        &[A(0), Attr("scale", AttrDefault::Float(1.0)), O(0)],
     )
     .elementwise(),
     node(
@@ -221,7 +221,7 @@ pub const MORE_NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| LEAKY_RELU.plan(c),
-        &[A(0), Attr("negative_slope", Default::Float(0.0)), O(0)],
+        &[A(0), Attr("negative_slope", AttrDefault::Float(0.0)), O(0)],
     )
     .elementwise(),
     node(
@@ -232,9 +232,9 @@ pub const MORE_NODES: &[Node] = &[
         |c| ELU.plan(c),
         &[
             A(0),
-            Attr("alpha", Default::Float(1.0)),
-            Attr("scale", Default::Float(1.0)),
-            Attr("input_scale", Default::Float(1.0)),
+            Attr("alpha", AttrDefault::Float(1.0)),
+            Attr("scale", AttrDefault::Float(1.0)),
+            Attr("input_scale", AttrDefault::Float(1.0)),
             O(0),
         ],
     )
@@ -247,8 +247,8 @@ pub const MORE_NODES: &[Node] = &[
         |c| HARDSIGMOID_OF.plan(c),
         &[
             A(0),
-            Attr("alpha", Default::Float(0.166_666_66)),
-            Attr("beta", Default::Float(0.5)),
+            Attr("alpha", AttrDefault::Float(0.166_666_66)),
+            Attr("beta", AttrDefault::Float(0.5)),
             O(0),
         ],
     )

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Divisor, Rule, Taps};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -336,18 +336,18 @@ pub const ROWS: &[Row] = &[
     aclnn("GlobalAveragePool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADDING: Pick = Attr("padding", Default::Required);
-const MODE: Pick = Attr("padding_mode", Default::Text("CALCULATED"));
-const PADS: Pick = Attr("pads", Default::Ints(&[0, 0, 0, 0]));
-const CEIL: Pick = Attr("ceil_mode", Default::Flag(false));
-const GLOBAL: Pick = Attr("global_pooling", Default::Flag(false));
-const EXCLUSIVE: Pick = Attr("exclusive", Default::Flag(true));
-const DIVISOR: Pick = Attr("divisor_override", Default::Int(0));
-const NHWC: Pick = Attr("data_format", Default::Text("NHWC"));
-const NCHW: Pick = Attr("data_format", Default::Text("NCHW"));
-const NDHWC: Pick = Attr("data_format", Default::Text("NDHWC"));
+const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
+const STRIDES: Pick = Attr("strides", AttrDefault::Required);
+const PADDING: Pick = Attr("padding", AttrDefault::Required);
+const MODE: Pick = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
+const PADS: Pick = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
+const CEIL: Pick = Attr("ceil_mode", AttrDefault::Flag(false));
+const GLOBAL: Pick = Attr("global_pooling", AttrDefault::Flag(false));
+const EXCLUSIVE: Pick = Attr("exclusive", AttrDefault::Flag(true));
+const DIVISOR: Pick = Attr("divisor_override", AttrDefault::Int(0));
+const NHWC: Pick = Attr("data_format", AttrDefault::Text("NHWC"));
+const NCHW: Pick = Attr("data_format", AttrDefault::Text("NCHW"));
+const NDHWC: Pick = Attr("data_format", AttrDefault::Text("NDHWC"));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -405,7 +405,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(adaptive_output),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), I(2)],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), I(2)],
     ),
     node(
         "AdaptiveAvgPool2dGrad",
@@ -413,7 +413,7 @@ pub const NODES: &[Node] = &[
         &["output_grad"],
         Infer::By(of_sizes),
         adaptive_backward_to,
-        &[A(0), Attr("orig_input_shape", Default::Required), O(0), I(2)],
+        &[A(0), Attr("orig_input_shape", AttrDefault::Required), O(0), I(2)],
     ),
     node(
         "AdaptiveAvgPool3d",
@@ -421,7 +421,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(adaptive_output),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), I(3), NDHWC],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), I(3), NDHWC],
     ),
     node(
         "AdaptiveAvgPool3dGrad",

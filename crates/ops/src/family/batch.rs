@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
@@ -437,9 +437,9 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", Default::Float(1e-5));
-const TRAINING: Pick = Attr("is_training", Default::Flag(true));
-const GROUPS: Pick = Attr("num_groups", Default::Required);
+const EPSILON: Pick = Attr("epsilon", AttrDefault::Float(1e-5));
+const TRAINING: Pick = Attr("is_training", AttrDefault::Flag(true));
+const GROUPS: Pick = Attr("num_groups", AttrDefault::Required);
 
 /// Arguments: x, weight.
 fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -477,7 +477,7 @@ pub const NODES: &[Node] = &[
             O(1),
             O(2),
             TRAINING,
-            Attr("momentum", Default::Float(0.1)),
+            Attr("momentum", AttrDefault::Float(0.1)),
             EPSILON,
             I(-1),
             No,
@@ -533,7 +533,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(1e-5)),
+            Attr("eps", AttrDefault::Float(1e-5)),
             No,
             No,
             No,
@@ -557,7 +557,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(0.0001)),
+            Attr("eps", AttrDefault::Float(0.0001)),
             No,
             No,
             No,
@@ -586,7 +586,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("eps", Default::Float(0.00001)),
+            Attr("eps", AttrDefault::Float(0.00001)),
             No,
             No,
             No,
@@ -596,7 +596,7 @@ pub const NODES: &[Node] = &[
             O(2),
             No,
             No,
-            Attr("activate_silu", Default::Flag(true)),
+            Attr("activate_silu", AttrDefault::Flag(true)),
         ],
     ),
     node(

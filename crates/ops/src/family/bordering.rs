@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, O};
-use crate::table::{Bind, Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Bind, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Edge, Rule, Taps};
 use cairn_tensor::{DType, Dims, Layout};
 use smallvec::SmallVec;
@@ -276,7 +276,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(padded_output),
         mirrored,
-        &[A(0), A(1), O(0), Attr("mode", Default::Required)],
+        &[A(0), A(1), O(0), Attr("mode", AttrDefault::Required)],
     )
     .needs_values(&[1]),
     node(
@@ -289,8 +289,8 @@ pub const NODES: &[Node] = &[
             A(0),
             A(1),
             O(0),
-            Attr("mode", Default::Text("reflect")),
-            Attr("paddings_contiguous", Default::Flag(true)),
+            Attr("mode", AttrDefault::Text("reflect")),
+            Attr("paddings_contiguous", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1]),

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::choose::Chosen;
 use cairn_tensor::{DType, Dims, Layout, broadcast};
 
@@ -163,7 +163,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(nonzero_output),
         nonzero,
-        &[A(0), O(0), Attr("transpose", Default::Flag(false))],
+        &[A(0), O(0), Attr("transpose", AttrDefault::Flag(false))],
     )
     .sized_by_values(),
 ];

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::map::map2;
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::positions::Positions;
@@ -143,11 +143,11 @@ pub const NODES: &[Node] = &[node(
     &[
         A(0),
         A(1),
-        Attr("dim", Default::Int(-1)),
-        Attr("alpha", Default::Float(1.702)),
-        Attr("limit", Default::Float(7.0)),
-        Attr("bias", Default::Float(1.0)),
-        Attr("interleaved", Default::Flag(true)),
+        Attr("dim", AttrDefault::Int(-1)),
+        Attr("alpha", AttrDefault::Float(1.702)),
+        Attr("limit", AttrDefault::Float(7.0)),
+        Attr("bias", AttrDefault::Float(1.0)),
+        Attr("interleaved", AttrDefault::Flag(true)),
         O(0),
     ],
 )];

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{DType, Layout, broadcast};
@@ -182,7 +182,7 @@ pub const NODES: &[Node] = &[
         &["out"],
         Infer::By(joined_output),
         joined,
-        &[A(0), A(1), O(0), Attr("Tout", Default::Int(DType::Complex64 as i64))],
+        &[A(0), A(1), O(0), Attr("Tout", AttrDefault::Int(DType::Complex64 as i64))],
     )
     .elementwise(),
     node(
@@ -191,7 +191,7 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(part_output),
         real_part,
-        &[A(0), O(0), Attr("Tout", Default::Int(DType::Float as i64))],
+        &[A(0), O(0), Attr("Tout", AttrDefault::Int(DType::Float as i64))],
     )
     .elementwise(),
     node(
@@ -200,7 +200,7 @@ pub const NODES: &[Node] = &[
         &["output"],
         Infer::By(part_output),
         imaginary_part,
-        &[A(0), O(0), Attr("Tout", Default::Int(DType::Float as i64))],
+        &[A(0), O(0), Attr("Tout", AttrDefault::Int(DType::Float as i64))],
     )
     .elementwise(),
     node("AngleV2", &["x"], &["y"], Infer::By(angle_output), |c| ANGLE.plan(c), &[A(0), O(0)])

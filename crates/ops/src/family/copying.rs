@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, F, I, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Layout;
 use cairn_tensor::kernels::copy;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -90,7 +90,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(cast_output),
         converted,
-        &[A(0), O(0), Attr("dst_type", Default::Required)],
+        &[A(0), O(0), Attr("dst_type", AttrDefault::Required)],
     )
     .elementwise(),
 ];

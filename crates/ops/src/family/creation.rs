@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, I, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -356,7 +356,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         triangular,
-        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(true)],
+        &[A(0), Attr("diagonal", AttrDefault::Int(0)), O(0), B(true)],
     ),
     node(
         "Triu",
@@ -364,7 +364,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         triangular,
-        &[A(0), Attr("diagonal", Default::Int(0)), O(0), B(false)],
+        &[A(0), Attr("diagonal", AttrDefault::Int(0)), O(0), B(false)],
     ),
     node(
         "OneHot",
@@ -372,7 +372,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(one_hot_output),
         one_hot,
-        &[A(0), A(1), A(2), A(3), Attr("axis", Default::Int(-1)), O(0)],
+        &[A(0), A(1), A(2), A(3), Attr("axis", AttrDefault::Int(-1)), O(0)],
     )
     .needs_values(&[1]),
 ];

@@ -6,7 +6,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
@@ -382,11 +382,11 @@ fn aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(2)?)])
 }
 
-const SCALE: Pick = Attr("spatial_scale", Default::Required);
-const ROWS_OF_CELLS: Pick = Attr("pooled_height", Default::Required);
-const COLUMNS: Pick = Attr("pooled_width", Default::Required);
-const SAMPLES: Pick = Attr("sample_num", Default::Int(2));
-const ENDS: Pick = Attr("roi_end_mode", Default::Int(1));
+const SCALE: Pick = Attr("spatial_scale", AttrDefault::Required);
+const ROWS_OF_CELLS: Pick = Attr("pooled_height", AttrDefault::Required);
+const COLUMNS: Pick = Attr("pooled_width", AttrDefault::Required);
+const SAMPLES: Pick = Attr("sample_num", AttrDefault::Int(2));
+const ENDS: Pick = Attr("roi_end_mode", AttrDefault::Int(1));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -400,7 +400,7 @@ pub const NODES: &[Node] = &[
             A(0),
             A(1),
             No,
-            Attr("pool_mode", Default::Text("avg")),
+            Attr("pool_mode", AttrDefault::Text("avg")),
             ROWS_OF_CELLS,
             COLUMNS,
             SAMPLES,
@@ -419,7 +419,7 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("xdiff_shape", Default::Required),
+            Attr("xdiff_shape", AttrDefault::Required),
             ROWS_OF_CELLS,
             COLUMNS,
             SAMPLES,

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
     Distance, condensed, histogram, pairs_backward, pairwise, pairwise_backward,
@@ -279,5 +279,5 @@ pub const NODES: &[Node] = &[node(
     &["y"],
     Infer::By(summed_output),
     apart_backward,
-    &[A(0), A(1), A(2), A(3), Attr("p", Default::Float(2.0)), O(0)],
+    &[A(0), A(1), A(2), A(3), Attr("p", AttrDefault::Float(2.0)), O(0)],
 )];

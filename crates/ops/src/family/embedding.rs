@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
@@ -115,9 +115,9 @@ pub const NODES: &[Node] = &[node(
     &[
         A(0),
         A(1),
-        Attr("num_weights", Default::Required),
-        Attr("padding_idx", Default::Int(-1)),
-        Attr("scale_grad_by_freq", Default::Flag(false)),
+        Attr("num_weights", AttrDefault::Required),
+        Attr("padding_idx", AttrDefault::Int(-1)),
+        Attr("scale_grad_by_freq", AttrDefault::Flag(false)),
         O(0),
     ],
 )];

@@ -10,7 +10,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::bags::{BadBag, Bagged, Bagging, Bags, fill_bags};
 use cairn_tensor::{DType, Layout};
 
@@ -197,10 +197,10 @@ pub const NODES: &[Node] = &[node(
         A(0),
         A(1),
         A(2),
-        Attr("mode", Default::Text("mean")),
+        Attr("mode", AttrDefault::Text("mean")),
         A(3),
-        Attr("include_last_offset", Default::Flag(false)),
-        Attr("padding_idx", Default::Int(-1)),
+        Attr("include_last_offset", AttrDefault::Flag(false)),
+        Attr("padding_idx", AttrDefault::Int(-1)),
         O(0),
         O(1),
         O(2),

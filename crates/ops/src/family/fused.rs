@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::{Layout, broadcast};
@@ -94,7 +94,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Broadcast(0, 1),
         |c| ADD.plan(c),
-        &[A(0), A(1), Attr("alpha", Default::Required), O(0)],
+        &[A(0), A(1), Attr("alpha", AttrDefault::Required), O(0)],
     )
     .elementwise(),
     node(
@@ -121,7 +121,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| MULS.plan(c),
-        &[A(0), Attr("value", Default::Required), O(0)],
+        &[A(0), Attr("value", AttrDefault::Required), O(0)],
     )
     .elementwise(),
 ];

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
@@ -250,9 +250,9 @@ fn two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![half, half])
 }
 
-const DIM: Pick = Attr("dim", Default::Int(-1));
-const HOW: Pick = Attr("approximate", Default::Int(1));
-const LEFT: Pick = Attr("activate_left", Default::Flag(false));
+const DIM: Pick = Attr("dim", AttrDefault::Int(-1));
+const HOW: Pick = Attr("approximate", AttrDefault::Int(1));
+const LEFT: Pick = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -287,6 +287,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(one_half),
         gelu,
-        &[A(0), I(-1), Attr("approximate", Default::Text("none")), B(true), O(0)],
+        &[A(0), I(-1), Attr("approximate", AttrDefault::Text("none")), B(true), O(0)],
     ),
 ];

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O, Rest};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combine};
 use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, View, broadcast};
@@ -425,9 +425,9 @@ pub const NODES: &[Node] = &[
             A(2),
             A(1),
             O(0),
-            Attr("negative_index_support", Default::Flag(false)),
-            Attr("batch_dims", Default::Int(0)),
-            Attr("is_preprocessed", Default::Flag(false)),
+            Attr("negative_index_support", AttrDefault::Flag(false)),
+            Attr("batch_dims", AttrDefault::Int(0)),
+            Attr("is_preprocessed", AttrDefault::Flag(false)),
         ],
     )
     .needs_values(&[2]),
@@ -442,10 +442,10 @@ pub const NODES: &[Node] = &[
             I(0),
             A(1),
             O(0),
-            Attr("negative_index_support", Default::Flag(false)),
-            Attr("batch_dims", Default::Int(0)),
-            Attr("validate_indices", Default::Flag(true)),
-            Attr("is_preprocessed", Default::Flag(false)),
+            Attr("negative_index_support", AttrDefault::Flag(false)),
+            Attr("batch_dims", AttrDefault::Int(0)),
+            Attr("validate_indices", AttrDefault::Flag(true)),
+            Attr("is_preprocessed", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -454,7 +454,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(indexed_by_mask_output),
         indexed_by_mask,
-        &[A(0), Rest(1), Attr("indices_mask", Default::Ints(&[])), O(0)],
+        &[A(0), Rest(1), Attr("indices_mask", AttrDefault::Ints(&[])), O(0)],
     ),
     node(
         "GatherElements",
@@ -462,6 +462,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(gathered_output),
         gathered,
-        &[A(0), Attr("dim", Default::Int(0)), A(1), O(0), No],
+        &[A(0), Attr("dim", AttrDefault::Int(0)), A(1), O(0), No],
     ),
 ];

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, No, O, Outs, Rest};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
@@ -367,7 +367,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(cat_output),
         cat,
-        &[Rest(0), Attr("concat_dim", Default::Required), O(0), Attr("N", Default::None)],
+        &[Rest(0), Attr("concat_dim", AttrDefault::Required), O(0), Attr("N", AttrDefault::None)],
     ),
     node(
         "ConcatV2",
@@ -375,7 +375,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(cat_by_last_output),
         cat_by_last,
-        &[Rest(0), No, O(0), Attr("N", Default::None)],
+        &[Rest(0), No, O(0), Attr("N", AttrDefault::None)],
     )
     .needs_values(&[1]),
     node(
@@ -384,7 +384,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(stack_output),
         stack,
-        &[Rest(0), Attr("axis", Default::Int(0)), O(0), Attr("N", Default::None)],
+        &[Rest(0), Attr("axis", AttrDefault::Int(0)), O(0), Attr("N", AttrDefault::None)],
     ),
     node(
         "Unpack",
@@ -392,7 +392,7 @@ pub const NODES: &[Node] = &[
         &["y[]"],
         Infer::By(unpacked_outputs),
         unpacked,
-        &[A(0), Attr("num", Default::Required), Attr("axis", Default::Int(0)), Outs(0)],
+        &[A(0), Attr("num", AttrDefault::Required), Attr("axis", AttrDefault::Int(0)), Outs(0)],
     ),
     node(
         "SplitV",
@@ -400,7 +400,7 @@ pub const NODES: &[Node] = &[
         &["y[]"],
         Infer::By(parted_outputs),
         parted,
-        &[A(0), A(1), A(2), Outs(0), Attr("num_split", Default::None)],
+        &[A(0), A(1), A(2), Outs(0), Attr("num_split", AttrDefault::None)],
     )
     .needs_values(&[1, 2]),
     node(
@@ -411,8 +411,8 @@ pub const NODES: &[Node] = &[
         parted,
         &[
             A(0),
-            Attr("num_split", Default::Required),
-            Attr("split_dim", Default::Required),
+            Attr("num_split", AttrDefault::Required),
+            Attr("split_dim", AttrDefault::Required),
             Outs(0),
         ],
     ),
@@ -431,6 +431,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(repeated_output),
         repeated,
-        &[A(0), Attr("multiples", Default::Required), O(0)],
+        &[A(0), Attr("multiples", AttrDefault::Required), O(0)],
     ),
 ];

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::linalg::{self, Field, Stack, Triangle};
 use cairn_tensor::kernels::sequence::triangle;
@@ -397,7 +397,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         inverse,
-        &[A(0), O(0), Attr("adjoint", Default::Flag(false))],
+        &[A(0), O(0), Attr("adjoint", AttrDefault::Flag(false))],
     ),
     node("Cholesky", &["x"], &["y"], Infer::Like(0), cholesky, &[A(0), B(false), O(0)]),
     node(
@@ -406,7 +406,7 @@ pub const NODES: &[Node] = &[
         &["q", "r"],
         Infer::By(factors),
         qr,
-        &[A(0), Attr("full_matrices", Default::Flag(false)), O(0), O(1)],
+        &[A(0), Attr("full_matrices", AttrDefault::Flag(false)), O(0), O(1)],
     ),
     node(
         "Svd",
@@ -416,8 +416,8 @@ pub const NODES: &[Node] = &[
         svd,
         &[
             A(0),
-            Attr("full_matrices", Default::Flag(false)),
-            Attr("compute_uv", Default::Flag(true)),
+            Attr("full_matrices", AttrDefault::Flag(false)),
+            Attr("compute_uv", AttrDefault::Flag(true)),
             O(0),
             O(1),
             O(2),
@@ -440,8 +440,8 @@ pub const NODES: &[Node] = &[
         &[
             A(1),
             A(0),
-            Attr("lower", Default::Flag(true)),
-            Attr("adjoint", Default::Flag(false)),
+            Attr("lower", AttrDefault::Flag(true)),
+            Attr("adjoint", AttrDefault::Flag(false)),
             B(false),
             O(0),
             No,

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -469,7 +469,7 @@ pub const ROWS: &[Row] = &[
     aclnn("KlDivTargetBackward", divergence_by_target),
 ];
 
-const BY_WORD: Pick = Attr("reduction", Default::Text("mean"));
+const BY_WORD: Pick = Attr("reduction", AttrDefault::Text("mean"));
 
 fn one_or_all(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::map::map3;
@@ -365,8 +365,8 @@ const ADJOINED: &[Pick] = &[
     I(1),
     I(1),
     O(0),
-    Attr("adj_x1", Default::Flag(false)),
-    Attr("adj_x2", Default::Flag(false)),
+    Attr("adj_x1", AttrDefault::Flag(false)),
+    Attr("adj_x2", AttrDefault::Flag(false)),
 ];
 
 const TRANSPOSED: &[Pick] = &[
@@ -376,8 +376,8 @@ const TRANSPOSED: &[Pick] = &[
     I(1),
     I(1),
     O(0),
-    Attr("transpose_x1", Default::Flag(false)),
-    Attr("transpose_x2", Default::Flag(false)),
+    Attr("transpose_x1", AttrDefault::Flag(false)),
+    Attr("transpose_x2", AttrDefault::Flag(false)),
 ];
 
 const WITH_BIAS: &[&str] = &["x1", "x2", "bias?", "offset_w?"];
@@ -417,8 +417,8 @@ pub const NODES: &[Node] = &[
             A(4),
             A(3),
             O(0),
-            Attr("transpose_a", Default::Flag(false)),
-            Attr("transpose_b", Default::Flag(false)),
+            Attr("transpose_a", AttrDefault::Flag(false)),
+            Attr("transpose_b", AttrDefault::Flag(false)),
         ],
     ),
 ];

@@ -12,7 +12,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -428,14 +428,14 @@ fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])
 }
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADS: Pick = Attr("pads", Default::Required);
-const CEIL: Pick = Attr("ceil_mode", Default::Flag(false));
-const KIND: Pick = Attr("dtype", Default::Int(3));
-const FORMAT: Pick = Attr("data_format", Default::Text("NCHW"));
-const FORMAT_3D: Pick = Attr("data_format", Default::Text("NCDHW"));
-const DILATION: Pick = Attr("dilation", Default::Ints(&[1]));
+const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
+const STRIDES: Pick = Attr("strides", AttrDefault::Required);
+const PADS: Pick = Attr("pads", AttrDefault::Required);
+const CEIL: Pick = Attr("ceil_mode", AttrDefault::Flag(false));
+const KIND: Pick = Attr("dtype", AttrDefault::Int(3));
+const FORMAT: Pick = Attr("data_format", AttrDefault::Text("NCHW"));
+const FORMAT_3D: Pick = Attr("data_format", AttrDefault::Text("NCDHW"));
+const DILATION: Pick = Attr("dilation", AttrDefault::Ints(&[1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -493,7 +493,7 @@ pub const NODES: &[Node] = &[
         &["y", "argmax"],
         Infer::By(adaptive_outputs),
         adaptive,
-        &[A(0), Attr("output_size", Default::Required), O(0), O(1), I(2), I(3)],
+        &[A(0), Attr("output_size", AttrDefault::Required), O(0), O(1), I(2), I(3)],
     ),
     node(
         "AdaptiveMaxPool3d",
@@ -503,11 +503,11 @@ pub const NODES: &[Node] = &[
         adaptive,
         &[
             A(0),
-            Attr("output_size", Default::Required),
+            Attr("output_size", AttrDefault::Required),
             O(0),
             O(1),
             I(3),
-            Attr("indices_dtype", Default::Int(3)),
+            Attr("indices_dtype", AttrDefault::Int(3)),
         ],
     ),
 ];

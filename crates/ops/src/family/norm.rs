@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::norm::{Affine, Norm, normalise, normalise_backward, parts};
@@ -254,7 +254,7 @@ pub const NODES: &[Node] = &[
         &["y", "mean", "rstd"],
         Infer::By(with_mean_and_scale),
         layer,
-        &[A(0), A(1), A(2), A(3), Attr("epsilon", Default::Float(1e-5)), O(0), O(1), O(2)],
+        &[A(0), A(1), A(2), A(3), Attr("epsilon", AttrDefault::Float(1e-5)), O(0), O(1), O(2)],
     )
     .needs_values(&[1]),
     node(
@@ -271,7 +271,7 @@ pub const NODES: &[Node] = &[
         &["y", "rstd"],
         Infer::By(with_scale),
         root_mean_square,
-        &[A(0), No, A(1), No, Attr("epsilon", Default::Float(1e-6)), O(0), No, O(1)],
+        &[A(0), No, A(1), No, Attr("epsilon", AttrDefault::Float(1e-6)), O(0), No, O(1)],
     ),
     node(
         "RmsNormGrad",

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
@@ -416,7 +416,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(0),
             No,
             O(1),
@@ -436,7 +436,7 @@ pub const NODES: &[Node] = &[
             No,
             No,
             No,
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(0),
             No,
             O(2),
@@ -451,7 +451,7 @@ pub const NODES: &[Node] = &[
         &["y", "rstd"],
         Infer::By(gemma_outputs),
         gemma,
-        &[A(0), A(1), Attr("epsilon", Default::Float(1e-6)), O(0), O(1)],
+        &[A(0), A(1), Attr("epsilon", AttrDefault::Float(1e-6)), O(0), O(1)],
     ),
     node(
         "AddLayerNorm",
@@ -466,12 +466,12 @@ pub const NODES: &[Node] = &[
             A(3),
             A(4),
             No,
-            Attr("epsilon", Default::Float(1e-5)),
+            Attr("epsilon", AttrDefault::Float(1e-5)),
             O(0),
             O(1),
             O(2),
             O(3),
-            Attr("additional_output", Default::Flag(false)),
+            Attr("additional_output", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -494,8 +494,8 @@ pub const NODES: &[Node] = &[
             A(3),
             A(2),
             No,
-            Attr("alpha", Default::Float(0.3)),
-            Attr("epsilon", Default::Float(1e-6)),
+            Attr("alpha", AttrDefault::Float(0.3)),
+            Attr("epsilon", AttrDefault::Float(1e-6)),
             O(2),
             O(0),
             O(1),
@@ -515,7 +515,7 @@ pub const NODES: &[Node] = &[
             A(5),
             A(3),
             No,
-            Attr("alpha", Default::Float(0.3)),
+            Attr("alpha", AttrDefault::Float(0.3)),
             O(0),
             O(1),
             O(3),

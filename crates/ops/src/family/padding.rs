@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{Dims, Layout, Scalar};
@@ -124,8 +124,8 @@ pub const NODES: &[Node] = &[
             A(1),
             A(2),
             O(0),
-            Attr("mode", Default::Text("constant")),
-            Attr("paddings_contiguous", Default::Flag(true)),
+            Attr("mode", AttrDefault::Text("constant")),
+            Attr("paddings_contiguous", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1, 2]),

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::pool::{Windows, max_pool};
 use cairn_tensor::{DType, Layout};
 
@@ -177,8 +177,8 @@ pub const ROWS: &[Row] = &[
     aclnn("GlobalMaxPool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", Default::Required);
-const STRIDES: Pick = Attr("strides", Default::Required);
+const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
+const STRIDES: Pick = Attr("strides", AttrDefault::Required);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -192,11 +192,11 @@ pub const NODES: &[Node] = &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding", Default::Required),
+            Attr("padding", AttrDefault::Required),
             No,
             No,
             No,
-            Attr("data_format", Default::Text("NHWC")),
+            Attr("data_format", AttrDefault::Text("NHWC")),
             No,
             O(0),
             I(2),
@@ -212,12 +212,12 @@ pub const NODES: &[Node] = &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding_mode", Default::Text("CALCULATED")),
-            Attr("pads", Default::Ints(&[0, 0, 0, 0])),
+            Attr("padding_mode", AttrDefault::Text("CALCULATED")),
+            Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0])),
             No,
-            Attr("ceil_mode", Default::Flag(false)),
-            Attr("data_format", Default::Text("NCHW")),
-            Attr("global_pooling", Default::Flag(false)),
+            Attr("ceil_mode", AttrDefault::Flag(false)),
+            Attr("data_format", AttrDefault::Text("NCHW")),
+            Attr("global_pooling", AttrDefault::Flag(false)),
             O(0),
             I(2),
         ],
@@ -232,11 +232,11 @@ pub const NODES: &[Node] = &[
             A(0),
             KSIZE,
             STRIDES,
-            Attr("padding", Default::Required),
-            Attr("pads", Default::Ints(&[0, 0, 0, 0, 0, 0])),
-            Attr("dilation", Default::Ints(&[1, 1, 1, 1, 1])),
-            Attr("ceil_mode", Default::Int(0)),
-            Attr("data_format", Default::Text("NDHWC")),
+            Attr("padding", AttrDefault::Required),
+            Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0, 0, 0])),
+            Attr("dilation", AttrDefault::Ints(&[1, 1, 1, 1, 1])),
+            Attr("ceil_mode", AttrDefault::Int(0)),
+            Attr("data_format", AttrDefault::Text("NDHWC")),
             No,
             O(0),
             I(3),

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
 use crate::table::Pick::{A, Attr, F, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::map3;
 use cairn_tensor::kernels::multinomial::{multinomial as sample, tree_size};
@@ -280,7 +280,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 const BY_KEY: &[&str] = &["shape", "key", "counter", "alg"];
-const DTYPE: crate::table::Pick = Attr("dtype", Default::Int(0));
+const DTYPE: crate::table::Pick = Attr("dtype", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -322,8 +322,8 @@ pub const NODES: &[Node] = &[
         multinomial,
         &[
             A(0),
-            Attr("numsamples", Default::Required),
-            Attr("replacement", Default::Flag(false)),
+            Attr("numsamples", AttrDefault::Required),
+            Attr("replacement", AttrDefault::Flag(false)),
             A(1),
             A(2),
             No,

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
@@ -403,9 +403,14 @@ pub const ROWS: &[Row] = &[
     aclnn("LinalgVectorNorm", norm).picks(&[A(0), A(1), A(2), A(3), A(5)]),
 ];
 
-const BY_INPUT: &[Pick] = &[A(0), A(1), Attr("keep_dims", Default::Flag(false)), No, O(0)];
-const BY_ATTRIBUTE: &[Pick] =
-    &[A(0), Attr("axes", Default::Required), Attr("keep_dims", Default::Flag(false)), No, O(0)];
+const BY_INPUT: &[Pick] = &[A(0), A(1), Attr("keep_dims", AttrDefault::Flag(false)), No, O(0)];
+const BY_ATTRIBUTE: &[Pick] = &[
+    A(0),
+    Attr("axes", AttrDefault::Required),
+    Attr("keep_dims", AttrDefault::Flag(false)),
+    No,
+    O(0),
+];
 
 macro_rules! reductions {
     ($($name:literal, $attribute:literal, $bind:ident;)*) => {
@@ -428,12 +433,12 @@ pub const REDUCTIONS: &[Node] = reductions! {
     "ReduceLogSum", "ReduceLogSumD", log_of_sum;
 };
 
-const KEEP: Pick = Attr("keep_dims", Default::Flag(false));
-const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", Default::Flag(true));
+const KEEP: Pick = Attr("keep_dims", AttrDefault::Flag(false));
+const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", AttrDefault::Flag(true));
 const WITH_VALUE: &[Pick] =
-    &[A(0), Attr("dimension", Default::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
+    &[A(0), Attr("dimension", AttrDefault::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
 const INDEX: &[Pick] =
-    &[A(0), A(1), B(false), No, O(0), Attr("dtype", Default::Int(DType::Int64 as i64))];
+    &[A(0), A(1), B(false), No, O(0), Attr("dtype", AttrDefault::Int(DType::Int64 as i64))];
 
 /// The other operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -452,7 +457,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reduced),
         mean,
-        &[A(0), Attr("axes", Default::Required), KEEP, NOOP_WITH_NONE, O(0)],
+        &[A(0), Attr("axes", AttrDefault::Required), KEEP, NOOP_WITH_NONE, O(0)],
     ),
     node(
         "ReduceMeanWithCast",
@@ -460,7 +465,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reduced_to),
         mean,
-        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", Default::Int(-1))],
+        &[A(0), A(1), KEEP, NOOP_WITH_NONE, O(0), Attr("dtype", AttrDefault::Int(-1))],
     )
     .needs_values(&[1]),
     node(
@@ -505,9 +510,9 @@ pub const NODES: &[Node] = &[
         spread::<true>,
         &[
             A(0),
-            Attr("dim", Default::Ints(&[])),
-            Attr("correction", Default::Int(1)),
-            Attr("keepdim", Default::Flag(false)),
+            Attr("dim", AttrDefault::Ints(&[])),
+            Attr("correction", AttrDefault::Int(1)),
+            Attr("keepdim", AttrDefault::Flag(false)),
             O(0),
             O(1),
         ],
@@ -521,12 +526,12 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Ints(&[])),
-            Attr("unbiased", Default::Flag(true)),
-            Attr("keepdim", Default::Flag(false)),
-            Attr("invert", Default::Flag(false)),
-            Attr("epsilon", Default::Float(0.001)),
-            Attr("correction", Default::Int(1)),
+            Attr("dim", AttrDefault::Ints(&[])),
+            Attr("unbiased", AttrDefault::Flag(true)),
+            Attr("keepdim", AttrDefault::Flag(false)),
+            Attr("invert", AttrDefault::Flag(false)),
+            Attr("epsilon", AttrDefault::Float(0.001)),
+            Attr("correction", AttrDefault::Int(1)),
             O(0),
         ],
     ),
@@ -538,9 +543,9 @@ pub const NODES: &[Node] = &[
         norm,
         &[
             A(0),
-            Attr("p", Default::Float(2.0)),
-            Attr("axes", Default::Ints(&[])),
-            Attr("keepdim", Default::Flag(false)),
+            Attr("p", AttrDefault::Float(2.0)),
+            Attr("axes", AttrDefault::Ints(&[])),
+            Attr("keepdim", AttrDefault::Flag(false)),
             O(0),
         ],
     ),

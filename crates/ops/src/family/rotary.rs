@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -300,7 +300,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         embed,
-        &[A(0), A(1), A(2), Attr("mode", Default::Int(0)), A(3), O(0)],
+        &[A(0), A(1), A(2), Attr("mode", AttrDefault::Int(0)), A(3), O(0)],
     ),
     node(
         "RotaryPositionEmbeddingGrad",
@@ -308,7 +308,7 @@ pub const NODES: &[Node] = &[
         &["dx", "dcos", "dsin"],
         Infer::By(gradients),
         embed_backward,
-        &[A(0), A(1), A(2), A(3), Attr("mode", Default::Int(0)), O(0), O(1), O(2), No],
+        &[A(0), A(1), A(2), A(3), Attr("mode", AttrDefault::Int(0)), O(0), O(1), O(2), No],
     ),
     node(
         "InterleaveRope",
@@ -341,7 +341,7 @@ pub const NODES: &[Node] = &[
             O(0),
             O(1),
             O(2),
-            Attr("need_backward", Default::Flag(true)),
+            Attr("need_backward", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -355,8 +355,8 @@ pub const NODES: &[Node] = &[
             A(1),
             A(2),
             A(3),
-            Attr("layout", Default::Int(1)),
-            Attr("rotary_mode", Default::Text("half")),
+            Attr("layout", AttrDefault::Int(1)),
+            Attr("rotary_mode", AttrDefault::Text("half")),
             O(0),
             O(1),
         ],

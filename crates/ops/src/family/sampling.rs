@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::sample::{Between, Outside, Sampled, Sampling, affine_grid};
@@ -250,9 +250,9 @@ pub const ROWS: &[Row] = &[
     aclnn("ChannelShuffle", shuffled),
 ];
 
-const INTERPOLATION: Pick = Attr("interpolation_mode", Default::Text("bilinear"));
-const PADDING: Pick = Attr("padding_mode", Default::Text("zeros"));
-const CORNERS: Pick = Attr("align_corners", Default::Flag(false));
+const INTERPOLATION: Pick = Attr("interpolation_mode", AttrDefault::Text("bilinear"));
+const PADDING: Pick = Attr("padding_mode", AttrDefault::Text("zeros"));
+const CORNERS: Pick = Attr("align_corners", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, B, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
@@ -92,11 +92,11 @@ pub const ROWS: &[Row] = &[
 const SUMS: &[Pick] = &[
     A(0),
     A(1),
-    Attr("exclusive", Default::Flag(false)),
-    Attr("reverse", Default::Flag(false)),
+    Attr("exclusive", AttrDefault::Flag(false)),
+    Attr("reverse", AttrDefault::Flag(false)),
     O(0),
 ];
-const EXTREMES: &[Pick] = &[A(0), Attr("dim", Default::Required), O(0), O(1)];
+const EXTREMES: &[Pick] = &[A(0), Attr("dim", AttrDefault::Required), O(0), O(1)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -118,6 +118,6 @@ pub const NODES: &[Node] = &[
         &["y", "indices"],
         Infer::By(with_indices),
         running_extremes::<false>,
-        &[A(0), Attr("axis", Default::Required), O(0), O(1)],
+        &[A(0), Attr("axis", AttrDefault::Required), O(0), O(1)],
     ),
 ];

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
@@ -548,10 +548,10 @@ pub const NODES: &[Node] = &[
         scattered,
         &[
             A(0),
-            Attr("axis", Default::Int(0)),
+            Attr("axis", AttrDefault::Int(0)),
             A(1),
             A(2),
-            Attr("reduction", Default::Text("none")),
+            Attr("reduction", AttrDefault::Text("none")),
             O(0),
         ],
     ),
@@ -561,7 +561,7 @@ pub const NODES: &[Node] = &[
         &["var"],
         Infer::Like(0),
         scattered_rows,
-        &[A(0), A(1), A(2), O(0), Attr("use_locking", Default::Flag(false))],
+        &[A(0), A(1), A(2), O(0), Attr("use_locking", AttrDefault::Flag(false))],
     )
     .writes_first(),
     node(
@@ -570,7 +570,7 @@ pub const NODES: &[Node] = &[
         &["var"],
         Infer::Like(0),
         slices,
-        &[A(0), Attr("axis", Default::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
+        &[A(0), Attr("axis", AttrDefault::Required), A(1), A(2), A(3), O(0), B(true), B(false)],
     )
     .writes_first()
     .needs_values(&[3]),

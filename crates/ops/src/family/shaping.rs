@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::{DType, Dims, Layout, Scalar};
@@ -313,7 +313,7 @@ pub const ROWS: &[Row] = &[
     aclnn("Roll", rolled),
 ];
 
-const INT32: Default = Default::Int(3);
+const INT32: Default = AttrDefault::Int(3);
 
 /// Copies a tensor as it is.
 pub const COPY: &Node =
@@ -327,7 +327,13 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(reshaped_output),
         reshaped,
-        &[A(0), A(1), O(0), Attr("axis", Default::Int(0)), Attr("num_axes", Default::Int(-1))],
+        &[
+            A(0),
+            A(1),
+            O(0),
+            Attr("axis", AttrDefault::Int(0)),
+            Attr("num_axes", AttrDefault::Int(-1)),
+        ],
     )
     .needs_values(&[1])
     .view(),
@@ -347,7 +353,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(squeezed_output),
         reshaped,
-        &[A(0), Attr("axis", Default::Ints(&[])), O(0)],
+        &[A(0), Attr("axis", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
     node(
@@ -356,7 +362,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(unsqueezed_output),
         reshaped,
-        &[A(0), Attr("axes", Default::Ints(&[])), O(0)],
+        &[A(0), Attr("axes", AttrDefault::Ints(&[])), O(0)],
     )
     .view(),
     node(
@@ -365,7 +371,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(flattened_output),
         reshaped,
-        &[A(0), Attr("axis", Default::Int(1)), O(0), Attr("end_axis", Default::Int(-1))],
+        &[A(0), Attr("axis", AttrDefault::Int(1)), O(0), Attr("end_axis", AttrDefault::Int(-1))],
     )
     .view(),
     *COPY,
@@ -402,7 +408,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(permuted_output),
         permuted,
-        &[A(0), Attr("perm", Default::Required), O(0)],
+        &[A(0), Attr("perm", AttrDefault::Required), O(0)],
     ),
     node(
         "Permute",
@@ -410,7 +416,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(permuted_output),
         permuted,
-        &[A(0), Attr("order", Default::Ints(&[0])), O(0)],
+        &[A(0), Attr("order", AttrDefault::Ints(&[0])), O(0)],
     ),
     node("ReverseV2", &["x", "axis"], &["y"], Infer::Like(0), flipped, &[A(0), A(1), O(0)])
         .needs_values(&[1]),

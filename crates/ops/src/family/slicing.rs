@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Layout;
 
 /// Start and count of a slice, clamped as Python does.
@@ -230,11 +230,11 @@ pub const NODES: &[Node] = &[
             A(1),
             A(2),
             A(3),
-            Attr("begin_mask", Default::Int(0)),
-            Attr("end_mask", Default::Int(0)),
-            Attr("ellipsis_mask", Default::Int(0)),
-            Attr("new_axis_mask", Default::Int(0)),
-            Attr("shrink_axis_mask", Default::Int(0)),
+            Attr("begin_mask", AttrDefault::Int(0)),
+            Attr("end_mask", AttrDefault::Int(0)),
+            Attr("ellipsis_mask", AttrDefault::Int(0)),
+            Attr("new_axis_mask", AttrDefault::Int(0)),
+            Attr("shrink_axis_mask", AttrDefault::Int(0)),
             O(0),
         ],
     )
@@ -250,11 +250,11 @@ pub const NODES: &[Node] = &[
             A(1),
             A(2),
             A(4),
-            Attr("begin_mask", Default::Int(0)),
-            Attr("end_mask", Default::Int(0)),
-            Attr("ellipsis_mask", Default::Int(0)),
-            Attr("new_axis_mask", Default::Int(0)),
-            Attr("shrink_axis_mask", Default::Int(0)),
+            Attr("begin_mask", AttrDefault::Int(0)),
+            Attr("end_mask", AttrDefault::Int(0)),
+            Attr("ellipsis_mask", AttrDefault::Int(0)),
+            Attr("new_axis_mask", AttrDefault::Int(0)),
+            Attr("shrink_axis_mask", AttrDefault::Int(0)),
             O(0),
             A(3),
         ],

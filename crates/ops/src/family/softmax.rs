@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::softmax::{softmax, softmax_backward};
 use cairn_tensor::{DType, with_real};
 
@@ -62,7 +62,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LogSoftmaxBackward", backward::<true>),
 ];
 
-const AXES: Pick = Attr("axes", Default::Ints(&[-1]));
+const AXES: Pick = Attr("axes", AttrDefault::Ints(&[-1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -89,6 +89,6 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         backward::<true>,
-        &[A(0), A(1), Attr("axis", Default::Ints(&[-1])), O(0)],
+        &[A(0), A(1), Attr("axis", AttrDefault::Ints(&[-1])), O(0)],
     ),
 ];

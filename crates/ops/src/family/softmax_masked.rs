@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::map::{map2, map3};
@@ -217,8 +217,8 @@ pub const ROWS: &[Row] = &[
     aclnn("MaskedScale", |c| MASKED_SCALE.plan(c)),
 ];
 
-const SCALE: Pick = Attr("scale", Default::Float(1.0));
-const TRIANGLE: Pick = Attr("fixed_triu_mask", Default::Flag(false));
+const SCALE: Pick = Attr("scale", AttrDefault::Float(1.0));
+const TRIANGLE: Pick = Attr("fixed_triu_mask", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -244,7 +244,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         with_position_bias,
-        &[A(0), A(1), A(2), Attr("scale_value", Default::Float(1.0)), No, O(0)],
+        &[A(0), A(1), A(2), Attr("scale_value", AttrDefault::Float(1.0)), No, O(0)],
     ),
     node(
         "MaskedScale",
@@ -252,7 +252,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         |c| MASKED_SCALE.plan(c),
-        &[A(0), A(1), Attr("value", Default::Required), O(0)],
+        &[A(0), A(1), Attr("value", AttrDefault::Required), O(0)],
     )
     .elementwise(),
 ];

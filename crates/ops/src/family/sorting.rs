@@ -10,7 +10,7 @@ use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::order::entry_bytes;
@@ -355,8 +355,8 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("dtype", Default::Int(9)),
-            Attr("right", Default::Flag(false)),
+            Attr("dtype", AttrDefault::Int(9)),
+            Attr("right", AttrDefault::Flag(false)),
             A(2),
             O(0),
         ],
@@ -370,11 +370,11 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             No,
-            Attr("axis", Default::Int(-1)),
-            Attr("descending", Default::Flag(false)),
+            Attr("axis", AttrDefault::Int(-1)),
+            Attr("descending", AttrDefault::Flag(false)),
             O(0),
             O(1),
-            Attr("stable", Default::Flag(false)),
+            Attr("stable", AttrDefault::Flag(false)),
         ],
     ),
     node(
@@ -386,11 +386,11 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Int(-1)),
-            Attr("largest", Default::Flag(true)),
+            Attr("dim", AttrDefault::Int(-1)),
+            Attr("largest", AttrDefault::Flag(true)),
             O(0),
             O(1),
-            Attr("sorted", Default::Flag(true)),
+            Attr("sorted", AttrDefault::Flag(true)),
         ],
     )
     .needs_values(&[1]),

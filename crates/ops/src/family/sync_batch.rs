@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -383,7 +383,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", Default::Float(0.0001));
+const EPSILON: Pick = Attr("epsilon", AttrDefault::Float(0.0001));
 
 /// Two rows of numbers in `f32`, one for each channel of argument 0.
 fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -406,7 +406,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::Like(0),
         scaled,
-        &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", Default::Required), O(0), B(true)],
+        &[A(0), A(1), A(2), A(3), A(4), Attr("epsilon", AttrDefault::Required), O(0), B(true)],
     ),
     node(
         "BNInferGrad",
@@ -468,8 +468,8 @@ pub const NODES: &[Node] = &[
             A(2),
             O(2),
             O(3),
-            Attr("momentum", Default::Float(0.1)),
-            Attr("eps", Default::Float(0.00001)),
+            Attr("momentum", AttrDefault::Float(0.1)),
+            Attr("eps", AttrDefault::Float(0.00001)),
             O(0),
             O(1),
             B(true),

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::element::compute_type;
 use cairn_tensor::kernels::math::{Real, TURNS};
 use cairn_tensor::kernels::number::Number;
@@ -324,9 +324,9 @@ pub const NODES: &[Node] = nodes! {
 /// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.
 const OF_BASE: &[Pick] = &[
     A(0),
-    Attr("base", Default::Float(-1.0)),
-    Attr("scale", Default::Float(1.0)),
-    Attr("shift", Default::Float(0.0)),
+    Attr("base", AttrDefault::Float(-1.0)),
+    Attr("scale", AttrDefault::Float(1.0)),
+    Attr("shift", AttrDefault::Float(0.0)),
     O(0),
 ];
 
@@ -342,9 +342,9 @@ pub const MORE_NODES: &[Node] = &[
         nan_to_num,
         &[
             A(0),
-            Attr("nan", Default::Float(0.0)),
-            Attr("posinf", Default::Float(f32::MAX as f64)),
-            Attr("neginf", Default::Float(f32::MIN as f64)),
+            Attr("nan", AttrDefault::Float(0.0)),
+            Attr("posinf", AttrDefault::Float(f32::MAX as f64)),
+            Attr("neginf", AttrDefault::Float(f32::MIN as f64)),
             O(0),
         ],
     )

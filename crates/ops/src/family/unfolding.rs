@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use crate::table::Pick::{A, Attr, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
@@ -425,11 +425,11 @@ pub const NODES: &[Node] = &[
         unfolded_by_name,
         &[
             A(0),
-            Attr("ksizes", Default::Required),
-            Attr("strides", Default::Ints(&[1])),
-            Attr("dilations", Default::Ints(&[1])),
-            Attr("padding_mode", Default::Text("CALCULATED")),
-            Attr("pads", Default::Ints(&[0])),
+            Attr("ksizes", AttrDefault::Required),
+            Attr("strides", AttrDefault::Ints(&[1])),
+            Attr("dilations", AttrDefault::Ints(&[1])),
+            Attr("padding_mode", AttrDefault::Text("CALCULATED")),
+            Attr("pads", AttrDefault::Ints(&[0])),
             O(0),
         ],
     ),
@@ -442,10 +442,10 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("kernel_size", Default::Required),
-            Attr("dilation", Default::Required),
-            Attr("padding", Default::Required),
-            Attr("stride", Default::Required),
+            Attr("kernel_size", AttrDefault::Required),
+            Attr("dilation", AttrDefault::Required),
+            Attr("padding", AttrDefault::Required),
+            Attr("stride", AttrDefault::Required),
             O(0),
         ],
     )
@@ -459,9 +459,9 @@ pub const NODES: &[Node] = &[
         &[
             A(0),
             A(1),
-            Attr("dim", Default::Required),
-            Attr("size", Default::Required),
-            Attr("step", Default::Required),
+            Attr("dim", AttrDefault::Required),
+            Attr("size", AttrDefault::Required),
+            Attr("step", AttrDefault::Required),
             O(0),
         ],
     )

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
 use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{Bind, Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Bind, Node, Pick, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Alignment, Rule, Scaling, Taps};
 use cairn_tensor::{DType, Dims, Layout};
 use smallvec::SmallVec;
@@ -340,9 +340,9 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
 }
 
-const CORNERS: Pick = Attr("align_corners", Default::Flag(false));
-const CENTRES: Pick = Attr("half_pixel_centers", Default::Flag(false));
-const SCALES: Pick = Attr("scales", Default::None);
+const CORNERS: Pick = Attr("align_corners", AttrDefault::Flag(false));
+const CENTRES: Pick = Attr("half_pixel_centers", AttrDefault::Flag(false));
+const SCALES: Pick = Attr("scales", AttrDefault::None);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[
@@ -370,7 +370,7 @@ pub const NODES: &[Node] = &[
         &["y"],
         Infer::By(node_output),
         node_forward,
-        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", Default::Int(0))],
+        &[A(0), A(1), CORNERS, CENTRES, SCALES, O(0), B(true), Attr("dtype", AttrDefault::Int(0))],
     )
     .needs_values(&[1]),
     node(

@@ -6,7 +6,7 @@ use crate::family::reading::Read;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Among, Attr, No, O};
-use crate::table::{Default, Node, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::merge::{Partial, merge_by_logarithms, merge_two};
 use cairn_tensor::kernels::positions::Positions;
 use cairn_tensor::{DType, Layout};
@@ -231,9 +231,9 @@ pub const NODES: &[Node] = &[node(
     &[
         Among(0, 2, 0),
         Among(1, 2, 0),
-        Attr("update_type", Default::Required),
+        Attr("update_type", AttrDefault::Required),
         O(0),
         O(1),
-        Attr("sp", Default::Required),
+        Attr("sp", AttrDefault::Required),
     ],
 )];

@@ -3,7 +3,7 @@
 use super::{attention, gradients, inferred, inferred_gradients};
 use crate::infer::Infer;
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 
 /// The rows of this family.
 #[rustfmt::skip]
@@ -95,15 +95,19 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const SCALE_VALUE: Pick = Attr("scale_value", Default::Float(1.0));
-const KEEP_PROB: Pick = Attr("keep_prob", Default::Float(1.0));
-const HEAD_NUM: Pick = Attr("head_num", Default::Required);
-const INPUT_LAYOUT: Pick = Attr("input_layout", Default::Required);
-const SPARSE_MODE: Pick = Attr("sparse_mode", Default::Int(0));
-const PRE: [Pick; 2] =
-    [Attr("pre_tockens", Default::Int(2_147_483_647)), Attr("pre_tockens", Default::Int(65_536))];
-const NEXT: [Pick; 2] =
-    [Attr("next_tockens", Default::Int(2_147_483_647)), Attr("next_tockens", Default::Int(65_536))];
+const SCALE_VALUE: Pick = Attr("scale_value", AttrDefault::Float(1.0));
+const KEEP_PROB: Pick = Attr("keep_prob", AttrDefault::Float(1.0));
+const HEAD_NUM: Pick = Attr("head_num", AttrDefault::Required);
+const INPUT_LAYOUT: Pick = Attr("input_layout", AttrDefault::Required);
+const SPARSE_MODE: Pick = Attr("sparse_mode", AttrDefault::Int(0));
+const PRE: [Pick; 2] = [
+    Attr("pre_tockens", AttrDefault::Int(2_147_483_647)),
+    Attr("pre_tockens", AttrDefault::Int(65_536)),
+];
+const NEXT: [Pick; 2] = [
+    Attr("next_tockens", AttrDefault::Int(2_147_483_647)),
+    Attr("next_tockens", AttrDefault::Int(65_536)),
+];
 
 /// The operators of this family by IR name.
 #[rustfmt::skip]

@@ -8,7 +8,7 @@ pub(super) mod window;
 
 use crate::infer::Infer;
 use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{Default, Node, Pick, Row, aclnn, node};
+use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
@@ -21,20 +21,20 @@ pub const ROWS: &[Row] = &[
     aclnn("DeformableConv2dBackward", deformable::deformable_backward),
 ];
 
-const STRIDES: Pick = Attr("strides", Default::Required);
-const PADS: Pick = Attr("pads", Default::Required);
-const GROUPS: Pick = Attr("groups", Default::Int(1));
-const OFFSET: Pick = Attr("offset_x", Default::Int(0));
-const ONES_2D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1]));
-const ONES_3D: Pick = Attr("dilations", Default::Ints(&[1, 1, 1, 1, 1]));
-const FORM_2D: Pick = Attr("data_format", Default::Text("NHWC"));
-const FORM_3D: Pick = Attr("data_format", Default::Text("NDHWC"));
-const BEYOND_2D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0]));
-const BEYOND_3D: Pick = Attr("output_padding", Default::Ints(&[0, 0, 0, 0, 0]));
+const STRIDES: Pick = Attr("strides", AttrDefault::Required);
+const PADS: Pick = Attr("pads", AttrDefault::Required);
+const GROUPS: Pick = Attr("groups", AttrDefault::Int(1));
+const OFFSET: Pick = Attr("offset_x", AttrDefault::Int(0));
+const ONES_2D: Pick = Attr("dilations", AttrDefault::Ints(&[1, 1, 1, 1]));
+const ONES_3D: Pick = Attr("dilations", AttrDefault::Ints(&[1, 1, 1, 1, 1]));
+const FORM_2D: Pick = Attr("data_format", AttrDefault::Text("NHWC"));
+const FORM_3D: Pick = Attr("data_format", AttrDefault::Text("NDHWC"));
+const BEYOND_2D: Pick = Attr("output_padding", AttrDefault::Ints(&[0, 0, 0, 0]));
+const BEYOND_3D: Pick = Attr("output_padding", AttrDefault::Ints(&[0, 0, 0, 0, 0]));
 
-const WINDOW: Pick = Attr("ksize", Default::Required);
-const PARTS: Pick = Attr("deformable_groups", Default::Int(1));
-const SHARES: Pick = Attr("modulated", Default::Flag(true));
+const WINDOW: Pick = Attr("ksize", AttrDefault::Required);
+const PARTS: Pick = Attr("deformable_groups", AttrDefault::Int(1));
+const SHARES: Pick = Attr("modulated", AttrDefault::Flag(true));
 
 const FORWARD: &[&str] = &["x", "filter", "bias?", "offset_w?"];
 const FORWARD_2D: &[Pick] =
@@ -127,7 +127,7 @@ pub const NODES: &[Node] = &[
             ONES_2D,
             PARTS,
             SHARES,
-            Attr("data_format", Default::Text("NCHW")),
+            Attr("data_format", AttrDefault::Text("NCHW")),
             O(0),
             O(1),
         ],

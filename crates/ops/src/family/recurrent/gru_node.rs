@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{Default, Node, node};
+use crate::table::{AttrDefault, Node, node};
 use cairn_tensor::Layout;
 
 // Arguments of a layer without cells: x, both weights, both biases, lengths, state; then y, states, update, reset, candidate,
@@ -188,16 +188,16 @@ pub const NODES: &[Node] = &[
             O(3),
             O(4),
             O(5),
-            Attr("gate_order", Default::Text("zrh")),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("cell_depth", Default::Int(1)),
-            Attr("keep_prob", Default::Float(1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("activation", Default::Text("tanh")),
-            Attr("reset_after", Default::Flag(true)),
-            Attr("is_training", Default::Flag(true)),
+            Attr("gate_order", AttrDefault::Text("zrh")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("cell_depth", AttrDefault::Int(1)),
+            Attr("keep_prob", AttrDefault::Float(1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("activation", AttrDefault::Text("tanh")),
+            Attr("reset_after", AttrDefault::Flag(true)),
+            Attr("is_training", AttrDefault::Flag(true)),
         ],
     ),
     node(
@@ -242,15 +242,15 @@ pub const NODES: &[Node] = &[
             O(3),
             O(4),
             O(5),
-            Attr("gate_order", Default::Text("zrh")),
-            Attr("direction", Default::Text("UNIDIRECTIONAL")),
-            Attr("cell_depth", Default::Int(0)),
-            Attr("keep_prob", Default::Float(-1.0)),
-            Attr("cell_clip", Default::Float(-1.0)),
-            Attr("num_proj", Default::Int(0)),
-            Attr("time_major", Default::Flag(true)),
-            Attr("reset_after", Default::Flag(true)),
-            Attr("bias_type", Default::None),
+            Attr("gate_order", AttrDefault::Text("zrh")),
+            Attr("direction", AttrDefault::Text("UNIDIRECTIONAL")),
+            Attr("cell_depth", AttrDefault::Int(0)),
+            Attr("keep_prob", AttrDefault::Float(-1.0)),
+            Attr("cell_clip", AttrDefault::Float(-1.0)),
+            Attr("num_proj", AttrDefault::Int(0)),
+            Attr("time_major", AttrDefault::Flag(true)),
+            Attr("reset_after", AttrDefault::Flag(true)),
+            Attr("bias_type", AttrDefault::None),
         ],
     ),
 ];
