@@ -17,7 +17,7 @@ pub type Bind = fn(&mut Call<'_>) -> Result<Plan>;
 
 /// Where an operator's function finds one of its arguments among what the caller passed.
 #[derive(Clone, Copy, Debug)]
-pub enum Pick {
+pub enum ArgSource {
     /// aclnn: the argument at this place. By name: the input at this place.
     A(usize),
     /// By name: the output at this place.
@@ -70,7 +70,7 @@ pub struct Row {
     /// The name without `aclnn`.
     pub name: &'static str,
     bind: Bind,
-    picks: Option<&'static [Pick]>,
+    arg_sources: Option<&'static [ArgSource]>,
 }
 
 /// An operator by its IR name: for `aclop` and for graphs.
@@ -87,31 +87,31 @@ pub struct Node {
     /// What kind of operator it is.
     pub marks: Marks,
     bind: Bind,
-    picks: &'static [Pick],
+    arg_sources: &'static [ArgSource],
 }
 
 /// A row whose function takes the arguments as the caller passes them.
 pub const fn aclnn(name: &'static str, bind: Bind) -> Row {
-    Row { name, bind, picks: None }
+    Row { name, bind, arg_sources: None }
 }
 
 impl Row {
     /// With the function's arguments picked from the caller's.
-    pub const fn picks(self, picks: &'static [Pick]) -> Row {
-        Row { picks: Some(picks), ..self }
+    pub const fn with_args(self, arg_sources: &'static [ArgSource]) -> Row {
+        Row { arg_sources: Some(arg_sources), ..self }
     }
 
     /// Plans a call. `parameters` are the caller's names for `args`.
     pub fn plan(&self, parameters: &[&'static str], args: Args) -> Result<Plan> {
-        let Some(picks) = self.picks else {
+        let Some(arg_sources) = self.arg_sources else {
             let places = (0..args.len()).collect();
             return (self.bind)(&mut Call::new(self.name, parameters, args, places));
         };
-        let mut chosen = Args::with_capacity(picks.len());
+        let mut chosen = Args::with_capacity(arg_sources.len());
         let mut places = SmallVec::new();
-        for pick in picks {
-            let (arg, place) = match *pick {
-                Pick::A(at) => (args[at].clone(), at),
+        for source in arg_sources {
+            let (arg, place) = match *source {
+                ArgSource::A(at) => (args[at].clone(), at),
                 other => (own(other), usize::MAX),
             };
             chosen.push(arg);
@@ -122,11 +122,11 @@ impl Row {
 }
 
 /// What a row brings itself.
-fn own(pick: Pick) -> Arg {
-    match pick {
-        Pick::I(value) => Arg::Int(value),
-        Pick::F(value) => Arg::Float(value),
-        Pick::B(value) => Arg::Flag(value),
+fn own(source: ArgSource) -> Arg {
+    match source {
+        ArgSource::I(value) => Arg::Int(value),
+        ArgSource::F(value) => Arg::Float(value),
+        ArgSource::B(value) => Arg::Flag(value),
         _ => Arg::Absent,
     }
 }
@@ -138,9 +138,9 @@ pub const fn node(
     outputs: &'static [&'static str],
     infer: Infer,
     bind: Bind,
-    picks: &'static [Pick],
+    arg_sources: &'static [ArgSource],
 ) -> Node {
-    Node { name, inputs, outputs, infer, marks: Marks::NONE, bind, picks }
+    Node { name, inputs, outputs, infer, marks: Marks::NONE, bind, arg_sources }
 }
 
 /// What a caller by name passes.
@@ -173,16 +173,16 @@ impl Node {
 
     /// The names of the attributes it knows.
     pub fn attributes(&self) -> impl Iterator<Item = &'static str> {
-        self.picks.iter().filter_map(|pick| match pick {
-            Pick::Attr(name, _) => Some(*name),
+        self.arg_sources.iter().filter_map(|source| match source {
+            ArgSource::Attr(name, _) => Some(*name),
             _ => None,
         })
     }
 
     /// The attributes it knows, with what each is when nobody sets it.
     pub fn attribute_defaults(&self) -> impl Iterator<Item = (&'static str, AttrDefault)> {
-        self.picks.iter().filter_map(|pick| match pick {
-            Pick::Attr(name, default) => Some((*name, *default)),
+        self.arg_sources.iter().filter_map(|source| match source {
+            ArgSource::Attr(name, default) => Some((*name, *default)),
             _ => None,
         })
     }
@@ -205,36 +205,36 @@ impl Node {
         let mut parameters: Vec<&'static str> = Vec::new();
         let (mut args, mut places) = (SmallVec::new(), SmallVec::new());
         let inputs = passed.inputs.len();
-        for pick in self.picks {
-            let (name, arg, place) = match *pick {
-                Pick::A(at) => {
+        for source in self.arg_sources {
+            let (name, arg, place) = match *source {
+                ArgSource::A(at) => {
                     let tensor = passed.inputs.get(at).cloned().flatten();
                     (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
                 }
-                Pick::O(at) => {
+                ArgSource::O(at) => {
                     let tensor = passed.outputs.get(at).cloned();
                     (bare(self.outputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), inputs + at)
                 }
-                Pick::Rest(from) => {
+                ArgSource::Rest(from) => {
                     let list = passed.inputs.get(from..).unwrap_or(&[]);
                     let list = list.iter().flatten().cloned().collect();
                     (bare(self.inputs, from), Arg::Tensors(list), from)
                 }
-                Pick::Among(which, of, after) => {
+                ArgSource::Among(which, of, after) => {
                     let (name, start, list) = among(self.inputs, passed.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
                 }
-                Pick::Last(back) => {
+                ArgSource::Last(back) => {
                     let at = inputs.checked_sub(back + 1);
                     let tensor = at.and_then(|at| passed.inputs[at].clone());
                     let name = bare(self.inputs, self.inputs.len().saturating_sub(back + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
-                Pick::Outs(from) => {
+                ArgSource::Outs(from) => {
                     let list = passed.outputs.get(from..).unwrap_or(&[]).to_vec();
                     (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
                 }
-                Pick::Attr(name, default) => {
+                ArgSource::Attr(name, default) => {
                     let set = passed.attributes.iter().find(|(set, _)| set == name);
                     let arg = match set {
                         Some((_, value)) => value.clone(),

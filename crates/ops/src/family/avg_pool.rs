@@ -9,8 +9,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Divisor, Rule, Taps};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -290,7 +290,7 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AvgPool2d", forward).picks(&[
+    aclnn("AvgPool2d", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -302,8 +302,19 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("AvgPool3d", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), No, A(7), I(3)]),
-    aclnn("AvgPool2dBackward", backward).picks(&[
+    aclnn("AvgPool3d", forward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        No,
+        A(7),
+        I(3),
+    ]),
+    aclnn("AvgPool2dBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -316,7 +327,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         I(2),
     ]),
-    aclnn("AvgPool3dBackward", backward).picks(&[
+    aclnn("AvgPool3dBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -329,25 +340,25 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(3),
     ]),
-    aclnn("AdaptiveAvgPool2d", adaptive).picks(&[A(0), A(1), A(2), I(2)]),
-    aclnn("AdaptiveAvgPool3d", adaptive).picks(&[A(0), A(1), A(2), I(3)]),
-    aclnn("AdaptiveAvgPool2dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(2)]),
-    aclnn("AdaptiveAvgPool3dBackward", adaptive_backward).picks(&[A(0), A(1), A(2), I(3)]),
+    aclnn("AdaptiveAvgPool2d", adaptive).with_args(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3d", adaptive).with_args(&[A(0), A(1), A(2), I(3)]),
+    aclnn("AdaptiveAvgPool2dBackward", adaptive_backward).with_args(&[A(0), A(1), A(2), I(2)]),
+    aclnn("AdaptiveAvgPool3dBackward", adaptive_backward).with_args(&[A(0), A(1), A(2), I(3)]),
     aclnn("GlobalAveragePool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
-const STRIDES: Pick = Attr("strides", AttrDefault::Required);
-const PADDING: Pick = Attr("padding", AttrDefault::Required);
-const MODE: Pick = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
-const PADS: Pick = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
-const CEIL: Pick = Attr("ceil_mode", AttrDefault::Flag(false));
-const GLOBAL: Pick = Attr("global_pooling", AttrDefault::Flag(false));
-const EXCLUSIVE: Pick = Attr("exclusive", AttrDefault::Flag(true));
-const DIVISOR: Pick = Attr("divisor_override", AttrDefault::Int(0));
-const NHWC: Pick = Attr("data_format", AttrDefault::Text("NHWC"));
-const NCHW: Pick = Attr("data_format", AttrDefault::Text("NCHW"));
-const NDHWC: Pick = Attr("data_format", AttrDefault::Text("NDHWC"));
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
+const PADDING: ArgSource = Attr("padding", AttrDefault::Required);
+const MODE: ArgSource = Attr("padding_mode", AttrDefault::Text("CALCULATED"));
+const PADS: ArgSource = Attr("pads", AttrDefault::Ints(&[0, 0, 0, 0]));
+const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
+const GLOBAL: ArgSource = Attr("global_pooling", AttrDefault::Flag(false));
+const EXCLUSIVE: ArgSource = Attr("exclusive", AttrDefault::Flag(true));
+const DIVISOR: ArgSource = Attr("divisor_override", AttrDefault::Int(0));
+const NHWC: ArgSource = Attr("data_format", AttrDefault::Text("NHWC"));
+const NCHW: ArgSource = Attr("data_format", AttrDefault::Text("NCHW"));
+const NDHWC: ArgSource = Attr("data_format", AttrDefault::Text("NDHWC"));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

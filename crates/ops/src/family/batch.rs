@@ -9,8 +9,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::fold::{self, Moments};
@@ -260,7 +260,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("BatchNorm", forward).picks(&[
+    aclnn("BatchNorm", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +277,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("GroupNormSilu", forward).picks(&[
+    aclnn("GroupNormSilu", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -297,7 +297,7 @@ pub const ROWS: &[Row] = &[
         No,
         B(true),
     ]),
-    aclnn("GroupNormSiluV2", forward).picks(&[
+    aclnn("GroupNormSiluV2", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -317,7 +317,7 @@ pub const ROWS: &[Row] = &[
         No,
         A(5),
     ]),
-    aclnn("GroupNorm", forward).picks(&[
+    aclnn("GroupNorm", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -334,7 +334,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("BatchNormBackward", backward).picks(&[
+    aclnn("BatchNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -353,7 +353,7 @@ pub const ROWS: &[Row] = &[
         A(11),
         A(12),
     ]),
-    aclnn("FastBatchNormBackward", backward).picks(&[
+    aclnn("FastBatchNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -372,7 +372,7 @@ pub const ROWS: &[Row] = &[
         A(12),
         A(13),
     ]),
-    aclnn("GroupNormSwish", forward).picks(&[
+    aclnn("GroupNormSwish", forward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -393,7 +393,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("GroupNormSwishGrad", backward).picks(&[
+    aclnn("GroupNormSwishGrad", backward).with_args(&[
         A(0),
         A(3),
         A(4),
@@ -416,7 +416,7 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("GroupNormBackward", backward).picks(&[
+    aclnn("GroupNormBackward", backward).with_args(&[
         A(0),
         A(1),
         A(4),
@@ -437,9 +437,9 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", AttrDefault::Float(1e-5));
-const TRAINING: Pick = Attr("is_training", AttrDefault::Flag(true));
-const GROUPS: Pick = Attr("num_groups", AttrDefault::Required);
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(1e-5));
+const TRAINING: ArgSource = Attr("is_training", AttrDefault::Flag(true));
+const GROUPS: ArgSource = Attr("num_groups", AttrDefault::Required);
 
 /// Arguments: x, weight.
 fn batch_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {

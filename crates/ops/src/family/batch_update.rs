@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{AttrDefault, Node, Pick, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
@@ -104,8 +104,8 @@ fn outputs(call: &Call<'_>, more: usize) -> Result<Vec<Layout>> {
     Ok(std::iter::once(x).chain(std::iter::repeat_n(sums, more)).collect())
 }
 
-const EPSILON: Pick = Attr("epsilon", AttrDefault::Required);
-const FACTOR: Pick = Attr("factor", AttrDefault::Required);
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Required);
+const FACTOR: ArgSource = Attr("factor", AttrDefault::Required);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, O};
+use crate::table::ArgSource::{A, Attr, I, O};
 use crate::table::{AttrDefault, Bind, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Edge, Rule, Taps};
 use cairn_tensor::{DType, Dims, Layout};
@@ -149,8 +149,8 @@ const CIRCULAR_BACKWARD: Bind = |call| backward(call, Edge::Circular);
 macro_rules! rows {
     ($($name:literal, $back:literal, $forward:ident, $backward:ident, $spatial:literal;)*) => {
         &[$(
-            aclnn($name, $forward).picks(&[A(0), A(1), A(2), I($spatial)]),
-            aclnn($back, $backward).picks(&[A(0), A(1), A(2), A(3), I($spatial)]),
+            aclnn($name, $forward).with_args(&[A(0), A(1), A(2), I($spatial)]),
+            aclnn($back, $backward).with_args(&[A(0), A(1), A(2), A(3), I($spatial)]),
         )*]
     };
 }

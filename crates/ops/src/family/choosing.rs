@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, O};
+use crate::table::ArgSource::{A, Attr, B, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::choose::Chosen;
 use cairn_tensor::{DType, Dims, Layout, broadcast};
@@ -142,8 +142,8 @@ fn selected_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 pub const ROWS: &[Row] = &[
     aclnn("MaskedSelect", selected),
     aclnn("InplaceMaskedScatter", scattered),
-    aclnn("Nonzero", nonzero).picks(&[A(0), A(1), B(false)]),
-    aclnn("NonzeroV2", nonzero).picks(&[A(0), A(1), B(true)]),
+    aclnn("Nonzero", nonzero).with_args(&[A(0), A(1), B(false)]),
+    aclnn("NonzeroV2", nonzero).with_args(&[A(0), A(1), B(true)]),
 ];
 
 /// The operators of this family by IR name.

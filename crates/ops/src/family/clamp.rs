@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, No, O};
+use crate::table::ArgSource::{A, No, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::number::Number;
@@ -37,14 +37,14 @@ fn clamp_by(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("Clamp", |c| CLAMP.plan(c)),
-    aclnn("ClampMin", |c| CLAMP.plan(c)).picks(&[A(0), A(1), No, A(2)]),
-    aclnn("ClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(2)]),
-    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).picks(&[A(0), No, A(1), A(0)]),
+    aclnn("ClampMin", |c| CLAMP.plan(c)).with_args(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMax", |c| CLAMP.plan(c)).with_args(&[A(0), No, A(1), A(0)]),
     aclnn("ClampTensor", clamp_by),
-    aclnn("ClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(2)]),
-    aclnn("ClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(2)]),
-    aclnn("InplaceClampMinTensor", clamp_by).picks(&[A(0), A(1), No, A(0)]),
-    aclnn("InplaceClampMaxTensor", clamp_by).picks(&[A(0), No, A(1), A(0)]),
+    aclnn("ClampMinTensor", clamp_by).with_args(&[A(0), A(1), No, A(2)]),
+    aclnn("ClampMaxTensor", clamp_by).with_args(&[A(0), No, A(1), A(2)]),
+    aclnn("InplaceClampMinTensor", clamp_by).with_args(&[A(0), A(1), No, A(0)]),
+    aclnn("InplaceClampMaxTensor", clamp_by).with_args(&[A(0), No, A(1), A(0)]),
 ];
 
 /// The operators of this family by IR name.

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, O};
+use crate::table::ArgSource::{A, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::entropy::{Classes, class_gradients, class_losses, margin_losses};
@@ -281,7 +281,7 @@ fn margins(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("CrossEntropyLoss", cross_entropy).picks(&[
+    aclnn("CrossEntropyLoss", cross_entropy).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -291,7 +291,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(9),
     ]),
-    aclnn("CrossEntropyLossGrad", cross_entropy_backward).picks(&[
+    aclnn("CrossEntropyLossGrad", cross_entropy_backward).with_args(&[
         A(0),
         A(1),
         A(2),

@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
-use crate::table::{Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, O};
+use crate::table::{ArgSource, Node, Row, aclnn, node};
 use cairn_tensor::kernels::compare::equal;
 use cairn_tensor::kernels::map::fill;
 use cairn_tensor::kernels::math::Real;
@@ -123,12 +123,12 @@ pub const MINIMUM: Formula<2> = number!(|x, y| x.least(y));
 /// The greater of two.
 pub const MAXIMUM: Formula<2> = number!(|x, y| x.greatest(y));
 
-const SELF: &[Pick] = &[A(0), A(1), A(0)];
-const BINARY: &[Pick] = &[A(0), A(1), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(1), A(0)];
+const BINARY: &[ArgSource] = &[A(0), A(1), O(0)];
 
 macro_rules! rows {
     ($([$($name:literal),*] [$($in_place:literal),*] => $function:expr;)*) => {
-        &[$($(aclnn($name, $function),)* $(aclnn($in_place, $function).picks(SELF),)*)*]
+        &[$($(aclnn($name, $function),)* $(aclnn($in_place, $function).with_args(SELF),)*)*]
     };
 }
 

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, F, I, O};
+use crate::table::ArgSource::{A, Attr, F, I, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::Layout;
 use cairn_tensor::kernels::copy;
@@ -71,10 +71,10 @@ fn cast_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("InplaceCopy", converted).picks(&[A(1), A(0)]),
-    aclnn("Cast", converted).picks(&[A(0), A(2)]),
-    aclnn("InplaceZero", filled).picks(&[A(0), I(0)]),
-    aclnn("InplaceOne", filled).picks(&[A(0), F(1.0)]),
+    aclnn("InplaceCopy", converted).with_args(&[A(1), A(0)]),
+    aclnn("Cast", converted).with_args(&[A(0), A(2)]),
+    aclnn("InplaceZero", filled).with_args(&[A(0), I(0)]),
+    aclnn("InplaceOne", filled).with_args(&[A(0), F(1.0)]),
     aclnn("InplaceFillScalar", filled),
     aclnn("InplaceFillTensor", filled_by),
 ];

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, I, O};
+use crate::table::ArgSource::{A, Attr, B, I, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
@@ -311,16 +311,16 @@ fn same_everywhere(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Arange", sequence).picks(&[A(0), A(1), A(2), A(3), B(false)]),
-    aclnn("Range", sequence).picks(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("Arange", sequence).with_args(&[A(0), A(1), A(2), A(3), B(false)]),
+    aclnn("Range", sequence).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
     aclnn("Linspace", spaced),
-    aclnn("LogSpace", powers).picks(&[A(0), A(1), A(2), A(4), A(3)]),
+    aclnn("LogSpace", powers).with_args(&[A(0), A(1), A(2), A(4), A(3)]),
     aclnn("Eye", eye),
     aclnn("InplaceFillDiagonal", diagonal_filled),
-    aclnn("Tril", triangular).picks(&[A(0), A(1), A(2), B(true)]),
-    aclnn("Triu", triangular).picks(&[A(0), A(1), A(2), B(false)]),
-    aclnn("InplaceTril", triangular).picks(&[A(0), A(1), A(0), B(true)]),
-    aclnn("InplaceTriu", triangular).picks(&[A(0), A(1), A(0), B(false)]),
+    aclnn("Tril", triangular).with_args(&[A(0), A(1), A(2), B(true)]),
+    aclnn("Triu", triangular).with_args(&[A(0), A(1), A(2), B(false)]),
+    aclnn("InplaceTril", triangular).with_args(&[A(0), A(1), A(0), B(true)]),
+    aclnn("InplaceTriu", triangular).with_args(&[A(0), A(1), A(0), B(false)]),
     aclnn("OneHot", one_hot),
 ];
 

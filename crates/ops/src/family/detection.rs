@@ -5,8 +5,8 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
@@ -341,9 +341,31 @@ pub const ROWS: &[Row] = &[
     aclnn("Iou", iou),
     aclnn("CIoU", complete),
     aclnn("NonMaxSuppression", suppressed),
-    aclnn("RoiAlign", aligned).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), No, A(8)]),
-    aclnn("RoiAlignV2", aligned).picks(&[A(0), A(1), No, No, A(2), A(3), A(5), A(4), A(6), A(7)]),
-    aclnn("RoiAlignV2Backward", aligned_backward).picks(&[
+    aclnn("RoiAlign", aligned).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        A(7),
+        No,
+        A(8),
+    ]),
+    aclnn("RoiAlignV2", aligned).with_args(&[
+        A(0),
+        A(1),
+        No,
+        No,
+        A(2),
+        A(3),
+        A(5),
+        A(4),
+        A(6),
+        A(7),
+    ]),
+    aclnn("RoiAlignV2Backward", aligned_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -354,8 +376,8 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("ROIAlign", aligned).picks(&[A(0), A(1), No, No, A(3), A(4), A(5), A(2), A(6), A(7)]),
-    aclnn("ROIAlignBackward", aligned_backward).picks(&[
+    aclnn("ROIAlign", aligned).with_args(&[A(0), A(1), No, No, A(3), A(4), A(5), A(2), A(6), A(7)]),
+    aclnn("ROIAlignBackward", aligned_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -382,11 +404,11 @@ fn aligned_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(call.layout(0)?.dtype, &call.sizes(2)?)])
 }
 
-const SCALE: Pick = Attr("spatial_scale", AttrDefault::Required);
-const ROWS_OF_CELLS: Pick = Attr("pooled_height", AttrDefault::Required);
-const COLUMNS: Pick = Attr("pooled_width", AttrDefault::Required);
-const SAMPLES: Pick = Attr("sample_num", AttrDefault::Int(2));
-const ENDS: Pick = Attr("roi_end_mode", AttrDefault::Int(1));
+const SCALE: ArgSource = Attr("spatial_scale", AttrDefault::Required);
+const ROWS_OF_CELLS: ArgSource = Attr("pooled_height", AttrDefault::Required);
+const COLUMNS: ArgSource = Attr("pooled_width", AttrDefault::Required);
+const SAMPLES: ArgSource = Attr("sample_num", AttrDefault::Int(2));
+const ENDS: ArgSource = Attr("roi_end_mode", AttrDefault::Int(1));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::distance::{
@@ -268,7 +268,7 @@ pub const ROWS: &[Row] = &[
     aclnn("Pdist", of_pairs),
     aclnn("PdistForward", of_pairs),
     aclnn("Renorm", shortened),
-    aclnn("InplaceRenorm", shortened).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("InplaceRenorm", shortened).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("Histc", counted),
 ];
 

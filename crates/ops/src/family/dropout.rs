@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, B, No, O};
+use crate::table::ArgSource::{A, B, No, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::dropout::{apply, draw, mask_bytes};
@@ -208,13 +208,13 @@ fn mask_of_sizes(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("DropoutGenMask", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
-    aclnn("DropoutGenMaskV2", drawn).picks(&[A(0), A(1), A(2), A(3), No, A(5)]),
-    aclnn("DropoutGenMaskV2Tensor", drawn).picks(&[A(0), A(1), A(2), A(3), A(4), A(6)]),
+    aclnn("DropoutGenMask", drawn).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("DropoutGenMaskV2", drawn).with_args(&[A(0), A(1), A(2), A(3), No, A(5)]),
+    aclnn("DropoutGenMaskV2Tensor", drawn).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6)]),
     aclnn("DropoutDoMask", by_probability),
-    aclnn("Dropout", dropout).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("Dropout", dropout).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
     aclnn("DropoutBackward", by_factor),
-    aclnn("DropoutV3", dropout_v3).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
+    aclnn("DropoutV3", dropout_v3).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5), A(6)]),
     aclnn("DropoutV3Tensor", dropout_v3),
     aclnn("DropoutV3Grad", by_products),
 ];

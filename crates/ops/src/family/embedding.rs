@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::bags::{BadBag, Bagged, Bagging, Bags, fill_bags};
 use cairn_tensor::{DType, Layout};
@@ -182,7 +182,7 @@ fn bagged(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 #[rustfmt::skip]
-pub const ROWS: &[Row] = &[aclnn("EmbeddingBag", embedding_bag).picks(&[
+pub const ROWS: &[Row] = &[aclnn("EmbeddingBag", embedding_bag).with_args(&[
     A(0), A(1), A(2), A(4), A(6), A(7), A(8), A(9), A(10), A(11), A(12),
 ])];
 

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::number::Number;
@@ -228,15 +228,23 @@ fn sigmoid_backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("SwiGlu", swish).picks(&[A(0), A(1), No, B(true), A(2)]),
-    aclnn("SwiGluGrad", swish_backward).picks(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
-    aclnn("Glu", sigmoid).picks(&[A(0), A(1), No, B(false), A(2)]),
-    aclnn("GluBackward", sigmoid_backward).picks(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
-    aclnn("GeGlu", gelu).picks(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
-    aclnn("GeGluV3", gelu).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("GeGluBackward", gelu_backward).picks(&[A(0), A(1), A(2), A(3), A(4), B(false), A(5)]),
+    aclnn("SwiGlu", swish).with_args(&[A(0), A(1), No, B(true), A(2)]),
+    aclnn("SwiGluGrad", swish_backward).with_args(&[A(0), A(1), No, A(2), No, B(true), A(3)]),
+    aclnn("Glu", sigmoid).with_args(&[A(0), A(1), No, B(false), A(2)]),
+    aclnn("GluBackward", sigmoid_backward).with_args(&[A(0), A(1), No, A(2), No, B(false), A(3)]),
+    aclnn("GeGlu", gelu).with_args(&[A(0), A(1), A(2), B(false), A(3), A(4)]),
+    aclnn("GeGluV3", gelu).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("GeGluBackward", gelu_backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        B(false),
+        A(5),
+    ]),
     aclnn("GeGluV3Backward", gelu_backward),
-    aclnn("GeluMul", gelu).picks(&[A(0), I(-1), A(1), B(true), A(2)]),
+    aclnn("GeluMul", gelu).with_args(&[A(0), I(-1), A(1), B(true), A(2)]),
 ];
 
 fn one_half(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -250,9 +258,9 @@ fn two_halves(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![half, half])
 }
 
-const DIM: Pick = Attr("dim", AttrDefault::Int(-1));
-const HOW: Pick = Attr("approximate", AttrDefault::Int(1));
-const LEFT: Pick = Attr("activate_left", AttrDefault::Flag(false));
+const DIM: ArgSource = Attr("dim", AttrDefault::Int(-1));
+const HOW: ArgSource = Attr("approximate", AttrDefault::Int(1));
+const LEFT: ArgSource = Attr("activate_left", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O, Rest};
+use crate::table::ArgSource::{A, Attr, B, I, No, O, Rest};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::{Coordinate, INDEX_TYPES, IndexedView, combine};
@@ -402,12 +402,12 @@ fn gathered_rows(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("IndexSelect", selected).picks(&[A(0), A(1), A(2), A(3)]),
-    aclnn("GatherV2", chosen).picks(&[A(0), A(1), A(2), A(3), B(true)]),
-    aclnn("GatherV3", chosen_by_mode).picks(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
-    aclnn("Embedding", chosen).picks(&[A(0), I(0), A(1), A(2)]),
+    aclnn("IndexSelect", selected).with_args(&[A(0), A(1), A(2), A(3)]),
+    aclnn("GatherV2", chosen).with_args(&[A(0), A(1), A(2), A(3), B(true)]),
+    aclnn("GatherV3", chosen_by_mode).with_args(&[A(0), A(1), A(2), A(5), B(false), A(3), A(4)]),
+    aclnn("Embedding", chosen).with_args(&[A(0), I(0), A(1), A(2)]),
     aclnn("Gather", gathered),
-    aclnn("GatherNd", gathered_rows).picks(&[A(0), A(1), A(3)]),
+    aclnn("GatherNd", gathered_rows).with_args(&[A(0), A(1), A(3)]),
     aclnn("Take", taken),
     aclnn("Index", indexed),
 ];

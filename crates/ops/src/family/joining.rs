@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O, Outs, Rest};
+use crate::table::ArgSource::{A, Attr, No, O, Outs, Rest};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};

@@ -8,8 +8,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -437,24 +437,32 @@ fn logits(call: &mut Call<'_>) -> Result<Plan> {
     cross_entropy(call, true)
 }
 
-const LOSS: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
-const LOSS_BACKWARD: &[Pick] = &[A(0), A(1), A(2), A(3), No, A(4)];
+const LOSS: &[ArgSource] = &[A(0), A(1), A(2), No, A(3)];
+const LOSS_BACKWARD: &[ArgSource] = &[A(0), A(1), A(2), A(3), No, A(4)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MseLoss", square).picks(LOSS),
-    aclnn("MseLossOut", square_by_first).picks(LOSS),
-    aclnn("MseLossBackward", square_backward).picks(LOSS_BACKWARD),
-    aclnn("L1Loss", absolute).picks(LOSS),
-    aclnn("L1LossBackward", absolute_backward).picks(LOSS_BACKWARD),
+    aclnn("MseLoss", square).with_args(LOSS),
+    aclnn("MseLossOut", square_by_first).with_args(LOSS),
+    aclnn("MseLossBackward", square_backward).with_args(LOSS_BACKWARD),
+    aclnn("L1Loss", absolute).with_args(LOSS),
+    aclnn("L1LossBackward", absolute_backward).with_args(LOSS_BACKWARD),
     aclnn("SmoothL1Loss", smooth),
     aclnn("SmoothL1LossBackward", smooth_backward),
-    aclnn("SoftMarginLoss", margin).picks(LOSS),
-    aclnn("SoftMarginLossBackward", margin_backward).picks(LOSS_BACKWARD),
-    aclnn("KlDiv", divergence).picks(&[A(0), A(1), A(2), No, A(4), A(3)]),
-    aclnn("KlDivBackward", divergence_backward).picks(&[A(0), A(1), A(2), A(3), No, A(5), A(4)]),
-    aclnn("BinaryCrossEntropy", probabilities).picks(&[No, A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("BinaryCrossEntropyBackward", probabilities).picks(&[
+    aclnn("SoftMarginLoss", margin).with_args(LOSS),
+    aclnn("SoftMarginLossBackward", margin_backward).with_args(LOSS_BACKWARD),
+    aclnn("KlDiv", divergence).with_args(&[A(0), A(1), A(2), No, A(4), A(3)]),
+    aclnn("KlDivBackward", divergence_backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(5),
+        A(4),
+    ]),
+    aclnn("BinaryCrossEntropy", probabilities).with_args(&[No, A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("BinaryCrossEntropyBackward", probabilities).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -463,13 +471,21 @@ pub const ROWS: &[Row] = &[
         A(4),
         A(5),
     ]),
-    aclnn("BinaryCrossEntropyWithLogits", logits).picks(&[No, A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("BinaryCrossEntropyWithLogits", logits).with_args(&[
+        No,
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+    ]),
     aclnn("BinaryCrossEntropyWithLogitsBackward", logits),
     aclnn("BinaryCrossEntropyWithLogitsTargetBackward", logits_by_target),
     aclnn("KlDivTargetBackward", divergence_by_target),
 ];
 
-const BY_WORD: Pick = Attr("reduction", AttrDefault::Text("mean"));
+const BY_WORD: ArgSource = Attr("reduction", AttrDefault::Text("mean"));
 
 fn one_or_all(call: &Call<'_>) -> Result<Vec<Layout>> {
     let x = call.layout(0)?.packed();

@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::map::map3;
@@ -334,31 +334,31 @@ fn inferred_outer(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(left.dtype, &[left.count(), right.count()])])
 }
 
-const PLAIN: &[Pick] = &[No, A(0), A(1), No, No, A(2)];
-const ADDING: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(5)];
-const IN_PLACE: &[Pick] = &[A(0), A(1), A(2), A(3), A(4), A(0)];
+const PLAIN: &[ArgSource] = &[No, A(0), A(1), No, No, A(2)];
+const ADDING: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4), A(5)];
+const IN_PLACE: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4), A(0)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Mm", by_matrix).picks(PLAIN),
-    aclnn("Matmul", any_ranks).picks(PLAIN),
-    aclnn("BatchMatMul", by_batch).picks(PLAIN),
-    aclnn("Mv", by_vector).picks(PLAIN),
-    aclnn("Dot", dot).picks(PLAIN),
-    aclnn("Ger", outer).picks(PLAIN),
-    aclnn("Addmm", by_matrix).picks(ADDING),
-    aclnn("InplaceAddmm", by_matrix).picks(IN_PLACE),
-    aclnn("Addbmm", summed).picks(ADDING),
-    aclnn("InplaceAddbmm", summed).picks(IN_PLACE),
-    aclnn("Baddbmm", by_batch).picks(ADDING),
-    aclnn("InplaceBaddbmm", by_batch).picks(IN_PLACE),
-    aclnn("Addmv", by_vector).picks(&[A(0), A(1), A(2), A(4), A(3), A(5)]),
-    aclnn("Addr", outer).picks(ADDING),
-    aclnn("InplaceAddr", outer).picks(IN_PLACE),
-    aclnn("Gemm", by_matrix).picks(&[A(2), A(0), A(1), A(4), A(3), A(7), A(5), A(6)]),
+    aclnn("Mm", by_matrix).with_args(PLAIN),
+    aclnn("Matmul", any_ranks).with_args(PLAIN),
+    aclnn("BatchMatMul", by_batch).with_args(PLAIN),
+    aclnn("Mv", by_vector).with_args(PLAIN),
+    aclnn("Dot", dot).with_args(PLAIN),
+    aclnn("Ger", outer).with_args(PLAIN),
+    aclnn("Addmm", by_matrix).with_args(ADDING),
+    aclnn("InplaceAddmm", by_matrix).with_args(IN_PLACE),
+    aclnn("Addbmm", summed).with_args(ADDING),
+    aclnn("InplaceAddbmm", summed).with_args(IN_PLACE),
+    aclnn("Baddbmm", by_batch).with_args(ADDING),
+    aclnn("InplaceBaddbmm", by_batch).with_args(IN_PLACE),
+    aclnn("Addmv", by_vector).with_args(&[A(0), A(1), A(2), A(4), A(3), A(5)]),
+    aclnn("Addr", outer).with_args(ADDING),
+    aclnn("InplaceAddr", outer).with_args(IN_PLACE),
+    aclnn("Gemm", by_matrix).with_args(&[A(2), A(0), A(1), A(4), A(3), A(7), A(5), A(6)]),
 ];
 
-const ADJOINED: &[Pick] = &[
+const ADJOINED: &[ArgSource] = &[
     A(2),
     A(0),
     A(1),
@@ -369,7 +369,7 @@ const ADJOINED: &[Pick] = &[
     Attr("adj_x2", AttrDefault::Flag(false)),
 ];
 
-const TRANSPOSED: &[Pick] = &[
+const TRANSPOSED: &[ArgSource] = &[
     A(2),
     A(0),
     A(1),

@@ -11,8 +11,8 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
@@ -266,7 +266,7 @@ fn adaptive(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxPool2dWithIndices", with_indices).picks(&[
+    aclnn("MaxPool2dWithIndices", with_indices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +277,7 @@ pub const ROWS: &[Row] = &[
         A(7),
         I(2),
     ]),
-    aclnn("MaxPool3dWithArgmax", with_indices).picks(&[
+    aclnn("MaxPool3dWithArgmax", with_indices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -289,7 +289,7 @@ pub const ROWS: &[Row] = &[
         I(3),
     ]),
     aclnn("MaxPool2dWithMask", with_mask),
-    aclnn("MaxPool2dWithIndicesBackward", backward).picks(&[
+    aclnn("MaxPool2dWithIndicesBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -301,7 +301,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("MaxPool2dWithMaskBackward", backward).picks(&[
+    aclnn("MaxPool2dWithMaskBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -314,7 +314,7 @@ pub const ROWS: &[Row] = &[
         I(2),
         B(true),
     ]),
-    aclnn("MaxPool3dWithArgmaxBackward", backward).picks(&[
+    aclnn("MaxPool3dWithArgmaxBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -326,9 +326,9 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(3),
     ]),
-    aclnn("AdaptiveMaxPool2d", adaptive).picks(&[A(0), A(1), A(2), A(3), I(2)]),
-    aclnn("AdaptiveMaxPool3d", adaptive).picks(&[A(0), A(1), A(2), A(3), I(3)]),
-    aclnn("AdaptiveMaxPool2dBackward", adaptive_backward).picks(&[
+    aclnn("AdaptiveMaxPool2d", adaptive).with_args(&[A(0), A(1), A(2), A(3), I(2)]),
+    aclnn("AdaptiveMaxPool3d", adaptive).with_args(&[A(0), A(1), A(2), A(3), I(3)]),
+    aclnn("AdaptiveMaxPool2dBackward", adaptive_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -340,7 +340,7 @@ pub const ROWS: &[Row] = &[
         A(3),
         I(2),
     ]),
-    aclnn("AdaptiveMaxPool3dBackward", adaptive_backward).picks(&[
+    aclnn("AdaptiveMaxPool3dBackward", adaptive_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -428,14 +428,14 @@ fn adaptive_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![y, y.with_dtype(call.dtype(5)?)])
 }
 
-const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
-const STRIDES: Pick = Attr("strides", AttrDefault::Required);
-const PADS: Pick = Attr("pads", AttrDefault::Required);
-const CEIL: Pick = Attr("ceil_mode", AttrDefault::Flag(false));
-const KIND: Pick = Attr("dtype", AttrDefault::Int(3));
-const FORMAT: Pick = Attr("data_format", AttrDefault::Text("NCHW"));
-const FORMAT_3D: Pick = Attr("data_format", AttrDefault::Text("NCDHW"));
-const DILATION: Pick = Attr("dilation", AttrDefault::Ints(&[1]));
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
+const PADS: ArgSource = Attr("pads", AttrDefault::Required);
+const CEIL: ArgSource = Attr("ceil_mode", AttrDefault::Flag(false));
+const KIND: ArgSource = Attr("dtype", AttrDefault::Int(3));
+const FORMAT: ArgSource = Attr("data_format", AttrDefault::Text("NCHW"));
+const FORMAT_3D: ArgSource = Attr("data_format", AttrDefault::Text("NCDHW"));
+const DILATION: ArgSource = Attr("dilation", AttrDefault::Ints(&[1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, No, O};
+use crate::table::ArgSource::{A, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -192,7 +192,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LayerNorm", layer),
     aclnn("LayerNormWithImplMode", layer),
     aclnn("FastLayerNorm", layer),
-    aclnn("LayerNormBackward", layer_backward).picks(&[
+    aclnn("LayerNormBackward", layer_backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -204,8 +204,8 @@ pub const ROWS: &[Row] = &[
         A(9),
         A(10),
     ]),
-    aclnn("RmsNorm", root_mean_square).picks(&[A(0), No, A(1), No, A(2), A(3), No, A(4)]),
-    aclnn("RmsNormGrad", root_mean_square_backward).picks(&[
+    aclnn("RmsNorm", root_mean_square).with_args(&[A(0), No, A(1), No, A(2), A(3), No, A(4)]),
+    aclnn("RmsNormGrad", root_mean_square_backward).with_args(&[
         A(0),
         A(1),
         No,

@@ -9,7 +9,7 @@ use super::reducing::{Axes, Reducing};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::A;
+use crate::table::ArgSource::A;
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
@@ -226,7 +226,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AdaLayerNorm", forward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("AdaLayerNorm", forward).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6)]),
     aclnn("AdaLayerNormV2", forward),
     aclnn("AdaLayerNormBackward", backward),
 ];

@@ -11,7 +11,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, No, O};
+use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -264,7 +264,7 @@ fn root_mean_square(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("AddRmsNorm", root_mean_square).picks(&[
+    aclnn("AddRmsNorm", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -277,7 +277,7 @@ pub const ROWS: &[Row] = &[
         A(5),
         A(6),
     ]),
-    aclnn("AddRmsNormCast", root_mean_square).picks(&[
+    aclnn("AddRmsNormCast", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -292,7 +292,7 @@ pub const ROWS: &[Row] = &[
         B(true),
         A(5),
     ]),
-    aclnn("InplaceAddRmsNorm", root_mean_square).picks(&[
+    aclnn("InplaceAddRmsNorm", root_mean_square).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -306,7 +306,7 @@ pub const ROWS: &[Row] = &[
         A(1),
     ]),
     aclnn("GemmaRmsNorm", gemma),
-    aclnn("AddLayerNorm", layer).picks(&[
+    aclnn("AddLayerNorm", layer).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -320,7 +320,7 @@ pub const ROWS: &[Row] = &[
         A(10),
         A(6),
     ]),
-    aclnn("AddLayerNormGrad", backward).picks(&[
+    aclnn("AddLayerNormGrad", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -334,8 +334,8 @@ pub const ROWS: &[Row] = &[
         A(8),
         A(9),
     ]),
-    aclnn("DeepNorm", layer).picks(&[A(0), A(1), A(3), A(2), No, A(4), A(5), A(8), A(6), A(7)]),
-    aclnn("DeepNormGrad", backward).picks(&[
+    aclnn("DeepNorm", layer).with_args(&[A(0), A(1), A(3), A(2), No, A(4), A(5), A(8), A(6), A(7)]),
+    aclnn("DeepNormGrad", backward).with_args(&[
         A(0),
         A(1),
         A(2),

@@ -5,7 +5,7 @@ use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::{A, B};
+use crate::table::ArgSource::{A, B};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::map::{map1, map2, map3};
 use cairn_tensor::kernels::math::Real;
@@ -397,7 +397,7 @@ fn descend(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("ApplyAdamWV2", adamw),
     aclnn("ApplyAdamW", adamw_by_tensors),
-    aclnn("ApplyAdam", adam).picks(&[
+    aclnn("ApplyAdam", adam).with_args(&[
         A(0),
         A(1),
         A(2),

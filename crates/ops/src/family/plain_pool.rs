@@ -9,8 +9,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::pool::{Windows, max_pool};
 use cairn_tensor::{DType, Layout};
 
@@ -148,7 +148,7 @@ pub fn global_dims(call: &Call<'_>, x: &Layout) -> Result<cairn_tensor::Dims> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("MaxPool", plain),
-    aclnn("MaxPoolV3", by_attributes).picks(&[
+    aclnn("MaxPoolV3", by_attributes).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -161,7 +161,7 @@ pub const ROWS: &[Row] = &[
         A(5),
         I(2),
     ]),
-    aclnn("MaxPool3D", by_attributes).picks(&[
+    aclnn("MaxPool3D", by_attributes).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -177,8 +177,8 @@ pub const ROWS: &[Row] = &[
     aclnn("GlobalMaxPool", global),
 ];
 
-const KSIZE: Pick = Attr("ksize", AttrDefault::Required);
-const STRIDES: Pick = Attr("strides", AttrDefault::Required);
+const KSIZE: ArgSource = Attr("ksize", AttrDefault::Required);
+const STRIDES: ArgSource = Attr("strides", AttrDefault::Required);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Plan};
-use crate::table::Pick::{A, Attr, F, No, O};
+use crate::table::ArgSource::{A, Attr, F, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::map3;
@@ -260,10 +260,10 @@ fn samples(call: &Call<'_>) -> Result<Vec<Layout>> {
 pub const ROWS: &[Row] = &[
     aclnn("InplaceNormal", normal),
     aclnn("InplaceNormalTensor", normal),
-    aclnn("NormalFloatFloat", normal).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalFloatTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalTensorFloat", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
-    aclnn("NormalTensorTensor", normal_each).picks(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalFloatFloat", normal).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalFloatTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorFloat", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
+    aclnn("NormalTensorTensor", normal_each).with_args(&[A(4), A(0), A(1), A(2), A(3)]),
     aclnn("InplaceUniform", uniform),
     aclnn("InplaceUniformTensor", uniform),
     aclnn("InplaceRandom", whole),
@@ -272,15 +272,15 @@ pub const ROWS: &[Row] = &[
     aclnn("InplaceRandomWithoutFromToTensor", integers_of_type),
     aclnn("InplaceBernoulli", bernoulli),
     aclnn("InplaceBernoulliTensor", bernoulli),
-    aclnn("Bernoulli", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
-    aclnn("BernoulliTensor", bernoulli).picks(&[A(4), A(1), A(2), A(3), No, A(0)]),
-    aclnn("Randperm", permutation).picks(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("Multinomial", multinomial).picks(&[A(0), A(1), A(2), A(3), A(4), No, A(5)]),
+    aclnn("Bernoulli", bernoulli).with_args(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("BernoulliTensor", bernoulli).with_args(&[A(4), A(1), A(2), A(3), No, A(0)]),
+    aclnn("Randperm", permutation).with_args(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("Multinomial", multinomial).with_args(&[A(0), A(1), A(2), A(3), A(4), No, A(5)]),
     aclnn("MultinomialTensor", multinomial),
 ];
 
 const BY_KEY: &[&str] = &["shape", "key", "counter", "alg"];
-const DTYPE: crate::table::Pick = Attr("dtype", AttrDefault::Int(0));
+const DTYPE: crate::table::ArgSource = Attr("dtype", AttrDefault::Int(0));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

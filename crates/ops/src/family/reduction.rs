@@ -10,8 +10,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::{Compute, Element};
 use cairn_tensor::kernels::fold::{self, Exponentials, Moments};
 use cairn_tensor::kernels::map::map2;
@@ -365,46 +365,46 @@ fn norms(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(a.dtype, &reduced_dims(a.dims(), &axes, call.flag_or(3, false)?))])
 }
 
-const PLAIN: &[Pick] = &[A(0), A(1), A(2), No, A(3)];
-const TYPED: &[Pick] = &[A(0), A(1), A(2), No, A(4)];
-const ALL: &[Pick] = &[A(0), No, B(false), No, A(1)];
-const NOOP: &[Pick] = &[A(0), A(1), A(2), A(3), A(4)];
+const PLAIN: &[ArgSource] = &[A(0), A(1), A(2), No, A(3)];
+const TYPED: &[ArgSource] = &[A(0), A(1), A(2), No, A(4)];
+const ALL: &[ArgSource] = &[A(0), No, B(false), No, A(1)];
+const NOOP: &[ArgSource] = &[A(0), A(1), A(2), A(3), A(4)];
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("ReduceSum", sum).picks(TYPED),
-    aclnn("ReduceNansum", sum_of_numbers).picks(TYPED),
-    aclnn("ReduceLogSum", log_of_sum).picks(NOOP),
-    aclnn("Mean", mean).picks(TYPED),
-    aclnn("MeanV2", mean).picks(NOOP),
-    aclnn("Prod", product).picks(&[A(0), No, B(false), No, A(2)]),
-    aclnn("ProdDim", product).picks(TYPED),
-    aclnn("Max", greatest).picks(ALL),
-    aclnn("MaxV2", greatest).picks(NOOP),
-    aclnn("Min", least).picks(ALL),
-    aclnn("Amax", greatest).picks(PLAIN),
-    aclnn("Amin", least).picks(PLAIN),
-    aclnn("Aminmax", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxDim", both_extremes).picks(&[A(0), A(1), A(2), No, A(3), A(4)]),
-    aclnn("AminmaxAll", both_extremes).picks(&[A(0), No, B(false), No, A(1), A(2)]),
-    aclnn("Any", any).picks(PLAIN),
-    aclnn("All", all).picks(PLAIN),
-    aclnn("LogSumExp", log_of_exponentials).picks(PLAIN),
+    aclnn("ReduceSum", sum).with_args(TYPED),
+    aclnn("ReduceNansum", sum_of_numbers).with_args(TYPED),
+    aclnn("ReduceLogSum", log_of_sum).with_args(NOOP),
+    aclnn("Mean", mean).with_args(TYPED),
+    aclnn("MeanV2", mean).with_args(NOOP),
+    aclnn("Prod", product).with_args(&[A(0), No, B(false), No, A(2)]),
+    aclnn("ProdDim", product).with_args(TYPED),
+    aclnn("Max", greatest).with_args(ALL),
+    aclnn("MaxV2", greatest).with_args(NOOP),
+    aclnn("Min", least).with_args(ALL),
+    aclnn("Amax", greatest).with_args(PLAIN),
+    aclnn("Amin", least).with_args(PLAIN),
+    aclnn("Aminmax", both_extremes).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxDim", both_extremes).with_args(&[A(0), A(1), A(2), No, A(3), A(4)]),
+    aclnn("AminmaxAll", both_extremes).with_args(&[A(0), No, B(false), No, A(1), A(2)]),
+    aclnn("Any", any).with_args(PLAIN),
+    aclnn("All", all).with_args(PLAIN),
+    aclnn("LogSumExp", log_of_exponentials).with_args(PLAIN),
     aclnn("MaxDim", arg_extreme::<true>),
     aclnn("MinDim", arg_extreme::<false>),
-    aclnn("ArgMax", arg_extreme::<true>).picks(&[A(0), A(1), A(2), No, A(3)]),
-    aclnn("ArgMin", arg_extreme::<false>).picks(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMax", arg_extreme::<true>).with_args(&[A(0), A(1), A(2), No, A(3)]),
+    aclnn("ArgMin", arg_extreme::<false>).with_args(&[A(0), A(1), A(2), No, A(3)]),
     aclnn("Var", spread::<false>),
     aclnn("VarCorrection", spread::<false>),
     aclnn("VarMean", spread::<false>),
     aclnn("Std", spread::<true>),
     aclnn("StdMeanCorrection", spread::<true>),
     aclnn("Norm", norm),
-    aclnn("LinalgVectorNorm", norm).picks(&[A(0), A(1), A(2), A(3), A(5)]),
+    aclnn("LinalgVectorNorm", norm).with_args(&[A(0), A(1), A(2), A(3), A(5)]),
 ];
 
-const BY_INPUT: &[Pick] = &[A(0), A(1), Attr("keep_dims", AttrDefault::Flag(false)), No, O(0)];
-const BY_ATTRIBUTE: &[Pick] = &[
+const BY_INPUT: &[ArgSource] = &[A(0), A(1), Attr("keep_dims", AttrDefault::Flag(false)), No, O(0)];
+const BY_ATTRIBUTE: &[ArgSource] = &[
     A(0),
     Attr("axes", AttrDefault::Required),
     Attr("keep_dims", AttrDefault::Flag(false)),
@@ -433,11 +433,11 @@ pub const REDUCTIONS: &[Node] = reductions! {
     "ReduceLogSum", "ReduceLogSumD", log_of_sum;
 };
 
-const KEEP: Pick = Attr("keep_dims", AttrDefault::Flag(false));
-const NOOP_WITH_NONE: Pick = Attr("noop_with_empty_axes", AttrDefault::Flag(true));
-const WITH_VALUE: &[Pick] =
+const KEEP: ArgSource = Attr("keep_dims", AttrDefault::Flag(false));
+const NOOP_WITH_NONE: ArgSource = Attr("noop_with_empty_axes", AttrDefault::Flag(true));
+const WITH_VALUE: &[ArgSource] =
     &[A(0), Attr("dimension", AttrDefault::Required), KEEP, O(1), O(0), I(DType::Int32 as i64)];
-const INDEX: &[Pick] =
+const INDEX: &[ArgSource] =
     &[A(0), A(1), B(false), No, O(0), Attr("dtype", AttrDefault::Int(DType::Int64 as i64))];
 
 /// The other operators of this family by IR name.

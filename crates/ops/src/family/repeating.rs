@@ -4,7 +4,7 @@ use super::reading::{InLine, Read};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
-use crate::table::Pick::{A, No};
+use crate::table::ArgSource::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::gather::gather;
@@ -201,10 +201,10 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("RepeatInterleaveInt", evenly).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveIntWithDim", evenly).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleave", by_counts).picks(&[A(0), A(1), No, A(3)]),
-    aclnn("RepeatInterleaveWithDim", by_counts).picks(&[A(0), A(1), A(2), A(4)]),
-    aclnn("RepeatInterleaveTensor", numbered).picks(&[No, A(0), No, A(2)]),
+    aclnn("RepeatInterleaveInt", evenly).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveIntWithDim", evenly).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleave", by_counts).with_args(&[A(0), A(1), No, A(3)]),
+    aclnn("RepeatInterleaveWithDim", by_counts).with_args(&[A(0), A(1), A(2), A(4)]),
+    aclnn("RepeatInterleaveTensor", numbered).with_args(&[No, A(0), No, A(2)]),
     aclnn("RepeatInterleaveGrad", gathered),
 ];

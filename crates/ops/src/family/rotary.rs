@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, I, No, O};
+use crate::table::ArgSource::{A, Attr, I, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Element;
@@ -272,12 +272,21 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("RotaryPositionEmbedding", embed).picks(&[A(0), A(1), A(2), A(3), No, A(4)]),
+    aclnn("RotaryPositionEmbedding", embed).with_args(&[A(0), A(1), A(2), A(3), No, A(4)]),
     aclnn("RotaryPositionEmbeddingV2", embed),
     aclnn("InterleaveRope", interleave),
     aclnn("RotaryPositionEmbeddingGrad", embed_backward),
-    aclnn("ApplyRotaryPosEmb", apply).picks(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
-    aclnn("ApplyRotaryPosEmbV2", apply).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(0), A(1)]),
+    aclnn("ApplyRotaryPosEmb", apply).with_args(&[A(0), A(1), A(2), A(3), A(4), I(0), A(0), A(1)]),
+    aclnn("ApplyRotaryPosEmbV2", apply).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(0),
+        A(1),
+    ]),
 ];
 
 fn like_all(call: &Call<'_>, indices: [usize; 3]) -> Result<Vec<Layout>> {

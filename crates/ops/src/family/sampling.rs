@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, I, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::sample::{Between, Outside, Sampled, Sampling, affine_grid};
@@ -220,9 +220,9 @@ fn shuffled(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("GridSampler2D", sample).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(2)]),
-    aclnn("GridSampler3D", sample).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
-    aclnn("GridSampler2DBackward", backward).picks(&[
+    aclnn("GridSampler2D", sample).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(2)]),
+    aclnn("GridSampler3D", sample).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("GridSampler2DBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -234,7 +234,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         I(2),
     ]),
-    aclnn("GridSampler3DBackward", backward).picks(&[
+    aclnn("GridSampler3DBackward", backward).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -250,9 +250,9 @@ pub const ROWS: &[Row] = &[
     aclnn("ChannelShuffle", shuffled),
 ];
 
-const INTERPOLATION: Pick = Attr("interpolation_mode", AttrDefault::Text("bilinear"));
-const PADDING: Pick = Attr("padding_mode", AttrDefault::Text("zeros"));
-const CORNERS: Pick = Attr("align_corners", AttrDefault::Flag(false));
+const INTERPOLATION: ArgSource = Attr("interpolation_mode", AttrDefault::Text("bilinear"));
+const PADDING: ArgSource = Attr("padding_mode", AttrDefault::Text("zeros"));
+const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::scan::{extremes, scan};
 use cairn_tensor::{DType, Layout, with_number};
@@ -81,22 +81,22 @@ fn with_indices(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Cumsum", running::<false>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("Cumsum", running::<false>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
     aclnn("CumsumV2", running::<false>),
-    aclnn("Cumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(3)]),
-    aclnn("InplaceCumprod", running::<true>).picks(&[A(0), A(1), B(false), B(false), A(0)]),
+    aclnn("Cumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(3)]),
+    aclnn("InplaceCumprod", running::<true>).with_args(&[A(0), A(1), B(false), B(false), A(0)]),
     aclnn("Cummax", running_extremes::<true>),
     aclnn("Cummin", running_extremes::<false>),
 ];
 
-const SUMS: &[Pick] = &[
+const SUMS: &[ArgSource] = &[
     A(0),
     A(1),
     Attr("exclusive", AttrDefault::Flag(false)),
     Attr("reverse", AttrDefault::Flag(false)),
     O(0),
 ];
-const EXTREMES: &[Pick] = &[A(0), Attr("dim", AttrDefault::Required), O(0), O(1)];
+const EXTREMES: &[ArgSource] = &[A(0), Attr("dim", AttrDefault::Required), O(0), O(1)];
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

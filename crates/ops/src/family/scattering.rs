@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, I, No, O};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -509,15 +509,15 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
 pub const ROWS: &[Row] = &[
     aclnn("Scatter", scattered),
     aclnn("ScatterValue", scattered),
-    aclnn("ScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
-    aclnn("InplaceScatterReduce", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
-    aclnn("InplaceScatter", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("InplaceScatterValue", scattered).picks(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
-    aclnn("ScatterAdd", scattered).picks(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
-    aclnn("IndexAdd", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
-    aclnn("IndexAddV2", slices).picks(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
-    aclnn("IndexCopy", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
-    aclnn("InplaceIndexCopy", slices).picks(&[
+    aclnn("ScatterReduce", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), A(5)]),
+    aclnn("InplaceScatterReduce", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0), A(5)]),
+    aclnn("InplaceScatter", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("InplaceScatterValue", scattered).with_args(&[A(0), A(1), A(2), A(3), A(4), A(0)]),
+    aclnn("ScatterAdd", scattered).with_args(&[A(0), A(1), A(2), A(3), I(1), A(4)]),
+    aclnn("IndexAdd", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), B(true), B(false)]),
+    aclnn("IndexAddV2", slices).with_args(&[A(0), A(1), A(2), A(3), A(4), A(6), B(true), B(false)]),
+    aclnn("IndexCopy", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(false)]),
+    aclnn("InplaceIndexCopy", slices).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -527,13 +527,22 @@ pub const ROWS: &[Row] = &[
         B(false),
         B(false),
     ]),
-    aclnn("IndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
-    aclnn("InplaceIndexFill", slices).picks(&[A(0), A(1), A(2), A(3), No, A(0), B(false), B(true)]),
+    aclnn("IndexFill", slices).with_args(&[A(0), A(1), A(2), A(3), No, A(4), B(false), B(true)]),
+    aclnn("InplaceIndexFill", slices).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        No,
+        A(0),
+        B(false),
+        B(true),
+    ]),
     aclnn("IndexFillTensor", filled_at),
-    aclnn("InplaceIndexFillTensor", filled_at).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("InplaceIndexFillTensor", filled_at).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
     aclnn("IndexPutImpl", put),
     aclnn("ScatterNd", scattered_rows),
-    aclnn("ScatterNdUpdate", scattered_rows).picks(&[A(0), A(1), A(2), A(0)]),
+    aclnn("ScatterNdUpdate", scattered_rows).with_args(&[A(0), A(1), A(2), A(0)]),
     aclnn("InplacePut", put_flat),
     aclnn("Bincount", counted),
 ];

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, O};
+use crate::table::ArgSource::{A, O};
 use crate::table::{Node, Row, aclnn, node};
 use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
 
@@ -56,8 +56,8 @@ fn filled(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("SWhere", chosen),
-    aclnn("InplaceMaskedFillScalar", chosen).picks(&[A(1), A(2), A(0), A(0)]),
-    aclnn("InplaceMaskedFillTensor", chosen).picks(&[A(1), A(2), A(0), A(0)]),
+    aclnn("InplaceMaskedFillScalar", chosen).with_args(&[A(1), A(2), A(0), A(0)]),
+    aclnn("InplaceMaskedFillTensor", chosen).with_args(&[A(1), A(2), A(0), A(0)]),
 ];
 
 /// The operators of this family by IR name.

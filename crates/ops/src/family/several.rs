@@ -6,7 +6,7 @@ use super::reducing::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::A;
+use crate::table::ArgSource::A;
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::{Compute, Element};
@@ -303,7 +303,7 @@ pub const ROWS: &[Row] = &[
     aclnn("DiagFlat", |c| diagonals(c, true)),
     aclnn("LinalgCross", cross),
     aclnn("IsInScalarTensor", is_among),
-    aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).picks(&[A(0), A(1), A(3), A(4)]),
+    aclnn("IsInTensorScalar", |c| SAME_NUMBER.plan(c)).with_args(&[A(0), A(1), A(3), A(4)]),
     aclnn("ConfusionTranspose", reshaped_and_transposed),
     aclnn("Flatten", flattened),
     aclnn("Lgamma", |c| LOG_GAMMA.plan(c)),

@@ -6,7 +6,7 @@ use super::reducing::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::table::Pick::{A, No};
+use crate::table::ArgSource::{A, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::fold;
@@ -102,7 +102,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
     aclnn("PreluBackward", prelu_backward),
-    aclnn("RReluWithNoise", random_relu).picks(&[
+    aclnn("RReluWithNoise", random_relu).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -113,7 +113,7 @@ pub const ROWS: &[Row] = &[
         No,
         A(7),
     ]),
-    aclnn("InplaceRReluWithNoise", random_relu).picks(&[
+    aclnn("InplaceRReluWithNoise", random_relu).with_args(&[
         A(0),
         A(1),
         A(2),

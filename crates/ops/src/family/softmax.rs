@@ -4,8 +4,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::softmax::{softmax, softmax_backward};
 use cairn_tensor::{DType, with_real};
 
@@ -62,7 +62,7 @@ pub const ROWS: &[Row] = &[
     aclnn("LogSoftmaxBackward", backward::<true>),
 ];
 
-const AXES: Pick = Attr("axes", AttrDefault::Ints(&[-1]));
+const AXES: ArgSource = Attr("axes", AttrDefault::Ints(&[-1]));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

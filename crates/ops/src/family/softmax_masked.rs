@@ -7,8 +7,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::Element;
 use cairn_tensor::kernels::map::{map2, map3};
@@ -217,8 +217,8 @@ pub const ROWS: &[Row] = &[
     aclnn("MaskedScale", |c| MASKED_SCALE.plan(c)),
 ];
 
-const SCALE: Pick = Attr("scale", AttrDefault::Float(1.0));
-const TRIANGLE: Pick = Attr("fixed_triu_mask", AttrDefault::Flag(false));
+const SCALE: ArgSource = Attr("scale", AttrDefault::Float(1.0));
+const TRIANGLE: ArgSource = Attr("fixed_triu_mask", AttrDefault::Flag(false));
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

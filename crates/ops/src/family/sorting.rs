@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
 use crate::plan::{Memory, Operand, Plan, Scratch};
-use crate::table::Pick::{A, Attr, B, No, O};
+use crate::table::ArgSource::{A, Attr, B, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -317,21 +317,21 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("Sort", sorted).picks(&[A(0), No, A(2), A(3), A(4), A(5)]),
-    aclnn("Argsort", sorted).picks(&[A(0), No, A(1), A(2), No, A(3)]),
-    aclnn("Topk", sorted).picks(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
-    aclnn("TopkV2", sorted).picks(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
-    aclnn("Kthvalue", single).picks(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
-    aclnn("MedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
-    aclnn("NanMedianDim", single).picks(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
-    aclnn("Median", middle).picks(&[A(0), A(1), B(false)]),
-    aclnn("NanMedian", middle).picks(&[A(0), A(1), B(true)]),
+    aclnn("Sort", sorted).with_args(&[A(0), No, A(2), A(3), A(4), A(5)]),
+    aclnn("Argsort", sorted).with_args(&[A(0), No, A(1), A(2), No, A(3)]),
+    aclnn("Topk", sorted).with_args(&[A(0), A(1), A(2), A(3), A(5), A(6)]),
+    aclnn("TopkV2", sorted).with_args(&[A(0), A(1), A(2), A(3), A(6), A(7)]),
+    aclnn("Kthvalue", single).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5)]),
+    aclnn("MedianDim", single).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(false)]),
+    aclnn("NanMedianDim", single).with_args(&[A(0), No, A(1), A(2), A(3), A(4), B(true)]),
+    aclnn("Median", middle).with_args(&[A(0), A(1), B(false)]),
+    aclnn("NanMedian", middle).with_args(&[A(0), A(1), B(true)]),
     aclnn("SearchSorted", searched),
     aclnn("SearchSorteds", searched),
-    aclnn("Bucketize", searched).picks(&[A(1), A(0), A(2), A(3), No, A(4)]),
-    aclnn("Unique", different).picks(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
-    aclnn("Unique2", different).picks(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
-    aclnn("UniqueConsecutive", different).picks(&[
+    aclnn("Bucketize", searched).with_args(&[A(1), A(0), A(2), A(3), No, A(4)]),
+    aclnn("Unique", different).with_args(&[A(0), B(true), A(2), B(false), A(3), A(4)]),
+    aclnn("Unique2", different).with_args(&[A(0), B(true), A(2), A(3), A(4), A(5), A(6)]),
+    aclnn("UniqueConsecutive", different).with_args(&[
         A(0),
         B(false),
         A(1),
@@ -341,7 +341,16 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(3),
     ]),
-    aclnn("UniqueDim", different).picks(&[A(0), B(true), A(2), B(true), A(4), A(5), A(6), A(3)]),
+    aclnn("UniqueDim", different).with_args(&[
+        A(0),
+        B(true),
+        A(2),
+        B(true),
+        A(4),
+        A(5),
+        A(6),
+        A(3),
+    ]),
 ];
 
 /// The operators of this family by IR name.

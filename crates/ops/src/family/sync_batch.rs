@@ -7,8 +7,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Attr, B, No, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, No, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::copy::copy;
@@ -328,10 +328,19 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("BatchNormStats", stats).picks(&[A(0), A(1), A(2), A(3)]),
-    aclnn("BatchNormReduce", stats).picks(&[A(0), No, A(1), A(2), B(true)]),
-    aclnn("BatchNormElemt", scaled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), B(false)]),
-    aclnn("BatchNormElemtBackward", gradient).picks(&[
+    aclnn("BatchNormStats", stats).with_args(&[A(0), A(1), A(2), A(3)]),
+    aclnn("BatchNormReduce", stats).with_args(&[A(0), No, A(1), A(2), B(true)]),
+    aclnn("BatchNormElemt", scaled).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        B(false),
+    ]),
+    aclnn("BatchNormElemtBackward", gradient).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -342,7 +351,7 @@ pub const ROWS: &[Row] = &[
         A(7),
         A(8),
     ]),
-    aclnn("BatchNormReduceBackward", reduced).picks(&[
+    aclnn("BatchNormReduceBackward", reduced).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -357,7 +366,7 @@ pub const ROWS: &[Row] = &[
         A(6),
         A(7),
     ]),
-    aclnn("SyncBatchNormGatherStats", gathered).picks(&[
+    aclnn("SyncBatchNormGatherStats", gathered).with_args(&[
         A(0),
         A(1),
         A(2),
@@ -369,7 +378,7 @@ pub const ROWS: &[Row] = &[
         A(8),
         B(true),
     ]),
-    aclnn("BatchNormGatherStatsWithCounts", gathered).picks(&[
+    aclnn("BatchNormGatherStatsWithCounts", gathered).with_args(&[
         A(1),
         A(2),
         A(7),
@@ -383,7 +392,7 @@ pub const ROWS: &[Row] = &[
     ]),
 ];
 
-const EPSILON: Pick = Attr("epsilon", AttrDefault::Float(0.0001));
+const EPSILON: ArgSource = Attr("epsilon", AttrDefault::Float(0.0001));
 
 /// Two rows of numbers in `f32`, one for each channel of argument 0.
 fn two_channels(call: &Call<'_>) -> Result<Vec<Layout>> {

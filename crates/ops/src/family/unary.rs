@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::Result;
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
-use crate::table::{AttrDefault, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, O};
+use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::element::compute_type;
 use cairn_tensor::kernels::math::{Real, TURNS};
 use cairn_tensor::kernels::number::Number;
@@ -217,12 +217,12 @@ fn reals(call: &Call<'_>) -> Result<Vec<Layout>> {
 }
 
 /// In place: the argument is input and output.
-const SELF: &[Pick] = &[A(0), A(0)];
-const UNARY: &[Pick] = &[A(0), O(0)];
+const SELF: &[ArgSource] = &[A(0), A(0)];
+const UNARY: &[ArgSource] = &[A(0), O(0)];
 
 macro_rules! rows {
     ($($name:literal $(, $in_place:literal)? => $function:expr;)*) => {
-        &[$(aclnn($name, $function), $(aclnn($in_place, $function).picks(SELF),)?)*]
+        &[$(aclnn($name, $function), $(aclnn($in_place, $function).with_args(SELF),)?)*]
     };
 }
 
@@ -280,9 +280,9 @@ pub const ROWS: &[Row] = rows! {
 /// Rows with numbers beside the tensor.
 pub const MORE: &[Row] = &[
     aclnn("RoundDecimals", round_decimals),
-    aclnn("InplaceRoundDecimals", round_decimals).picks(&[A(0), A(1), A(0)]),
+    aclnn("InplaceRoundDecimals", round_decimals).with_args(&[A(0), A(1), A(0)]),
     aclnn("NanToNum", nan_to_num),
-    aclnn("InplaceNanToNum", nan_to_num).picks(&[A(0), A(1), A(2), A(3), A(0)]),
+    aclnn("InplaceNanToNum", nan_to_num).with_args(&[A(0), A(1), A(2), A(3), A(0)]),
 ];
 
 /// The operators of this family by IR name.
@@ -322,7 +322,7 @@ pub const NODES: &[Node] = nodes! {
 };
 
 /// As [`EXP_OF`] and [`LOG_OF`] take them: x, base, scale, shift, y.
-const OF_BASE: &[Pick] = &[
+const OF_BASE: &[ArgSource] = &[
     A(0),
     Attr("base", AttrDefault::Float(-1.0)),
     Attr("scale", AttrDefault::Float(1.0)),

@@ -6,7 +6,7 @@ use super::window::{frame, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
-use crate::table::Pick::{A, I, No};
+use crate::table::ArgSource::{A, I, No};
 use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::IndexedView;
@@ -109,8 +109,17 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
 
 /// The rows of this family.
 pub const ROWS: &[Row] = &[
-    aclnn("MaxUnpool2d", unpooled).picks(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
-    aclnn("MaxUnpool3d", unpooled).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
-    aclnn("MaxUnpool2dBackward", backward).picks(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
-    aclnn("MaxUnpool3dBackward", backward).picks(&[A(0), A(1), A(2), A(3), A(4), A(5), A(6), I(3)]),
+    aclnn("MaxUnpool2d", unpooled).with_args(&[A(0), A(1), A(2), No, No, A(3), I(2)]),
+    aclnn("MaxUnpool3d", unpooled).with_args(&[A(0), A(1), A(2), A(3), A(4), A(5), I(3)]),
+    aclnn("MaxUnpool2dBackward", backward).with_args(&[A(0), A(1), A(2), A(3), No, No, A(4), I(2)]),
+    aclnn("MaxUnpool3dBackward", backward).with_args(&[
+        A(0),
+        A(1),
+        A(2),
+        A(3),
+        A(4),
+        A(5),
+        A(6),
+        I(3),
+    ]),
 ];

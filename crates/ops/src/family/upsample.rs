@@ -6,8 +6,8 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, B, I, No, O};
-use crate::table::{AttrDefault, Bind, Node, Pick, Row, aclnn, node};
+use crate::table::ArgSource::{A, Attr, B, I, No, O};
+use crate::table::{ArgSource, AttrDefault, Bind, Node, Row, aclnn, node};
 use cairn_tensor::kernels::taps::{Alignment, Rule, Scaling, Taps};
 use cairn_tensor::{DType, Dims, Layout};
 use smallvec::SmallVec;
@@ -195,8 +195,8 @@ fn resized(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 macro_rules! rows {
-    ($($name:literal, $bind:ident, [$($pick:expr),*], $spatial:literal;)*) => {
-        &[$(aclnn($name, $bind).picks(&[$($pick,)* I($spatial)]),)* aclnn("Resize", resized)]
+    ($($name:literal, $bind:ident, [$($source:expr),*], $spatial:literal;)*) => {
+        &[$(aclnn($name, $bind).with_args(&[$($source,)* I($spatial)]),)* aclnn("Resize", resized)]
     };
 }
 
@@ -340,9 +340,9 @@ fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(dtype, &image_dims(call)?)])
 }
 
-const CORNERS: Pick = Attr("align_corners", AttrDefault::Flag(false));
-const CENTRES: Pick = Attr("half_pixel_centers", AttrDefault::Flag(false));
-const SCALES: Pick = Attr("scales", AttrDefault::None);
+const CORNERS: ArgSource = Attr("align_corners", AttrDefault::Flag(false));
+const CENTRES: ArgSource = Attr("half_pixel_centers", AttrDefault::Flag(false));
+const SCALES: ArgSource = Attr("scales", AttrDefault::None);
 
 /// The operators of this family by IR name.
 pub const NODES: &[Node] = &[

@@ -8,7 +8,7 @@ use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
 use crate::plan::Plan;
-use crate::table::Pick::{A, Attr, O};
+use crate::table::ArgSource::{A, Attr, O};
 use crate::table::{AttrDefault, Node, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;

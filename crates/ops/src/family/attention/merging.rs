@@ -5,7 +5,7 @@ use crate::error::{Error, Fault, Result};
 use crate::family::reading::Read;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
-use crate::table::Pick::{A, Among, Attr, No, O};
+use crate::table::ArgSource::{A, Among, Attr, No, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::merge::{Partial, merge_by_logarithms, merge_two};
 use cairn_tensor::kernels::positions::Positions;
@@ -214,7 +214,7 @@ fn updated(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// The rows of this family.
 #[rustfmt::skip]
 pub const ROWS: &[Row] = &[
-    aclnn("RingAttentionUpdate", merge).picks(&[
+    aclnn("RingAttentionUpdate", merge).with_args(&[
         A(0), A(1), A(2), A(3), A(4), A(5), A(6), A(7), No, A(8), A(9), A(10),
     ]),
     aclnn("RingAttentionUpdateV2", merge),
