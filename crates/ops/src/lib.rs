@@ -24,4 +24,6 @@ pub use error::{Error, Fault, Outcome, Result};
 pub use infer::Infer;
 pub use marks::Marks;
 pub use plan::{AccessMode, Memory, Operand, Plan, Scratch, SizesDecided, Use};
-pub use table::{ArgSource, Attr, AttrDefault, Node, Passed, Row, aclnn, copy, node, nodes, rows};
+pub use table::{
+    ArgSource, Attr, AttrDefault, Node, NodeArgs, Row, aclnn, copy, node, nodes, rows,
+};

@@ -144,7 +144,7 @@ pub const fn node(
 }
 
 /// What a caller by name passes.
-pub struct Passed<'a> {
+pub struct NodeArgs<'a> {
     /// The inputs, in order; `None` for one that is absent.
     pub inputs: &'a [Option<Tensor>],
     /// The outputs, in order; empty under inference.
@@ -155,8 +155,8 @@ pub struct Passed<'a> {
 
 impl Node {
     /// Plans a call.
-    pub fn plan(&self, passed: &Passed<'_>) -> Result<Plan> {
-        let plan = self.with_call(passed, |call| (self.bind)(call))?;
+    pub fn plan(&self, node_args: &NodeArgs<'_>) -> Result<Plan> {
+        let plan = self.with_call(node_args, |call| (self.bind)(call))?;
         if plan.is_random && !self.marks.random {
             return Err(Error::invalid(format!(
                 "internal error (please report): {} draws random numbers and its row is not marked random",
@@ -167,8 +167,8 @@ impl Node {
     }
 
     /// The outputs of a call whose outputs are not known yet.
-    pub fn infer(&self, passed: &Passed<'_>) -> Result<Vec<Layout>> {
-        self.with_call(passed, |call| self.infer.outputs(call))
+    pub fn infer(&self, node_args: &NodeArgs<'_>) -> Result<Vec<Layout>> {
+        self.with_call(node_args, |call| self.infer.outputs(call))
     }
 
     /// The names of the attributes it knows.
@@ -189,53 +189,54 @@ impl Node {
 
     fn with_call<T>(
         &self,
-        passed: &Passed<'_>,
+        node_args: &NodeArgs<'_>,
         run: impl FnOnce(&mut Call<'_>) -> Result<T>,
     ) -> Result<T> {
         let (most_in, most_out) = (most(self.inputs), most(self.outputs));
         let least = self.inputs.iter().filter(|name| !name.ends_with(['?', ']'])).count();
-        if passed.inputs.len() > most_in || passed.inputs.len() < least {
-            let (have, names) = (passed.inputs.len(), self.inputs.join(", "));
+        if node_args.inputs.len() > most_in || node_args.inputs.len() < least {
+            let (have, names) = (node_args.inputs.len(), self.inputs.join(", "));
             return Err(Error::invalid(format!("{have} inputs; it takes {names}")));
         }
-        if passed.outputs.len() > most_out {
-            let (have, names) = (passed.outputs.len(), self.outputs.join(", "));
+        if node_args.outputs.len() > most_out {
+            let (have, names) = (node_args.outputs.len(), self.outputs.join(", "));
             return Err(Error::invalid(format!("{have} outputs; it has {names}")));
         }
         let mut parameters: Vec<&'static str> = Vec::new();
         let (mut args, mut places) = (SmallVec::new(), SmallVec::new());
-        let inputs = passed.inputs.len();
+        let inputs = node_args.inputs.len();
         for source in self.arg_sources {
             let (name, arg, place) = match *source {
                 ArgSource::A(at) => {
-                    let tensor = passed.inputs.get(at).cloned().flatten();
+                    let tensor = node_args.inputs.get(at).cloned().flatten();
                     (bare(self.inputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), at)
                 }
                 ArgSource::O(at) => {
-                    let tensor = passed.outputs.get(at).cloned();
+                    let tensor = node_args.outputs.get(at).cloned();
                     (bare(self.outputs, at), tensor.map_or(Arg::Absent, Arg::Tensor), inputs + at)
                 }
                 ArgSource::Rest(from) => {
-                    let list = passed.inputs.get(from..).unwrap_or(&[]);
+                    let list = node_args.inputs.get(from..).unwrap_or(&[]);
                     let list = list.iter().flatten().cloned().collect();
                     (bare(self.inputs, from), Arg::Tensors(list), from)
                 }
                 ArgSource::Among(which, of, after) => {
-                    let (name, start, list) = among(self.inputs, passed.inputs, which, of, after)?;
+                    let (name, start, list) =
+                        among(self.inputs, node_args.inputs, which, of, after)?;
                     (name, Arg::Tensors(list), start)
                 }
                 ArgSource::Last(back) => {
                     let at = inputs.checked_sub(back + 1);
-                    let tensor = at.and_then(|at| passed.inputs[at].clone());
+                    let tensor = at.and_then(|at| node_args.inputs[at].clone());
                     let name = bare(self.inputs, self.inputs.len().saturating_sub(back + 1));
                     (name, tensor.map_or(Arg::Absent, Arg::Tensor), at.unwrap_or(usize::MAX))
                 }
                 ArgSource::Outs(from) => {
-                    let list = passed.outputs.get(from..).unwrap_or(&[]).to_vec();
+                    let list = node_args.outputs.get(from..).unwrap_or(&[]).to_vec();
                     (bare(self.outputs, from), Arg::Tensors(list), inputs + from)
                 }
                 ArgSource::Attr(name, default) => {
-                    let set = passed.attributes.iter().find(|(set, _)| set == name);
+                    let set = node_args.attributes.iter().find(|(set, _)| set == name);
                     let arg = match set {
                         Some((_, value)) => value.clone(),
                         None => default_value(name, default)?,
@@ -329,13 +330,13 @@ mod tests {
             |dtype, dims: &[usize], address| Tensor::new(Layout::contiguous(dtype, dims), address);
         let (float, int) = (cairn_tensor::DType::Float, cairn_tensor::DType::Int64);
         let inputs = [tensor(float, &[5], 64), tensor(int, &[], 128), tensor(int, &[], 192)];
-        let passed = Passed {
+        let node_args = NodeArgs {
             inputs: &inputs.map(Some),
             outputs: &[tensor(int, &[2], 256)],
             attributes: &[("numsamples".into(), Arg::Int(2))],
         };
-        assert!(marked.plan(&passed).is_ok_and(|plan| plan.is_random));
-        let error = unmarked.plan(&passed).err().expect("it draws");
+        assert!(marked.plan(&node_args).is_ok_and(|plan| plan.is_random));
+        let error = unmarked.plan(&node_args).err().expect("it draws");
         assert!(error.text().contains("MultinomialWithReplacement draws"), "{}", error.text());
     }
 

@@ -1,7 +1,7 @@
 //! Elementwise operators through the table: against plain formulas in `f64`, over types, strides and sizes,
 //! and what they refuse.
 
-use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
@@ -377,12 +377,12 @@ fn by_name() {
     let (x, y) = (tensors.tensor(F, &[2], &[4.0, 9.0]), tensors.empty(F, &[2]));
     let inputs = [Some(x)];
     let attributes = [("base".to_owned(), Arg::Float(2.0))];
-    let passed =
-        Passed { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
+    let args =
+        NodeArgs { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
     let node = nodes()["Exp"];
-    tensors.run(&node.plan(&passed).unwrap(), &Alone);
+    tensors.run(&node.plan(&args).unwrap(), &Alone);
     assert_eq!(tensors.values(&y), [16.0, 512.0]);
-    assert_eq!(node.infer(&passed).unwrap()[0].dims(), [2]);
+    assert_eq!(node.infer(&args).unwrap()[0].dims(), [2]);
 }
 
 #[test]

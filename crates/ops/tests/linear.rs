@@ -1,6 +1,6 @@
 //! Products, random numbers and dropout through the table: what they compute, and what they refuse.
 
-use cairn_ops::{Arg, Error, Memory, Passed, Plan, Tensor, nodes, rows};
+use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
@@ -213,10 +213,10 @@ fn by_name_with_transposed_sides() {
         ["transpose_x1", "transpose_x2"].map(|name| (name.to_owned(), Arg::Flag(true)));
     let inputs = [Some(a.clone()), Some(b.clone()), Some(bias)];
     let node = nodes()["MatMulV2"];
-    let passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-    assert_eq!(node.infer(&passed).unwrap(), [Layout::contiguous(F, &[2, 4])]);
+    let args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+    assert_eq!(node.infer(&args).unwrap(), [Layout::contiguous(F, &[2, 4])]);
     let out = tensors.empty(F, &[2, 4]);
-    let plan = node.plan(&Passed { outputs: std::slice::from_ref(&out), ..passed }).unwrap();
+    let plan = node.plan(&NodeArgs { outputs: std::slice::from_ref(&out), ..args }).unwrap();
     tensors.run(&plan).unwrap();
     let (va, vb) = (tensors.values(&a), tensors.values(&b));
     let ta: Vec<f64> = (0..6).map(|at| va[at % 3 * 2 + at / 3]).collect();

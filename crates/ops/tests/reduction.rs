@@ -1,6 +1,6 @@
 //! Reductions, scans, norms and losses through the table: what they compute, ask for and refuse.
 
-use cairn_ops::{Arg, Memory, Passed, Tensor, nodes, rows};
+use cairn_ops::{Arg, Memory, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, View, ViewMut};
@@ -305,10 +305,10 @@ fn by_name_with_axes_as_an_input() {
     let attributes = [("keep_dims".to_owned(), Arg::Flag(true))];
     let inputs = [Some(x), Some(axes)];
     let node = nodes()["ReduceSum"];
-    let mut passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-    assert_eq!(node.infer(&passed).unwrap(), [Layout::contiguous(DType::Float, &[2, 1])]);
+    let mut args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+    assert_eq!(node.infer(&args).unwrap(), [Layout::contiguous(DType::Float, &[2, 1])]);
     let outputs = [y.clone()];
-    passed.outputs = &outputs;
-    tensors.run(&node.plan(&passed).unwrap()).unwrap();
+    args.outputs = &outputs;
+    tensors.run(&node.plan(&args).unwrap()).unwrap();
     assert_eq!(tensors.values(&Arg::Tensor(y)), [3.0, 7.0]);
 }

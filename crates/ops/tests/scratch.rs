@@ -1,6 +1,6 @@
 //! The table of workspaces in docs/operators.md: each line is planned here and asks for exactly these bytes.
 
-use cairn_ops::{Arg, Passed, Tensor, nodes, rows};
+use cairn_ops::{Arg, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::{DType, Layout};
 use std::sync::Arc;
 
@@ -57,13 +57,13 @@ impl Table {
         let inputs: Vec<Option<Tensor>> = inputs.into_iter().map(Some).collect();
         let attributes: Vec<(String, Arg)> =
             attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-        let mut passed = Passed { inputs: &inputs, outputs: &[], attributes: &attributes };
-        let layouts = nodes()[name].infer(&passed);
+        let mut args = NodeArgs { inputs: &inputs, outputs: &[], attributes: &attributes };
+        let layouts = nodes()[name].infer(&args);
         let layouts = layouts.unwrap_or_else(|error| panic!("{name} {call}: {error:?}"));
         let outputs: Vec<Tensor> =
             layouts.into_iter().enumerate().map(|(at, one)| stored(100 + at, one)).collect();
-        passed.outputs = &outputs;
-        let plan = nodes()[name].plan(&passed);
+        args.outputs = &outputs;
+        let plan = nodes()[name].plan(&args);
         let plan = plan.unwrap_or_else(|error| panic!("{name} {call}: {error:?}"));
         self.line(name, call, plan.workspace, holds);
     }

@@ -1,7 +1,7 @@
 //! A node with its operator from the table: inference, planning, and computing on the host.
 
 use crate::ir::{Attr, Desc, Node};
-use cairn_ops::{Arg, Error, Fault, Memory, Passed, Plan, Tensor, nodes};
+use cairn_ops::{Arg, Error, Fault, Memory, NodeArgs, Plan, Tensor, nodes};
 use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
@@ -75,7 +75,7 @@ impl Operation {
                 Some(Tensor { layout: seen.layout, address: 0, constant: seen.bytes.clone() })
             })
             .collect();
-        self.row.infer(&Passed { inputs: &inputs, outputs: &[], attributes: &self.attrs })
+        self.row.infer(&NodeArgs { inputs: &inputs, outputs: &[], attributes: &self.attrs })
     }
 
     /// Plans the call with addresses that stand for memory yet to come: each input and output its own.
@@ -115,7 +115,7 @@ impl Operation {
         }
         let outputs: Vec<Tensor> =
             outputs.iter().map(|layout| Tensor::new(*layout, place(layout))).collect();
-        self.row.plan(&Passed {
+        self.row.plan(&NodeArgs {
             inputs: &input_tensors,
             outputs: &outputs,
             attributes: &self.attrs,

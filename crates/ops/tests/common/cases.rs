@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Error, Memory, Node, Passed, Plan, SizesDecided, Tensor, nodes};
+use cairn_ops::{Arg, Error, Memory, Node, NodeArgs, Plan, SizesDecided, Tensor, nodes};
 use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
@@ -205,7 +205,7 @@ impl Case {
 
     /// The call with these tensors, planned.
     pub fn plan_with(&self, inputs: &[Option<Tensor>], outputs: &[Tensor]) -> Result<Plan, Error> {
-        self.node.plan(&Passed { inputs, outputs, attributes: &self.attributes })
+        self.node.plan(&NodeArgs { inputs, outputs, attributes: &self.attributes })
     }
 
     /// The call, planned.

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Memory, Passed, Plan, Tensor};
+use cairn_ops::{Arg, Memory, NodeArgs, Plan, Tensor};
 use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout, contiguous_strides};
 use std::cell::{Cell, RefCell};
@@ -124,8 +124,8 @@ impl TestMemory {
         let attributes: Vec<(String, Arg)> =
             numbers.iter().map(|(name, value)| ((*name).to_owned(), Arg::Int(*value))).collect();
         let (outputs, attributes) = (std::slice::from_ref(out), &attributes[..]);
-        let passed = Passed { inputs: &inputs, outputs, attributes };
-        let plan = cairn_ops::nodes()[name].plan(&passed);
+        let args = NodeArgs { inputs: &inputs, outputs, attributes };
+        let plan = cairn_ops::nodes()[name].plan(&args);
         self.finish(plan.map_err(|error| error.text().to_owned())?)
     }
 
