@@ -57,7 +57,7 @@ impl Execution {
         Arc::new(Execution { name, plan, sized: None, outcome: Some(outcome), within })
     }
 
-    /// Bytes of workspace it wants.
+    /// Bytes of workspace it needs.
     pub fn workspace(&self) -> usize {
         self.plan.workspace
     }

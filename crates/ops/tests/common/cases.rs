@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use cairn_ops::{Arg, Error, Memory, Node, NodeArgs, Plan, SizesDecided, Tensor, nodes};
+use cairn_ops::{Arg, Error, Memory, Node, NodeArgs, Plan, SizeCallback, Tensor, nodes};
 use cairn_tensor::parallel::Alone;
 use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
@@ -220,7 +220,7 @@ impl Case {
     }
 
     /// As [`Case::run`]; `sized` gets the sizes that values decide.
-    pub fn run_sized(&self, fill: u8, sized: &SizesDecided<'_>) -> Result<Vec<Vec<u8>>, String> {
+    pub fn run_sized(&self, fill: u8, sized: &SizeCallback<'_>) -> Result<Vec<Vec<u8>>, String> {
         let plan = self.plan().map_err(|error| error.text().to_owned())?;
         let mut buffers: Vec<Buffer> = Vec::new();
         for one in &plan.uses {
