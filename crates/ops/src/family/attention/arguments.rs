@@ -127,9 +127,9 @@ pub(super) fn numbers(call: &Call<'_>, at: usize) -> Result<Vec<i64>> {
     if call.has(at) { call.ints(at) } else { Ok(Vec::new()) }
 }
 
-/// Where a piece of work stands among all.
+/// The position of a piece of work among all.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PiecePosition {
     /// It is all there is.
     Whole,
     /// A sequence: whether it is the first, and whether it is the last.
@@ -141,7 +141,11 @@ pub(super) enum Place {
 pub(super) type Counting = (bool, Option<(isize, isize)>, bool);
 
 /// What a mode says of the scores that count.
-pub(super) fn counting(call: &Call<'_>, sizes: &Sizes, place: Place) -> Result<Counting> {
+pub(super) fn counting(
+    call: &Call<'_>,
+    sizes: &Sizes,
+    position: PiecePosition,
+) -> Result<Counting> {
     let before = call.int_or(BEFORE, i64::from(i32::MAX))? as isize;
     let after = call.int_or(AFTER, i64::from(i32::MAX))? as isize;
     let last = sizes.keys as isize - sizes.queries as isize;
@@ -149,16 +153,18 @@ pub(super) fn counting(call: &Call<'_>, sizes: &Sizes, place: Place) -> Result<C
     let causal = Some((far, 0));
     let causal_from_end = Some((far, last));
     let band = Some((last.saturating_sub(before), last.saturating_add(after)));
-    Ok(match (call.int_or(SPARSE, 0)?, place) {
+    Ok(match (call.int_or(SPARSE, 0)?, position) {
         (0, _) => (true, Some((before.saturating_neg(), after)), false),
-        (1, _) | (5, Place::Whole) => (true, None, false),
+        (1, _) | (5, PiecePosition::Whole) => (true, None, false),
         (2, _) => (false, causal, false),
         (3, _) => (false, causal_from_end, false),
         (4, _) => (false, band, false),
         (6, _) => (false, causal_from_end, true),
-        (7, Place::Sequence(_, true)) | (8, Place::Sequence(true, _)) => (false, band, false),
-        (7, Place::Sequence(..)) => (false, causal_from_end, false),
-        (8, Place::Sequence(..)) => (false, causal, false),
+        (7, PiecePosition::Sequence(_, true)) | (8, PiecePosition::Sequence(true, _)) => {
+            (false, band, false)
+        }
+        (7, PiecePosition::Sequence(..)) => (false, causal_from_end, false),
+        (8, PiecePosition::Sequence(..)) => (false, causal, false),
         (other, _) => {
             let (name, form) = (call.parameter(SPARSE), call.text(FORM)?);
             return Err(Error::invalid(format!(

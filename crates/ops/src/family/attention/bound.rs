@@ -263,11 +263,11 @@ impl Bound {
         let (first, last) = (lengths.iter().position(busy), lengths.iter().rposition(busy));
         let batches = self.batches();
         for (at, piece) in self.pieces.iter_mut().enumerate() {
-            let place = match self.packed {
-                true => Place::Sequence(Some(at) == first, Some(at) == last),
-                false => Place::Whole,
+            let position = match self.packed {
+                true => PiecePosition::Sequence(Some(at) == first, Some(at) == last),
+                false => PiecePosition::Whole,
             };
-            let (plain, band, prefixed) = counting(call, &piece.sizes, place)?;
+            let (plain, band, prefixed) = counting(call, &piece.sizes, position)?;
             piece.band = band;
             if prefixed {
                 let all =
