@@ -138,14 +138,14 @@ pub(super) enum PiecePosition {
 
 /// Which scores count: whether the mask is taken as it is (else it stands for a band), the band, and whether prefixes
 /// count.
-pub(super) type Counting = (bool, Option<(isize, isize)>, bool);
+pub(super) type ScoreMask = (bool, Option<(isize, isize)>, bool);
 
-/// What a mode says of the scores that count.
-pub(super) fn counting(
+/// The scores that count in a mode.
+pub(super) fn score_mask(
     call: &Call<'_>,
     sizes: &Sizes,
     position: PiecePosition,
-) -> Result<Counting> {
+) -> Result<ScoreMask> {
     let before = call.int_or(BEFORE, i64::from(i32::MAX))? as isize;
     let after = call.int_or(AFTER, i64::from(i32::MAX))? as isize;
     let last = sizes.keys as isize - sizes.queries as isize;

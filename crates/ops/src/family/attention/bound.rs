@@ -267,7 +267,7 @@ impl Bound {
                 true => PiecePosition::Sequence(Some(at) == first, Some(at) == last),
                 false => PiecePosition::Whole,
             };
-            let (plain, band, prefixed) = counting(call, &piece.sizes, position)?;
+            let (plain, band, prefixed) = score_mask(call, &piece.sizes, position)?;
             piece.band = band;
             if prefixed {
                 let all =
