@@ -41,8 +41,8 @@ pub(super) const OUT: usize = 26;
 pub(super) const SCALES: usize = 27;
 // Backward.
 pub(super) const GRAD: usize = 24;
-pub(super) const NOTED_GREATEST: usize = 25;
-pub(super) const NOTED_SUMS: usize = 26;
+pub(super) const SAVED_GREATEST: usize = 25;
+pub(super) const SAVED_SUMS: usize = 26;
 pub(super) const RESULT: usize = 27;
 pub(super) const TO_QUERY: usize = 28;
 pub(super) const TO_KEY: usize = 29;

@@ -55,19 +55,19 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         reads.push(call.read(at, &outs)?);
     }
     call.expect_dtype(0, &reads[0], REAL)?;
-    let mut notes = reads[1].dims().to_vec();
-    let heads = match (packed, notes.len()) {
-        (true, 3) | (false, 4) => notes[1],
+    let mut stats = reads[1].dims().to_vec();
+    let heads = match (packed, stats.len()) {
+        (true, 3) | (false, 4) => stats[1],
         _ => 0,
     };
     let wanted = result(call, 0, &reads[0], &form, heads)?;
     let fits = match packed {
-        true => notes[0] == wanted.dims()[0],
-        false => notes[0] == wanted.dims()[1] && notes[2] == wanted.dims()[0],
+        true => stats[0] == wanted.dims()[0],
+        false => stats[0] == wanted.dims()[1] && stats[2] == wanted.dims()[0],
     };
-    if !fits || notes.last() == Some(&0) {
+    if !fits || stats.last() == Some(&0) {
         let (name, dims) = (call.parameter(1), reads[0].dims());
-        return Err(Error::invalid(format!("{name} has the sizes {notes:?}: {dims:?} has others")));
+        return Err(Error::invalid(format!("{name} has the sizes {stats:?}: {dims:?} has others")));
     }
     for at in [3, 9] {
         let one: &Layout = if at == 3 { &reads[3] } else { &out };
@@ -78,7 +78,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
         .into_iter()
         .chain([(10, greatest.layout()), (11, sums.layout())])
     {
-        call.expect_dims(at, one, &notes)?;
+        call.expect_dims(at, one, &stats)?;
         call.expect_dtype(at, one, &[DType::Float])?;
         if by_heads && !one.is_contiguous() {
             let name = call.parameter(at);
@@ -87,7 +87,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
     }
     let ends = if by_heads { Some(call.read_index(6, &outs)?) } else { None };
     let ends_name = call.parameter(6);
-    let any = notes.pop().unwrap_or(0);
+    let any = stats.pop().unwrap_or(0);
     let tokens = reads[0].dims()[0];
     call.plan(move |memory| {
         let as_result = |layout: &Layout| result_of(layout, packed, heads);

@@ -29,13 +29,13 @@ use features::Features;
 
 /// The greatest scores or the sums of all queries.
 #[derive(Clone, Copy)]
-struct Notes {
+struct SoftmaxStats {
     operand: Operand,
     /// They lie sequence by sequence, and in each head by head.
     by_heads: bool,
 }
 
-impl Notes {
+impl SoftmaxStats {
     /// Of batches: batches, heads, queries, any. Of sequences: tokens, heads, any; or the same elements sequence by
     /// sequence as heads, tokens, any, whatever the sizes say.
     fn new(
@@ -43,7 +43,7 @@ impl Notes {
         at: usize,
         operand: Option<Operand>,
         bound: &Bound,
-    ) -> Result<Option<Notes>> {
+    ) -> Result<Option<SoftmaxStats>> {
         let Some(operand) = operand.filter(|one| one.count() > 0) else {
             return Ok(None);
         };
@@ -68,7 +68,7 @@ impl Notes {
             false => operand.rank() == 4 && operand.dims()[..3] == query.dims()[..3],
         };
         if fits && operand.dtype == DType::Float {
-            return Ok(Some(Notes { operand, by_heads }));
+            return Ok(Some(SoftmaxStats { operand, by_heads }));
         }
         let (name, layout, wanted) = (call.parameter(at), operand.layout(), query.dims());
         let wanted = &wanted[..wanted.len() - 1];
@@ -119,8 +119,8 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(OUT, &out, &dims)?;
     call.expect_number(OUT, &out)?;
     let (greatest, sums) = (call.optional_output(GREATEST)?, call.optional_output(SUMS)?);
-    let greatest = Notes::new(call, GREATEST, greatest, &bound)?;
-    let sums = Notes::new(call, SUMS, sums, &bound)?;
+    let greatest = SoftmaxStats::new(call, GREATEST, greatest, &bound)?;
+    let sums = SoftmaxStats::new(call, SUMS, sums, &bound)?;
     bound.expect_apart(call, OUT, &out)?;
     if out.count() == 0 {
         return call.nothing();
@@ -132,8 +132,8 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
         bound.query.join(memory);
         bound.key.join(memory);
         if bound.packed {
-            let notes = [greatest, sums].into_iter().flatten().map(|notes| notes.operand);
-            for whole in notes.chain([out]) {
+            let stats = [greatest, sums].into_iter().flatten().map(|stats| stats.operand);
+            for whole in stats.chain([out]) {
                 fill_scalar(memory.parallel, memory.out(&whole), Scalar::from(0.0));
             }
         }
@@ -141,11 +141,12 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
             if bound.packed && piece.is_empty() {
                 continue;
             }
-            let noted = |one: Option<Notes>| one.map(|one| memory.out(&one.of(&bound, piece)));
+            let stats =
+                |one: Option<SoftmaxStats>| one.map(|one| memory.out(&one.of(&bound, piece)));
             let piece_scratch = of_sizes(scratch, &forward_scratch(&piece.sizes));
             let task = bound.task(memory, piece);
             let out = memory.out(&out.with_layout(bound.of(&out, &piece.queries)));
-            forward(memory.parallel, &task, out, noted(greatest), noted(sums), piece_scratch);
+            forward(memory.parallel, &task, out, stats(greatest), stats(sums), piece_scratch);
         }
         Ok(())
     })
@@ -197,9 +198,9 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             Some(result)
         }
     };
-    let (greatest, sums) = (call.optional(NOTED_GREATEST)?, call.optional(NOTED_SUMS)?);
-    let greatest = Notes::new(call, NOTED_GREATEST, greatest, &bound)?;
-    let notes = greatest.zip(Notes::new(call, NOTED_SUMS, sums, &bound)?);
+    let (greatest, sums) = (call.optional(SAVED_GREATEST)?, call.optional(SAVED_SUMS)?);
+    let greatest = SoftmaxStats::new(call, SAVED_GREATEST, greatest, &bound)?;
+    let stats = greatest.zip(SoftmaxStats::new(call, SAVED_SUMS, sums, &bound)?);
     let (key, value) = (bound.key.layout(), *bound.value.layout());
     let outputs = [
         gradient(call, &bound, (TO_QUERY, Some(TO_QUERY_ROPE)), &query, bound.heads)?,
@@ -237,12 +238,12 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             }
             let (queries, keys) = (&piece.queries, &piece.keys);
             let of = |one: &Operand| memory.view(&one.with_layout(bound.of(one, queries)));
-            let noted = |one: &Notes| memory.view(&one.of(&bound, piece));
+            let stats = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
             let written = |one: &Features, range| one.out(memory, bound.of(&one.layout(), range));
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
-                noted: notes.as_ref().map(|(most, sum)| (noted(most), noted(sum))),
+                stats: stats.as_ref().map(|(most, sum)| (stats(most), stats(sum))),
                 query: written(&outputs[0], queries),
                 key: written(&outputs[1], keys),
                 value: written(&outputs[2], keys),
@@ -269,15 +270,15 @@ fn inferred(call: &Call<'_>) -> Result<Vec<Layout>> {
     let by = by_heads(call, QUERY, &query, heads)?;
     let groups = group_count(call, &by, &key)?;
     let width = *by_heads(call, VALUE, &value, groups)?.dims().last().expect("features");
-    let mut notes = by.dims().to_vec();
-    *notes.last_mut().expect("features") = 8;
-    let notes = Layout::contiguous(DType::Float, &notes);
+    let mut stats = by.dims().to_vec();
+    *stats.last_mut().expect("features") = 8;
+    let stats = Layout::contiguous(DType::Float, &stats);
     let mut dims = query.dims().to_vec();
     if let Some(last) = dims.last_mut() {
         *last = if call.text(FORM)?.ends_with('H') { width * heads } else { width };
     }
     let none = Layout::contiguous(query.dtype, &[0]);
-    Ok(vec![notes, notes, none, Layout::contiguous(query.dtype, &dims)])
+    Ok(vec![stats, stats, none, Layout::contiguous(query.dtype, &dims)])
 }
 
 fn inferred_gradients(call: &Call<'_>) -> Result<Vec<Layout>> {
