@@ -264,7 +264,7 @@ proptest! {
         let gradients = Gradients {
             grad: grad.view(),
             result: remembered.then(|| out.view()),
-            noted: remembered.then(|| (most.view(), sums.view())),
+            softmax_stats: remembered.then(|| (most.view(), sums.view())),
             query: to[0].out(),
             key: to[1].out(),
             value: to[2].out(),

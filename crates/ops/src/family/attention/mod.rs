@@ -243,7 +243,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
-                stats: stats.as_ref().map(|(most, sum)| (stats(most), stats(sum))),
+                softmax_stats: stats.as_ref().map(|(most, sum)| (stats(most), stats(sum))),
                 query: written(&outputs[0], queries),
                 key: written(&outputs[1], keys),
                 value: written(&outputs[2], keys),

@@ -38,9 +38,9 @@ pub struct Gradients<'a> {
     pub grad: View<'a>,
     /// The result; without it, what is needed of it is computed again.
     pub result: Option<View<'a>>,
-    /// The greatest score and the sum of exponentials of each query, as [`super::forward`] noted them; computed
+    /// The greatest score and the sum of exponentials of each query, as [`super::forward`] wrote them; computed
     /// when they are absent.
-    pub noted: Option<(View<'a>, View<'a>)>,
+    pub softmax_stats: Option<(View<'a>, View<'a>)>,
     /// The gradient of the queries.
     pub query: ViewMut<'a>,
     /// The gradient of the keys.
@@ -163,8 +163,8 @@ fn slope(
 ) -> f32 {
     task.score(at, weights);
     let sink = task.sunk(at[1]);
-    let (most, sum) = match &to.noted {
-        Some((most, sum)) => (noted(most, at), noted(sum, at)),
+    let (most, sum) = match &to.softmax_stats {
+        Some((most, sum)) => (stat_at(most, at), stat_at(sum, at)),
         None => {
             let most = weights.iter().copied().fold(sink, f32::max);
             let sum: f32 = weights.iter().map(|score| exp(*score - most)).sum();
@@ -186,7 +186,7 @@ fn slope(
 }
 
 /// The first number at a query.
-fn noted(view: &View<'_>, at: [usize; 3]) -> f32 {
+fn stat_at(view: &View<'_>, at: [usize; 3]) -> f32 {
     // SAFETY: the position lies inside the view.
     unsafe {
         let from = view.first().offset(offset_of(view, at) * view.item() as isize);

@@ -76,8 +76,8 @@ pub fn forward(
                         let row = &mut scores[(at - first) * sizes.keys..][..sizes.keys];
                         let (most, sum) = vectorised(|| softmax(task, [batch, head, at], row));
                         *total = sum;
-                        note(greatest, [batch, head, at], most);
-                        note(sums, [batch, head, at], sum);
+                        write_stat(greatest, [batch, head, at], most);
+                        write_stat(sums, [batch, head, at], sum);
                     }
                     let scores = Wide::packed(scores, sizes.keys);
                     let shape = (rows.len(), sizes.width, sizes.keys);
@@ -142,7 +142,7 @@ fn greatest_of(row: &[f32]) -> f32 {
 }
 
 /// Writes a number to every element at a query.
-fn note(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
+fn write_stat(view: Option<ViewMut<'_>>, at: [usize; 3], value: f32) {
     let Some(view) = view else {
         return;
     };
