@@ -92,7 +92,7 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let as_result = |layout: &Layout| result_of(layout, packed, heads);
         let views: Vec<_> = reads.iter().map(|read| read.view(memory)).collect();
-        let notes_of = |layout: &Layout, range: &std::ops::Range<usize>| match (packed, by_heads) {
+        let stats_of = |layout: &Layout, range: &std::ops::Range<usize>| match (packed, by_heads) {
             (true, true) => {
                 let strides = [any as isize, 0, (range.len() * any) as isize, 1];
                 let dims = [range.len(), 1, heads, any];
@@ -127,13 +127,19 @@ fn merge(call: &mut Call<'_>) -> Result<Plan> {
                     |at: usize, layout: Layout| views[at].with_layout(layout).expect("a part");
                 Partial {
                     result: one(at, results_of(views[at].layout(), range)),
-                    greatest: one(at + 1, notes_of(views[at + 1].layout(), range)),
-                    sums: one(at + 2, notes_of(views[at + 2].layout(), range)),
+                    greatest: one(at + 1, stats_of(views[at + 1].layout(), range)),
+                    sums: one(at + 2, stats_of(views[at + 2].layout(), range)),
                 }
             };
-            let note = |one: &Operand| memory.out(&one.with_layout(notes_of(one, range)));
+            let stats_out = |one: &Operand| memory.out(&one.with_layout(stats_of(one, range)));
             let out = memory.out(&out.with_layout(results_of(&out, range)));
-            merge_two(memory.parallel, [part(0), part(3)], out, note(&greatest), note(&sums));
+            merge_two(
+                memory.parallel,
+                [part(0), part(3)],
+                out,
+                stats_out(&greatest),
+                stats_out(&sums),
+            );
         }
         Ok(())
     })

@@ -141,12 +141,19 @@ fn attention(call: &mut Call<'_>) -> Result<Plan> {
             if bound.packed && piece.is_empty() {
                 continue;
             }
-            let stats =
+            let stats_out =
                 |one: Option<SoftmaxStats>| one.map(|one| memory.out(&one.of(&bound, piece)));
             let piece_scratch = of_sizes(scratch, &forward_scratch(&piece.sizes));
             let task = bound.task(memory, piece);
             let out = memory.out(&out.with_layout(bound.of(&out, &piece.queries)));
-            forward(memory.parallel, &task, out, stats(greatest), stats(sums), piece_scratch);
+            forward(
+                memory.parallel,
+                &task,
+                out,
+                stats_out(greatest),
+                stats_out(sums),
+                piece_scratch,
+            );
         }
         Ok(())
     })
@@ -238,12 +245,12 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             }
             let (queries, keys) = (&piece.queries, &piece.keys);
             let of = |one: &Operand| memory.view(&one.with_layout(bound.of(one, queries)));
-            let stats = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
+            let stats_of = |one: &SoftmaxStats| memory.view(&one.of(&bound, piece));
             let written = |one: &Features, range| one.out(memory, bound.of(&one.layout(), range));
             let gradients = Gradients {
                 grad: of(&grad),
                 result: result.as_ref().map(of),
-                softmax_stats: stats.as_ref().map(|(most, sum)| (stats(most), stats(sum))),
+                softmax_stats: stats.as_ref().map(|(most, sum)| (stats_of(most), stats_of(sum))),
                 query: written(&outputs[0], queries),
                 key: written(&outputs[1], keys),
                 value: written(&outputs[2], keys),
