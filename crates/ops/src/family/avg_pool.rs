@@ -21,7 +21,7 @@ pub const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::
 /// How sums are divided: by the positions of the window that are in the input, with the borders, or by a number that is not
 /// 0.
 #[derive(Clone, Copy)]
-struct Dividing {
+struct DivisorOptions {
     padded: bool,
     number: i64,
 }
@@ -29,14 +29,14 @@ struct Dividing {
 /// The maps of a framed tensor's last dimensions.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
-fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], dividing: Dividing) -> Steps {
+fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], divisor: DivisorOptions) -> Steps {
     let spatial = input.len();
     (0..spatial)
         .map(|i| {
-            let divisor = match dividing {
-                Dividing { number: 0, padded: true } => Divisor::Padded,
-                Dividing { number: 0, padded: false } => Divisor::Inside,
-                Dividing { number, .. } => {
+            let divisor = match divisor {
+                DivisorOptions { number: 0, padded: true } => Divisor::Padded,
+                DivisorOptions { number: 0, padded: false } => Divisor::Inside,
+                DivisorOptions { number, .. } => {
                     Divisor::Number(if i + 1 == spatial { number } else { 1 })
                 }
             };
@@ -78,12 +78,12 @@ pub fn summed(
 }
 
 /// Reads kernel, stride, padding, ceil mode, whether the padding counts, and the divisor, from `at` on.
-fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(Sliding, Dividing)> {
+fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(Sliding, DivisorOptions)> {
     let mut sliding = Sliding::read(call, at, spatial)?;
     sliding.ceil = call.flag_or(at + 3, false)?;
-    let dividing =
-        Dividing { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
-    Ok((sliding, dividing))
+    let divisor =
+        DivisorOptions { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
+    Ok((sliding, divisor))
 }
 
 /// Fails for a precision that the function does not know.
@@ -103,12 +103,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
     expect_precision(call, 7)?;
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, dividing) = windows(call, 1, spatial)?;
+    let (sliding, divisor) = windows(call, 1, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = sliding.outputs(call, 0, input)?;
     let out = call.layout(8)?;
     call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, dividing), false)
+    summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, divisor), false)
 }
 
 /// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
@@ -117,13 +117,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
     expect_precision(call, 8)?;
     frame(call, 1, &x, spatial, false)?;
-    let (sliding, dividing) = windows(call, 2, spatial)?;
+    let (sliding, divisor) = windows(call, 2, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
     let outputs = sliding.outputs(call, 1, input)?;
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
     call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, dividing), true)
+    summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, divisor), true)
 }
 
 fn parts(input: &[usize], outputs: &[usize]) -> Steps {
@@ -234,7 +234,7 @@ fn node_windows(
     at: usize,
     spatial: usize,
     dims: &[usize],
-) -> Result<(Sliding, Dividing, bool)> {
+) -> Result<(Sliding, DivisorOptions, bool)> {
     let last = channels_last(call, at + 5, spatial)?;
     let input = spatial_sizes(dims, spatial, last);
     let kernel = numbers_by_format(call, at, spatial, 1, last)?;
@@ -247,21 +247,21 @@ fn node_windows(
         true => sliding.global(input),
         false => sliding.padded(call, at + 2, at + 3, input)?,
     };
-    let dividing =
-        Dividing { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
-    Ok((sliding, dividing, last))
+    let divisor =
+        DivisorOptions { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
+    Ok((sliding, divisor, last))
 }
 
 /// Arguments: x, those of [`node_windows`], y, spatial dimensions.
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, dividing, last) = node_windows(call, 1, spatial, x.dims())?;
+    let (sliding, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = sliding.outputs(call, 0, input)?;
     let out = call.layout(10)?;
     call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), false)
+    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, divisor), false)
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -277,11 +277,11 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
     frame(call, 10, &dx, spatial, false)?;
-    let (sliding, dividing, last) = node_windows(call, 1, spatial, dx.dims())?;
+    let (sliding, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
     let input = spatial_sizes(dx.dims(), spatial, last);
     let outputs = sliding.outputs(call, 10, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, dividing), true)
+    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, divisor), true)
 }
 
 fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {
