@@ -3,7 +3,8 @@
 use super::plain_pool::global_dims;
 use super::resampling::Resampling;
 use super::window::{
-    Sliding, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, channels_last, frame, numbers_by_format, numbers_or, spatial_sizes,
+    with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -29,7 +30,12 @@ struct DivisorOptions {
 /// The maps of a framed tensor's last dimensions.
 type Steps = SmallVec<[(usize, Taps); 3]>;
 
-fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], divisor: DivisorOptions) -> Steps {
+fn steps(
+    options: &PoolOptions,
+    input: &[usize],
+    outputs: &[usize],
+    divisor: DivisorOptions,
+) -> Steps {
     let spatial = input.len();
     (0..spatial)
         .map(|i| {
@@ -41,10 +47,10 @@ fn steps(sliding: &Sliding, input: &[usize], outputs: &[usize], divisor: Divisor
                 }
             };
             let rule = Rule::Windows {
-                kernel: sliding.kernel[i],
-                stride: sliding.stride[i],
-                before: sliding.before[i],
-                after: sliding.after[i],
+                kernel: options.kernel[i],
+                stride: options.stride[i],
+                before: options.before[i],
+                after: options.after[i],
                 divisor,
             };
             (5 - spatial + i, Taps { rule, input: input[i], output: outputs[i] })
@@ -78,12 +84,12 @@ pub fn summed(
 }
 
 /// Reads kernel, stride, padding, ceil mode, whether the padding counts, and the divisor, from `at` on.
-fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(Sliding, DivisorOptions)> {
-    let mut sliding = Sliding::read(call, at, spatial)?;
-    sliding.ceil = call.flag_or(at + 3, false)?;
+fn windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<(PoolOptions, DivisorOptions)> {
+    let mut options = PoolOptions::read(call, at, spatial)?;
+    options.ceil = call.flag_or(at + 3, false)?;
     let divisor =
         DivisorOptions { padded: call.flag_or(at + 4, true)?, number: call.int_or(at + 5, 0)? };
-    Ok((sliding, divisor))
+    Ok((options, divisor))
 }
 
 /// Fails for a precision that the function does not know.
@@ -103,12 +109,12 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(9)? as usize);
     expect_precision(call, 7)?;
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, divisor) = windows(call, 1, spatial)?;
+    let (options, divisor) = windows(call, 1, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(8)?;
     call.expect_dims(8, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 8), spatial, false, &steps(&sliding, input, &outputs, divisor), false)
+    summed(call, (0, 8), spatial, false, &steps(&options, input, &outputs, divisor), false)
 }
 
 /// The gradient. Arguments: dy, x, kernel, stride, padding, ceil mode, whether the padding counts, divisor, precision, dx,
@@ -117,13 +123,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(1)?, call.int(10)? as usize);
     expect_precision(call, 8)?;
     frame(call, 1, &x, spatial, false)?;
-    let (sliding, divisor) = windows(call, 2, spatial)?;
+    let (options, divisor) = windows(call, 2, spatial)?;
     let input = spatial_sizes(x.dims(), spatial, false);
-    let outputs = sliding.outputs(call, 1, input)?;
+    let outputs = options.outputs(call, 1, input)?;
     let (dy, dx) = (call.layout(0)?, call.layout(9)?);
     call.expect_dims(9, &dx, x.dims())?;
     call.expect_dims(0, &dy, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    summed(call, (0, 9), spatial, false, &steps(&sliding, input, &outputs, divisor), true)
+    summed(call, (0, 9), spatial, false, &steps(&options, input, &outputs, divisor), true)
 }
 
 fn parts(input: &[usize], outputs: &[usize]) -> Steps {
@@ -234,7 +240,7 @@ fn node_windows(
     at: usize,
     spatial: usize,
     dims: &[usize],
-) -> Result<(Sliding, DivisorOptions, bool)> {
+) -> Result<(PoolOptions, DivisorOptions, bool)> {
     let last = channels_last(call, at + 5, spatial)?;
     let input = spatial_sizes(dims, spatial, last);
     let kernel = numbers_by_format(call, at, spatial, 1, last)?;
@@ -242,33 +248,33 @@ fn node_windows(
     let none = vec![0; spatial];
     let dilation = vec![1; spatial];
     let ceil = call.flag_or(at + 4, false)?;
-    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
-    let sliding = match call.flag_or(at + 6, false)? {
-        true => sliding.global(input),
-        false => sliding.padded(call, at + 2, at + 3, input)?,
+    let options = PoolOptions { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let options = match call.flag_or(at + 6, false)? {
+        true => options.global(input),
+        false => options.padded(call, at + 2, at + 3, input)?,
     };
     let divisor =
         DivisorOptions { padded: !call.flag_or(at + 7, true)?, number: call.int_or(at + 8, 0)? };
-    Ok((sliding, divisor, last))
+    Ok((options, divisor, last))
 }
 
 /// Arguments: x, those of [`node_windows`], y, spatial dimensions.
 fn node_forward(call: &mut Call<'_>) -> Result<Plan> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
+    let (options, divisor, last) = node_windows(call, 1, spatial, x.dims())?;
     let input = spatial_sizes(x.dims(), spatial, last);
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let out = call.layout(10)?;
     call.expect_dims(10, &out, &with_spatial_sizes(x.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, divisor), false)
+    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), false)
 }
 
 fn node_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     let (x, spatial) = (call.layout(0)?, call.int(11)? as usize);
     frame(call, 0, &x, spatial, false)?;
-    let (sliding, _, last) = node_windows(call, 1, spatial, x.dims())?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let (options, _, last) = node_windows(call, 1, spatial, x.dims())?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
@@ -277,11 +283,11 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let (dy, dx, spatial) = (call.layout(0)?, call.layout(10)?, call.int(11)? as usize);
     call.expect_dims(10, &dx, &call.sizes(12)?)?;
     frame(call, 10, &dx, spatial, false)?;
-    let (sliding, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
+    let (options, divisor, last) = node_windows(call, 1, spatial, dx.dims())?;
     let input = spatial_sizes(dx.dims(), spatial, last);
-    let outputs = sliding.outputs(call, 10, input)?;
+    let outputs = options.outputs(call, 10, input)?;
     call.expect_dims(0, &dy, &with_spatial_sizes(dx.dims(), &outputs, last))?;
-    summed(call, (0, 10), spatial, last, &steps(&sliding, input, &outputs, divisor), true)
+    summed(call, (0, 10), spatial, last, &steps(&options, input, &outputs, divisor), true)
 }
 
 fn node_gradient(call: &Call<'_>) -> Result<Vec<Layout>> {

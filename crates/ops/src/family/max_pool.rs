@@ -5,7 +5,7 @@
 use super::flat::Flat;
 use super::reading::out_of_range;
 use super::window::{
-    Sliding, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
+    PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
 };
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
@@ -73,25 +73,25 @@ fn with_indices(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = sliding(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = options(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
+    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 /// Windows of PyTorch's arguments: kernel, stride, padding, dilation, ceil mode.
-fn sliding(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
-    let mut sliding = Sliding::read(call, at, spatial)?;
-    sliding.dilation = numbers_or(call, at + 3, spatial, 1, &vec![1; spatial])?;
-    sliding.ceil = call.flag_or(at + 4, false)?;
-    Ok(sliding)
+fn options(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
+    let mut options = PoolOptions::read(call, at, spatial)?;
+    options.dilation = numbers_or(call, at + 3, spatial, 1, &vec![1; spatial])?;
+    options.ceil = call.flag_or(at + 4, false)?;
+    Ok(options)
 }
 
 /// The windows of a pooling whose indices are a mask, and the sizes of the outputs and of the mask.
 fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, [usize; 2])> {
-    let sliding = sliding(call, at, 2)?;
-    if sliding.dilation != [1, 1] {
-        let (name, dilation) = (call.parameter(at + 3), &sliding.dilation);
+    let options = options(call, at, 2)?;
+    if options.dilation != [1, 1] {
+        let (name, dilation) = (call.parameter(at + 3), &options.dilation);
         return Err(Error::invalid(format!("{name} = {dilation:?}: a mask takes 1 only")));
     }
     let input = spatial_sizes(x.dims(), 2, false);
@@ -102,16 +102,16 @@ fn masked(call: &Call<'_>, at: usize, x: &Layout) -> Result<(Plane, Vec<usize>, 
             "{name} {dims:?} has more positions than a mask can name"
         )));
     }
-    let outputs = sliding.outputs(call, 0, input)?;
+    let outputs = options.outputs(call, 0, input)?;
     let pair = |list: &[usize]| [list[0], list[1]];
     let plane = Plane {
         input: pair(input),
-        kernel: pair(&sliding.kernel),
-        stride: pair(&sliding.stride),
-        before: pair(&sliding.before),
+        kernel: pair(&options.kernel),
+        stride: pair(&options.stride),
+        before: pair(&options.before),
     };
     let count = outputs[0].saturating_mul(outputs[1]);
-    let rows = sliding.kernel[0].saturating_mul(sliding.kernel[1]);
+    let rows = options.kernel[0].saturating_mul(options.kernel[1]);
     Ok((plane, outputs, [rows, (count.div_ceil(16) + 1).saturating_mul(32)]))
 }
 
@@ -121,7 +121,7 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &layout, REALS)?;
     frame(call, 0, &layout, 2, false)?;
     let (plane, outputs, mask_dims) = masked(call, 1, &layout)?;
-    let windows = sliding(call, 1, 2)?.windows();
+    let windows = options(call, 1, 2)?.windows();
     let (out, mask) = (call.output(6)?, call.output(7)?);
     let x = call.read(0, &[&out, &mask])?;
     let dims = with_spatial_sizes(x.dims(), &outputs, false);
@@ -159,7 +159,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let input = spatial_sizes(x.dims(), spatial, last);
     let outputs = match is_mask {
         true => masked(call, 3, &x)?.1,
-        false => sliding(call, 3, spatial)?.outputs(call, 1, input)?,
+        false => options(call, 3, spatial)?.outputs(call, 1, input)?,
     };
     back(call, spatial, last, &outputs, is_mask)
 }
@@ -368,7 +368,7 @@ fn by_middle(call: &Call<'_>, at: usize, least: i64) -> Result<Vec<usize>> {
 }
 
 /// The windows of the nodes with indices. Arguments from `at` on: ksize, strides, pads, dilation, ceil mode.
-fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
+fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<PoolOptions> {
     let read = |at: usize, least: i64| match spatial {
         2 => by_middle(call, at, least),
         _ => numbers(call, at, spatial, least),
@@ -381,7 +381,7 @@ fn node_windows(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sliding> {
         )));
     }
     let (dilation, ceil) = (read(at + 3, 1)?, call.flag_or(at + 4, false)?);
-    Ok(Sliding { kernel, stride, before: pads.clone(), after: pads, dilation, ceil })
+    Ok(PoolOptions { kernel, stride, before: pads.clone(), after: pads, dilation, ceil })
 }
 
 /// Arguments: x, ksize, strides, pads, dilation, ceil mode, y, argmax, spatial dimensions, data format, type of indices.
@@ -391,10 +391,10 @@ fn node_pool(call: &mut Call<'_>) -> Result<Plan> {
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, REALS)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let index = call.output(7)?;
-    pooled(call, (0, 6), Some((7, index)), spatial, last, sliding.windows(), &outputs)
+    pooled(call, (0, 6), Some((7, index)), spatial, last, options.windows(), &outputs)
 }
 
 fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
@@ -402,8 +402,8 @@ fn node_pool_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let last = call.has(9) && channels_last(call, 9, spatial)?;
     let x = call.layout(0)?;
     frame(call, 0, &x, spatial, last)?;
-    let sliding = node_windows(call, 1, spatial)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 1, spatial)?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     let y = Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last));
     Ok(vec![y, y.with_dtype(call.dtype(10)?)])
 }
@@ -414,8 +414,8 @@ fn node_backward(call: &mut Call<'_>) -> Result<Plan> {
     let last = call.has(11) && channels_last(call, 11, spatial)?;
     let x = call.layout(1)?;
     frame(call, 1, &x, spatial, last)?;
-    let sliding = node_windows(call, 3, spatial)?;
-    let outputs = sliding.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
+    let options = node_windows(call, 3, spatial)?;
+    let outputs = options.outputs(call, 1, spatial_sizes(x.dims(), spatial, last))?;
     back(call, spatial, last, &outputs, false)
 }
 

@@ -2,7 +2,7 @@
 
 use super::max_pool::pooled;
 use super::window::{
-    Sliding, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
+    PoolOptions, channels_last, frame, numbers, numbers_by_format, numbers_or, spatial_sizes,
     with_spatial_sizes,
 };
 use crate::call::Call;
@@ -41,7 +41,7 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{name} = {dilation:?}: only 1 is supported")));
     }
     let none = vec![0; 2];
-    let mut sliding = Sliding {
+    let mut options = PoolOptions {
         kernel,
         stride,
         before: none.clone(),
@@ -60,32 +60,32 @@ fn plain(call: &mut Call<'_>) -> Result<Plan> {
         return wrong("has a number out of range");
     }
     let pad: Vec<usize> = pads.iter().map(|one| *one as usize).collect();
-    (sliding.before, sliding.after) = match pad[..] {
+    (options.before, options.after) = match pad[..] {
         [] => (vec![0; 2], vec![0; 2]),
         [one] => (vec![one; 2], vec![one; 2]),
         [high, wide] => (vec![high, wide], vec![high, wide]),
         [top, left, bottom, right] => (vec![top, left], vec![bottom, right]),
         _ => return wrong("has no 0, 1, 2 or 4 numbers"),
     };
-    let fits = |i: usize| sliding.before[i] + sliding.after[i] <= sliding.kernel[i];
+    let fits = |i: usize| options.before[i] + options.after[i] <= options.kernel[i];
     if !(0..2).all(fits) {
         return wrong("is more than the windows");
     }
-    let outputs = sliding.outputs(call, 0, input)?;
-    pooled(call, (0, 7), None, 2, false, sliding.windows(), &outputs)
+    let outputs = options.outputs(call, 0, input)?;
+    pooled(call, (0, 7), None, 2, false, options.windows(), &outputs)
 }
 
 /// Pooling by attributes. Arguments: x, ksize, strides, padding mode, pads (pairs), dilation, ceil mode, data format,
 /// global, out, spatial dimensions.
 fn by_attributes(call: &mut Call<'_>) -> Result<Plan> {
-    let (spatial, last, sliding) = attributes(call)?;
+    let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
     call.expect_dtype(0, &x, NUMBERS)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
-    pooled(call, (0, 9), None, spatial, last, sliding.windows(), &outputs)
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    pooled(call, (0, 9), None, spatial, last, options.windows(), &outputs)
 }
 
-fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
+fn attributes(call: &Call<'_>) -> Result<(usize, bool, PoolOptions)> {
     let spatial = call.int(10)? as usize;
     let last = if call.has(7) { channels_last(call, 7, spatial)? } else { spatial == 3 };
     let x = call.layout(0)?;
@@ -99,18 +99,18 @@ fn attributes(call: &Call<'_>) -> Result<(usize, bool, Sliding)> {
     };
     let none = vec![0; spatial];
     let ceil = call.has(6) && call.scalar(6)?.as_bool();
-    let sliding = Sliding { kernel, stride, before: none.clone(), after: none, dilation, ceil };
-    let sliding = match call.flag_or(8, false)? {
-        true => sliding.global(input),
-        false => sliding.padded(call, 3, 4, input)?,
+    let options = PoolOptions { kernel, stride, before: none.clone(), after: none, dilation, ceil };
+    let options = match call.flag_or(8, false)? {
+        true => options.global(input),
+        false => options.padded(call, 3, 4, input)?,
     };
-    Ok((spatial, last, sliding))
+    Ok((spatial, last, options))
 }
 
 fn by_attributes_output(call: &Call<'_>) -> Result<Vec<Layout>> {
-    let (spatial, last, sliding) = attributes(call)?;
+    let (spatial, last, options) = attributes(call)?;
     let x = call.layout(0)?;
-    let outputs = sliding.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
+    let outputs = options.outputs(call, 0, spatial_sizes(x.dims(), spatial, last))?;
     Ok(vec![Layout::contiguous(x.dtype, &with_spatial_sizes(x.dims(), &outputs, last))])
 }
 
