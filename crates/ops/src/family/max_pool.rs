@@ -144,7 +144,7 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// Where gradients go: indices that were saved, or a mask of them that is read into the workspace.
-enum Saved {
+enum SavedIndices {
     Index(Flat, Operand),
     Mask(Operand, Scratch, Plane),
 }
@@ -202,13 +202,13 @@ fn back(
             call.expect_dtype(2, &saved, &[DType::Int8, DType::Uint8])?;
             let mask = saved.with_layout(frame(call, 2, &saved, 2, false)?.without(2));
             let sizes = [framed.dims()[0], framed.dims()[1], outputs[0], outputs[1]];
-            Saved::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
+            SavedIndices::Mask(mask, call.scratch(DType::Int32, &sizes), plane)
         }
         false => {
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
             let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
-            Saved::Index(call.flat(index, &[planes, count], &[&dx]), saved)
+            SavedIndices::Index(call.flat(index, &[planes, count], &[&dx]), saved)
         }
     };
     let name = call.parameter(2);
@@ -220,8 +220,8 @@ fn back(
     call.plan(move |memory| {
         let dy = dy.view(memory);
         let (index, known) = match &saved {
-            Saved::Index(index, operand) => (index.view(memory), memory.view(operand)),
-            Saved::Mask(mask, index, plane) => {
+            SavedIndices::Index(index, operand) => (index.view(memory), memory.view(operand)),
+            SavedIndices::Mask(mask, index, plane) => {
                 let index = memory.scratch(index);
                 if !read_mask(memory.parallel, index, memory.view(mask), *plane) {
                     return Err(Fault(format!("{name} has no mask of these windows")));
