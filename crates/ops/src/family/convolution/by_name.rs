@@ -1,6 +1,6 @@
 //! Convolutions by IR name.
 
-use super::steps::{Convolving, Filtering, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, Filtering, by_groups, weights_by_groups};
 use super::window::{Form, Sides, TYPES, Windows, border_pairs, groups, of_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -72,14 +72,14 @@ pub fn convolution(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         small.with_layout(by_groups(*small, groups)),
     );
-    let convolving = Convolving::shrinking(call, &windows, grouped, bias);
-    run(call, convolving)
+    let convolution = ConvolutionPlan::shrinking(call, &windows, grouped, bias);
+    run(call, convolution)
 }
 
-fn run(call: &mut Call<'_>, convolving: Convolving) -> Result<Plan> {
+fn run(call: &mut Call<'_>, convolution: ConvolutionPlan) -> Result<Plan> {
     call.plan(move |memory| {
-        convolving.prepare(memory);
-        convolving.run(memory);
+        convolution.prepare(memory);
+        convolution.run(memory);
         Ok(())
     })
 }
@@ -118,8 +118,8 @@ fn growing(call: &mut Call<'_>, small_at: usize, weights_at: usize) -> Result<Pl
         w.with_layout(weights_by_groups(*w, groups)),
         large.with_layout(by_groups(*large, groups)),
     );
-    let convolving = Convolving::growing(call, &windows, grouped, bias);
-    run(call, convolving)
+    let convolution = ConvolutionPlan::growing(call, &windows, grouped, bias);
+    run(call, convolution)
 }
 
 /// The sizes of the larger side: as the first input names them, or as they follow where all it names are 0.

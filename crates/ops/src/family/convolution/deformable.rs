@@ -2,7 +2,7 @@
 //!
 //! Workspace: images, offsets and samples in `f32`, and what the convolution of the samples takes.
 
-use super::steps::{Convolving, Filtering, Summing, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, Filtering, Summing, by_groups, weights_by_groups};
 use super::window::{TYPES, Windows, groups};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -289,15 +289,15 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
         w.with_layout(weights_by_groups(*w, groups)),
         out.with_layout(by_groups(*out, groups)),
     );
-    let convolving = Convolving::shrinking(call, &windows, all, bias);
+    let convolution = ConvolutionPlan::shrinking(call, &windows, all, bias);
     call.plan(move |memory| {
         let [images, moved, made] = [images, moved, made].map(|one| memory.scratch(&one));
         copy(memory.parallel, images, x.view(memory));
         copy(memory.parallel, moved, offset.view(memory));
-        convolving.prepare(memory);
+        convolution.prepare(memory);
         deforming.forward(memory.parallel, made, images.view(), moved.view());
         copy(memory.parallel, memory.out(&sampled), made.view());
-        convolving.run(memory);
+        convolution.run(memory);
         Ok(())
     })
 }

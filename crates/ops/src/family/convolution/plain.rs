@@ -1,6 +1,6 @@
 //! Convolutions at the aclnn door.
 
-use super::steps::{Convolving, Filtering, Summing, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, Filtering, Summing, by_groups, weights_by_groups};
 use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -102,13 +102,13 @@ fn planned(
         w.with_layout(weights_by_groups(*w, groups)),
         out.with_layout(by_groups(*out, groups)),
     );
-    let convolving = match transposed {
-        true => Convolving::growing(call, windows, grouped, bias),
-        false => Convolving::shrinking(call, windows, grouped, bias),
+    let convolution = match transposed {
+        true => ConvolutionPlan::growing(call, windows, grouped, bias),
+        false => ConvolutionPlan::shrinking(call, windows, grouped, bias),
     };
     call.plan(move |memory| {
-        convolving.prepare(memory);
-        convolving.run(memory);
+        convolution.prepare(memory);
+        convolution.run(memory);
         Ok(())
     })
 }
@@ -283,8 +283,8 @@ fn gradients(
             let w = w.with_layout(weights_by_groups(*w, groups));
             let all = (dy_view, w, dx.with_layout(by_groups(*dx, groups)));
             Some(match transposed {
-                true => Convolving::shrinking(call, windows, all, None),
-                false => Convolving::growing(call, windows, all, None),
+                true => ConvolutionPlan::shrinking(call, windows, all, None),
+                false => ConvolutionPlan::growing(call, windows, all, None),
             })
         }
         _ => None,

@@ -18,7 +18,7 @@ struct Part {
 }
 
 /// Convolutions that make up one output.
-pub struct Convolving {
+pub struct ConvolutionPlan {
     source: Read,
     weights: Read,
     bias: Option<Read>,
@@ -39,13 +39,13 @@ pub fn weights_by_groups(layout: Layout, groups: usize) -> Layout {
     grouped(with_three_axes(layout), 0, groups)
 }
 
-impl Convolving {
+impl ConvolutionPlan {
     fn new(
         call: &mut Call<'_>,
         (source, weights, out): (Read, Read, Operand),
         bias: Option<Read>,
         parts: Vec<Part>,
-    ) -> Convolving {
+    ) -> ConvolutionPlan {
         let packs = |part: &Part| !kernel::takes_weights(&part.weights);
         let most = |sizes: &mut dyn Iterator<Item = usize>| sizes.max().unwrap_or(0);
         let packed_size =
@@ -55,7 +55,7 @@ impl Convolving {
         );
         let packed = (packed_size > 0).then(|| call.scratch(DType::Float, &[packed_size]));
         let scratch = call.scratch(DType::Float, &[size]);
-        Convolving { source, weights, bias, out, parts, packed, scratch }
+        ConvolutionPlan { source, weights, bias, out, parts, packed, scratch }
     }
 
     /// From the larger side to the smaller one. All tensors are by groups.
@@ -64,10 +64,10 @@ impl Convolving {
         windows: &Windows,
         (large, weights, small): (Read, Read, Operand),
         bias: Option<Read>,
-    ) -> Convolving {
+    ) -> ConvolutionPlan {
         let axes = windows.forward(&weights);
         let part = Part { out: *small, weights: *weights, axes };
-        Convolving::new(call, (large, weights, small), bias, vec![part])
+        ConvolutionPlan::new(call, (large, weights, small), bias, vec![part])
     }
 
     /// From the smaller side to the larger one. Positions that leave the same rest by the strides are a convolution of their own.
@@ -76,7 +76,7 @@ impl Convolving {
         windows: &Windows,
         (small, weights, large): (Read, Read, Operand),
         bias: Option<Read>,
-    ) -> Convolving {
+    ) -> ConvolutionPlan {
         let transposed = weights.transposed(1, 2);
         let classes = [0, 1, 2]
             .map(|at| windows.classes(at, large.dims()[3 + at], transposed.dims()[3 + at]));
@@ -102,7 +102,7 @@ impl Convolving {
                 }
             }
         }
-        Convolving::new(call, (small, weights, large), bias, parts)
+        ConvolutionPlan::new(call, (small, weights, large), bias, parts)
     }
 
     /// Copies what has to be copied before anything is written.
