@@ -1,6 +1,6 @@
 //! Convolutions by IR name.
 
-use super::steps::{ConvolutionPlan, Filtering, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{Form, Sides, TYPES, Windows, border_pairs, groups, of_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -166,10 +166,10 @@ pub fn of_filter(call: &mut Call<'_>) -> Result<Plan> {
         dy.with_layout(by_groups(*dy, groups)),
         w.with_layout(weights_by_groups(*w, groups)),
     );
-    let filtering = Filtering::new(call, &windows, grouped);
+    let weight_gradient = WeightGradientPlan::new(call, &windows, grouped);
     call.plan(move |memory| {
         [&x, &dy].into_iter().for_each(|read| read.prepare(memory));
-        filtering.run(memory);
+        weight_gradient.run(memory);
         Ok(())
     })
 }

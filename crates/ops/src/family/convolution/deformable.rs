@@ -2,7 +2,7 @@
 //!
 //! Workspace: images, offsets and samples in `f32`, and what the convolution of the samples takes.
 
-use super::steps::{ConvolutionPlan, Filtering, Summing, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, Summing, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{TYPES, Windows, groups};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -337,7 +337,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         dy.with_layout(by_groups(*dy, groups)),
         dw.with_layout(weights_by_groups(*dw, groups)),
     );
-    let filtering = Filtering::new(call, &windows, all);
+    let weight_gradient = WeightGradientPlan::new(call, &windows, all);
     let summing = dbias.map(|dbias| Summing::new(call, dy, dbias));
     call.plan(move |memory| {
         let parallel = memory.parallel;
@@ -356,7 +356,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         deforming.back_to_offsets(parallel, of_offsets, through.view(), from);
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
-        filtering.run(memory);
+        weight_gradient.run(memory);
         if let Some(summing) = &summing {
             summing.run(memory);
         }

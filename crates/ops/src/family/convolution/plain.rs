@@ -1,6 +1,6 @@
 //! Convolutions at the aclnn door.
 
-use super::steps::{ConvolutionPlan, Filtering, Summing, by_groups, weights_by_groups};
+use super::steps::{ConvolutionPlan, Summing, WeightGradientPlan, by_groups, weights_by_groups};
 use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -297,7 +297,7 @@ fn gradients(
             let dw = dw.with_layout(weights_by_groups(*dw, groups));
             let x = x.with_layout(by_groups(*x, groups));
             let (large, small) = if transposed { (dy_view, x) } else { (x, dy_view) };
-            Some(Filtering::new(call, windows, (large, small, dw)))
+            Some(WeightGradientPlan::new(call, windows, (large, small, dw)))
         }
         _ => None,
     };

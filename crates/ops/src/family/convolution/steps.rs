@@ -136,7 +136,7 @@ impl ConvolutionPlan {
 }
 
 /// The gradient of weights. All tensors are by groups.
-pub struct Filtering {
+pub struct WeightGradientPlan {
     large: Read,
     small: Read,
     out: Operand,
@@ -144,16 +144,16 @@ pub struct Filtering {
     scratch: Scratch,
 }
 
-impl Filtering {
+impl WeightGradientPlan {
     /// From both sides.
     pub fn new(
         call: &mut Call<'_>,
         windows: &Windows,
         (large, small, out): (Read, Read, Operand),
-    ) -> Filtering {
+    ) -> WeightGradientPlan {
         let axes = windows.forward(&out);
         let size = kernel::filter_scratch_size(&out, &large, &small, &axes);
-        Filtering { large, small, out, axes, scratch: call.scratch(DType::Float, &[size]) }
+        WeightGradientPlan { large, small, out, axes, scratch: call.scratch(DType::Float, &[size]) }
     }
 
     /// Computes it.
