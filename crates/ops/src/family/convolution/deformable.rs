@@ -2,7 +2,9 @@
 //!
 //! Workspace: images, offsets and samples in `f32`, and what the convolution of the samples takes.
 
-use super::steps::{ConvolutionPlan, Summing, WeightGradientPlan, by_groups, weights_by_groups};
+use super::steps::{
+    BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
+};
 use super::window::{TYPES, Windows, groups};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -338,7 +340,7 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         dw.with_layout(weights_by_groups(*dw, groups)),
     );
     let weight_gradient = WeightGradientPlan::new(call, &windows, all);
-    let summing = dbias.map(|dbias| Summing::new(call, dy, dbias));
+    let bias_gradient = dbias.map(|dbias| BiasGradientPlan::new(call, dy, dbias));
     call.plan(move |memory| {
         let parallel = memory.parallel;
         sampled.prepare(memory);
@@ -357,8 +359,8 @@ pub fn deformable_backward(call: &mut Call<'_>) -> Result<Plan> {
         copy(parallel, memory.out(&dx), of_images.view());
         copy(parallel, memory.out(&doffset), of_offsets.view());
         weight_gradient.run(memory);
-        if let Some(summing) = &summing {
-            summing.run(memory);
+        if let Some(bias_gradient) = &bias_gradient {
+            bias_gradient.run(memory);
         }
         Ok(())
     })

@@ -1,6 +1,8 @@
 //! Convolutions at the aclnn door.
 
-use super::steps::{ConvolutionPlan, Summing, WeightGradientPlan, by_groups, weights_by_groups};
+use super::steps::{
+    BiasGradientPlan, ConvolutionPlan, WeightGradientPlan, by_groups, weights_by_groups,
+};
 use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -306,7 +308,7 @@ fn gradients(
         Some(db) => {
             call.expect_dtype(grads.indices[2], &db, TYPES)?;
             call.expect_dims(grads.indices[2], &db, &[dy.dims()[1]])?;
-            Some(Summing::new(call, dy, db))
+            Some(BiasGradientPlan::new(call, dy, db))
         }
     };
     call.plan(move |memory| {

@@ -165,19 +165,19 @@ impl WeightGradientPlan {
 }
 
 /// The gradient of a bias: sums over all but the channels.
-pub struct Summing {
+pub struct BiasGradientPlan {
     grad: Read,
     out: Operand,
     reducing: Reducing,
 }
 
-impl Summing {
+impl BiasGradientPlan {
     /// Of a tensor by samples, channels and axes.
-    pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> Summing {
+    pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> BiasGradientPlan {
         let mut axes = Axes::filled(grad.rank(), true);
         axes[1] = false;
         let reducing = call.reducing(&grad, &axes, &fold::sum::<f32>());
-        Summing { grad, out, reducing }
+        BiasGradientPlan { grad, out, reducing }
     }
 
     /// Computes it.
