@@ -4,7 +4,7 @@
 //! in the type computed in, and for gradients one number for each element.
 
 use super::grid::{grid, narrow, optional, optional_output, sized, wide};
-use super::reducing::{Axes, Reducing};
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -59,8 +59,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let [mean, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let variance = call.scratch(dtype, &statistics);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &grid.scales()));
-    let reducing =
-        with_real!(dtype, C => call.reducing(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     let count = grid.count() as f64;
     call.plan(move |memory| {
         let (view, out) = (x.view(memory), y.out(memory));
@@ -76,7 +75,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
             if training {
                 let axes = grid.axes();
                 let outs = (narrow(mean, &axes), Some(narrow(variance, &axes)));
-                reducing.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
+                reduction_plan.run(memory, view, fold::moments::<C>(), outs, |all: Moments| {
                     (all.mean, all.squares / all.count)
                 });
                 if let [Some(old_mean), Some(old_variance)] = running {
@@ -169,13 +168,13 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let [total, product] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let positions = Axes::new(&[false, false, false, true]);
     let samples = Axes::new(&[true, false, false, true]);
-    let plans: [Reducing; 4] = with_real!(dtype, C => {
+    let plans: [ReductionPlan; 4] = with_real!(dtype, C => {
         let sum = fold::sum::<C>();
         [
-            call.reducing(&layout, &positions, &sum),
-            call.reducing(&buffer, &positions, &sum),
-            call.reducing(&sums, &samples, &sum),
-            call.reducing(&sums, &grid.axes(), &sum),
+            call.plan_reduction(&layout, &positions, &sum),
+            call.plan_reduction(&buffer, &positions, &sum),
+            call.plan_reduction(&sums, &samples, &sum),
+            call.plan_reduction(&sums, &grid.axes(), &sum),
         ]
     });
     let count = grid.count() as f64;

@@ -207,8 +207,9 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
     let labels = call.kept_apart(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
-    let axes = super::reducing::Axes::new(&[false, true]);
-    let reducing = with_real!(dtype, C => call.reducing(&products, &axes, &fold::sum::<C>()));
+    let axes = super::reduction_plan::Axes::new(&[false, true]);
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&products, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (scratch, products) = (memory.scratch(&scratch), memory.scratch(&products));
         let (labels, parallel) = (labels.view(memory), memory.parallel);
@@ -216,7 +217,7 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
             softmax::<C>(parallel, scratch, x.view(memory), 1, true);
             map2(parallel, products, scratch.view(), labels, |l: C, p: C| l.mul(p).neg());
             let end = |sum: C| (sum, false);
-            reducing.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
+            reduction_plan.run(memory, products.view(), fold::sum::<C>(), (memory.out(&loss), None), end);
             map2(parallel, memory.out(&gradient), scratch.view(), labels, |l: C, p: C| l.exp().sub(p));
         });
         Ok(())

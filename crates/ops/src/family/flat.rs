@@ -1,6 +1,6 @@
 //! Tensors seen with other sizes, through the workspace where their strides ask for it.
 
-use super::reducing::Source;
+use super::reduction_plan::Source;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;

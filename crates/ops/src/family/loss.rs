@@ -3,7 +3,7 @@
 //! Workspace: a loss that is reduced holds its elements in the type computed in (4 bytes each, 8 for `double`),
 //! and the parts of their sum as `ReduceSum` does. So does a binary cross entropy with weights, reduced or not.
 
-use super::reducing::{Axes, Reducing};
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -102,7 +102,7 @@ impl Kind {
 #[derive(Clone, Copy)]
 pub struct Losses {
     out: Operand,
-    buffer: Option<(Scratch, Reducing)>,
+    buffer: Option<(Scratch, ReductionPlan)>,
     divisor: f64,
 }
 
@@ -126,8 +126,8 @@ impl Call<'_> {
         let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
         let buffer = with_real!(out.dtype, C => {
             let buffer = self.scratch(C::DTYPE, &dims);
-            let reducing = self.reducing(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
-            (buffer, reducing)
+            let reduction_plan = self.plan_reduction(&buffer, &Axes::filled(dims.len(), true), &fold::sum::<C>());
+            (buffer, reduction_plan)
         });
         Ok(Losses { out, buffer: Some(buffer), divisor })
     }
@@ -137,7 +137,7 @@ impl Losses {
     /// Runs `compute` on the buffer for the losses of the elements, then reduces them to the output.
     pub fn run(&self, memory: &Memory<'_>, compute: impl FnOnce(ViewMut<'_>)) {
         let out = memory.out(&self.out);
-        let Some((buffer, reducing)) = &self.buffer else {
+        let Some((buffer, reduction_plan)) = &self.buffer else {
             return compute(out);
         };
         let unreduced = memory.scratch(buffer);
@@ -145,7 +145,7 @@ impl Losses {
         with_real!(out.dtype(), C => {
             let divisor = C::of(self.divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
+            reduction_plan.run(memory, unreduced.view(), fold::sum::<C>(), (out, None), end)
         });
     }
 }
@@ -195,9 +195,9 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.reduced(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
     let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let (buffer, reducing) = with_real!(out.dtype, C => {
+    let (buffer, reduction_plan) = with_real!(out.dtype, C => {
         let buffer = call.scratch(C::DTYPE, &dims);
-        (buffer, call.reducing(&buffer, &axes, &fold::sum::<C>()))
+        (buffer, call.plan_reduction(&buffer, &axes, &fold::sum::<C>()))
     });
     let divisor = if kind == Reduction::Mean { dims[0] as f64 } else { 1.0 };
     call.plan(move |memory| {
@@ -207,7 +207,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
             map2(memory.parallel, buffer, x, target, |x: C, t: C| Kind::Square.loss(x, t, C::ONE));
             let divisor = C::of(divisor);
             let end = |sum: C| (sum.div(divisor), false);
-            reducing.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
+            reduction_plan.run(memory, buffer.view(), fold::sum::<C>(), (out, None), end);
         });
         Ok(())
     })

@@ -4,7 +4,7 @@
 //! computed in, `p = min(32, m, m * n / 32768)` and at least 1. Tensors whose strides do not let rows be seen as
 //! such are copied there too.
 
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -148,7 +148,8 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
     let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
     let half = Layout::contiguous(sums.dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
-    let reducing = with_real!(sums.dtype, C => call.reducing(&half, &axes, &fold::sum::<C>()));
+    let reduction_plan =
+        with_real!(sums.dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (dy, x, sums) = (dy.view(memory), x.view(memory), memory.scratch(&sums));
         let (mean, scale) = (mean.map(|mean| memory.view(&mean)), memory.view(&scale));
@@ -160,7 +161,7 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
-                    reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
             }
         });

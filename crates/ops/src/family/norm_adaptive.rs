@@ -5,7 +5,7 @@
 //! the gradients of weights take in [`super::norm`].
 
 use super::reading::Read;
-use super::reducing::{Axes, Reducing};
+use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -112,14 +112,15 @@ fn over_lines(
     at: usize,
     dims: &[usize],
     from: &Layout,
-) -> Result<(Operand, Reducing)> {
+) -> Result<(Operand, ReductionPlan)> {
     let out = call.output(at)?;
     call.expect_dtype(at, &out, REAL)?;
     let layout = by_batch(call, at, &out, dims)?.without(dims.len() - 2);
     let axes: Axes = (0..dims.len()).map(|dim| dim == dims.len() - 2).collect();
     let dtype = with_real!(from.dtype, C => C::DTYPE);
-    let reducing = with_real!(dtype, C => call.reducing(from, &axes, &fold::sum::<C>()));
-    Ok((out.with_layout(layout), reducing))
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(from, &axes, &fold::sum::<C>()));
+    Ok((out.with_layout(layout), reduction_plan))
 }
 
 /// Numbers with the sizes `lines`, repeated to `dims`.
@@ -169,8 +170,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let count = parts(rows[0], rows[1]);
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
     let half = Layout::contiguous(dtype, &[count, rows[1]]);
-    let summing =
-        with_real!(dtype, C => call.reducing(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
+    let summing = with_real!(dtype, C => call.plan_reduction(&half, &Axes::new(&[true, false]), &fold::sum::<C>()));
     let mut by_line = dims.clone();
     *by_line.last_mut().expect("two dimensions or more") = 1;
     call.plan(move |memory| {
@@ -187,9 +187,9 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         let biases = bias.map_or(zero.view(&dims), |one| wide(memory, &one, &line, &dims));
         with_real!(dtype, C => {
             let end = |sum: C| (sum, false);
-            let sum_lines = |(out, reducing): &(Operand, Reducing)| {
+            let sum_lines = |(out, reduction_plan): &(Operand, ReductionPlan)| {
                 let into = (memory.out(out), None);
-                reducing.run(memory, scratch.view(), fold::sum::<C>(), into, end);
+                reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), into, end);
             };
             map3(parallel, scratch, x, means, factors, |x: C, m: C, f: C| x.sub(m).mul(f));
             map3(parallel, scratch, scratch.view(), weights, biases, |x: C, w: C, b: C| x.mul(w).add(b));

@@ -6,7 +6,7 @@
 
 use super::flat::{Flat, FlatOut};
 use super::norm::{Rows, rows};
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -193,7 +193,8 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let sums = call.scratch(dtype, &[2, count, rows[1]]);
     let half = Layout::contiguous(dtype, &[count, rows[1]]);
     let axes = Axes::new(&[true, false]);
-    let reducing = with_real!(dtype, C => call.reducing(&half, &axes, &fold::sum::<C>()));
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&half, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (sum, to_sum, sums) =
             (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
@@ -209,7 +210,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
                 if let Some(grad) = grad {
                     let part = sums.view().with_layout(sums.layout().at(0, which)).expect("a half of it");
                     let end = |sum: C| (sum, false);
-                    reducing.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
+                    reduction_plan.run(memory, part, fold::sum::<C>(), (memory.out(grad), None), end);
                 }
             }
             let zero = Constant::new(Scalar::from(0.0));

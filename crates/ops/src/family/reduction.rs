@@ -5,7 +5,7 @@
 //! The size is that of the type computed in (4 bytes for `float` and the half types, 8 for `double` and whole
 //! numbers, 1 for booleans), 16 with indices, 24 for variances, twice the type's for `LogSumExp`.
 
-use super::reducing::{Axes, reduced_dims};
+use super::reduction_plan::{Axes, reduced_dims};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -188,11 +188,11 @@ fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.source(a, &[&low, &high]);
     with_number!(a.layout().dtype, C => {
         let (least, greatest) = (fold::least::<C>(), fold::greatest::<C>());
-        let reducing = call.reducing(&a.layout(), &axes, &least);
+        let reduction_plan = call.plan_reduction(&a.layout(), &axes, &least);
         call.plan(move |memory| {
             let a = a.view(memory);
-            reducing.run(memory, a, least, (memory.out(&low), None), alone);
-            reducing.run(memory, a, greatest, (memory.out(&high), None), alone);
+            reduction_plan.run(memory, a, least, (memory.out(&low), None), alone);
+            reduction_plan.run(memory, a, greatest, (memory.out(&high), None), alone);
             Ok(())
         })
     })
@@ -263,14 +263,14 @@ fn spread_around(call: &mut Call<'_>) -> Result<Plan> {
     with_real!(a.dtype, C => {
         let squares = call.scratch(C::DTYPE, a.dims());
         let fold = fold::sum::<C>();
-        let reducing = call.reducing(&squares, &axes, &fold);
+        let reduction_plan = call.plan_reduction(&squares, &axes, &fold);
         let (left, epsilon) = (C::from_f64(left), C::from_f64(epsilon));
         call.plan(move |memory| {
             let squares = memory.scratch(&squares);
             map2(memory.parallel, squares, memory.view(&a), memory.view(&mean), |x: C, m: C| {
                 (x - m) * (x - m)
             });
-            reducing.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
+            reduction_plan.run(memory, squares.view(), fold, (memory.out(&out), None), move |all: C| {
                 let variance = all / left;
                 alone(if invert { C::ONE / (variance + epsilon).sqrt() } else { variance.sqrt() })
             });

@@ -5,7 +5,7 @@
 //! and what the sums over them need.
 
 use super::reading::Read;
-use super::reducing::{Axes, Reducing, without};
+use super::reduction_plan::{Axes, ReductionPlan, without};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -176,14 +176,14 @@ fn summed(
     at: usize,
     like: (usize, &[usize]),
     products: &Layout,
-) -> Result<(Operand, Reducing)> {
+) -> Result<(Operand, ReductionPlan)> {
     let out = call.output(at)?;
     call.expect_dims(at, &out, call.layout(like.0)?.dims())?;
     call.expect_dtype(at, &out, REAL)?;
     let axes: Axes = out.dims().iter().zip(like.1).map(|(have, whole)| have != whole).collect();
-    let reducing =
-        with_real!(products.dtype, C => call.reducing(products, &axes, &fold::sum::<C>()));
-    Ok((without(out, &axes), reducing))
+    let reduction_plan =
+        with_real!(products.dtype, C => call.plan_reduction(products, &axes, &fold::sum::<C>()));
+    Ok((without(out, &axes), reduction_plan))
 }
 
 /// Arguments: gradient, cosines, sines, x or absent, rotation, gradients of x, of cosines, of sines; whether the last
@@ -227,10 +227,10 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
             rotate::<C>(parallel, rotation, true, memory.out(&dx), [dy, cos, sin]);
             if let (Some((products, by_cos, by_sin)), Some(x)) = (&sums, x) {
                 let products = memory.scratch(products);
-                for (is_cos, (out, reducing)) in [(true, by_cos), (false, by_sin)] {
+                for (is_cos, (out, reduction_plan)) in [(true, by_cos), (false, by_sin)] {
                     rotated_products::<C>(parallel, rotation, is_cos, products, x, dy);
                     let into = (memory.out(out), None);
-                    reducing.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
+                    reduction_plan.run(memory, products.view(), fold::sum::<C>(), into, |sum: C| (sum, false));
                 }
             }
         });

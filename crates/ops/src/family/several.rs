@@ -2,7 +2,7 @@
 
 use super::elementwise::Typed;
 use super::formula::{Formula, promote_all, real, test};
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Operand, Plan};
@@ -190,7 +190,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = call.promoted(Typed::Tensor(tests.dtype), Typed::Scalar(number))?;
     let hits = call.scratch(DType::Bool, tests.dims());
     let axes = Axes::filled(tests.rank(), true);
-    let reducing = call.reducing(&hits, &axes, &fold::sum::<i64>());
+    let reduction_plan = call.plan_reduction(&hits, &axes, &fold::sum::<i64>());
     let out = out.with_layout(out.reshaped(&[]).unwrap_or(*out.layout()));
     call.plan(move |memory| {
         let hits = memory.scratch(&hits);
@@ -199,7 +199,7 @@ fn is_among(call: &mut Call<'_>) -> Result<Plan> {
             cairn_tensor::kernels::map::map1(memory.parallel, hits, memory.view(&tests), move |x: C| x == number);
         });
         let end = |count: i64| ((count > 0) != inverts, false);
-        reducing.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
+        reduction_plan.run(memory, hits.view(), fold::sum::<i64>(), (memory.out(&out), None), end);
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 use super::activation_grad::by_channel;
 use super::elementwise::Input;
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
@@ -40,14 +40,15 @@ fn prelu_backward(call: &mut Call<'_>) -> Result<Plan> {
     let slopes = call.apart(Input::Tensor(slopes), &dx);
     let dtype = with_real!(x.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, x.dims());
-    let reducing = with_real!(dtype, C => call.reducing(&scratch, &axes, &fold::sum::<C>()));
+    let reduction_plan =
+        with_real!(dtype, C => call.plan_reduction(&scratch, &axes, &fold::sum::<C>()));
     call.plan(move |memory| {
         let (grad, x, scratch) = (grad.view(memory), x.view(memory), memory.scratch(&scratch));
         slopes.prepare(memory);
         with_real!(dtype, C => {
             map2(memory.parallel, scratch, grad, x, |g: C, x: C| if x > C::ZERO { C::ZERO } else { g.mul(x) });
             let end = |sum: C| (sum, false);
-            reducing.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), end);
+            reduction_plan.run(memory, scratch.view(), fold::sum::<C>(), (memory.out(&to), None), end);
             slopes.with(memory, x.dims(), |slopes| {
                 map3(memory.parallel, memory.out(&dx), grad, x, slopes, |g: C, x: C, w: C| {
                     if x > C::ZERO { g } else { g.mul(w) }

@@ -57,13 +57,12 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let (first, second) = (channels_out(call, 2, &grid)?, channels_out(call, 3, &grid)?);
     let dtype = computed(&x);
     let x = call.flat(x, &grid.dims, &[&first, &second]);
-    let reducing =
-        with_real!(dtype, C => call.reducing(&x.layout(), &grid.axes(), &fold::moments::<C>()));
+    let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     call.plan(move |memory| {
         let axes = grid.axes();
         let [first, second] = [first, second].map(|one| narrow(memory.out(&one), &axes));
         with_real!(dtype, C => {
-            reducing.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
+            reduction_plan.run(memory, x.view(memory), fold::moments::<C>(), (first, Some(second)), |all: Moments| {
                 match sums {
                     true => (all.mean * all.count, all.squares + all.mean * all.mean * all.count),
                     false => (all.mean, 1.0 / (all.squares / all.count + epsilon).sqrt()),
@@ -205,8 +204,8 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     let buffer = call.scratch(dtype, &grid.dims);
     let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let plans = with_real!(dtype, C => [
-        call.reducing(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
-        call.reducing(&buffer, &grid.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&dy.layout(), &grid.axes(), &fold::sum::<C>()),
+        call.plan_reduction(&buffer, &grid.axes(), &fold::sum::<C>()),
     ]);
     call.plan(move |memory| {
         let parallel = memory.parallel;

@@ -13,7 +13,7 @@ mod rows;
 pub use merging::{NODES as MERGING_NODES, ROWS as MERGING_ROWS};
 pub use rows::{NODES, ROWS};
 
-use super::reducing::Axes;
+use super::reduction_plan::Axes;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::plan::{Operand, Plan};
@@ -221,7 +221,7 @@ fn gradients(call: &mut Call<'_>) -> Result<Plan> {
             call.expect_number(TO_SINK, &out)?;
             let parts = call.scratch(DType::Float, &[bound.batches(), bound.heads]);
             let axes: Axes = [true, false].into_iter().collect();
-            let sum = call.reducing(&parts, &axes, &fold::sum::<f32>());
+            let sum = call.plan_reduction(&parts, &axes, &fold::sum::<f32>());
             Some((out, parts, sum))
         }
         _ => None,

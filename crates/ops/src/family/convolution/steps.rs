@@ -3,7 +3,7 @@
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
 use crate::family::reading::Read;
-use crate::family::reducing::{Axes, Reducing};
+use crate::family::reduction_plan::{Axes, ReductionPlan};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::conv as kernel;
 use cairn_tensor::kernels::conv::Axis;
@@ -168,7 +168,7 @@ impl WeightGradientPlan {
 pub struct BiasGradientPlan {
     grad: Read,
     out: Operand,
-    reducing: Reducing,
+    reduction_plan: ReductionPlan,
 }
 
 impl BiasGradientPlan {
@@ -176,13 +176,13 @@ impl BiasGradientPlan {
     pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> BiasGradientPlan {
         let mut axes = Axes::filled(grad.rank(), true);
         axes[1] = false;
-        let reducing = call.reducing(&grad, &axes, &fold::sum::<f32>());
-        BiasGradientPlan { grad, out, reducing }
+        let reduction_plan = call.plan_reduction(&grad, &axes, &fold::sum::<f32>());
+        BiasGradientPlan { grad, out, reduction_plan }
     }
 
     /// Computes it.
     pub fn run(&self, memory: &Memory<'_>) {
         let (grad, out) = (self.grad.prepared(memory), memory.out(&self.out));
-        self.reducing.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
+        self.reduction_plan.run(memory, grad, fold::sum::<f32>(), (out, None), |sum| (sum, false));
     }
 }

@@ -37,12 +37,12 @@ impl Source {
 
 /// A reduction that is planned: how its input is cut, and the scratch for its parts.
 #[derive(Clone, Copy)]
-pub struct Reducing {
+pub struct ReductionPlan {
     cut: Cut,
     partial: Option<Scratch>,
 }
 
-impl Reducing {
+impl ReductionPlan {
     /// Reduces `a`; see [`reduce`].
     pub fn run<F: Fold, R: Compute, S: Compute>(
         &self,
@@ -121,11 +121,16 @@ impl Call<'_> {
     }
 
     /// Plans a reduction of a tensor of this layout. It asks for [`Cut::partials`] bytes.
-    pub fn reducing<F: Fold>(&mut self, layout: &Layout, axes: &Axes, _fold: &F) -> Reducing {
+    pub fn plan_reduction<F: Fold>(
+        &mut self,
+        layout: &Layout,
+        axes: &Axes,
+        _fold: &F,
+    ) -> ReductionPlan {
         let cut = Cut::new(layout, axes);
         let bytes = cut.partials::<F>();
         let partial = (bytes > 0).then(|| self.scratch(DType::Uint8, &[bytes]));
-        Reducing { cut, partial }
+        ReductionPlan { cut, partial }
     }
 
     /// The plan of a whole reduction: every result goes through `end` to one or two outputs.
@@ -139,10 +144,10 @@ impl Call<'_> {
     ) -> Result<Plan> {
         let second = outs.1.unwrap_or(outs.0);
         let a = self.source(a, &[&outs.0, &second]);
-        let reducing = self.reducing(&a.layout(), axes, &fold);
+        let reduction_plan = self.plan_reduction(&a.layout(), axes, &fold);
         self.plan(move |memory| {
             let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));
-            reducing.run(memory, a.view(memory), fold, into, &end);
+            reduction_plan.run(memory, a.view(memory), fold, into, &end);
             Ok(())
         })
     }
