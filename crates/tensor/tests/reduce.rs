@@ -1,7 +1,7 @@
 //! Reductions against a plain loop, over random sizes, strides and types.
 
 use cairn_tensor::kernels::fold;
-use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
+use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
 use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
@@ -80,14 +80,14 @@ fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
     end: impl Fn(F::Acc) -> (R, i64) + Sync,
     dtypes: (DType, DType),
 ) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
-    let cut = Cut::new(a.layout(), axes);
-    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, cut.kept()));
+    let split = ReductionDims::new(a.layout(), axes);
+    let outs = [dtypes.0, dtypes.1].map(|dtype| Layout::contiguous(dtype, split.kept()));
     let outputs = outs.map(|out| cells(vec![0xee; out.bytes()]));
     let views = [0, 1].map(|at| ViewMut::over(&outputs[at], outs[at]).unwrap());
-    let partial = cells(vec![0xdd; cut.partials::<F>()]);
+    let partial = cells(vec![0xdd; split.partials::<F>()]);
     let layout = Layout::contiguous(DType::Uint8, &[partial.len()]);
     let parts = (!partial.is_empty()).then(|| ViewMut::over(&partial, layout).unwrap());
-    reduce(parallel, a, &cut, fold, parts, (views[0], Some(views[1])), end);
+    reduce(parallel, a, &split, fold, parts, (views[0], Some(views[1])), end);
     let [first, second] = outputs;
     (first, second)
 }
@@ -204,17 +204,18 @@ fn long_sums_have_parts_and_stay_exact() {
 
 #[test]
 fn parts_follow_the_documented_formula() {
-    let cut =
-        |dims: &[usize], axes: &[bool]| Cut::new(&Layout::contiguous(DType::Float, dims), axes);
-    let sum = |cut: Cut| {
-        fn bytes<F: Fold>(cut: Cut, _fold: F) -> usize {
-            cut.partials::<F>()
-        }
-        bytes(cut, fold::sum::<f32>())
+    let split = |dims: &[usize], axes: &[bool]| {
+        ReductionDims::new(&Layout::contiguous(DType::Float, dims), axes)
     };
-    assert_eq!(sum(cut(&[1 << 22], &[true])), 32 * 4);
-    assert_eq!(sum(cut(&[100_000], &[true])), 3 * 4);
-    assert_eq!(sum(cut(&[60_000], &[true])), 0);
-    assert_eq!(sum(cut(&[512, 8192], &[false, true])), 2 * 512 * 4);
-    assert_eq!(sum(cut(&[4096, 1024], &[true, false])), 0);
+    let sum = |split: ReductionDims| {
+        fn bytes<F: Fold>(split: ReductionDims, _fold: F) -> usize {
+            split.partials::<F>()
+        }
+        bytes(split, fold::sum::<f32>())
+    };
+    assert_eq!(sum(split(&[1 << 22], &[true])), 32 * 4);
+    assert_eq!(sum(split(&[100_000], &[true])), 3 * 4);
+    assert_eq!(sum(split(&[60_000], &[true])), 0);
+    assert_eq!(sum(split(&[512, 8192], &[false, true])), 2 * 512 * 4);
+    assert_eq!(sum(split(&[4096, 1024], &[true, false])), 0);
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan, Scratch};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::element::Compute;
-use cairn_tensor::kernels::reduce::{Cut, Fold, reduce};
+use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
 use cairn_tensor::{DType, Dims, Layout, View, ViewMut};
 
 /// Whether each dimension of a tensor is reduced.
@@ -35,10 +35,10 @@ impl Source {
     }
 }
 
-/// A reduction that is planned: how its input is cut, and the scratch for its parts.
+/// A reduction that is planned: how its input is split, and the scratch for its parts.
 #[derive(Clone, Copy)]
 pub struct ReductionPlan {
-    cut: Cut,
+    dims: ReductionDims,
     partial: Option<Scratch>,
 }
 
@@ -53,12 +53,12 @@ impl ReductionPlan {
         end: impl Fn(F::Acc) -> (R, S) + Sync,
     ) {
         let partial = self.partial.map(|scratch| memory.scratch(&scratch));
-        reduce(memory.parallel, a, &self.cut, fold, partial, outs, end);
+        reduce(memory.parallel, a, &self.dims, fold, partial, outs, end);
     }
 
     /// How many elements become one.
     pub fn count(&self) -> usize {
-        self.cut.count()
+        self.dims.count()
     }
 }
 
@@ -120,17 +120,17 @@ impl Call<'_> {
         })
     }
 
-    /// Plans a reduction of a tensor of this layout. It asks for [`Cut::partials`] bytes.
+    /// Plans a reduction of a tensor of this layout. It asks for [`ReductionDims::partials`] bytes.
     pub fn plan_reduction<F: Fold>(
         &mut self,
         layout: &Layout,
         axes: &Axes,
         _fold: &F,
     ) -> ReductionPlan {
-        let cut = Cut::new(layout, axes);
-        let bytes = cut.partials::<F>();
+        let dims = ReductionDims::new(layout, axes);
+        let bytes = dims.partials::<F>();
         let partial = (bytes > 0).then(|| self.scratch(DType::Uint8, &[bytes]));
-        ReductionPlan { cut, partial }
+        ReductionPlan { dims, partial }
     }
 
     /// The plan of a whole reduction: every result goes through `end` to one or two outputs.

@@ -40,16 +40,16 @@ const BLOCK: usize = 64;
 /// The longest strip that is taken as it lies in memory.
 const FLAT: usize = 4 * STRIP;
 
-/// A layout cut into the dimensions that stay and those that are reduced away.
+/// A layout split into the dimensions that stay and those that are reduced away.
 #[derive(Clone, Copy)]
-pub struct Cut {
+pub struct ReductionDims {
     kept: Layout,
     over: Layout,
 }
 
-impl Cut {
-    /// The cut of a layout; `axes[i]` tells whether dimension i is reduced.
-    pub fn new(whole: &Layout, axes: &[bool]) -> Cut {
+impl ReductionDims {
+    /// Splits a layout; `axes[i]` tells whether dimension i is reduced.
+    pub fn new(whole: &Layout, axes: &[bool]) -> ReductionDims {
         let part = |reduced: bool| {
             let of = |at: &usize| axes[*at] == reduced;
             let dims: Dims = (0..whole.rank()).filter(of).map(|at| whole.dims()[at]).collect();
@@ -57,7 +57,7 @@ impl Cut {
                 (0..whole.rank()).filter(of).map(|at| whole.strides()[at]).collect();
             Layout::strided(whole.dtype, &dims, &strides, 0)
         };
-        Cut { kept: part(false), over: part(true) }
+        ReductionDims { kept: part(false), over: part(true) }
     }
 
     /// The sizes that stay.
@@ -96,21 +96,21 @@ struct Machine<'v, F> {
     narrow: Option<usize>,
 }
 
-/// Reduces `a`, which has the layout that `cut` was made of. Each result goes through `end` to the outputs,
-/// which have the sizes that stay. `partial` has [`Cut::partials`] bytes.
+/// Reduces `a`, which has the layout that `dims` was made of. Each result goes through `end` to the outputs,
+/// which have the sizes that stay. `partial` has [`ReductionDims::partials`] bytes.
 pub fn reduce<F: Fold, R: Compute, S: Compute>(
     parallel: &dyn Parallel,
     a: View<'_>,
-    cut: &Cut,
+    dims: &ReductionDims,
     fold: F,
     partial: Option<ViewMut<'_>>,
     outs: (ViewMut<'_>, Option<ViewMut<'_>>),
     end: impl Fn(F::Acc) -> (R, S) + Sync,
 ) {
     let second = outs.1.unwrap_or(outs.0);
-    let kept = Walk::new([&cut.kept, outs.0.layout(), second.layout()]);
-    let machine = Machine::new(a, cut, fold, kept);
-    machine.run(parallel, cut.parts(), partial, &|[_, o, s], acc| {
+    let kept = Walk::new([&dims.kept, outs.0.layout(), second.layout()]);
+    let machine = Machine::new(a, dims, fold, kept);
+    machine.run(parallel, dims.parts(), partial, &|[_, o, s], acc| {
         let (first, other) = end(acc);
         // SAFETY: walks stay inside their layouts, which the outputs have.
         unsafe {
@@ -258,13 +258,13 @@ pub(super) unsafe fn taken<'s, C: Compute>(
 type Emit<'e, Acc> = &'e dyn Fn(usize, [isize; 3], Acc);
 
 impl<'v, F: Fold> Machine<'v, F> {
-    fn new(a: View<'v>, cut: &Cut, fold: F, kept: Walk<3>) -> Machine<'v, F> {
-        let over = Walk::new([&cut.over]);
+    fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Machine<'v, F> {
+        let over = Walk::new([&dims.over]);
         let least = |layout: &Layout| {
             let sizes = layout.dims().iter().zip(layout.strides());
             sizes.filter(|(n, s)| **n > 1 && **s != 0).map(|(_, s)| s.abs()).min()
         };
-        let columns = match (least(&cut.kept), least(&cut.over)) {
+        let columns = match (least(&dims.kept), least(&dims.over)) {
             (Some(kept), Some(over)) => kept < over,
             (Some(_), None) => true,
             _ => false,
