@@ -97,7 +97,7 @@ pub fn scratch_size(out: &Layout, source: &Layout, axes: &[Axis; 3]) -> usize {
     let (out, source, axes) = folded(*out, *source, *axes);
     match direct::planes(&out, &source, &axes) {
         Some(planes) => direct::scratch_size(&planes, &out, &source, &axes),
-        None => blocked::Cut::new(&out, &source, &axes).scratch_size(),
+        None => blocked::Tiling::new(&out, &source, &axes).scratch_size(),
     }
 }
 
@@ -142,7 +142,7 @@ pub fn filter_scratch_size(
     let (grad, source, axes) = folded(*grad, *source, *axes);
     match direct_filter::planes(out, &source, &grad, &axes) {
         Some(planes) => direct_filter::scratch_size(&planes, &source, &grad),
-        None => by_positions::Cut::new(out, &source, &grad, &axes).scratch_size(),
+        None => by_positions::Tiling::new(out, &source, &grad, &axes).scratch_size(),
     }
 }
 
