@@ -77,7 +77,7 @@ fn run<F: Fold, R: cairn_tensor::kernels::element::Compute>(
     a: View<'_>,
     axes: &[bool],
     fold: F,
-    end: impl Fn(F::Acc) -> (R, i64) + Sync,
+    end: impl Fn(F::Accumulator) -> (R, i64) + Sync,
     dtypes: (DType, DType),
 ) -> (Vec<Cell<u8>>, Vec<Cell<u8>>) {
     let split = ReductionDims::new(a.layout(), axes);

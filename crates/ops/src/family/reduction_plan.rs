@@ -50,7 +50,7 @@ impl ReductionPlan {
         a: View<'_>,
         fold: F,
         outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-        end: impl Fn(F::Acc) -> (R, S) + Sync,
+        end: impl Fn(F::Accumulator) -> (R, S) + Sync,
     ) {
         let partial = self.partial.map(|scratch| memory.scratch(&scratch));
         reduce(memory.parallel, a, &self.dims, fold, partial, outs, end);
@@ -140,7 +140,7 @@ impl Call<'_> {
         axes: &Axes,
         outs: (Operand, Option<Operand>),
         fold: F,
-        end: impl Fn(F::Acc) -> (R, S) + Send + Sync + 'static,
+        end: impl Fn(F::Accumulator) -> (R, S) + Send + Sync + 'static,
     ) -> Result<Plan> {
         let second = outs.1.unwrap_or(outs.0);
         let a = self.source(a, &[&outs.0, &second]);

@@ -35,7 +35,7 @@ where
     G: Fn(C, C) -> C + Copy + Send + Sync + 'static,
 {
     type In = A;
-    type Acc = C;
+    type Accumulator = C;
 
     #[inline(always)]
     fn start(&self) -> C {
@@ -91,22 +91,22 @@ pub(super) fn folded<A: Copy, C: Copy>(
 }
 
 /// The sum.
-pub fn sum<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn sum<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::ZERO, |x: C| x, C::add)
 }
 
 /// The product.
-pub fn product<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn product<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::ONE, |x: C| x, C::mul)
 }
 
 /// The greatest; NaN if there is one.
-pub fn greatest<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn greatest<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::LEAST, |x: C| x, C::greatest)
 }
 
 /// The least; NaN if there is one.
-pub fn least<C: Number>() -> impl Fold<In = C, Acc = C> {
+pub fn least<C: Number>() -> impl Fold<In = C, Accumulator = C> {
     mapped(C::GREATEST, |x: C| x, C::least)
 }
 
@@ -181,7 +181,7 @@ pub fn moments<C: Real>() -> MomentsOf<C> {
 
 impl<C: Real> Fold for MomentsOf<C> {
     type In = C;
-    type Acc = Moments;
+    type Accumulator = Moments;
 
     #[inline(always)]
     fn start(&self) -> Moments {
@@ -230,7 +230,7 @@ impl<C: Number, const MAX: bool> ArgExtreme<C, MAX> {
 
 impl<C: Number, const MAX: bool> Fold for ArgExtreme<C, MAX> {
     type In = C;
-    type Acc = (C, i64);
+    type Accumulator = (C, i64);
     const INDEXED: bool = true;
 
     #[inline(always)]
@@ -294,7 +294,7 @@ impl<C: Real> Exponentials<C> {
 
 impl<C: Real> Fold for Exponentials<C> {
     type In = C;
-    type Acc = (C, C);
+    type Accumulator = (C, C);
 
     #[inline(always)]
     fn start(&self) -> (C, C) {

@@ -19,17 +19,17 @@ pub trait Fold: Copy + Send + Sync + 'static {
     /// The type elements are loaded as.
     type In: Compute;
     /// What is known of the elements seen so far.
-    type Acc: Copy + Send + Sync;
+    type Accumulator: Copy + Send + Sync;
     /// Whether the indices of elements matter.
     const INDEXED: bool = false;
     /// Nothing seen.
-    fn start(&self) -> Self::Acc;
+    fn start(&self) -> Self::Accumulator;
     /// One element more, at index `at` of the reduced dimensions.
-    fn step(&self, acc: Self::Acc, value: Self::In, at: usize) -> Self::Acc;
+    fn step(&self, acc: Self::Accumulator, value: Self::In, at: usize) -> Self::Accumulator;
     /// A strip of elements, the first at index `at`.
-    fn strip(&self, values: &[Self::In], at: usize) -> Self::Acc;
+    fn strip(&self, values: &[Self::In], at: usize) -> Self::Accumulator;
     /// Both together.
-    fn merge(&self, a: Self::Acc, b: Self::Acc) -> Self::Acc;
+    fn merge(&self, a: Self::Accumulator, b: Self::Accumulator) -> Self::Accumulator;
 }
 
 /// A reduction is cut into parts of at least so many elements.
@@ -82,7 +82,7 @@ impl ReductionDims {
     pub fn partials<F: Fold>(&self) -> usize {
         match self.parts() {
             1 => 0,
-            parts => parts * self.kept.count() * size_of::<F::Acc>(),
+            parts => parts * self.kept.count() * size_of::<F::Accumulator>(),
         }
     }
 }
@@ -105,7 +105,7 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
     fold: F,
     partial: Option<ViewMut<'_>>,
     outs: (ViewMut<'_>, Option<ViewMut<'_>>),
-    end: impl Fn(F::Acc) -> (R, S) + Sync,
+    end: impl Fn(F::Accumulator) -> (R, S) + Sync,
 ) {
     let second = outs.1.unwrap_or(outs.0);
     let kept = Walk::new([&dims.kept, outs.0.layout(), second.layout()]);
@@ -137,27 +137,27 @@ unsafe fn store_at<R: Compute>(out: &ViewMut<'_>, offset: isize, value: R) {
 }
 
 /// Accumulators in a workspace; each is touched by one thread at a time.
-struct Accumulators<Acc> {
-    first: *mut Acc,
+struct Accumulators<Accumulator> {
+    first: *mut Accumulator,
     count: usize,
 }
 
 // SAFETY: as the type's contract has it.
-unsafe impl<Acc: Send> Sync for Accumulators<Acc> {}
+unsafe impl<Accumulator: Send> Sync for Accumulators<Accumulator> {}
 
-impl<Acc: Copy> Accumulators<Acc> {
-    fn over(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Acc> {
-        assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Acc>());
+impl<Accumulator: Copy> Accumulators<Accumulator> {
+    fn over(bytes: &ViewMut<'_>, count: usize) -> Accumulators<Accumulator> {
+        assert!(bytes.is_contiguous() && bytes.bytes() >= count * size_of::<Accumulator>());
         Accumulators { first: bytes.first_mut().cast(), count }
     }
 
-    fn put(&self, at: usize, acc: Acc) {
+    fn put(&self, at: usize, acc: Accumulator) {
         assert!(at < self.count);
         // SAFETY: inside the bytes.
         unsafe { self.first.add(at).write_unaligned(acc) }
     }
 
-    fn get(&self, at: usize) -> Acc {
+    fn get(&self, at: usize) -> Accumulator {
         assert!(at < self.count);
         // SAFETY: inside the bytes, and put before.
         unsafe { self.first.add(at).read_unaligned() }
@@ -167,7 +167,7 @@ impl<Acc: Copy> Accumulators<Acc> {
 /// Sums of sums: merges results of equal weight, so that rounding grows with the logarithm of their number.
 struct Pile<F: Fold> {
     fold: F,
-    levels: [MaybeUninit<F::Acc>; 48],
+    levels: [MaybeUninit<F::Accumulator>; 48],
     count: u64,
 }
 
@@ -178,7 +178,7 @@ impl<F: Fold> Pile<F> {
     }
 
     #[inline(always)]
-    fn push(&mut self, mut acc: F::Acc) {
+    fn push(&mut self, mut acc: F::Accumulator) {
         let mut level = 0;
         while self.count >> level & 1 == 1 {
             // SAFETY: a bit of the count says that the level is set.
@@ -190,8 +190,8 @@ impl<F: Fold> Pile<F> {
     }
 
     #[inline(always)]
-    fn total(self) -> F::Acc {
-        let mut total: Option<F::Acc> = None;
+    fn total(self) -> F::Accumulator {
+        let mut total: Option<F::Accumulator> = None;
         for level in 0..48 {
             if self.count >> level == 0 {
                 break;
@@ -255,7 +255,7 @@ pub(super) unsafe fn taken<'s, C: Compute>(
 }
 
 /// Takes a result: its number, the offsets of its elements, what was made.
-type Emit<'e, Acc> = &'e dyn Fn(usize, [isize; 3], Acc);
+type Emit<'e, Accumulator> = &'e dyn Fn(usize, [isize; 3], Accumulator);
 
 impl<'v, F: Fold> Machine<'v, F> {
     fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Machine<'v, F> {
@@ -282,14 +282,14 @@ impl<'v, F: Fold> Machine<'v, F> {
         parallel: &dyn Parallel,
         parts: usize,
         partial: Option<ViewMut<'_>>,
-        store: &(dyn Fn([isize; 3], F::Acc) + Sync),
+        store: &(dyn Fn([isize; 3], F::Accumulator) + Sync),
     ) {
         let (results, reduced) = (self.kept.count(), self.over.count());
         if results == 0 {
             return;
         }
         if let (2.., Some(partial)) = (parts, partial) {
-            let partials = Accumulators::<F::Acc>::over(&partial, parts * results);
+            let partials = Accumulators::<F::Accumulator>::over(&partial, parts * results);
             parallel.run(parts, &|part| {
                 let range = share(reduced, 16, parts, part);
                 self.sweep(0..results, range, &|k, _, acc| partials.put(part * results + k, acc));
@@ -313,7 +313,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     /// Calls `emit` with each result of `kept` over the elements of `over`.
     #[inline(never)]
-    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+    fn sweep(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         assert!(runs_here(), "this processor lacks AVX2, FMA or F16C");
         // SAFETY: this processor has the three features.
         #[allow(unused_unsafe)]
@@ -346,7 +346,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+    fn lines(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let [stride] = self.over.inner_strides();
         let longest = if self.lies_flat(stride) { FLAT } else { STRIP };
@@ -372,7 +372,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+    fn side_by_side(&self, kept: Range<usize>, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let ([far], steps) = (self.over.inner_strides(), self.kept.inner_strides());
@@ -408,7 +408,7 @@ impl<'v, F: Fold> Machine<'v, F> {
 
     /// Few columns that lie one row after the other: several rows are taken as one.
     #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2,fma,f16c"))]
-    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Acc>) {
+    fn flat(&self, width: usize, over: Range<usize>, emit: Emit<'_, F::Accumulator>) {
         let mut buffer = [MaybeUninit::uninit(); STRIP];
         let (mut block, mut totals) = ([self.fold.start(); STRIP], [self.fold.start(); STRIP]);
         let wide = STRIP / width * width;
@@ -437,7 +437,7 @@ impl<'v, F: Fold> Machine<'v, F> {
     }
 
     #[inline(always)]
-    fn drain(&self, block: &mut [F::Acc], totals: &mut [F::Acc]) {
+    fn drain(&self, block: &mut [F::Accumulator], totals: &mut [F::Accumulator]) {
         for (acc, total) in block.iter_mut().zip(totals) {
             *total = self.fold.merge(*total, *acc);
             *acc = self.fold.start();
