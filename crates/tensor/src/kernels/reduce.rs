@@ -87,7 +87,7 @@ impl ReductionDims {
     }
 }
 
-struct Machine<'v, F> {
+struct Reducer<'v, F> {
     a: View<'v>,
     fold: F,
     kept: Walk<3>,
@@ -109,8 +109,8 @@ pub fn reduce<F: Fold, R: Compute, S: Compute>(
 ) {
     let second = outs.1.unwrap_or(outs.0);
     let kept = Walk::new([&dims.kept, outs.0.layout(), second.layout()]);
-    let machine = Machine::new(a, dims, fold, kept);
-    machine.run(parallel, dims.parts(), partial, &|[_, o, s], acc| {
+    let reducer = Reducer::new(a, dims, fold, kept);
+    reducer.run(parallel, dims.parts(), partial, &|[_, o, s], acc| {
         let (first, other) = end(acc);
         // SAFETY: walks stay inside their layouts, which the outputs have.
         unsafe {
@@ -257,8 +257,8 @@ pub(super) unsafe fn taken<'s, C: Compute>(
 /// Takes a result: its number, the offsets of its elements, what was made.
 type Emit<'e, Accumulator> = &'e dyn Fn(usize, [isize; 3], Accumulator);
 
-impl<'v, F: Fold> Machine<'v, F> {
-    fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Machine<'v, F> {
+impl<'v, F: Fold> Reducer<'v, F> {
+    fn new(a: View<'v>, dims: &ReductionDims, fold: F, kept: Walk<3>) -> Reducer<'v, F> {
         let over = Walk::new([&dims.over]);
         let least = |layout: &Layout| {
             let sizes = layout.dims().iter().zip(layout.strides());
@@ -274,7 +274,7 @@ impl<'v, F: Fold> Machine<'v, F> {
         let adjacent = over.inner_strides() == [width as isize];
         let narrow = columns && !F::INDEXED && F::In::DTYPE == DType::Float;
         let narrow = narrow && (1..=STRIP / 4).contains(&width) && lies_flat && adjacent;
-        Machine { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
+        Reducer { a, fold, kept, over, columns, narrow: narrow.then_some(width) }
     }
 
     fn run(
