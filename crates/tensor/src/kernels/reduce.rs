@@ -165,16 +165,16 @@ impl<Accumulator: Copy> Accumulators<Accumulator> {
 }
 
 /// Sums of sums: merges results of equal weight, so that rounding grows with the logarithm of their number.
-struct Pile<F: Fold> {
+struct PairwiseMerge<F: Fold> {
     fold: F,
     levels: [MaybeUninit<F::Accumulator>; 48],
     count: u64,
 }
 
-impl<F: Fold> Pile<F> {
+impl<F: Fold> PairwiseMerge<F> {
     #[inline(always)]
-    fn new(fold: F) -> Pile<F> {
-        Pile { fold, levels: [MaybeUninit::uninit(); 48], count: 0 }
+    fn new(fold: F) -> PairwiseMerge<F> {
+        PairwiseMerge { fold, levels: [MaybeUninit::uninit(); 48], count: 0 }
     }
 
     #[inline(always)]
@@ -359,15 +359,15 @@ impl<'v, F: Fold> Reducer<'v, F> {
                 let values = unsafe { taken(&self.a, start, stride, over.len(), &mut buffer) };
                 return emit(k, offsets, self.fold.strip(values, at));
             }
-            let mut pile = Pile::new(self.fold);
+            let mut pairs = PairwiseMerge::new(self.fold);
             for ([offset], length) in self.over.steps(over.clone(), longest) {
                 // SAFETY: as above.
                 let values =
                     unsafe { taken(&self.a, offsets[0] + offset, stride, length, &mut buffer) };
-                pile.push(self.fold.strip(values, at));
+                pairs.push(self.fold.strip(values, at));
                 at += length;
             }
-            emit(k, offsets, pile.total());
+            emit(k, offsets, pairs.total());
         });
     }
 
