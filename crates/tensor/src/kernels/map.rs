@@ -19,13 +19,13 @@ pub const SMALL: usize = 32 * 1024;
 pub const LONG: usize = 4 * STRIP;
 
 /// A function of a strip of one input: writes as many results as there are elements.
-pub type OfOne<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
+pub type UnaryFn<'f, A, R> = dyn Fn(&[A], &mut [R]) + Sync + 'f;
 
 /// A function of strips of two inputs.
-pub type OfTwo<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
+pub type BinaryFn<'f, A, B, R> = dyn Fn(&[A], &[B], &mut [R]) + Sync + 'f;
 
 /// A function of strips of three inputs.
-pub type OfThree<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
+pub type TernaryFn<'f, A, B, C, R> = dyn Fn(&[A], &[B], &[C], &mut [R]) + Sync + 'f;
 
 /// Where a strip of results goes: straight to memory where it can, else through `buffer`.
 ///
@@ -162,7 +162,7 @@ pub fn strips1<A: Compute, R: Compute>(
     out: ViewMut<'_>,
     a: View<'_>,
     longest: usize,
-    f: &OfOne<'_, A, R>,
+    f: &UnaryFn<'_, A, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout()]);
     let [so, sa] = walk.inner_strides();
@@ -202,7 +202,7 @@ pub fn strips2<A: Compute, B: Compute, R: Compute>(
     a: View<'_>,
     b: View<'_>,
     longest: usize,
-    f: &OfTwo<'_, A, B, R>,
+    f: &BinaryFn<'_, A, B, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout()]);
     let [so, sa, sb] = walk.inner_strides();
@@ -244,7 +244,7 @@ pub fn strips3<A: Compute, B: Compute, C: Compute, R: Compute>(
     out: ViewMut<'_>,
     [a, b, c]: [View<'_>; 3],
     longest: usize,
-    f: &OfThree<'_, A, B, C, R>,
+    f: &TernaryFn<'_, A, B, C, R>,
 ) {
     let walk = Walk::new([out.layout(), a.layout(), b.layout(), c.layout()]);
     let [so, sa, sb, sc] = walk.inner_strides();

@@ -1,7 +1,7 @@
 //! What an elementwise function runs over: tensors of any strides, or a few elements that lie packed.
 
 use super::element::Compute;
-use super::map::{LONG, OfOne, OfThree, OfTwo, strips1, strips2, strips3};
+use super::map::{BinaryFn, LONG, TernaryFn, UnaryFn, strips1, strips2, strips3};
 use super::strip::{STRIP, vectorised};
 use crate::parallel::Parallel;
 use crate::{DType, Layout, View, ViewMut};
@@ -88,11 +88,11 @@ impl Over<'_, 1> {
     }
 
     /// As [`Over::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
-    pub fn strips<A: Compute, R: Compute>(&self, f: &OfOne<'_, A, R>) {
+    pub fn strips<A: Compute, R: Compute>(&self, f: &UnaryFn<'_, A, R>) {
         self.runs(STRIP, f);
     }
 
-    fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &OfOne<'_, A, R>) {
+    fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &UnaryFn<'_, A, R>) {
         if let Over::Strip(packed) = self
             && let Some(x) = packed.input(0)
             && let Some(to) = packed.results()
@@ -115,7 +115,7 @@ impl Over<'_, 2> {
         self.runs::<A, B, R>(LONG, &move |x, y, to| vectorised(move || each(f, x, y, to)));
     }
 
-    fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &OfTwo<'_, A, B, R>) {
+    fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &BinaryFn<'_, A, B, R>) {
         if let Over::Strip(packed) = self
             && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
             && let Some(to) = packed.results()
@@ -152,7 +152,7 @@ impl Over<'_, 3> {
     fn runs<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
         longest: usize,
-        f: &OfThree<'_, A, B, C, R>,
+        f: &TernaryFn<'_, A, B, C, R>,
     ) {
         if let Over::Strip(packed) = self
             && let (Some(x), Some(y), Some(z)) = (packed.input(0), packed.input(1), packed.input(2))
