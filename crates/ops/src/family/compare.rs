@@ -26,10 +26,10 @@ macro_rules! logic {
         Formula::<2> {
             kind: Kind::Truth,
             defaults: &[],
-            run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+            run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             complex: Some(ComplexFormula {
                 has_complex_results: false,
-                run: |_, over, _| over.map::<bool, bool, bool>(|$x, $y| $body),
+                run: |_, args, _| args.map::<bool, bool, bool>(|$x, $y| $body),
             }),
         }
     };
@@ -45,7 +45,7 @@ macro_rules! bits {
         Formula::<2> {
             kind: Kind::AsOutput,
             defaults: &[],
-            run: |_, over, _| over.map::<i64, i64, i64>(|$x, $y| $body),
+            run: |_, args, _| args.map::<i64, i64, i64>(|$x, $y| $body),
             complex: None,
         }
     };
@@ -82,7 +82,7 @@ fn bitwise(call: &mut Call<'_>, formula: &Formula<2>) -> Result<Plan> {
 const IS_CLOSE: Formula<2> = Formula {
     kind: Kind::Test,
     defaults: &[1e-5, 1e-8, 0.0],
-    run: |dtype, over, numbers| {
+    run: |dtype, args, numbers| {
         fn close<C: Real>(x: C, y: C, relative: C, absolute: C, nan: bool) -> bool {
             let apart = x.sub(y).abs();
             let near = apart.is_finite() & (apart <= absolute.add(relative.mul(y).abs()));
@@ -93,9 +93,9 @@ const IS_CLOSE: Formula<2> = Formula {
         if dtype.is_floating() && dtype != DType::Double {
             let (relative, absolute) = (relative as f32, absolute as f32);
             let f = move |x, y| close::<f32>(x, y, relative, absolute, nan);
-            return over.map::<f32, f32, bool>(f);
+            return args.map::<f32, f32, bool>(f);
         }
-        over.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
+        args.map::<f64, f64, bool>(move |x, y| close::<f64>(x, y, relative, absolute, nan));
     },
     complex: None,
 };

@@ -19,12 +19,12 @@ pub const DIV: Formula<2> = real!(|x, y| x.div(y)).with_complex(complex!(|x, y| 
 const DIV_TRUNC: Formula<2> = Formula {
     kind: Kind::Number,
     defaults: &[],
-    run: |dtype, over, _| match dtype {
-        DType::Bf16 => over.map::<f32, f32, f32>(|x, y| bf16::from_f32(x.div(y)).to_f32().trunc()),
+    run: |dtype, args, _| match dtype {
+        DType::Bf16 => args.map::<f32, f32, f32>(|x, y| bf16::from_f32(x.div(y)).to_f32().trunc()),
         DType::Float16 => {
-            over.map::<f32, f32, f32>(|x, y| f16::from_f32(x.div(y)).to_f32().trunc())
+            args.map::<f32, f32, f32>(|x, y| f16::from_f32(x.div(y)).to_f32().trunc())
         }
-        _ => with_number!(dtype, C => over.map::<C, C, C>(|x, y| x.div_trunc(y))),
+        _ => with_number!(dtype, C => args.map::<C, C, C>(|x, y| x.div_trunc(y))),
     },
     complex: None,
 };

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::plan::{Memory, Operand, Plan};
 use cairn_tensor::kernels::constant::Constant;
 use cairn_tensor::kernels::element::{Compute, complex_type, compute_type};
-use cairn_tensor::kernels::over::{Over, Packed};
+use cairn_tensor::kernels::elementwise::{ElementwiseArgs, Packed};
 use cairn_tensor::kernels::peek;
 use cairn_tensor::{DType, Layout, Scalar, promote, with_number};
 use smallvec::SmallVec;
@@ -31,7 +31,7 @@ pub enum Kind {
 }
 
 /// What a formula runs: computes in a type, over inputs of the output's sizes, with numbers.
-pub type Run<const N: usize> = fn(DType, &Over<'_, N>, &[Scalar]);
+pub type Run<const N: usize> = fn(DType, &ElementwiseArgs<'_, N>, &[Scalar]);
 
 /// A function of `N` inputs and some numbers, at each position.
 ///
@@ -113,7 +113,11 @@ impl<const N: usize> Bound<N> {
                 let inputs = slots.map(|(slot, dtype)| (memory.uses[usize::from(slot)], dtype));
                 let out = (memory.uses[usize::from(self.out.slot)], self.out.dtype);
                 let count = self.out.count();
-                (self.run)(self.dtype, &Over::Strip(Packed { count, out, inputs }), &numbers);
+                (self.run)(
+                    self.dtype,
+                    &ElementwiseArgs::Strip(Packed { count, out, inputs }),
+                    &numbers,
+                );
             }
             None => self.run_over_tensors(memory, &numbers),
         }
@@ -134,8 +138,8 @@ impl<const N: usize> Bound<N> {
                 .expect("sizes were checked"),
             (_, constant) => constant.as_ref().expect("a scalar").view(self.out.dims()),
         });
-        let over = Over::Tensors(memory.parallel, memory.out(&self.out), views);
-        (self.run)(self.dtype, &over, numbers);
+        let args = ElementwiseArgs::Tensors(memory.parallel, memory.out(&self.out), views);
+        (self.run)(self.dtype, &args, numbers);
     }
 }
 
@@ -402,14 +406,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<1> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, $result>(move |x| f::<C>(x, p))
+                    args.map::<C, $result>(move |x| f::<C>(x, p))
                 })
             },
             complex: None,
@@ -419,14 +423,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<2> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
+                    args.map::<C, C, $result>(move |x, y| f::<C>(x, y, p))
                 })
             },
             complex: None,
@@ -436,14 +440,14 @@ macro_rules! formula {
         $crate::family::formula::Formula::<3> {
             kind: $crate::family::formula::Kind::$kind,
             defaults: &[$($($default),*)?],
-            run: |dtype, over, _numbers| {
+            run: |dtype, args, _numbers| {
                 #[inline(always)]
                 fn f<C: $bound>($x: C, $y: C, $z: C, [$($($p),*)?]: [C; <[()]>::len(&[$($($crate::family::formula::formula!(@unit $p)),*)?])]) -> $result {
                     $body
                 }
                 cairn_tensor::$with!(dtype, C => {
                     let p = $crate::family::formula::formula!(@numbers C, _numbers, $($($p)*)?);
-                    over.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
+                    args.map::<C, C, C, $result>(move |x, y, z| f::<C>(x, y, z, p))
                 })
             },
             complex: None,
@@ -471,7 +475,7 @@ macro_rules! test {
 macro_rules! complex {
     (@run $result:ty, $($x:ident)*; $($p:ident)*; $body:expr) => {{
         fn run<T: $crate::family::formula::Part>(
-            over: &cairn_tensor::kernels::over::Over<'_, { <[()]>::len(&[$($crate::family::formula::formula!(@unit $x)),*]) }>,
+            args: &cairn_tensor::kernels::elementwise::ElementwiseArgs<'_, { <[()]>::len(&[$($crate::family::formula::formula!(@unit $x)),*]) }>,
             _numbers: &[cairn_tensor::Scalar],
         )
         where
@@ -482,11 +486,11 @@ macro_rules! complex {
             });
             let _ = &mut all;
             $(let $p: num_complex::Complex<T> = all.next().unwrap_or_default();)*
-            over.map::<$($crate::family::formula::complex!(@each $x),)* $result>(move |$($x),*| $body)
+            args.map::<$($crate::family::formula::complex!(@each $x),)* $result>(move |$($x),*| $body)
         }
-        |dtype, over, numbers| match dtype {
-            cairn_tensor::DType::Complex128 => run::<f64>(over, numbers),
-            _ => run::<f32>(over, numbers),
+        |dtype, args, numbers| match dtype {
+            cairn_tensor::DType::Complex128 => run::<f64>(args, numbers),
+            _ => run::<f32>(args, numbers),
         }
     }};
     (@each $x:ident) => { num_complex::Complex<T> };
@@ -521,6 +525,6 @@ impl Part for f64 {}
 pub const SAME: Formula<1> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, over, _| with_number!(dtype, C => over.map::<C, C>(|x| x)),
+    run: |dtype, args, _| with_number!(dtype, C => args.map::<C, C>(|x| x)),
     complex: Some(complex!(|x| x)),
 };

@@ -14,16 +14,16 @@ use cairn_tensor::{Layout, broadcast, promote, with_complex, with_number};
 pub const WHERE: Formula<3> = Formula {
     kind: Kind::AsOutput,
     defaults: &[],
-    run: |dtype, over, _| {
+    run: |dtype, args, _| {
         with_number!(dtype, C => {
-            over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
+            args.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
         });
     },
     complex: Some(ComplexFormula {
         has_complex_results: false,
-        run: |dtype, over, _| {
+        run: |dtype, args, _| {
             with_complex!(dtype, C => {
-                over.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
+                args.map::<bool, C, C, C>(|condition, x, y| if condition { x } else { y })
             });
         },
     }),

@@ -20,7 +20,7 @@ macro_rules! wave {
         Formula::<1> {
             kind: Kind::Real,
             defaults: &[],
-            run: |dtype, over, _| {
+            run: |dtype, args, _| {
                 fn run<C: Real>(x: &[C], to: &mut [C]) {
                     let limit = C::of(f64::from(TURNS));
                     vectorised(|| {
@@ -32,7 +32,7 @@ macro_rules! wave {
                         }
                     });
                 }
-                with_real!(dtype, C => over.strips::<C, C>(&run::<C>))
+                with_real!(dtype, C => args.strips::<C, C>(&run::<C>))
             },
             complex: None,
         }
@@ -167,9 +167,9 @@ const LOGICAL_NOT: Formula<1> = test!(|x| x == C::ZERO)
 const BITWISE_NOT: Formula<1> = Formula {
     kind: Kind::Test,
     defaults: &[],
-    run: |dtype, over, _| match dtype {
-        DType::Bool => over.map::<bool, bool>(|x| !x),
-        _ => over.map::<i64, i64>(|x| !x),
+    run: |dtype, args, _| match dtype {
+        DType::Bool => args.map::<bool, bool>(|x| !x),
+        _ => args.map::<i64, i64>(|x| !x),
     },
     complex: None,
 };

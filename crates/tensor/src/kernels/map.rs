@@ -4,7 +4,7 @@
 //! strip is its own.
 
 use super::element::Compute;
-use super::over::Over;
+use super::elementwise::ElementwiseArgs;
 use super::strip::{STRIP, store, strip};
 use super::walk::Walk;
 use crate::parallel::{Parallel, split};
@@ -145,14 +145,14 @@ pub fn fill<R: Compute>(parallel: &dyn Parallel, out: ViewMut<'_>, value: R) {
     });
 }
 
-/// `out = f(a)`: [`Over::map`] over tensors.
+/// `out = f(a)`: [`ElementwiseArgs::map`] over tensors.
 pub fn map1<A: Compute, R: Compute>(
     parallel: &dyn Parallel,
     out: ViewMut<'_>,
     a: View<'_>,
     f: impl Fn(A) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a]).map(f);
 }
 
 /// As [`map1`], with a function of strips: it gets at most `longest` elements ([`LONG`] or less) and writes as many.
@@ -191,7 +191,7 @@ pub fn map2<A: Compute, B: Compute, R: Compute>(
     b: View<'_>,
     f: impl Fn(A, B) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a, b]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a, b]).map(f);
 }
 
 /// As [`map2`], with a function of strips.
@@ -234,7 +234,7 @@ pub fn map3<A: Compute, B: Compute, C: Compute, R: Compute>(
     c: View<'_>,
     f: impl Fn(A, B, C) -> R + Copy + Sync,
 ) {
-    Over::Tensors(parallel, out, [a, b, c]).map(f);
+    ElementwiseArgs::Tensors(parallel, out, [a, b, c]).map(f);
 }
 
 /// As [`map3`], with a function of strips.

@@ -13,7 +13,7 @@ const ROWS: usize = 384;
 /// Output channels in one unit, at most.
 const CHANNELS: usize = 256;
 
-/// How the gradient of weights is tiling. Sums are by groups, input channels, taps and output channels; there are as many of them as
+/// How the gradient of weights is cut. Sums are by groups, input channels, taps and output channels; there are as many of them as
 /// parts that the positions are cut into.
 pub struct Tiling {
     groups: usize,

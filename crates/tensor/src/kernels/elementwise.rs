@@ -9,8 +9,8 @@ use std::cell::Cell;
 
 /// Where an elementwise function finds its inputs and puts its results. An input is the output itself or apart
 /// from it; sizes are equal (broadcast before).
-pub enum Over<'a, const N: usize> {
-    /// Tensors, spread over a parallel.
+pub enum ElementwiseArgs<'a, const N: usize> {
+    /// Tensors, spread over threads.
     Tensors(&'a dyn Parallel, ViewMut<'a>, [View<'a>; N]),
     /// A strip of packed elements.
     Strip(Packed<'a, N>),
@@ -62,11 +62,11 @@ impl<'a, const N: usize> Packed<'a, N> {
     }
 }
 
-impl<'a, const N: usize> Over<'a, N> {
+impl<'a, const N: usize> ElementwiseArgs<'a, N> {
     fn with_tensors(&self, run: impl FnOnce(&dyn Parallel, ViewMut<'a>, [View<'a>; N])) {
         match self {
-            Over::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
-            Over::Strip(packed) => {
+            ElementwiseArgs::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
+            ElementwiseArgs::Strip(packed) => {
                 let (out, inputs) = packed.tensors();
                 run(&crate::parallel::Alone, out, inputs);
             }
@@ -74,7 +74,7 @@ impl<'a, const N: usize> Over<'a, N> {
     }
 }
 
-impl Over<'_, 1> {
+impl ElementwiseArgs<'_, 1> {
     /// `out = f(a)` at each position. What `f` needs it holds by value: a number through a reference is read
     /// anew for each element, and keeps the loop from becoming vectors.
     pub fn map<A: Compute, R: Compute>(&self, f: impl Fn(A) -> R + Copy + Sync) {
@@ -87,13 +87,13 @@ impl Over<'_, 1> {
         self.runs::<A, R>(LONG, &move |x, to| vectorised(move || each(f, x, to)));
     }
 
-    /// As [`Over::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
+    /// As [`ElementwiseArgs::map`], with a function of strips: it gets at most [`STRIP`] elements and writes as many.
     pub fn strips<A: Compute, R: Compute>(&self, f: &UnaryFn<'_, A, R>) {
         self.runs(STRIP, f);
     }
 
     fn runs<A: Compute, R: Compute>(&self, longest: usize, f: &UnaryFn<'_, A, R>) {
-        if let Over::Strip(packed) = self
+        if let ElementwiseArgs::Strip(packed) = self
             && let Some(x) = packed.input(0)
             && let Some(to) = packed.results()
         {
@@ -103,7 +103,7 @@ impl Over<'_, 1> {
     }
 }
 
-impl Over<'_, 2> {
+impl ElementwiseArgs<'_, 2> {
     /// `out = f(a, b)` at each position.
     pub fn map<A: Compute, B: Compute, R: Compute>(&self, f: impl Fn(A, B) -> R + Copy + Sync) {
         #[inline(always)]
@@ -116,7 +116,7 @@ impl Over<'_, 2> {
     }
 
     fn runs<A: Compute, B: Compute, R: Compute>(&self, longest: usize, f: &BinaryFn<'_, A, B, R>) {
-        if let Over::Strip(packed) = self
+        if let ElementwiseArgs::Strip(packed) = self
             && let (Some(x), Some(y)) = (packed.input(0), packed.input(1))
             && let Some(to) = packed.results()
         {
@@ -128,7 +128,7 @@ impl Over<'_, 2> {
     }
 }
 
-impl Over<'_, 3> {
+impl ElementwiseArgs<'_, 3> {
     /// `out = f(a, b, c)` at each position.
     pub fn map<A: Compute, B: Compute, C: Compute, R: Compute>(
         &self,
@@ -154,7 +154,7 @@ impl Over<'_, 3> {
         longest: usize,
         f: &TernaryFn<'_, A, B, C, R>,
     ) {
-        if let Over::Strip(packed) = self
+        if let ElementwiseArgs::Strip(packed) = self
             && let (Some(x), Some(y), Some(z)) = (packed.input(0), packed.input(1), packed.input(2))
             && let Some(to) = packed.results()
         {

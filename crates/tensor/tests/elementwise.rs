@@ -2,7 +2,7 @@
 //! that is computed in or of another.
 
 use cairn_tensor::DType;
-use cairn_tensor::kernels::over::{Over, Packed};
+use cairn_tensor::kernels::elementwise::{ElementwiseArgs, Packed};
 use proptest::prelude::*;
 use std::cell::Cell;
 
@@ -35,7 +35,7 @@ proptest! {
         let target = match kind { 0 => out, 1 => a, _ => b };
         let inputs = [(a, DType::Float), (b, DType::Float)];
         let packed = Packed { count, out: (&target[..4 * count], DType::Float), inputs };
-        Over::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
+        ElementwiseArgs::Strip(packed).map::<f32, f32, f32>(|x, y| x * 2.0 - y);
         let expected: Vec<f32> = pairs.iter().map(|(x, y)| f32::from(*x) * 2.0 - f32::from(*y)).collect();
         prop_assert_eq!(&floats(target)[..count], &expected[..]);
         let after = &out[4 * count..4 * count + 4];
@@ -48,12 +48,12 @@ proptest! {
         let a = aligned_bytes(numbers.iter().flat_map(|one| one.to_le_bytes()), 0);
         let out = aligned_bytes(vec![7; count], 0);
         let packed = |inputs| Packed { count, out: (&out[..], DType::Bool), inputs };
-        Over::Strip(packed([(&a[..], DType::Int32)])).map::<i64, bool>(|x| x > 0);
+        ElementwiseArgs::Strip(packed([(&a[..], DType::Int32)])).map::<i64, bool>(|x| x > 0);
         let found: Vec<bool> = out.iter().map(|byte| byte.get() == 1).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| *one > 0).collect::<Vec<_>>());
 
         let odd = aligned_bytes(numbers.iter().map(|one| *one as u8), 0);
-        Over::Strip(packed([(&odd[..], DType::Bool)])).map::<bool, bool>(|x| !x);
+        ElementwiseArgs::Strip(packed([(&odd[..], DType::Bool)])).map::<bool, bool>(|x| !x);
         let found: Vec<u8> = out.iter().map(Cell::get).collect();
         prop_assert_eq!(found, numbers.iter().map(|one| u8::from(*one as u8 == 0)).collect::<Vec<_>>());
     }
@@ -66,5 +66,5 @@ fn elements_that_are_not_there() {
     let (a, out) = (aligned_bytes([0; 16], 0), aligned_bytes([0; 12], 0));
     let packed =
         Packed { count: 4, out: (&out[..], DType::Float), inputs: [(&a[..], DType::Float)] };
-    Over::Strip(packed).map::<f32, f32>(|x| x);
+    ElementwiseArgs::Strip(packed).map::<f32, f32>(|x| x);
 }
