@@ -8,7 +8,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, meets, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, meets, scatter};
 
 /// Arguments: the places that are left (their number counts), which of them each element has, positions and values of
 /// all elements, positions and values of those that are left.
@@ -48,11 +48,11 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
         for out in [positions, sums] {
             fill_scalar(memory.parallel, out, Scalar::Bool(false));
         }
-        for (out, values, meeting) in
-            [(positions, from, Meeting::Replace), (sums, values, Meeting::Add)]
+        for (out, values, mode) in
+            [(positions, from, ScatterMode::Replace), (sums, values, ScatterMode::Add)]
         {
             let places = IndexedView::chosen(out.view(), 0, which, false);
-            scatter(memory.parallel, out, &places, values, meeting, which)
+            scatter(memory.parallel, out, &places, values, mode, which)
                 .map_err(|bad| out_of_range(name, bad))?;
         }
         Ok(())

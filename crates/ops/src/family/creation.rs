@@ -10,7 +10,7 @@ use crate::table::{AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::kernels::sequence::{diagonal, generate, triangle};
 use cairn_tensor::{Layout, Scalar};
 
@@ -258,7 +258,7 @@ fn one_hot(call: &mut Call<'_>) -> Result<Plan> {
         let values = typed.broadcast_to(named.dims()).expect("one element");
         let values = typed.view().with_layout(values).expect("one element");
         let targets = IndexedView::along(target.view(), dim, named, false);
-        scatter(memory.parallel, target, &targets, values, Meeting::Replace, index)
+        scatter(memory.parallel, target, &targets, values, ScatterMode::Replace, index)
             .map_err(|bad| out_of_range(name, bad))
     })
 }

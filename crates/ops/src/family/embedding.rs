@@ -13,7 +13,7 @@ use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map2};
 use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::renorm::renorm;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Dims, Layout, Scalar, with_number};
 
 /// The sum of the gradients of each vector. Arguments: gradient, indices, how many vectors, the one without a gradient
@@ -47,7 +47,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
         let target = wide.as_ref().map_or(memory.out(&out), |wide| memory.scratch(wide));
         fill_scalar(memory.parallel, target, Scalar::Bool(false));
         let targets = IndexedView::chosen(target.view(), 0, index, false);
-        scatter(memory.parallel, target, &targets, grad, Meeting::Add, index)
+        scatter(memory.parallel, target, &targets, grad, ScatterMode::Add, index)
             .map_err(|bad| out_of_range(name, bad))?;
         if let Some(often) = &often {
             let often = memory.scratch(often);
@@ -55,7 +55,7 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
             let one = Constant::of(Scalar::Bool(true), dtype);
             let line = often.with_layout(often.layout().without(1)).expect("the same elements");
             let targets = IndexedView::chosen(line.view(), 0, index, false);
-            scatter(memory.parallel, line, &targets, one.view(index.dims()), Meeting::Add, index)
+            scatter(memory.parallel, line, &targets, one.view(index.dims()), ScatterMode::Add, index)
                 .map_err(|bad| out_of_range(name, bad))?;
             let all = often.broadcast_to(target.dims()).expect("a column");
             let all = often.view().with_layout(all).expect("a column");

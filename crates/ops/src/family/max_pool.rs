@@ -17,7 +17,7 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::pool::{Plane, Windows, max_pool, read_mask, write_mask};
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Layout, Scalar};
 
 /// The types that pooling takes.
@@ -237,7 +237,7 @@ fn back(
         let sums = out.with_layout(layout).expect("the same elements");
         fill_scalar(memory.parallel, sums, Scalar::from(0));
         let targets = IndexedView::along(sums.view(), 1, index, false);
-        let result = scatter(memory.parallel, sums, &targets, dy, Meeting::Add, known);
+        let result = scatter(memory.parallel, sums, &targets, dy, ScatterMode::Add, known);
         if buffer.is_some() {
             copy(memory.parallel, memory.out(&dx), out.view());
         }

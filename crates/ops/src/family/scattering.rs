@@ -15,7 +15,7 @@ use cairn_tensor::kernels::element::Compute;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::{fill_scalar, map1};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
 /// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types meet.
@@ -26,16 +26,16 @@ struct Destination {
 }
 
 impl Destination {
-    fn new(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
+    fn new(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
         let half = matches!(out.dtype, DType::Float16 | DType::Bf16);
         let wide =
-            (half && meeting != Meeting::Replace).then(|| call.scratch(DType::Float, out.dims()));
+            (half && mode != ScatterMode::Replace).then(|| call.scratch(DType::Float, out.dims()));
         Destination { out, wide }
     }
 
     /// As [`Destination::new`] for an output that keeps its own elements where no index leads.
-    fn kept(call: &mut Call<'_>, out: Operand, meeting: Meeting) -> Destination {
-        let destination = Destination::new(call, out, meeting);
+    fn kept(call: &mut Call<'_>, out: Operand, mode: ScatterMode) -> Destination {
+        let destination = Destination::new(call, out, mode);
         if destination.wide.is_none() {
             call.touch_by_index(&out);
         }
@@ -47,11 +47,11 @@ impl Destination {
         call: &mut Call<'_>,
         from: &Option<Read>,
         out: Operand,
-        meeting: Meeting,
+        mode: ScatterMode,
     ) -> Destination {
         match from {
-            Some(_) => Destination::new(call, out, meeting),
-            None => Destination::kept(call, out, meeting),
+            Some(_) => Destination::new(call, out, mode),
+            None => Destination::kept(call, out, mode),
         }
     }
 
@@ -137,29 +137,29 @@ impl Values {
 }
 
 /// How values of one number are typed: as the destination has its elements.
-fn typed(out: &Operand, meeting: Meeting) -> DType {
+fn typed(out: &Operand, mode: ScatterMode) -> DType {
     match out.dtype {
-        DType::Float16 | DType::Bf16 if meeting != Meeting::Replace => DType::Float,
+        DType::Float16 | DType::Bf16 if mode != ScatterMode::Replace => DType::Float,
         dtype => dtype,
     }
 }
 
-fn meeting(call: &Call<'_>, at: usize) -> Result<Meeting> {
+fn mode(call: &Call<'_>, at: usize) -> Result<ScatterMode> {
     match call.arg(at) {
         Arg::Text(text) => match text.as_str() {
-            "" | "none" | "update" => Ok(Meeting::Replace),
-            "add" => Ok(Meeting::Add),
-            "mul" | "multiply" => Ok(Meeting::Multiply),
+            "" | "none" | "update" => Ok(ScatterMode::Replace),
+            "add" => Ok(ScatterMode::Add),
+            "mul" | "multiply" => Ok(ScatterMode::Multiply),
             other => {
                 Err(Error::invalid(format!("{} = {other:?} is not known", call.parameter(at))))
             }
         },
         _ => match call.int_or(at, 0)? {
-            0 => Ok(Meeting::Replace),
-            1 => Ok(Meeting::Add),
-            2 => Ok(Meeting::Multiply),
-            3 => Ok(Meeting::Greatest),
-            4 => Ok(Meeting::Least),
+            0 => Ok(ScatterMode::Replace),
+            1 => Ok(ScatterMode::Add),
+            2 => Ok(ScatterMode::Multiply),
+            3 => Ok(ScatterMode::Greatest),
+            4 => Ok(ScatterMode::Least),
             other => Err(Error::invalid(format!(
                 "{} = {other}: expected 0 (replace), 1 (add), 2 (multiply), 3 (greatest) or 4 (least)",
                 call.parameter(at)
@@ -194,12 +194,12 @@ pub(super) fn origin(
 /// meet, out, whether what is there before takes part (yes when absent).
 fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
-    let meeting = meeting(call, 4)?;
+    let mode = mode(call, 4)?;
     let start = match call.flag_or(6, true)? {
         true => None,
-        false => neutral(meeting, typed(&out, meeting)),
+        false => neutral(mode, typed(&out, mode)),
     };
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(5, &out)?;
     }
     let index = call.read_index(2, &[&out])?.lifted();
@@ -217,8 +217,8 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    let destination = Destination::from(call, &from, out, meeting);
-    let (name, dtype) = (call.parameter(2), typed(&out, meeting));
+    let destination = Destination::from(call, &from, out, mode);
+    let (name, dtype) = (call.parameter(2), typed(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -237,10 +237,10 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
                 if let Some(start) = start {
                     let start = Constant::of(start, target.dtype());
                     let start = start.view(index.dims());
-                    scatter(memory.parallel, target, &targets, start, Meeting::Replace, index)
+                    scatter(memory.parallel, target, &targets, start, ScatterMode::Replace, index)
                         .map_err(|bad| out_of_range(name, bad))?;
                 }
-                scatter(memory.parallel, target, &targets, values, meeting, index)
+                scatter(memory.parallel, target, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -248,7 +248,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
 }
 
 /// The number of a type that changes nothing where it meets another; `None` where the other takes its place anyway.
-fn neutral(meeting: Meeting, dtype: DType) -> Option<Scalar> {
+fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     let (least, greatest) = match dtype {
         DType::Bool => (0, 1),
         DType::Int8 => (i64::from(i8::MIN), i64::from(i8::MAX)),
@@ -257,14 +257,14 @@ fn neutral(meeting: Meeting, dtype: DType) -> Option<Scalar> {
         DType::Int32 => (i64::from(i32::MIN), i64::from(i32::MAX)),
         _ => (i64::MIN, i64::MAX),
     };
-    Some(match meeting {
-        Meeting::Replace => return None,
-        Meeting::Add => Scalar::from(0),
-        Meeting::Multiply => Scalar::from(1),
-        Meeting::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
-        Meeting::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
-        Meeting::Greatest => Scalar::from(least),
-        Meeting::Least => Scalar::from(greatest),
+    Some(match mode {
+        ScatterMode::Replace => return None,
+        ScatterMode::Add => Scalar::from(0),
+        ScatterMode::Multiply => Scalar::from(1),
+        ScatterMode::Greatest if dtype.is_floating() => Scalar::from(f64::NEG_INFINITY),
+        ScatterMode::Least if dtype.is_floating() => Scalar::from(f64::INFINITY),
+        ScatterMode::Greatest => Scalar::from(least),
+        ScatterMode::Least => Scalar::from(greatest),
     })
 }
 
@@ -279,12 +279,12 @@ fn lifted(view: ViewMut<'_>) -> ViewMut<'_> {
 /// them (1 when absent), out, whether they are added, whether negative indices count from the end.
 fn slices(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 5)?;
-    let meeting = if call.flag(6)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(6)? { ScatterMode::Add } else { ScatterMode::Replace };
     let wraps = call.flag(7)?;
     let index = call.read_index(2, &[&out])?.lifted();
     let values = Values::read(call, 3, &out)?;
     let factor = if call.has(4) { call.number(4)? } else { Scalar::from(1) };
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(5, &out)?;
     }
     let dim = call.dim(1, out.rank())?;
@@ -303,8 +303,8 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     let plain = matches!(factor, Scalar::Bool(true)) || factor.as_f64() == 1.0;
-    let destination = Destination::from(call, &from, out, meeting);
-    let dtype = typed(&out, meeting);
+    let destination = Destination::from(call, &from, out, mode);
+    let dtype = typed(&out, mode);
     let scaled = (!plain).then(|| call.scratch(dtype, &dims));
     let name = call.parameter(2);
     call.plan(move |memory| {
@@ -329,7 +329,7 @@ fn slices(call: &mut Call<'_>) -> Result<Plan> {
                 };
                 let target = lifted(tensor);
                 let targets = IndexedView::chosen(target.view(), dim, index, wraps);
-                scatter(memory.parallel, target, &targets, values, meeting, index)
+                scatter(memory.parallel, target, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -380,10 +380,10 @@ fn touch_indices(call: &mut Call<'_>, target: &Operand, dim: usize, mut indices:
 /// Values where several index tensors say. Arguments: tensor, indices, values, whether they are added.
 fn put(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
-    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     match Indices::read(call, 1, &out, &[&out])? {
-        Some(indices) => brought(call, None, out, indices, values, meeting),
+        Some(indices) => brought(call, None, out, indices, values, mode),
         None => call.nothing(),
     }
 }
@@ -393,7 +393,7 @@ fn scattered_rows(call: &mut Call<'_>) -> Result<Plan> {
     let (from, out) = origin(call, 0, 3)?;
     let values = Values::read(call, 2, &out)?;
     let indices = Indices::rows(call, 1, &out, &[&out])?;
-    brought(call, from, out, indices, values, Meeting::Replace)
+    brought(call, from, out, indices, values, ScatterMode::Replace)
 }
 
 fn brought(
@@ -402,18 +402,18 @@ fn brought(
     out: Operand,
     indices: Indices,
     values: Values,
-    meeting: Meeting,
+    mode: ScatterMode,
 ) -> Result<Plan> {
     let layout = *values.layout().expect("a tensor");
     if layout.broadcast_to(&indices.dims).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), indices.dims);
         return Err(Error::invalid(format!("{name} {have:?} does not broadcast to {want:?}")));
     }
-    if meeting != Meeting::Replace {
+    if mode != ScatterMode::Replace {
         call.expect_numbers(0, &out)?;
     }
-    let destination = Destination::from(call, &from, out, meeting);
-    let dtype = typed(&out, meeting);
+    let destination = Destination::from(call, &from, out, mode);
+    let dtype = typed(&out, mode);
     call.plan(move |memory| {
         values.prepare(memory);
         destination.with(memory, from.map(|from| from.view(memory)), |tensor| {
@@ -424,7 +424,7 @@ fn brought(
             let layout_of =
                 |layout: &Layout| layout.broadcast_to(&indices.dims).expect("it was checked");
             values.with(memory, dtype, layout_of, |values| {
-                scatter(memory.parallel, tensor, &targets, values, meeting, index)
+                scatter(memory.parallel, tensor, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(&indices.name(), bad))
             })
         })
@@ -436,21 +436,21 @@ fn brought(
 fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
     let out = call.inout(0)?;
     let index = call.read_index(1, &[&out])?;
-    let meeting = if call.flag(3)? { Meeting::Add } else { Meeting::Replace };
+    let mode = if call.flag(3)? { ScatterMode::Add } else { ScatterMode::Replace };
     let values = Values::read(call, 2, &out)?;
     let layout = *values.layout().expect("a tensor");
     if layout.count() != index.count() || layout.reshaped(index.dims()).is_none() {
         let (name, have, want) = (call.parameter(2), layout.dims(), index.dims());
         return Err(Error::invalid(format!("{name} has the sizes {have:?}: expected {want:?}")));
     }
-    let mut destination = Destination::new(call, out, meeting);
+    let mut destination = Destination::new(call, out, mode);
     if destination.wide.is_none() {
         match out.reshaped(&[out.count()]) {
             Some(_) => call.touch_by_index(&out),
             None => destination.wide = Some(call.scratch(out.dtype, out.dims())),
         }
     }
-    let (name, dtype) = (call.parameter(1), typed(&out, meeting));
+    let (name, dtype) = (call.parameter(1), typed(&out, mode));
     call.plan(move |memory| {
         values.prepare(memory);
         let index = index.view(memory);
@@ -461,7 +461,7 @@ fn put_flat(call: &mut Call<'_>) -> Result<Plan> {
                 let line = tensor.reshaped(&[tensor.count()]).expect("a line of elements");
                 let line = tensor.with_layout(line).expect("the same elements");
                 let targets = IndexedView::chosen(line.view(), 0, index, true);
-                scatter(memory.parallel, line, &targets, values, meeting, index)
+                scatter(memory.parallel, line, &targets, values, mode, index)
                     .map_err(|bad| out_of_range(name, bad))
             })
         })
@@ -485,8 +485,8 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
     }
     let whole = call.scratch(DType::Int64, a.dims());
     let name = call.parameter(0);
-    let destination = Destination::new(call, out, Meeting::Add);
-    let dtype = typed(&out, Meeting::Add);
+    let destination = Destination::new(call, out, ScatterMode::Add);
+    let dtype = typed(&out, ScatterMode::Add);
     call.plan(move |memory| {
         let index = memory.scratch(&whole);
         copy(memory.parallel, index, a.view(memory));
@@ -498,7 +498,7 @@ fn counted(call: &mut Call<'_>) -> Result<Plan> {
                 |layout: &Layout| layout.broadcast_to(index.dims()).expect("it was checked");
             weights.with(memory, dtype, layout_of, |weights| {
                 let targets = IndexedView::chosen(tensor.view(), 0, index.view(), false);
-                scatter(memory.parallel, tensor, &targets, weights, Meeting::Add, index.view())
+                scatter(memory.parallel, tensor, &targets, weights, ScatterMode::Add, index.view())
                     .map_err(|bad| out_of_range(name, bad))
             })
         })

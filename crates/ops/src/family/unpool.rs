@@ -11,7 +11,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::kernels::gather::gather;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{Meeting, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Scalar};
 
 const NUMBERS: &[DType] = &[
@@ -74,7 +74,7 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
         let to = out.out(memory);
         fill_scalar(memory.parallel, to, Scalar::from(0));
         let targets = IndexedView::along(to.view(), 1, index, false);
-        let result = scatter(memory.parallel, to, &targets, x, Meeting::Replace, known);
+        let result = scatter(memory.parallel, to, &targets, x, ScatterMode::Replace, known);
         out.done(memory);
         result.map_err(|bad| out_of_range(name, bad))
     })

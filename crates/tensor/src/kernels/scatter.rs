@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// What becomes of an element when a value is scattered to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meeting {
+pub enum ScatterMode {
     /// The value replaces it; of several the last in the order of the indices.
     Replace,
     /// The sum.
@@ -37,13 +37,13 @@ pub fn scatter(
     tensor: ViewMut<'_>,
     targets: &IndexedView<'_>,
     values: View<'_>,
-    meeting: Meeting,
+    mode: ScatterMode,
     index: View<'_>,
 ) -> Result<(), BadIndex> {
     assert!(values.dims() == targets.dims() && tensor.dtype() == targets.base.dtype());
     let bad = AtomicBool::new(false);
-    match meeting {
-        Meeting::Replace => {
+    match mode {
+        ScatterMode::Replace => {
             assert!(values.dtype() == tensor.dtype());
             with_bits!(tensor.item(), T => with_index!(targets.index.dtype(), I => {
                 each::<I>(parallel, targets, values, &bad, &|to, from| {
@@ -52,13 +52,13 @@ pub fn scatter(
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
-        Meeting::Add => {
+        ScatterMode::Add => {
             meet(parallel, targets, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
         }
-        Meeting::Multiply => {
+        ScatterMode::Multiply => {
             meet(parallel, targets, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
         }
-        Meeting::Greatest => meet(
+        ScatterMode::Greatest => meet(
             parallel,
             targets,
             values,
@@ -67,7 +67,7 @@ pub fn scatter(
             |x, y| x.greatest(y),
             |x, y| x.greatest(y),
         ),
-        Meeting::Least => meet(
+        ScatterMode::Least => meet(
             parallel,
             targets,
             values,
