@@ -8,7 +8,7 @@ use crate::table::{Row, aclnn};
 use cairn_tensor::Scalar;
 use cairn_tensor::kernels::indexed::IndexedView;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::scatter::{ScatterMode, meets, scatter};
+use cairn_tensor::kernels::scatter::{ScatterMode, can_accumulate, scatter};
 
 /// Arguments: the places that are left (their number counts), which of them each element has, positions and values of
 /// all elements, positions and values of those that are left.
@@ -35,7 +35,7 @@ fn coalesce(call: &mut Call<'_>) -> Result<Plan> {
             )));
         }
     }
-    if !meets(sums.dtype, values.dtype) {
+    if !can_accumulate(sums.dtype, values.dtype) {
         let (name, dtype) = (call.parameter(3), values.dtype);
         return Err(Error::invalid(format!(
             "{name} has elements of type {dtype}, which add to none"

@@ -247,7 +247,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The number of a type that changes nothing where it meets another; `None` where the other takes its place anyway.
+/// The number of a type that changes nothing where it can_accumulate another; `None` where the other takes its place anyway.
 fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     let (least, greatest) = match dtype {
         DType::Bool => (0, 1),

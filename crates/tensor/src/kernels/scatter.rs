@@ -27,7 +27,7 @@ pub enum ScatterMode {
 }
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
-/// type, the others of types that [`meets`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
+/// type, the others of types that [`can_accumulate`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
 /// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
@@ -52,13 +52,25 @@ pub fn scatter(
                 }, size_of::<T>() as isize, size_of::<T>() as isize)
             }));
         }
-        ScatterMode::Add => {
-            meet(parallel, targets, values, &bad, |x, y| x.add(y), |x, y| x.add(y), |x, y| x.add(y))
-        }
-        ScatterMode::Multiply => {
-            meet(parallel, targets, values, &bad, |x, y| x.mul(y), |x, y| x.mul(y), |x, y| x.mul(y))
-        }
-        ScatterMode::Greatest => meet(
+        ScatterMode::Add => accumulate(
+            parallel,
+            targets,
+            values,
+            &bad,
+            |x, y| x.add(y),
+            |x, y| x.add(y),
+            |x, y| x.add(y),
+        ),
+        ScatterMode::Multiply => accumulate(
+            parallel,
+            targets,
+            values,
+            &bad,
+            |x, y| x.mul(y),
+            |x, y| x.mul(y),
+            |x, y| x.mul(y),
+        ),
+        ScatterMode::Greatest => accumulate(
             parallel,
             targets,
             values,
@@ -67,7 +79,7 @@ pub fn scatter(
             |x, y| x.greatest(y),
             |x, y| x.greatest(y),
         ),
-        ScatterMode::Least => meet(
+        ScatterMode::Least => accumulate(
             parallel,
             targets,
             values,
@@ -80,8 +92,8 @@ pub fn scatter(
     if bad.load(Relaxed) { Err(targets.accuse(index)) } else { Ok(()) }
 }
 
-/// Whether values of one type can meet elements of another, other than by `Replace`.
-pub fn meets(tensor: DType, values: DType) -> bool {
+/// Whether values of one type can be combined with elements of another, other than by `Replace`.
+pub fn can_accumulate(tensor: DType, values: DType) -> bool {
     match tensor {
         DType::Float16 | DType::Bf16 => false,
         DType::Float if matches!(values, DType::Float16 | DType::Bf16) => true,
@@ -89,7 +101,7 @@ pub fn meets(tensor: DType, values: DType) -> bool {
     }
 }
 
-fn meet(
+fn accumulate(
     parallel: &dyn Parallel,
     targets: &IndexedView<'_>,
     values: View<'_>,
@@ -117,7 +129,7 @@ fn meet(
         (DType::Int32, DType::Int32) => numbers!(i32, i32, i64, whole),
         (DType::Int64, DType::Int64) => numbers!(i64, i64, i64, whole),
         (DType::Bool, DType::Bool) => numbers!(BoolByte, BoolByte, i64, whole),
-        _ => unreachable!("{from} meets {to}"),
+        _ => unreachable!("{from} can_accumulate {to}"),
     }
 }
 
