@@ -8,7 +8,7 @@ use crate::table::ArgSource::{A, Attr, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::sample::{Between, Outside, Sampled, Sampling, affine_grid};
+use cairn_tensor::kernels::sample::{Interpolation, Outside, Sampled, Sampling, affine_grid};
 use cairn_tensor::{DType, Dims, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
@@ -25,10 +25,10 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
         let value = if text.is_empty() { value.to_string() } else { format!("{text:?}") };
         Err(Error::invalid(format!("{name} = {value} is not known in {spatial} dimensions")))
     };
-    let between = match (number(at)?, text(at).as_str()) {
-        (0, _) | (_, "bilinear") => Between::Linear,
-        (1, _) | (_, "nearest") => Between::Nearest,
-        (2, _) | (_, "bicubic") if spatial == 2 => Between::Cubic,
+    let interpolation = match (number(at)?, text(at).as_str()) {
+        (0, _) | (_, "bilinear") => Interpolation::Linear,
+        (1, _) | (_, "nearest") => Interpolation::Nearest,
+        (2, _) | (_, "bicubic") if spatial == 2 => Interpolation::Cubic,
         (value, _) => return wrong(at, value),
     };
     let outside = match (number(at + 1)?, text(at + 1).as_str()) {
@@ -37,7 +37,7 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
         (2, _) | (_, "reflection") => Outside::Mirror,
         (value, _) => return wrong(at + 1, value),
     };
-    Ok(Sampling { between, outside, aligned: call.flag_or(at + 2, false)? })
+    Ok(Sampling { interpolation, outside, aligned: call.flag_or(at + 2, false)? })
 }
 
 /// The sizes of the samples of `x` at the positions of `grid`, both of which have `spatial` dimensions of positions.

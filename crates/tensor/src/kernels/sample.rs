@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 /// How an element between others is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Between {
+pub enum Interpolation {
     /// By distance, from the two on each side.
     Linear,
     /// The nearest; of two the even one.
@@ -34,7 +34,7 @@ pub enum Outside {
 #[derive(Clone, Copy, Debug)]
 pub struct Sampling {
     /// How elements are made.
-    pub between: Between,
+    pub interpolation: Interpolation,
     /// What lies outside.
     pub outside: Outside,
     /// -1 and 1 are the outermost elements; otherwise their outer borders.
@@ -119,13 +119,13 @@ impl Sampling {
         let within =
             |position: f64| (position >= 0.0 && position < length).then_some(position as usize);
         let mut axis = Axis { taps: [Tap::default(); 4], count: 0 };
-        match self.between {
-            Between::Nearest => {
+        match self.interpolation {
+            Interpolation::Nearest => {
                 let position = self.inside(coordinate, size, wide).0.round_ties_even();
                 axis.taps[0] = Tap { position: within(position), weight: 1.0, slope: 0.0 };
                 axis.count = 1;
             }
-            Between::Linear => {
+            Interpolation::Linear => {
                 let (position, slope) = self.inside(coordinate, size, wide);
                 let first = position.floor();
                 let second = rounded(wide, position - first);
@@ -138,7 +138,7 @@ impl Sampling {
                 axis.taps[1] = Tap { position: within(first + 1.0), weight: second, slope };
                 axis.count = 2;
             }
-            Between::Cubic => {
+            Interpolation::Cubic => {
                 let first = coordinate.floor();
                 let part = rounded(wide, coordinate - first);
                 for (i, tap) in axis.taps.iter_mut().enumerate() {
