@@ -8,12 +8,12 @@ use crate::table::ArgSource::{A, Attr, I, No, O};
 use crate::table::{ArgSource, AttrDefault, Node, Row, aclnn, node};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::sample::{Interpolation, Outside, Sampled, Sampling, affine_grid};
+use cairn_tensor::kernels::sample::{Interpolation, PaddingMode, Sampled, Sampling, affine_grid};
 use cairn_tensor::{DType, Dims, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), aligned corners.
+/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), align_corners corners.
 fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
     let text = |at: usize| match call.arg(at) {
         crate::argument::Arg::Text(text) => text.clone(),
@@ -31,13 +31,13 @@ fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
         (2, _) | (_, "bicubic") if spatial == 2 => Interpolation::Cubic,
         (value, _) => return wrong(at, value),
     };
-    let outside = match (number(at + 1)?, text(at + 1).as_str()) {
-        (0, _) | (_, "zeros") => Outside::Zeros,
-        (1, _) | (_, "border") => Outside::Border,
-        (2, _) | (_, "reflection") => Outside::Mirror,
+    let padding_mode = match (number(at + 1)?, text(at + 1).as_str()) {
+        (0, _) | (_, "zeros") => PaddingMode::Zeros,
+        (1, _) | (_, "border") => PaddingMode::Border,
+        (2, _) | (_, "reflection") => PaddingMode::Reflection,
         (value, _) => return wrong(at + 1, value),
     };
-    Ok(Sampling { interpolation, outside, aligned: call.flag_or(at + 2, false)? })
+    Ok(Sampling { interpolation, padding_mode, align_corners: call.flag_or(at + 2, false)? })
 }
 
 /// The sizes of the samples of `x` at the positions of `grid`, both of which have `spatial` dimensions of positions.
@@ -70,7 +70,7 @@ fn deep(layout: &Layout, spatial: usize, at: usize) -> Layout {
     if spatial == 2 { layout.with(at) } else { *layout }
 }
 
-/// Arguments: x, grid, interpolation, padding, aligned corners, out, spatial dimensions.
+/// Arguments: x, grid, interpolation, padding, align_corners corners, out, spatial dimensions.
 fn sample(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
     let sampling = sampling(call, 2, spatial)?;
@@ -98,7 +98,7 @@ fn sample_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &sampled_dims(call, 0, &x, &grid, spatial)?)])
 }
 
-/// Arguments: dy, x, grid, interpolation, padding, aligned corners, which are requested, dx, dgrid, spatial dimensions.
+/// Arguments: dy, x, grid, interpolation, padding, align_corners corners, which are requested, dx, dgrid, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
@@ -159,7 +159,7 @@ fn backward_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
 }
 
-/// Arguments: theta, sizes, aligned corners, out.
+/// Arguments: theta, sizes, align_corners corners, out.
 fn affine(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.sizes(1)?;
     let spatial = sizes.len().wrapping_sub(2);
@@ -175,11 +175,11 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     sizes[2..].iter().for_each(|size| dims.push(*size));
     dims.push(spatial);
     call.expect_dims(3, &out, &dims)?;
-    let aligned = call.flag(2)?;
+    let align_corners = call.flag(2)?;
     let theta = call.kept_apart(theta, &[&out]);
     let out = out.with_layout(deep(&out, spatial, 1));
     call.plan(move |memory| {
-        affine_grid(memory.parallel, memory.out(&out), theta.view(memory), aligned);
+        affine_grid(memory.parallel, memory.out(&out), theta.view(memory), align_corners);
         Ok(())
     })
 }

@@ -19,15 +19,15 @@ pub enum Interpolation {
     Cubic,
 }
 
-/// What lies outside.
+/// How positions outside are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outside {
+pub enum PaddingMode {
     /// Zeros.
     Zeros,
     /// The outermost element.
     Border,
     /// The inside mirrored: at the outermost elements, or at their outer borders.
-    Mirror,
+    Reflection,
 }
 
 /// A way to sample.
@@ -35,10 +35,10 @@ pub enum Outside {
 pub struct Sampling {
     /// How elements are made.
     pub interpolation: Interpolation,
-    /// What lies outside.
-    pub outside: Outside,
-    /// -1 and 1 are the outermost elements; otherwise their outer borders.
-    pub aligned: bool,
+    /// How positions outside are read.
+    pub padding_mode: PaddingMode,
+    /// -1 and 1 are the centres of the outermost elements; otherwise their outer borders.
+    pub align_corners: bool,
 }
 
 /// An element of one dimension that a sample is made of.
@@ -79,11 +79,11 @@ impl Sampling {
                 (x, slope)
             }
         };
-        match self.outside {
-            Outside::Zeros => (coordinate, 1.0),
-            Outside::Border => clip(coordinate, 1.0),
-            Outside::Mirror => {
-                let (low, span) = match self.aligned {
+        match self.padding_mode {
+            PaddingMode::Zeros => (coordinate, 1.0),
+            PaddingMode::Border => clip(coordinate, 1.0),
+            PaddingMode::Reflection => {
+                let (low, span) = match self.align_corners {
                     true => (0.0, last),
                     false => (-0.5, size as f64),
                 };
@@ -106,7 +106,7 @@ impl Sampling {
     /// What a named coordinate from -1 to 1 leads to in a dimension of `size` elements.
     fn axis(&self, named: f64, size: usize, wide: bool) -> Axis {
         let length = size as f64;
-        let (coordinate, step) = match self.aligned {
+        let (coordinate, step) = match self.align_corners {
             true => {
                 let half = rounded(wide, rounded(wide, named + 1.0) / 2.0);
                 (rounded(wide, half * (length - 1.0)), (length - 1.0) / 2.0)
@@ -363,14 +363,19 @@ impl Sampled<'_> {
 }
 
 /// The coordinate of the `at`-th of `size` positions from -1 to 1.
-fn coordinate(at: usize, size: usize, aligned: bool) -> f64 {
+fn coordinate(at: usize, size: usize, align_corners: bool) -> f64 {
     let even = if size <= 1 { 0.0 } else { 2.0 * at as f64 / (size as f64 - 1.0) - 1.0 };
-    if aligned { even } else { even * (size as f64 - 1.0) / size as f64 }
+    if align_corners { even } else { even * (size as f64 - 1.0) / size as f64 }
 }
 
 /// `out[n, .., :] = theta[n] * (coordinates of the position, 1)`: the coordinates are those of columns, rows and, for a
 /// matrix of three rows, depth. `out` is samples, depth, rows, columns and coordinates.
-pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, aligned: bool) {
+pub fn affine_grid(
+    parallel: &dyn Parallel,
+    out: ViewMut<'_>,
+    theta: View<'_>,
+    align_corners: bool,
+) {
     with_reals!(out.dtype(), T => {
         let (from, to) = (Cells::<T>::new(theta), CellsMut::<T>::new(out));
         let (dims, count, strides) = (out.dims(), out.dims()[4], theta.strides());
@@ -384,7 +389,7 @@ pub fn affine_grid(parallel: &dyn Parallel, out: ViewMut<'_>, theta: View<'_>, a
                     let mut sum = from.get(start + count as isize * strides[2]).to_f64();
                     for (i, position) in positions.iter().take(count).enumerate() {
                         let size = dims[3 - i];
-                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, aligned);
+                        sum += from.get(start + i as isize * strides[2]).to_f64() * coordinate(*position, size, align_corners);
                     }
                     to.set(to_at + row as isize * out.strides()[4], narrow(sum));
                 }
