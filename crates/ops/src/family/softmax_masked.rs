@@ -26,16 +26,16 @@ const MASKED_SCALE: Formula<2> = real!(|x, mask; scale = 1.0| x.mul(mask).mul(sc
 
 /// Where numbers are kept between two steps: the output, if it has their type, else the workspace.
 #[derive(Clone, Copy)]
-struct Between {
+struct Intermediate {
     out: Operand,
     scratch: Option<Scratch>,
 }
 
-impl Between {
-    fn new(call: &mut Call<'_>, out: Operand) -> Between {
+impl Intermediate {
+    fn new(call: &mut Call<'_>, out: Operand) -> Intermediate {
         let dtype = with_real!(out.dtype, C => C::DTYPE);
         let scratch = (dtype != out.dtype).then(|| call.scratch(dtype, out.dims()));
-        Between { out, scratch }
+        Intermediate { out, scratch }
     }
 
     fn out<'m>(&self, memory: &Memory<'m>) -> ViewMut<'m> {
@@ -87,9 +87,9 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(4, &out, REAL)?;
     let mask = mask(call, 1, &out)?;
     let x = call.source(x, &[&out]);
-    let between = Between::new(call, out);
+    let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
-        let (x, mask, target) = (x.view(memory), mask.view(memory), between.out(memory));
+        let (x, mask, target) = (x.view(memory), mask.view(memory), intermediate.out(memory));
         with_real!(target.dtype(), C => {
             let (scale, masked) = (C::of(scale), C::of(MASKED));
             map2(memory.parallel, target, x, mask, move |x: C, hidden: bool| {
@@ -112,9 +112,9 @@ fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(5, &out, REAL)?;
     let mask = mask(call, 2, &out)?;
     let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
-    let between = Between::new(call, out);
+    let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
-        let (grad, y, target) = (grad.view(memory), y.view(memory), between.out(memory));
+        let (grad, y, target) = (grad.view(memory), y.view(memory), intermediate.out(memory));
         let mask = mask.view(memory);
         with_real!(target.dtype(), C => {
             let scale = C::of(scale);
