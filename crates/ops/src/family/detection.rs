@@ -11,7 +11,7 @@ use cairn_tensor::kernels::boxes::{Overlap, Rectangle, Suppression, suppress};
 use cairn_tensor::kernels::cells::{Cells, CellsMut};
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
-use cairn_tensor::kernels::region::{Ends, Regions};
+use cairn_tensor::kernels::region::{RegionBounds, Regions};
 use cairn_tensor::{DType, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
@@ -289,19 +289,19 @@ fn regions(call: &Call<'_>, at: usize) -> Result<(Regions, [usize; 2])> {
             "{one} = {samples}, {other} = {scale}: expected 0 to 1024 samples and a positive scale"
         )));
     }
-    let ends = match (call.arg(at + 4), call.has(at + 4) && call.flag(at + 4)?) {
-        (Arg::Int(0), _) => Ends::Open,
-        (Arg::Int(1), _) => Ends::Closed,
-        (Arg::Int(2), _) => Ends::Corners,
-        (Arg::Int(3), _) => Ends::ClosedOrEmpty,
+    let bounds = match (call.arg(at + 4), call.has(at + 4) && call.flag(at + 4)?) {
+        (Arg::Int(0), _) => RegionBounds::Open,
+        (Arg::Int(1), _) => RegionBounds::Closed,
+        (Arg::Int(2), _) => RegionBounds::Corners,
+        (Arg::Int(3), _) => RegionBounds::ClosedOrEmpty,
         (Arg::Int(other), _) => {
             let name = call.parameter(at + 4);
             return Err(Error::invalid(format!("{name} = {other}: expected 0 to 3")));
         }
-        (_, true) => Ends::Corners,
-        (_, false) => Ends::Open,
+        (_, true) => RegionBounds::Corners,
+        (_, false) => RegionBounds::Open,
     };
-    Ok((Regions { scale, samples: samples as usize, ends }, cells))
+    Ok((Regions { scale, samples: samples as usize, bounds }, cells))
 }
 
 /// Arguments: dy, regions, sizes of the images, rows, columns, samples, scale, aligned or what the corners say, dx, how many
