@@ -13,7 +13,7 @@ use cairn_tensor::{DType, Dims, Layout, Scalar};
 
 const REALS: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), align_corners corners.
+/// The way to sample. Arguments from `at` on: interpolation, padding (numbers or names), align_corners.
 fn sampling(call: &Call<'_>, at: usize, spatial: usize) -> Result<Sampling> {
     let text = |at: usize| match call.arg(at) {
         crate::argument::Arg::Text(text) => text.clone(),
@@ -70,7 +70,7 @@ fn deep(layout: &Layout, spatial: usize, at: usize) -> Layout {
     if spatial == 2 { layout.with(at) } else { *layout }
 }
 
-/// Arguments: x, grid, interpolation, padding, align_corners corners, out, spatial dimensions.
+/// Arguments: x, grid, interpolation, padding, align_corners, out, spatial dimensions.
 fn sample(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(6)? as usize;
     let sampling = sampling(call, 2, spatial)?;
@@ -98,7 +98,7 @@ fn sample_output(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![Layout::contiguous(x.dtype, &sampled_dims(call, 0, &x, &grid, spatial)?)])
 }
 
-/// Arguments: dy, x, grid, interpolation, padding, align_corners corners, which are requested, dx, dgrid, spatial dimensions.
+/// Arguments: dy, x, grid, interpolation, padding, align_corners, which are requested, dx, dgrid, spatial dimensions.
 fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let spatial = call.int(9)? as usize;
     let sampling = sampling(call, 3, spatial)?;
@@ -159,7 +159,7 @@ fn backward_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     Ok(vec![call.layout(1)?.packed(), call.layout(2)?.packed()])
 }
 
-/// Arguments: theta, sizes, align_corners corners, out.
+/// Arguments: theta, sizes, align_corners, out.
 fn affine(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = call.sizes(1)?;
     let spatial = sizes.len().wrapping_sub(2);

@@ -18,7 +18,7 @@ use cairn_tensor::kernels::number::Number;
 use cairn_tensor::kernels::scatter::{ScatterMode, scatter};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut, with_number};
 
-/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types meet.
+/// Where values come to: the output itself, or a copy of it in the workspace: in `f32` where half types are combined.
 #[derive(Clone, Copy)]
 struct Destination {
     out: Operand,
@@ -247,7 +247,7 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The number of a type that changes nothing where it can_accumulate another; `None` where the other takes its place anyway.
+/// The number of a type that changes nothing when it is combined with another; `None` where the other replaces it anyway.
 fn neutral(mode: ScatterMode, dtype: DType) -> Option<Scalar> {
     let (least, greatest) = match dtype {
         DType::Bool => (0, 1),

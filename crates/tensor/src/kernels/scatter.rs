@@ -27,7 +27,7 @@ pub enum ScatterMode {
 }
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
-/// type, the others of types that [`can_accumulate`] allows (half types meet in a tensor of `f32`). Values that meet at one place do so in the order
+/// type, the others of types that [`can_accumulate`] allows (half types are combined in a tensor of `f32`). Values for one element are combined in the order
 /// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
