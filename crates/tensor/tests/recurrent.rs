@@ -2,8 +2,8 @@
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::recurrent::{
-    Course, Gru, GruGradients, Lstm, LstmGradients, column_sums, gather_bias, gru, gru_gradients,
-    lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
+    Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
+    gru_gradients, lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
 };
 use cairn_tensor::parallel::{Alone, Parallel};
 use cairn_tensor::{DType, Layout, View, ViewMut};
@@ -115,9 +115,9 @@ impl Shape {
         order
     }
 
-    fn course<'a>(&self, active: &'a StoredTensor) -> Course<'a> {
+    fn recurrence<'a>(&self, active: &'a StoredTensor) -> Recurrence<'a> {
         let Shape { steps, rows, hidden, reversed, varies } = *self;
-        Course { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
+        Recurrence { steps, rows, hidden, reversed, active: varies.then(|| active.view()) }
     }
 }
 
@@ -254,7 +254,7 @@ proptest! {
         let outs: Vec<StoredTensor> = (0..8).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         lstm(&Threads(threads), &Lstm {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             gates: gates.out(),
             weights: w.view(),
             bias: bias.view(),
@@ -291,7 +291,7 @@ proptest! {
         let outs: Vec<StoredTensor> = (0..6).map(|_| StoredTensor::transposed(DType::Float, &dims, &[])).collect();
         let out = |at: usize| Some(outs[at].out());
         gru(&Threads(threads), &Gru {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             gates: gates.out(),
             products: products.out(),
             weights: w.view(),
@@ -337,7 +337,7 @@ proptest! {
             (StoredTensor::of(&[steps, rows, 4 * hidden], &[]), StoredTensor::of(&dims, &[]));
         let above = store(&dy);
         lstm_gradients(&Alone, &LstmGradients {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 2, 1, 3],
             noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
@@ -392,7 +392,7 @@ proptest! {
         let (to, others) = (StoredTensor::of(&wide, &[]), StoredTensor::of(&wide, &[]));
         let before = StoredTensor::of(&dims, &[]);
         gru_gradients(&Alone, &GruGradients {
-            course: shape.course(&active),
+            recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 1, 2],
             noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),

@@ -8,8 +8,8 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::map::fill_scalar;
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::recurrent::{
-    Course, Gru, GruGradients, Lstm, LstmGradients, column_sums, gather_bias, gru, gru_gradients,
-    lstm, lstm_gradients,
+    Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
+    gru_gradients, lstm, lstm_gradients,
 };
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
@@ -54,8 +54,8 @@ impl Sizes {
         self.kind.blocks() * self.hidden
     }
 
-    fn course<'a>(&self, reversed: bool, active: Option<View<'a>>) -> Course<'a> {
-        Course { steps: self.steps, rows: self.rows, hidden: self.hidden, reversed, active }
+    fn recurrence<'a>(&self, reversed: bool, active: Option<View<'a>>) -> Recurrence<'a> {
+        Recurrence { steps: self.steps, rows: self.rows, hidden: self.hidden, reversed, active }
     }
 }
 
@@ -273,7 +273,7 @@ impl Layer {
         let bias = self.bias.map(|bias| bias.map(|bias| bias.prepared(memory)));
         let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.first);
-        let course = sizes.course(self.reversed, scratch.active(memory));
+        let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let out = |one: &Option<Operand>| one.map(|one| memory.out(&one));
         let y = self.y.map(|y| y.view(memory));
         match sizes.kind {
@@ -281,7 +281,7 @@ impl Layer {
                 let forget = self.order[2] * hidden..(self.order[2] + 1) * hidden;
                 gather_bias(at(both, 0), &bias, (forget, self.forget));
                 let task = Lstm {
-                    course,
+                    recurrence,
                     gates,
                     weights: weights.view(),
                     bias: at(both, 0).view(),
@@ -301,7 +301,7 @@ impl Layer {
                 let others = scratch.others.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
                 let task = Gru {
-                    course,
+                    recurrence,
                     gates,
                     products: memory.scratch(others),
                     weights: weights.view(),
@@ -416,7 +416,7 @@ impl Gradients {
         let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.last);
         let read = |one: Option<Read>| one.map(|one| one.prepared(memory));
-        let course = sizes.course(self.reversed, scratch.active(memory));
+        let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let noted = self.noted.map(|one| one.prepared(memory));
         let y = self.above.map(|one| one.view(memory));
         let states = self.states.map(read);
@@ -424,7 +424,7 @@ impl Gradients {
         let others = match sizes.kind {
             Kind::Lstm => {
                 let task = LstmGradients {
-                    course,
+                    recurrence,
                     weights: weights.view(),
                     order: self.order,
                     noted,
@@ -444,7 +444,7 @@ impl Gradients {
                     memory.scratch(scratch.others.as_ref().expect("planned for this kind"));
                 let [reset, update, candidate, _] = self.order;
                 let task = GruGradients {
-                    course,
+                    recurrence,
                     weights: weights.view(),
                     order: [reset, update, candidate],
                     noted,

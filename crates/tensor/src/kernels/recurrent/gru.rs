@@ -1,7 +1,7 @@
 //! Layers with a reset gate, an update gate and a candidate, where the reset gate comes after the product.
 
 use super::lstm::{part, previous};
-use super::{Course, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, peeked, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
@@ -11,7 +11,7 @@ use crate::{Scalar, View, ViewMut};
 /// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
 pub struct Gru<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with three blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
     /// LayerScratch for the products of one step's hidden states, `f32`, contiguous, rows by three blocks.
@@ -34,13 +34,13 @@ pub struct Gru<'a> {
 
 /// Runs a layer.
 pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
-    for step in course.order() {
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
+    for step in recurrence.order() {
         let (one, zero) = (Scalar::from(1.0), Scalar::from(0.0));
         matmul(parallel, task.products, task.state.view(), task.weights, one, zero, None);
-        course.each_row(parallel, 3, |row| {
-            let active = course.is_active(step, row);
+        recurrence.each_row(parallel, 3, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let place = [step, row, start];
@@ -112,7 +112,7 @@ fn open(
 /// state.
 pub struct GruGradients<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The weights of the hidden state, `f32`, three blocks by hidden.
     pub weights: View<'a>,
     /// Which block is the reset gate, the update gate, the candidate.
@@ -137,11 +137,11 @@ pub struct GruGradients<'a> {
 
 /// Walks a layer back.
 pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
-    for step in course.order().rev() {
-        course.each_row(parallel, 3, |row| {
-            let active = course.is_active(step, row);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
+    for step in recurrence.order().rev() {
+        recurrence.each_row(parallel, 3, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let place = [step, row, start];
@@ -161,7 +161,7 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                 for (view, into) in task.noted.iter().zip([&mut *r, z, n, hn]) {
                     fetch(view, &place, into);
                 }
-                previous(&course, step, row, start, &task.states, &task.first, before);
+                previous(&recurrence, step, row, start, &task.states, &task.first, before);
                 if let Some(view) = &task.y {
                     fetch(view, &place, above);
                 }

@@ -1,6 +1,6 @@
 //! Layers and cells with an input gate, a candidate, a forget gate and an output gate.
 
-use super::{Course, fetch, floats, peeked, put};
+use super::{Recurrence, fetch, floats, peeked, put};
 use crate::kernels::math::{sigmoid, tanh};
 use crate::kernels::matmul::matmul;
 use crate::kernels::strip::{STRIP, runs_here};
@@ -10,7 +10,7 @@ use crate::{Scalar, View, ViewMut};
 /// One layer in one direction. Tensors without another word are by steps, rows and elements of the hidden state.
 pub struct Lstm<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The products of inputs and weights, `f32`, contiguous, with four blocks in a row; they are used up.
     pub gates: ViewMut<'a>,
     /// The weights of the hidden state, `f32`, hidden by four blocks.
@@ -33,15 +33,15 @@ pub struct Lstm<'a> {
 
 /// Runs a layer.
 pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
     let state = part(&task.state, 0);
-    for step in course.order() {
+    for step in recurrence.order() {
         let gates = part(&task.gates, step);
         let one = Scalar::from(1.0);
         matmul(parallel, gates, state.view(), task.weights, one, one, None);
-        course.each_row(parallel, 4, |row| {
-            let active = course.is_active(step, row);
+        recurrence.each_row(parallel, 4, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let place = [step, row, start];
@@ -118,7 +118,7 @@ fn open(
 /// state.
 pub struct LstmGradients<'a> {
     /// The steps.
-    pub course: Course<'a>,
+    pub recurrence: Recurrence<'a>,
     /// The weights of the hidden state, `f32`, four blocks by hidden.
     pub weights: View<'a>,
     /// Which block is the input gate, the candidate, the forget gate, the output gate.
@@ -144,12 +144,12 @@ pub struct LstmGradients<'a> {
 
 /// Walks a layer back.
 pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
-    let course = task.course;
-    let (rows, hidden) = (course.rows, course.hidden);
+    let recurrence = task.recurrence;
+    let (rows, hidden) = (recurrence.rows, recurrence.hidden);
     let state = part(&task.state, 0);
-    for step in course.order().rev() {
-        course.each_row(parallel, 4, |row| {
-            let active = course.is_active(step, row);
+    for step in recurrence.order().rev() {
+        recurrence.each_row(parallel, 4, |row| {
+            let active = recurrence.is_active(step, row);
             for start in (0..hidden).step_by(STRIP) {
                 let length = (hidden - start).min(STRIP);
                 let place = [step, row, start];
@@ -174,8 +174,8 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                         curve.iter_mut().for_each(|one| *one = tanh(*one));
                     }
                 }
-                previous(&course, step, row, start, &task.states[0], &task.first[0], before);
-                previous(&course, step, row, start, &task.states[1], &task.first[1], old);
+                previous(&recurrence, step, row, start, &task.states[0], &task.first[0], before);
+                previous(&recurrence, step, row, start, &task.states[1], &task.first[1], old);
                 if let Some(view) = &task.y {
                     fetch(view, &place, above);
                 }
@@ -193,7 +193,7 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
 
 /// The state before a step.
 pub(super) fn previous(
-    course: &Course<'_>,
+    recurrence: &Recurrence<'_>,
     step: usize,
     row: usize,
     start: usize,
@@ -201,7 +201,7 @@ pub(super) fn previous(
     first: &Option<View<'_>>,
     into: &mut [f32],
 ) {
-    match (course.before(step), first) {
+    match (recurrence.before(step), first) {
         (Some(step), _) => fetch(states, &[step, row, start], into),
         (None, Some(first)) => fetch(first, &[row, start], into),
         (None, None) => into.fill(0.0),

@@ -22,7 +22,7 @@ const LEAST: usize = 1 << 13;
 
 /// The steps of one layer in one direction, over rows of a batch.
 #[derive(Clone, Copy)]
-pub struct Course<'a> {
+pub struct Recurrence<'a> {
     /// How many steps; at least 1.
     pub steps: usize,
     /// How many rows.
@@ -36,7 +36,7 @@ pub struct Course<'a> {
     pub active: Option<View<'a>>,
 }
 
-impl Course<'_> {
+impl Recurrence<'_> {
     /// The steps in the order of time.
     fn order(self) -> impl DoubleEndedIterator<Item = usize> {
         (0..self.steps).map(move |at| if self.reversed { self.steps - 1 - at } else { at })
