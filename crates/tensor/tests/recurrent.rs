@@ -121,7 +121,7 @@ impl Shape {
     }
 }
 
-/// What a layer makes of gates before their functions: y, hidden states, noted; then the last states.
+/// What a layer makes of gates before their functions: y, hidden states, saved; then the last states.
 type LayerResults = (Vec<f64>, Vec<f64>, [Vec<f64>; 5], Vec<f64>, Vec<f64>);
 
 /// An LSTM with the blocks i, f, j, o. `gates` by steps, rows and blocks; `weights` hidden by blocks.
@@ -136,7 +136,7 @@ fn plain_lstm(
     let (mut h, mut c) = (h0.to_vec(), c0.to_vec());
     let all = vec![0.0; steps * rows * hidden];
     let (mut y, mut hs, mut cs) = (all.clone(), all.clone(), all.clone());
-    let mut noted: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
+    let mut saved: [Vec<f64>; 4] = std::array::from_fn(|_| all.clone());
     for step in shape.order() {
         let (old_h, old_c) = (h.clone(), c.clone());
         for row in 0..rows {
@@ -152,8 +152,8 @@ fn plain_lstm(
                     (sigmoid(gate(0)), sigmoid(gate(1)), gate(2).tanh(), sigmoid(gate(3)));
                 let cell = f * old_c[row * hidden + at] + i * j;
                 let place = (step * rows + row) * hidden + at;
-                for (noted, value) in noted.iter_mut().zip([i, j, f, o]) {
-                    noted[place] = value;
+                for (saved, value) in saved.iter_mut().zip([i, j, f, o]) {
+                    saved[place] = value;
                 }
                 if shape.active(step, row) {
                     c[row * hidden + at] = cell;
@@ -165,7 +165,7 @@ fn plain_lstm(
             }
         }
     }
-    let [i, j, f, o] = noted;
+    let [i, j, f, o] = saved;
     (y, hs, [i, j, f, o, cs], h, c)
 }
 
@@ -182,7 +182,7 @@ fn plain_gru(
     let mut h = h0.to_vec();
     let all = vec![0.0; steps * rows * hidden];
     let (mut y, mut hs) = (all.clone(), all.clone());
-    let mut noted: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
+    let mut saved: [Vec<f64>; 5] = std::array::from_fn(|_| all.clone());
     for step in shape.order() {
         let old = h.clone();
         for row in 0..rows {
@@ -197,8 +197,8 @@ fn plain_gru(
                 let n = (left(2) + r * right(2)).tanh();
                 let next = (1.0 - z) * n + z * old[row * hidden + at];
                 let place = (step * rows + row) * hidden + at;
-                for (noted, value) in noted.iter_mut().zip([r, z, n, right(2)]) {
-                    noted[place] = value;
+                for (saved, value) in saved.iter_mut().zip([r, z, n, right(2)]) {
+                    saved[place] = value;
                 }
                 if shape.active(step, row) {
                     h[row * hidden + at] = next;
@@ -208,7 +208,7 @@ fn plain_gru(
             }
         }
     }
-    (y, hs, noted, h, Vec::new())
+    (y, hs, saved, h, Vec::new())
 }
 
 fn shapes() -> impl Strategy<Value = Shape> {
@@ -244,7 +244,7 @@ proptest! {
         let (h0, c0, w) = (some(3, rows * hidden), some(4, rows * hidden), weights(shape, 4));
         let with_bias: Vec<f64> =
             gates.iter().enumerate().map(|(at, one)| one + bias[at % (4 * hidden)]).collect();
-        let (y, hs, noted, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
+        let (y, hs, saved, h, c) = plain_lstm(shape, &with_bias, &w, &h0, &c0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 4 * hidden]);
         let active = StoredTensor::of(&[steps, rows], &shape.flags());
@@ -262,14 +262,14 @@ proptest! {
             state: state.out(),
             y: out(0),
             states: [out(1), out(2)],
-            noted: [out(3), out(4), out(5), out(6)],
+            saved: [out(3), out(4), out(5), out(6)],
             tanh: out(7),
         });
         near(&outs[0].values(), &y, 1e-4);
         near(&outs[1].values(), &hs, 1e-4);
-        near(&outs[2].values(), &noted[4], 1e-4);
+        near(&outs[2].values(), &saved[4], 1e-4);
         for at in 0..4 {
-            near(&outs[3 + at].values(), &noted[at], 1e-4);
+            near(&outs[3 + at].values(), &saved[at], 1e-4);
         }
         near(&state.values(), &[h, c].concat(), 1e-4);
     }
@@ -280,7 +280,7 @@ proptest! {
         let gates = some(1, steps * rows * 3 * hidden);
         let bias = some(9, 3 * hidden);
         let (h0, w) = (some(3, rows * hidden), weights(shape, 3));
-        let (y, hs, noted, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+        let (y, hs, saved, h, _) = plain_gru(shape, &gates, &w, &bias, &h0);
 
         let (dims, wide) = ([steps, rows, hidden], [steps, rows, 3 * hidden]);
         let active = StoredTensor::of(&[steps, rows], &shape.flags());
@@ -300,12 +300,12 @@ proptest! {
             state: state.out(),
             y: out(0),
             states: out(1),
-            noted: [out(2), out(3), out(4), out(5)],
+            saved: [out(2), out(3), out(4), out(5)],
         });
         near(&outs[0].values(), &y, 1e-4);
         near(&outs[1].values(), &hs, 1e-4);
         for at in 0..4 {
-            near(&outs[2 + at].values(), &noted[at], 1e-4);
+            near(&outs[2 + at].values(), &saved[at], 1e-4);
         }
         near(&state.values(), &h, 1e-4);
     }
@@ -323,10 +323,10 @@ proptest! {
             let (y, _, _, h, c) = plain_lstm(shape, gates, &w, h0, c0);
             dot(&y, &dy) + dot(&[h, c].concat(), &dh)
         };
-        let (_, hs, noted, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
+        let (_, hs, saved, _, _) = plain_lstm(shape, &gates, &w, &h0, &c0);
         let dims = [steps, rows, hidden];
         let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
-        let (kept, hs) = (noted.each_ref().map(|one| store(one)), store(&hs));
+        let (kept, hs) = (saved.each_ref().map(|one| store(one)), store(&hs));
         let first = [&h0, &c0].map(|one| StoredTensor::transposed(DType::Float, &[rows, hidden], one));
         let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
@@ -340,7 +340,7 @@ proptest! {
             recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 2, 1, 3],
-            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            saved: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
             states: [hs.view(), kept[4].view()],
             tanh: None,
             first: first.each_ref().map(|one| Some(one.view())),
@@ -378,10 +378,10 @@ proptest! {
             let (y, _, _, h, _) = plain_gru(shape, gates, &w, bias, h0);
             dot(&y, &dy) + dot(&h, &dh)
         };
-        let (_, hs, noted, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
+        let (_, hs, saved, _, _) = plain_gru(shape, &gates, &w, &bias, &h0);
         let dims = [steps, rows, hidden];
         let store = |values: &[f64]| StoredTensor::transposed(DType::Float, &dims, values);
-        let (kept, hs, above) = (noted.each_ref().map(|one| store(one)), store(&hs), store(&dy));
+        let (kept, hs, above) = (saved.each_ref().map(|one| store(one)), store(&hs), store(&dy));
         let first = StoredTensor::transposed(DType::Float, &[rows, hidden], &h0);
         let active = StoredTensor::of(&[steps, rows], &shape.flags());
         let transposed: Vec<f64> =
@@ -395,7 +395,7 @@ proptest! {
             recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 1, 2],
-            noted: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
+            saved: [0, 1, 2, 3].map(|at: usize| kept[at].view()),
             states: hs.view(),
             first: Some(first.view()),
             y: Some(above.view()),

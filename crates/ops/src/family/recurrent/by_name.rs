@@ -257,7 +257,7 @@ pub struct Task {
     pub x: Read,
     /// Inputs by blocks, hidden by blocks.
     pub weights: [Read; 2],
-    pub noted: [Read; 4],
+    pub saved: [Read; 4],
     pub states: [Option<Read>; 2],
     pub tanh: Option<Read>,
     pub first: [Option<Read>; 2],
@@ -287,7 +287,7 @@ pub fn run_gradients(
         transposed[0],
         transposed[1],
         task.order,
-        task.noted,
+        task.saved,
         task.states,
     );
     layer.reversed = task.reversed;

@@ -58,7 +58,7 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
     let [y, h, update, reset, candidate, product] = outputs;
     layer.y = y.map(Target::Tensor);
     layer.states = [h, None];
-    layer.noted = [reset, update, candidate, product];
+    layer.saved = [reset, update, candidate, product];
     let name = call.parameter(GRU_LENGTHS);
     call.plan(move |memory| {
         let reads = [Some(x), Some(weights[0]), Some(weights[1]), bias[0], bias[1], first[0]];
@@ -121,14 +121,14 @@ fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let states = [Some(real(call, GRU_GRAD_STATES, &dims, &outs)?), None];
     let first = [state(call, GRU_GRAD_FIRST, &sizes, &outs)?, None];
     let last = [state(call, GRU_LAST, &sizes, &outs)?, None];
-    let mut noted = [x; 4];
-    for (at, noted) in GRU_GATES.into_iter().zip(&mut noted) {
-        *noted = real(call, at, &dims, &outs)?;
+    let mut saved = [x; 4];
+    for (at, saved) in GRU_GATES.into_iter().zip(&mut saved) {
+        *saved = real(call, at, &dims, &outs)?;
     }
     let above = optional(call, GRU_ABOVE, &dims, &outs)?;
     let lengths = lengths(call, GRU_GRAD_LENGTHS, &sizes, &outs)?;
     let mut reads = vec![x, weights[0], weights[1]];
-    let parts = noted.iter().chain(states.iter().flatten()).chain(first.iter().flatten());
+    let parts = saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten());
     reads.extend(parts.chain(last.iter().flatten()).chain(&above));
     let tanh = None;
     let task = Task {
@@ -136,7 +136,7 @@ fn gru_gradients(call: &mut Call<'_>) -> Result<Plan> {
         order,
         x,
         weights,
-        noted,
+        saved,
         states,
         tanh,
         first,

@@ -225,7 +225,7 @@ pub struct Layer {
     pub y: Option<Target>,
     pub last: [Option<Operand>; 2],
     pub states: [Option<Operand>; 2],
-    pub noted: [Option<Operand>; 4],
+    pub saved: [Option<Operand>; 4],
     pub tanh: Option<Operand>,
     product: Option<Scratch>,
 }
@@ -255,7 +255,7 @@ impl Layer {
             y: None,
             last: [None; 2],
             states: [None; 2],
-            noted: [None; 4],
+            saved: [None; 4],
             tanh: None,
         }
     }
@@ -289,7 +289,7 @@ impl Layer {
                     state,
                     y,
                     states: [out(&self.states[0]), out(&self.states[1])],
-                    noted: self.noted.each_ref().map(out),
+                    saved: self.saved.each_ref().map(out),
                     tanh: out(&self.tanh),
                 };
                 lstm(parallel, &task);
@@ -310,7 +310,7 @@ impl Layer {
                     state: at(state, 0),
                     y,
                     states: out(&self.states[0]),
-                    noted: self.noted.each_ref().map(out),
+                    saved: self.saved.each_ref().map(out),
                 };
                 gru(parallel, &task);
             }
@@ -332,7 +332,7 @@ pub struct Gradients {
     pub x: Source,
     pub input_weights: Read,
     pub hidden_weights: Read,
-    pub noted: [Read; 4],
+    pub saved: [Read; 4],
     pub states: [Option<Read>; 2],
     pub tanh: Option<Read>,
     pub first: [Option<Read>; 2],
@@ -360,7 +360,7 @@ impl Gradients {
         input_weights: Read,
         hidden_weights: Read,
         order: [usize; 4],
-        noted: [Read; 4],
+        saved: [Read; 4],
         states: [Option<Read>; 2],
     ) -> Gradients {
         Gradients {
@@ -369,7 +369,7 @@ impl Gradients {
             x,
             input_weights,
             hidden_weights,
-            noted,
+            saved,
             states,
             tanh: None,
             first: [None; 2],
@@ -417,7 +417,7 @@ impl Gradients {
         begin(memory, state, &self.last);
         let read = |one: Option<Read>| one.map(|one| one.prepared(memory));
         let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
-        let noted = self.noted.map(|one| one.prepared(memory));
+        let saved = self.saved.map(|one| one.prepared(memory));
         let y = self.above.map(|one| one.view(memory));
         let states = self.states.map(read);
         let hidden_states = states[0].expect("hidden states are there");
@@ -427,7 +427,7 @@ impl Gradients {
                     recurrence,
                     weights: weights.view(),
                     order: self.order,
-                    noted,
+                    saved,
                     states: [hidden_states, states[1].expect("cell states are there")],
                     tanh: read(self.tanh),
                     first: self.first.map(read),
@@ -447,7 +447,7 @@ impl Gradients {
                     recurrence,
                     weights: weights.view(),
                     order: [reset, update, candidate],
-                    noted,
+                    saved,
                     states: hidden_states,
                     first: read(self.first[0]),
                     y,

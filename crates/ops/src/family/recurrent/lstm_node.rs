@@ -74,7 +74,7 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
             layer.last = [h, c].map(|out| out.map(|out| out.with_layout(out.layout().at(0, 0))))
         }
     }
-    layer.noted = [i, j, f, o];
+    layer.saved = [i, j, f, o];
     layer.tanh = tanh;
     let name = call.parameter(LENGTHS);
     call.plan(move |memory| {
@@ -86,7 +86,7 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     })
 }
 
-/// The outputs of a layer: y and what is noted like the bias, or else like the input; the hidden state like the input.
+/// The outputs of a layer: y and what is saved like the bias, or else like the input; the hidden state like the input.
 fn lstm_outputs(call: &Call<'_>) -> Result<Vec<Layout>> {
     let sizes = sizes(call, Kind::Lstm, 0, 1)?;
     let x = call.layout(0)?.dtype;
@@ -170,21 +170,21 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
         first[place] = state(call, GRAD_FIRST + place, &sizes, &outs)?;
         last[place] = state(call, LAST + place, &sizes, &outs)?;
     }
-    let mut noted = [x; 4];
-    for (place, noted) in noted.iter_mut().enumerate() {
-        *noted = real(call, GATES + place, &dims, &outs)?;
+    let mut saved = [x; 4];
+    for (place, saved) in saved.iter_mut().enumerate() {
+        *saved = real(call, GATES + place, &dims, &outs)?;
     }
     let above = optional(call, ABOVE, &dims, &outs)?;
     let tanh = optional(call, TANH, &dims, &outs)?;
     let lengths = lengths(call, GRAD_LENGTHS, &sizes, &outs)?;
-    reads.extend(noted.iter().chain(states.iter().flatten()).chain(first.iter().flatten()));
+    reads.extend(saved.iter().chain(states.iter().flatten()).chain(first.iter().flatten()));
     reads.extend(last.iter().flatten().chain(&above).chain(&tanh));
     let task = Task {
         reversed,
         order,
         x,
         weights,
-        noted,
+        saved,
         states,
         tanh,
         first,

@@ -26,7 +26,7 @@ struct Places {
     two_ways: usize,
     batch_first: usize,
     /// Gates (or what stands for them), then states after each step, then the hyperbolic tangent of the cell state.
-    noted: [usize; 4],
+    saved: [usize; 4],
     after: [usize; 2],
     tanh: usize,
 }
@@ -41,7 +41,7 @@ const LSTM: Places = Places {
     layers: 5,
     two_ways: 8,
     batch_first: 9,
-    noted: [13, 14, 15, 16],
+    saved: [13, 14, 15, 16],
     after: [17, 18],
     tanh: 19,
 };
@@ -56,7 +56,7 @@ const LSTM_BACKWARD: Places = Places {
     layers: 15,
     two_ways: 18,
     batch_first: 19,
-    noted: [6, 7, 8, 9],
+    saved: [6, 7, 8, 9],
     after: [10, 11],
     tanh: 12,
 };
@@ -71,7 +71,7 @@ const GRU: Places = Places {
     layers: 5,
     two_ways: 8,
     batch_first: 9,
-    noted: [12, 13, 14, 15],
+    saved: [12, 13, 14, 15],
     after: [16, usize::MAX],
     tanh: usize::MAX,
 };
@@ -86,7 +86,7 @@ const GRU_BACKWARD: Places = Places {
     layers: 12,
     two_ways: 13,
     batch_first: 14,
-    noted: [5, 6, 7, 8],
+    saved: [5, 6, 7, 8],
     after: [9, usize::MAX],
     tanh: usize::MAX,
 };
@@ -366,7 +366,7 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
         *last = Some(call.output(OUT + 1 + place)?);
     }
     let mut lists: [Vec<Operand>; 7] = Default::default();
-    let list_places: Vec<usize> = (places.noted.iter().chain(&places.after[..states]))
+    let list_places: Vec<usize> = (places.saved.iter().chain(&places.after[..states]))
         .chain((places.kind == Kind::Lstm).then_some(&places.tanh))
         .copied()
         .collect();
@@ -416,7 +416,7 @@ fn forward(call: &mut Call<'_>, places: &'static Places) -> Result<Plan> {
             planned.last = last.map(|last| last.map(|one| one.with_layout(one.layout().at(0, at))));
             if train {
                 let one = |place: usize| lists[place].get(at).copied();
-                planned.noted = [one(0), one(1), one(2), one(3)];
+                planned.saved = [one(0), one(1), one(2), one(3)];
                 planned.states = [one(4), if states == 2 { one(5) } else { None }];
                 planned.tanh = if states == 2 { one(6) } else { None };
             }
@@ -480,16 +480,16 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
         network.expect_list(call, at, &operands)?;
         Ok(operands.into_iter().map(|one| call.kept_apart(one, &outs)).collect())
     };
-    let mut noted = Vec::with_capacity(4);
-    for at in places.noted {
-        noted.push(list(call, at)?);
+    let mut saved = Vec::with_capacity(4);
+    for at in places.saved {
+        saved.push(list(call, at)?);
     }
     let hidden_states = list(call, places.after[0])?;
     let (cells, curves) = match places.kind {
         Kind::Lstm => (list(call, places.after[1])?, list(call, places.tanh)?),
         Kind::Gru => (Vec::new(), Vec::new()),
     };
-    let mut reads: Vec<Read> = noted.iter().flatten().copied().collect();
+    let mut reads: Vec<Read> = saved.iter().flatten().copied().collect();
     reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
     reads.extend(last.iter().flatten());
     if rows == 0 {
@@ -518,7 +518,7 @@ fn backward(call: &mut Call<'_>, places: &'static Places, outputs: usize) -> Res
         for way in 0..network.ways {
             let at = layer * network.ways + way;
             let (weights, _) = network.params[at];
-            let kept = [0, 1, 2, 3].map(|gate: usize| noted[gate][at]);
+            let kept = [0, 1, 2, 3].map(|gate: usize| saved[gate][at]);
             let states = [Some(hidden_states[at]), cells.get(at).copied()];
             let mut planned =
                 Gradients::new(x, weights[0], weights[1], order(places.kind), kept, states);

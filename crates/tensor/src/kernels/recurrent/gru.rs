@@ -29,7 +29,7 @@ pub struct Gru<'a> {
     /// The hidden state after each step.
     pub states: Option<ViewMut<'a>>,
     /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
-    pub noted: [Option<ViewMut<'a>>; 4],
+    pub saved: [Option<ViewMut<'a>>; 4],
 }
 
 /// Runs a layer.
@@ -57,8 +57,8 @@ pub fn gru(parallel: &dyn Parallel, task: &Gru<'_>) {
                 let [r, z, n] = gate;
                 let [hr, hz, hn] = other;
                 open([r, z, n], [hr, hz, hn], [bias(0), bias(1)], h, out);
-                for (noted, gate) in task.noted.iter().zip([&*r, z, n, hn]) {
-                    put(noted, &place, gate);
+                for (saved, gate) in task.saved.iter().zip([&*r, z, n, hn]) {
+                    put(saved, &place, gate);
                 }
                 match active {
                     true => h.copy_from_slice(out),
@@ -118,7 +118,7 @@ pub struct GruGradients<'a> {
     /// Which block is the reset gate, the update gate, the candidate.
     pub order: [usize; 3],
     /// Reset gate, update gate, candidate, and what the reset gate is multiplied by.
-    pub noted: [View<'a>; 4],
+    pub saved: [View<'a>; 4],
     /// The hidden state after each step.
     pub states: View<'a>,
     /// The hidden state before the first step, rows by hidden; zeros where absent.
@@ -158,7 +158,7 @@ pub fn gru_gradients(parallel: &dyn Parallel, task: &GruGradients<'_>) {
                 }
                 let mut buffer = [[0.0f32; STRIP]; 5];
                 let [r, z, n, hn, above] = buffer.each_mut().map(|one| &mut one[..length]);
-                for (view, into) in task.noted.iter().zip([&mut *r, z, n, hn]) {
+                for (view, into) in task.saved.iter().zip([&mut *r, z, n, hn]) {
                     fetch(view, &place, into);
                 }
                 previous(&recurrence, step, row, start, &task.states, &task.first, before);

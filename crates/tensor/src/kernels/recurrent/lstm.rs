@@ -26,7 +26,7 @@ pub struct Lstm<'a> {
     /// Hidden state and cell state after each step.
     pub states: [Option<ViewMut<'a>>; 2],
     /// Input gate, candidate, forget gate, output gate.
-    pub noted: [Option<ViewMut<'a>>; 4],
+    pub saved: [Option<ViewMut<'a>>; 4],
     /// The hyperbolic tangent of the cell state.
     pub tanh: Option<ViewMut<'a>>,
 }
@@ -60,8 +60,8 @@ pub fn lstm(parallel: &dyn Parallel, task: &Lstm<'_>) {
                 cell.copy_from_slice(c);
                 let [i, j, f, o] = gate;
                 open(i, j, f, o, cell, curve, out);
-                for (noted, gate) in task.noted.iter().zip([&*i, j, f, o]) {
-                    put(noted, &place, gate);
+                for (saved, gate) in task.saved.iter().zip([&*i, j, f, o]) {
+                    put(saved, &place, gate);
                 }
                 put(&task.tanh, &place, curve);
                 match active {
@@ -124,7 +124,7 @@ pub struct LstmGradients<'a> {
     /// Which block is the input gate, the candidate, the forget gate, the output gate.
     pub order: [usize; 4],
     /// Input gate, candidate, forget gate, output gate.
-    pub noted: [View<'a>; 4],
+    pub saved: [View<'a>; 4],
     /// Hidden state and cell state after each step.
     pub states: [View<'a>; 2],
     /// The hyperbolic tangent of the cell state; computed anew where it is absent.
@@ -164,7 +164,7 @@ pub fn lstm_gradients(parallel: &dyn Parallel, task: &LstmGradients<'_>) {
                 let mut buffer = [[0.0f32; STRIP]; 7];
                 let [i, j, f, o, curve, old, above] =
                     buffer.each_mut().map(|one| &mut one[..length]);
-                for (view, into) in task.noted.iter().zip([&mut *i, j, f, o]) {
+                for (view, into) in task.saved.iter().zip([&mut *i, j, f, o]) {
                     fetch(view, &place, into);
                 }
                 match &task.tanh {
