@@ -1,8 +1,8 @@
-//! Samples of images at places that offsets move, as a deformable convolution takes them, and the way back.
+//! Samples of images at positions that offsets move, as a deformable convolution takes them, and the way back.
 //!
 //! All tensors are contiguous `f32`: images by samples, channels, rows and columns; offsets by samples, three kinds
 //! (across, down, share), groups of channels, taps, rows and columns of the output; samples as images whose rows and columns
-//! hold the taps of each place beside each other.
+//! hold the taps of each position beside each other.
 
 use super::cells::{Cells, CellsMut};
 use crate::parallel::{Parallel, split};
@@ -10,7 +10,7 @@ use crate::{View, ViewMut};
 
 /// Where the taps of a window lie before offsets move them; rows first.
 #[derive(Clone, Copy, Debug)]
-pub struct Deforming {
+pub struct DeformableWindows {
     /// Rows and columns of a window.
     pub taps: [usize; 2],
     /// Between neighbouring windows.
@@ -24,7 +24,7 @@ pub struct Deforming {
     /// Rows and columns of the images.
     pub image: [usize; 2],
     /// Rows and columns of the output.
-    pub places: [usize; 2],
+    pub positions: [usize; 2],
 }
 
 /// One sample: its share, and the four elements around it with how far it lies from the first.
@@ -35,20 +35,27 @@ struct Sample {
     part: [f32; 2],
 }
 
-impl Deforming {
+impl DeformableWindows {
     fn count(&self) -> usize {
-        self.places[0] * self.places[1]
+        self.positions[0] * self.positions[1]
     }
 
     fn all_taps(&self) -> usize {
         self.taps[0] * self.taps[1]
     }
 
-    /// The offset of a kind (0 across, 1 down, 2 the share) for a group, a tap and a place.
-    fn offset(&self, sample: usize, kind: usize, group: usize, tap: usize, place: usize) -> isize {
+    /// The offset of a kind (0 across, 1 down, 2 the share) for a group, a tap and a position.
+    fn offset(
+        &self,
+        sample: usize,
+        kind: usize,
+        group: usize,
+        tap: usize,
+        position: usize,
+    ) -> isize {
         let channel = (kind * self.groups + group) * self.all_taps() + tap;
         let channels = 3 * self.groups * self.all_taps();
-        ((sample * channels + channel) * self.count() + place) as isize
+        ((sample * channels + channel) * self.count() + position) as isize
     }
 
     fn sample(
@@ -56,10 +63,10 @@ impl Deforming {
         offsets: &Cells<'_, f32>,
         (image, group): (usize, usize),
         tap: usize,
-        place: usize,
+        position: usize,
     ) -> Sample {
-        let value = |kind| offsets.get(self.offset(image, kind, group, tap, place));
-        let at = [place / self.places[1], place % self.places[1]];
+        let value = |kind| offsets.get(self.offset(image, kind, group, tap, position));
+        let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
         let (mut first, mut part, mut inside) = ([0; 2], [0.0; 2], true);
         for i in 0..2 {
@@ -75,24 +82,24 @@ impl Deforming {
     /// The four elements around a sample, first row first; 0 outside of the image.
     fn around(&self, images: &Cells<'_, f32>, plane: usize, sample: &Sample) -> [f32; 4] {
         [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(down, across)| {
-            let place = self.place(plane, [sample.first[0] + down, sample.first[1] + across]);
-            place.map_or(0.0, |place| images.get(place))
+            let position = self.position(plane, [sample.first[0] + down, sample.first[1] + across]);
+            position.map_or(0.0, |position| images.get(position))
         })
     }
 
-    fn place(&self, plane: usize, at: [isize; 2]) -> Option<isize> {
+    fn position(&self, plane: usize, at: [isize; 2]) -> Option<isize> {
         let [rows, columns] = self.image.map(|size| size as isize);
         let inside = (0..rows).contains(&at[0]) && (0..columns).contains(&at[1]);
         inside.then(|| (plane as isize * rows + at[0]) * columns + at[1])
     }
 
-    /// Where the sample of a tap and a place lies among all.
-    fn target(&self, plane: usize, tap: usize, place: usize) -> isize {
-        let at = [place / self.places[1], place % self.places[1]];
+    /// Where the sample of a tap and a position lies among all.
+    fn target(&self, plane: usize, tap: usize, position: usize) -> isize {
+        let at = [position / self.positions[1], position % self.positions[1]];
         let taps = [tap / self.taps[1], tap % self.taps[1]];
         let [row, column] = [0, 1].map(|i| at[i] * self.taps[i] + taps[i]);
-        let rows = self.places[0] * self.taps[0];
-        ((plane * rows + row) * self.places[1] * self.taps[1] + column) as isize
+        let rows = self.positions[0] * self.taps[0];
+        ((plane * rows + row) * self.positions[1] * self.taps[1] + column) as isize
     }
 
     /// `out` becomes the samples, each times its share.
@@ -111,14 +118,14 @@ impl Deforming {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         let mut value = 0.0;
                         if sample.inside {
                             let around = self.around(&from, plane, &sample);
                             value = sample.share * sample.value(around);
                         }
-                        to.set(self.target(plane, tap, place), value);
+                        to.set(self.target(plane, tap, position), value);
                     }
                 }
             }
@@ -141,18 +148,18 @@ impl Deforming {
             for plane in range {
                 let of = (plane / channels, plane % channels / (channels / self.groups));
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         if !sample.inside {
                             continue;
                         }
-                        let grad = from.get(self.target(plane, tap, place)) * sample.share;
+                        let grad = from.get(self.target(plane, tap, position)) * sample.share;
                         let weights = sample.weights();
                         for (at, weight) in weights.iter().enumerate() {
                             let (down, across) = ((at / 2) as isize, (at % 2) as isize);
                             let at = [sample.first[0] + down, sample.first[1] + across];
-                            if let Some(place) = self.place(plane, at) {
-                                to.set(place, to.get(place) + grad * weight);
+                            if let Some(position) = self.position(plane, at) {
+                                to.set(position, to.get(position) + grad * weight);
                             }
                         }
                     }
@@ -177,14 +184,14 @@ impl Deforming {
             for unit in range {
                 let of = (unit / self.groups, unit % self.groups);
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
-                        let sample = self.sample(&offsets, of, tap, place);
+                    for position in 0..self.count() {
+                        let sample = self.sample(&offsets, of, tap, position);
                         let mut sums = [0.0f32; 3];
                         if sample.inside {
                             for channel in 0..of_group {
                                 let plane = of.0 * channels + of.1 * of_group + channel;
                                 let around = self.around(&images_at, plane, &sample);
-                                let grad = grads.get(self.target(plane, tap, place));
+                                let grad = grads.get(self.target(plane, tap, position));
                                 let [down, across] = sample.slopes(around);
                                 sums[0] += grad * sample.share * across;
                                 sums[1] += grad * sample.share * down;
@@ -192,7 +199,7 @@ impl Deforming {
                             }
                         }
                         for (kind, sum) in sums.iter().enumerate() {
-                            to.set(self.offset(of.0, kind, of.1, tap, place), *sum);
+                            to.set(self.offset(of.0, kind, of.1, tap, position), *sum);
                         }
                     }
                 }
@@ -201,7 +208,7 @@ impl Deforming {
     }
 
     /// `out` becomes the gradients of the samples: those of a convolution whose windows lie side by side. `grads` has
-    /// samples, channels and places of the output, `weights` its channels, the channels of a group, and taps.
+    /// samples, channels and positions of the output, `weights` its channels, the channels of a group, and taps.
     pub fn spread(
         &self,
         parallel: &dyn Parallel,
@@ -218,14 +225,14 @@ impl Deforming {
                 let (sample, channel) = (plane / channels, plane % channels);
                 let first = channel / of_group * by_group;
                 for tap in 0..self.all_taps() {
-                    for place in 0..self.count() {
+                    for position in 0..self.count() {
                         let mut sum = 0.0;
                         for output in first..first + by_group {
                             let at = (output * of_group + channel % of_group) * self.all_taps();
-                            let grad = (sample * outputs + output) * self.count() + place;
+                            let grad = (sample * outputs + output) * self.count() + position;
                             sum += weights.get((at + tap) as isize) * from.get(grad as isize);
                         }
-                        to.set(self.target(plane, tap, place), sum);
+                        to.set(self.target(plane, tap, position), sum);
                     }
                 }
             }
