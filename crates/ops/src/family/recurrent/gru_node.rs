@@ -33,8 +33,8 @@ fn gru(call: &mut Call<'_>) -> Result<Plan> {
     let sizes = sizes(call, Kind::Gru, 0, 1)?;
     let Sizes { steps, rows, hidden, .. } = sizes;
     let mut outputs = [None; 6];
-    for (place, output) in outputs.iter_mut().enumerate() {
-        *output = out(call, GRU_Y + place, &[steps, rows, hidden])?;
+    for (index, output) in outputs.iter_mut().enumerate() {
+        *output = out(call, GRU_Y + index, &[steps, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
     let inputs = inputs(call)?;

@@ -186,25 +186,25 @@ fn transposed<'a>(view: ViewMut<'a>) -> View<'a> {
     view.with_layout(view.transposed(0, 1)).expect("the same elements")
 }
 
-fn at<'a>(view: ViewMut<'a>, place: usize) -> ViewMut<'a> {
-    view.with_layout(view.layout().at(0, place)).expect("a part of it")
+fn at<'a>(view: ViewMut<'a>, index: usize) -> ViewMut<'a> {
+    view.with_layout(view.layout().at(0, index)).expect("a part of it")
 }
 
 /// Puts states where they start: these, or zeros.
 fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<Read>; 2]) {
-    for place in 0..state.dims()[0] {
-        match &first[place] {
-            Some(first) => copy(memory.parallel, at(state, place), first.prepared(memory)),
-            None => fill_scalar(memory.parallel, at(state, place), Scalar::from(0.0)),
+    for index in 0..state.dims()[0] {
+        match &first[index] {
+            Some(first) => copy(memory.parallel, at(state, index), first.prepared(memory)),
+            None => fill_scalar(memory.parallel, at(state, index), Scalar::from(0.0)),
         }
     }
 }
 
 /// Hands out states.
 fn end(memory: &Memory<'_>, state: ViewMut<'_>, last: &[Option<Operand>; 2]) {
-    for place in 0..state.dims()[0] {
-        if let Some(last) = &last[place] {
-            copy(memory.parallel, memory.out(last), at(state, place).view());
+    for index in 0..state.dims()[0] {
+        if let Some(last) = &last[index] {
+            copy(memory.parallel, memory.out(last), at(state, index).view());
         }
     }
 }
@@ -295,8 +295,8 @@ impl Layer {
                 lstm(parallel, &task);
             }
             Kind::Gru => {
-                for (place, bias) in bias.iter().enumerate() {
-                    gather_bias(at(both, place), &[*bias], (0..0, 0.0));
+                for (index, bias) in bias.iter().enumerate() {
+                    gather_bias(at(both, index), &[*bias], (0..0, 0.0));
                 }
                 let others = scratch.others.as_ref().expect("planned for this kind");
                 let [reset, update, candidate, _] = self.order;
@@ -461,9 +461,9 @@ impl Gradients {
         };
         end(memory, state, &self.to_first);
         self.multiply(memory, gates, others, before.view());
-        for (place, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
+        for (index, (out, gates)) in self.to_bias.iter().zip([gates, others]).enumerate() {
             if let Some(out) = out {
-                let sums = at(memory.scratch(&scratch.bias), place);
+                let sums = at(memory.scratch(&scratch.bias), index);
                 column_sums(parallel, sums, flat(gates.view()));
                 copy(parallel, memory.out(out), sums.view());
             }

@@ -45,10 +45,10 @@ fn lstm(call: &mut Call<'_>) -> Result<Plan> {
     let Sizes { steps, rows, hidden, .. } = sizes;
     let mut outputs = [None; 8];
     let whole = !call.has(2);
-    for (place, output) in outputs.iter_mut().enumerate() {
-        let only_last = !whole && matches!(place, 1 | 2);
+    for (index, output) in outputs.iter_mut().enumerate() {
+        let only_last = !whole && matches!(index, 1 | 2);
         let count = if only_last { 1 } else { steps };
-        *output = out(call, Y + place, &[count, rows, hidden])?;
+        *output = out(call, Y + index, &[count, rows, hidden])?;
     }
     let outs: Vec<&Operand> = outputs.iter().flatten().collect();
     let inputs = inputs(call)?;
@@ -165,14 +165,14 @@ fn lstm_gradients(call: &mut Call<'_>) -> Result<Plan> {
     let mut first = [None; 2];
     let mut last = [None; 2];
     let dims = [steps, rows, hidden];
-    for place in 0..2 {
-        states[place] = Some(real(call, GRAD_STATES + place, &dims, &outs)?);
-        first[place] = state(call, GRAD_FIRST + place, &sizes, &outs)?;
-        last[place] = state(call, LAST + place, &sizes, &outs)?;
+    for index in 0..2 {
+        states[index] = Some(real(call, GRAD_STATES + index, &dims, &outs)?);
+        first[index] = state(call, GRAD_FIRST + index, &sizes, &outs)?;
+        last[index] = state(call, LAST + index, &sizes, &outs)?;
     }
     let mut saved = [x; 4];
-    for (place, saved) in saved.iter_mut().enumerate() {
-        *saved = real(call, GATES + place, &dims, &outs)?;
+    for (index, saved) in saved.iter_mut().enumerate() {
+        *saved = real(call, GATES + index, &dims, &outs)?;
     }
     let above = optional(call, ABOVE, &dims, &outs)?;
     let tanh = optional(call, TANH, &dims, &outs)?;
