@@ -48,13 +48,13 @@ fn drawn(call: &mut Call<'_>) -> Result<Plan> {
         return Err(Error::invalid(format!("{} = {sizes:?} are no sizes", call.parameter(0))));
     };
     let (chance, stays) = (probability(call, 1)?, call.flag_or(6, false)?);
-    let (draws, mask) = (call.draws(2)?, call.output(5)?);
+    let (generator, mask) = (call.generator(2)?, call.output(5)?);
     call.settle_type(5);
     check_mask(call, 5, &mask, count)?;
     call.plan(move |memory| {
         let chance = chance.read(memory).as_f64();
         let keep = if stays { chance } else { 1.0 - chance };
-        draw(memory.parallel, memory.out(&mask), count, draws.philox(memory), keep);
+        draw(memory.parallel, memory.out(&mask), count, generator.philox(memory), keep);
         Ok(())
     })
 }
@@ -133,7 +133,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
     let (chance, active) = (probability(call, 1)?, call.flag(2)?);
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     call.expect_dims(6, &out, x.dims())?;
     check_mask(call, 7, &mask, x.count())?;
     let dtype = call.promoted(Typed::Tensor(x.dtype), Typed::Tensor(x.dtype))?;
@@ -141,7 +141,7 @@ fn dropout(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let chance = if active { chance.read(memory).as_f64() } else { 0.0 };
         let (out, mask) = (memory.out(&out), memory.out(&mask));
-        draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
+        draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - chance);
         x.prepare(memory);
         x.with(memory, out.dims(), |x| match active {
             true => with_number!(dtype, C => {
@@ -167,7 +167,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (x, out, mask) = (call.tensor(0)?, call.output(6)?, call.output(7)?);
     call.settle_type(7);
-    let (chance, draws) = (probability(call, 2)?, call.draws(3)?);
+    let (chance, generator) = (probability(call, 2)?, call.generator(3)?);
     for (at, one) in [(0, &x), (6, &out)] {
         call.expect_dtype(at, one, &[DType::Float, DType::Float16, DType::Bf16])?;
     }
@@ -191,7 +191,7 @@ fn dropout_v3(call: &mut Call<'_>) -> Result<Plan> {
             } else if chance == 1.0 {
                 fill_scalar(memory.parallel, out, Scalar::from(0.0));
             } else {
-                draw(memory.parallel, mask, count, draws.philox(memory), 1.0 - chance);
+                draw(memory.parallel, mask, count, generator.philox(memory), 1.0 - chance);
                 let factor = Scale::Goes.factor(chance);
                 apply::<f32>(memory.parallel, out, x, mask.view(), factor, false);
             }

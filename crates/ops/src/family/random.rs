@@ -18,15 +18,15 @@ use cairn_tensor::{DType, Dims, Layout, broadcast, with_real};
 
 const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16, DType::Double];
 
-/// Where a call's random words come from.
+/// The state of the random number generator of a call.
 #[derive(Clone, Copy)]
-pub struct Draws {
+pub struct GeneratorState {
     seed: Value,
     offset: Value,
     more: Value,
 }
 
-impl Draws {
+impl GeneratorState {
     /// The words, when they are needed.
     pub fn philox(&self, memory: &Memory<'_>) -> Philox {
         let [seed, offset, more] =
@@ -38,10 +38,10 @@ impl Draws {
 impl Call<'_> {
     /// Seed at `at`, then the offset, then what is added to it (0 when absent): numbers, or tensors that hold
     /// them.
-    pub fn draws(&mut self, at: usize) -> Result<Draws> {
+    pub fn generator(&mut self, at: usize) -> Result<GeneratorState> {
         self.is_random = true;
         let (seed, offset) = (self.value(at)?, self.value(at + 1)?);
-        Ok(Draws { seed, offset, more: self.value_or(at + 2, 0)? })
+        Ok(GeneratorState { seed, offset, more: self.value_or(at + 2, 0)? })
     }
 }
 
@@ -53,9 +53,15 @@ fn normal(call: &mut Call<'_>) -> Result<Plan> {
         let name = call.parameter(2);
         return Err(Error::invalid(format!("{name} = {deviation} is below 0")));
     }
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     call.plan(move |memory| {
-        kernel::normal(memory.parallel, memory.out(&out), draws.philox(memory), mean, deviation);
+        kernel::normal(
+            memory.parallel,
+            memory.out(&out),
+            generator.philox(memory),
+            mean,
+            deviation,
+        );
         Ok(())
     })
 }
@@ -66,7 +72,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
     let (out, mean, deviation) = (call.output(0)?, call.input(1)?, call.input(2)?);
     call.expect_dtype(0, &out, REAL)?;
     let dims = call.broadcast([(1, &mean), (2, &deviation)].into_iter(), (0, &out))?;
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     let (mean, deviation): (Input, Input) = (call.apart(mean, &out), call.apart(deviation, &out));
     let compute = if out.dtype == DType::Double { DType::Double } else { DType::Float };
     let plain = call.scratch(compute, &dims);
@@ -74,7 +80,7 @@ fn normal_each(call: &mut Call<'_>) -> Result<Plan> {
         mean.prepare(memory);
         deviation.prepare(memory);
         let drawn = memory.scratch(&plain);
-        kernel::normal(memory.parallel, drawn, draws.philox(memory), 0.0, 1.0);
+        kernel::normal(memory.parallel, drawn, generator.philox(memory), 0.0, 1.0);
         mean.with(memory, &dims, |mean| {
             deviation.with(memory, &dims, |deviation| {
                 with_real!(compute, C => map3::<C, C, C, C>(
@@ -95,9 +101,9 @@ fn uniform(call: &mut Call<'_>) -> Result<Plan> {
         let (from, to) = (call.parameter(1), call.parameter(2));
         return Err(Error::invalid(format!("{from} = {low} is above {to} = {high}")));
     }
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     call.plan(move |memory| {
-        kernel::uniform(memory.parallel, memory.out(&out), draws.philox(memory), low, high);
+        kernel::uniform(memory.parallel, memory.out(&out), generator.philox(memory), low, high);
         Ok(())
     })
 }
@@ -110,9 +116,9 @@ fn whole(call: &mut Call<'_>) -> Result<Plan> {
         let (from, to) = (call.parameter(1), call.parameter(2));
         return Err(Error::invalid(format!("{from} = {low} is not below {to} = {high}")));
     }
-    let (draws, count) = (call.draws(3)?, high.wrapping_sub(low) as u64);
+    let (generator, count) = (call.generator(3)?, high.wrapping_sub(low) as u64);
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), low, count);
+        kernel::whole(memory.parallel, memory.out(&out), generator.philox(memory), low, count);
         Ok(())
     })
 }
@@ -130,9 +136,9 @@ fn integers_of_type(call: &mut Call<'_>) -> Result<Plan> {
         DType::Bool => 2,
         dtype => 1 << (8 * out.item() - usize::from(dtype != DType::Uint8)),
     };
-    let draws = call.draws(1)?;
+    let generator = call.generator(1)?;
     call.plan(move |memory| {
-        kernel::whole(memory.parallel, memory.out(&out), draws.philox(memory), 0, count);
+        kernel::whole(memory.parallel, memory.out(&out), generator.philox(memory), 0, count);
         Ok(())
     })
 }
@@ -143,7 +149,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     let (out, chance) = (call.output(0)?, call.input(1)?);
     call.settle_type(0);
     call.expect_number(0, &out)?;
-    let draws = call.draws(2)?;
+    let generator = call.generator(2)?;
     if call.has(5) {
         call.expect_dims(5, &call.layout(5)?, out.dims())?;
     }
@@ -154,7 +160,7 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
             return Err(Error::invalid(format!("{name} = {chance} is no probability from 0 to 1")));
         }
         return call.plan(move |memory| {
-            kernel::bernoulli(memory.parallel, memory.out(&out), draws.philox(memory), chance);
+            kernel::bernoulli(memory.parallel, memory.out(&out), generator.philox(memory), chance);
             Ok(())
         });
     }
@@ -170,7 +176,12 @@ fn bernoulli(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         chance.prepare(memory);
         chance.with(memory, &dims, |chance| {
-            kernel::bernoulli_each(memory.parallel, memory.out(&out), draws.philox(memory), chance);
+            kernel::bernoulli_each(
+                memory.parallel,
+                memory.out(&out),
+                generator.philox(memory),
+                chance,
+            );
         });
         Ok(())
     })
@@ -185,11 +196,11 @@ fn permutation(call: &mut Call<'_>) -> Result<Plan> {
     };
     call.expect_dims(4, &out, &[size])?;
     call.expect_number(4, &out)?;
-    let draws = call.draws(1)?;
+    let generator = call.generator(1)?;
     let direct = out.dtype == DType::Int64 && out.is_contiguous();
     let scratch = (!direct).then(|| call.scratch(DType::Int64, &[size]));
     call.plan(move |memory| {
-        let (to, philox) = (memory.out(&out), draws.philox(memory));
+        let (to, philox) = (memory.out(&out), generator.philox(memory));
         match scratch {
             None => kernel::permutation(to, philox),
             Some(scratch) => {
@@ -224,7 +235,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     dims.push(count);
     call.expect_dims(6, &out, &dims)?;
     call.expect_index_output(6, &out)?;
-    let draws = call.draws(3)?;
+    let generator = call.generator(3)?;
     let (weights, to) = match batch.is_empty() {
         true => (weights.with_layout(weights.with(0)), out.with_layout(out.with(0))),
         false => (weights, out),
@@ -232,7 +243,7 @@ fn multinomial(call: &mut Call<'_>) -> Result<Plan> {
     let trees = call.scratch(DType::Double, &[rows, tree_size(categories)]);
     call.plan(move |memory| {
         let trees = memory.scratch(&trees);
-        let philox = draws.philox(memory);
+        let philox = generator.philox(memory);
         sample(memory.parallel, memory.out(&to), memory.view(&weights), trees, again, philox)
             .map_err(|text| Fault(format!("{name}: {text}")))
     })

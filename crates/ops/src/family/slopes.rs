@@ -77,7 +77,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
             let noise = call.output(1)?;
             call.expect_dims(1, &noise, x.dims())?;
             call.expect_dtype(1, &noise, REAL)?;
-            Some((noise, call.draws(5)?))
+            Some((noise, call.generator(5)?))
         }
     };
     let x = call.source(x, &[&out]);
@@ -89,9 +89,9 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
                 let slope = C::of((lower + upper) / 2.0);
                 map1(memory.parallel, out, x, move |x: C| if x > C::ZERO { x } else { x.mul(slope) });
             }
-            Some((noise, draws)) => {
+            Some((noise, generator)) => {
                 let noise = memory.out(noise);
-                uniform(memory.parallel, noise, draws.philox(memory), lower, upper);
+                uniform(memory.parallel, noise, generator.philox(memory), lower, upper);
                 map2(memory.parallel, noise, noise.view(), x, |r: C, x: C| if x > C::ZERO { C::ONE } else { r });
                 map2(memory.parallel, out, x, noise.view(), |x: C, r: C| x.mul(r));
             }
