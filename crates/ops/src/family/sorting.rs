@@ -207,16 +207,16 @@ fn searched_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 /// An output whose size the values decide: written straight where it has room for the most there can be, else through
 /// the workspace.
 #[derive(Clone, Copy)]
-struct Growing {
+struct DynamicOutput {
     out: Operand,
     scratch: Option<Scratch>,
 }
 
-impl Growing {
-    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<Growing> {
+impl DynamicOutput {
+    fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<DynamicOutput> {
         expect_room(call, at, &out, 0)?;
         let scratch = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
-        Ok(Growing { out, scratch })
+        Ok(DynamicOutput { out, scratch })
     }
 
     fn target<'m>(&self, memory: &Memory<'m>, dims: &[usize]) -> ViewMut<'m> {
@@ -270,9 +270,9 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
     if let Some(inverse) = &inverse {
         expect_room(call, 5, inverse, slices)?;
     }
-    let values = Growing::new(call, 4, values, a.count())?;
+    let values = DynamicOutput::new(call, 4, values, a.count())?;
     let counts = match counts {
-        Some(counts) => Some(Growing::new(call, 6, counts, slices)?),
+        Some(counts) => Some(DynamicOutput::new(call, 6, counts, slices)?),
         None => None,
     };
     let names = [call.parameter(4), call.parameter(6)];
