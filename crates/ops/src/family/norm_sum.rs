@@ -41,7 +41,7 @@ impl SumTarget {
 }
 
 /// `alpha * x1 + x2 + bias`, as rows.
-struct Sum {
+struct RowSum {
     x1: Flat,
     x2: Flat,
     bias: Option<Flat>,
@@ -49,7 +49,7 @@ struct Sum {
     rows: Rows,
 }
 
-impl Sum {
+impl RowSum {
     fn run(&self, memory: &Memory<'_>, to: ViewMut<'_>) {
         let (x1, x2, alpha) = (self.x1.view(memory), self.x2.view(memory), self.alpha);
         with_real!(to.dtype(), C => {
@@ -114,7 +114,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             Some(call.flat(shift, &[1, rows[1]], &outs))
         }
     };
-    let adding = Sum {
+    let row_sum = RowSum {
         x1: call.flat(x1, &rows, &outs),
         x2: call.flat(x2, &rows, &outs),
         bias: shift,
@@ -131,7 +131,7 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             return Ok(());
         }
         let sum = sum_target.out(memory);
-        adding.run(memory, sum);
+        row_sum.run(memory, sum);
         let affine =
             Affine { weight: Some(memory.view(&weight)), bias: bias.map(|one| memory.view(&one)) };
         let [mean, scale] = saved.map(|one| one.map(|one| memory.out(&one)));
@@ -178,7 +178,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
     let dy = call.flat(dy, &rows, &outs);
     let more = more.map(|more| call.flat(more, &rows, &outs));
-    let adding = Sum {
+    let row_sum = RowSum {
         x1: call.flat(x1, &rows, &outs),
         x2: call.flat(x2, &rows, &outs),
         bias: None,
@@ -198,7 +198,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.plan(move |memory| {
         let (sum, to_sum, sums) =
             (memory.scratch(&sum), memory.scratch(&to_sum), memory.scratch(&sums));
-        adding.run(memory, sum);
+        row_sum.run(memory, sum);
         let (dy, mean, scale) = (dy.view(memory), memory.view(&mean), memory.view(&scale));
         let (weight, parallel) = (memory.view(&weight), memory.parallel);
         let more = more.map(|more| more.view(memory));
