@@ -9,7 +9,6 @@ mod batch;
 mod batch_matmul;
 mod batch_update;
 mod bordering;
-mod choosing;
 mod chunking;
 mod clamp;
 mod class_loss;
@@ -38,6 +37,7 @@ mod joining;
 mod likelihood;
 mod linalg;
 mod loss;
+mod masking;
 mod matmul;
 mod max_pool;
 mod norm;
@@ -89,7 +89,7 @@ pub const ROWS: &[&[Row]] = &[
     arithmetic::ROWS,
     attention::ROWS,
     attention::MERGING_ROWS,
-    choosing::ROWS,
+    masking::ROWS,
     chunking::ROWS,
     batch_matmul::ROWS,
     clamp::ROWS,
@@ -163,7 +163,7 @@ pub const NODES: &[&[Node]] = &[
     arithmetic::NODES,
     attention::NODES,
     attention::MERGING_NODES,
-    choosing::NODES,
+    masking::NODES,
     clamp::NODES,
     class_loss::NODES,
     clipped::NODES,

@@ -3,7 +3,7 @@
 //! Keys and indices lie in the workspace: for each element of the input 8 bytes where elements have at most four
 //! bytes (and lines fewer than 2^32 elements), else 16.
 
-use super::choosing::{dense, expect_fits, expect_room};
+use super::masking::{dense, expect_capacity, expect_fits};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
@@ -214,7 +214,7 @@ struct DynamicOutput {
 
 impl DynamicOutput {
     fn new(call: &mut Call<'_>, at: usize, out: Operand, most: usize) -> Result<DynamicOutput> {
-        expect_room(call, at, &out, 0)?;
+        expect_capacity(call, at, &out, 0)?;
         let scratch = (out.count() < most).then(|| call.scratch(out.dtype, &[most]));
         Ok(DynamicOutput { out, scratch })
     }
@@ -268,7 +268,7 @@ fn different(call: &mut Call<'_>) -> Result<Plan> {
         }
     }
     if let Some(inverse) = &inverse {
-        expect_room(call, 5, inverse, slices)?;
+        expect_capacity(call, 5, inverse, slices)?;
     }
     let values = DynamicOutput::new(call, 4, values, a.count())?;
     let counts = match counts {

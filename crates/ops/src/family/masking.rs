@@ -8,7 +8,7 @@ use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Attr, B, O};
 use crate::table::{AttrDefault, Node, Row, aclnn, node};
-use cairn_tensor::kernels::choose::Chosen;
+use cairn_tensor::kernels::nonzero::NonzeroPositions;
 use cairn_tensor::{DType, Dims, Layout, broadcast};
 
 /// Two tensors with the sizes that both broadcast to.
@@ -31,7 +31,12 @@ pub(super) fn dense(out: &Operand, dims: &[usize]) -> Operand {
     out.with_layout(Layout::contiguous(out.dtype, dims).from_offset(out.offset))
 }
 
-pub(super) fn expect_room(call: &Call<'_>, at: usize, out: &Operand, count: usize) -> Result<()> {
+pub(super) fn expect_capacity(
+    call: &Call<'_>,
+    at: usize,
+    out: &Operand,
+    count: usize,
+) -> Result<()> {
     if out.is_contiguous() && out.count() >= count {
         return Ok(());
     }
@@ -60,14 +65,14 @@ fn selected(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(2, &out, 0, &a)?;
     call.expect_dtype(1, &mask, &[DType::Bool, DType::Uint8])?;
     let (a, mask) = together(call, (0, a), (1, mask))?;
-    expect_room(call, 2, &out, 0)?;
+    expect_capacity(call, 2, &out, 0)?;
     let (index, name) = (call.caller_index(2), call.parameter(2));
     call.plan(move |memory| {
         let (a, mask) = (a.view(memory), mask.view(memory));
-        let chosen = Chosen::count(memory.parallel, mask);
-        let total = chosen.total();
+        let nonzero = NonzeroPositions::count(memory.parallel, mask);
+        let total = nonzero.total();
         expect_fits(name, &out, total)?;
-        chosen.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
+        nonzero.select(memory.parallel, memory.out(&dense(&out, &[total])), a);
         (memory.sized)(index, &[total]);
         Ok(())
     })
@@ -88,14 +93,14 @@ fn scattered(call: &mut Call<'_>) -> Result<Plan> {
     let (name, mask_name) = (call.parameter(2), call.parameter(1));
     call.plan(move |memory| {
         let (mask, source) = (mask.view(memory), source.view(memory));
-        let chosen = Chosen::count(memory.parallel, mask);
-        if chosen.total() > source.count() {
-            let (have, want) = (source.count(), chosen.total());
+        let nonzero = NonzeroPositions::count(memory.parallel, mask);
+        if nonzero.total() > source.count() {
+            let (have, want) = (source.count(), nonzero.total());
             return Err(Fault(format!(
                 "{name} has {have} elements, but {mask_name} is true at {want} positions"
             )));
         }
-        chosen.fill(memory.parallel, memory.out(&out), source);
+        nonzero.fill(memory.parallel, memory.out(&out), source);
         Ok(())
     })
 }
@@ -107,17 +112,17 @@ fn nonzero(call: &mut Call<'_>) -> Result<Plan> {
     let a = call.read(0, &[&out])?;
     call.expect_numbers(0, &a)?;
     call.expect_dtype(1, &out, &[DType::Int64])?;
-    expect_room(call, 1, &out, 0)?;
+    expect_capacity(call, 1, &out, 0)?;
     let (transposed, index, rank, name) =
         (call.flag(2)?, call.caller_index(1), a.rank(), call.parameter(1));
     call.plan(move |memory| {
-        let chosen = Chosen::count(memory.parallel, a.view(memory));
-        let total = chosen.total();
+        let nonzero = NonzeroPositions::count(memory.parallel, a.view(memory));
+        let total = nonzero.total();
         expect_fits(name, &out, total * rank)?;
         let dims = if transposed { Dims::new(&[rank, total]) } else { Dims::new(&[total, rank]) };
         let dense = dense(&out, &dims);
         let lines = if transposed { dense.with_layout(dense.transposed(0, 1)) } else { dense };
-        chosen.positions(memory.parallel, memory.out(&lines));
+        nonzero.positions(memory.parallel, memory.out(&lines));
         (memory.sized)(index, &dims);
         Ok(())
     })
