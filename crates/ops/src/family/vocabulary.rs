@@ -12,7 +12,7 @@ use cairn_tensor::kernels::map::{map2, map3};
 use cairn_tensor::kernels::math::Real;
 use cairn_tensor::kernels::matmul::{matmul, panels};
 use cairn_tensor::kernels::number::Number;
-use cairn_tensor::kernels::vocabulary::{Noted, Part, note_rows, return_rows};
+use cairn_tensor::kernels::vocabulary::{RowStats, VocabularyRange, row_stats, scores_gradient};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 
 const HALF: &[DType] = &[DType::Float16, DType::Bf16, DType::Float];
@@ -37,7 +37,7 @@ fn transposed(view: View<'_>) -> View<'_> {
     view.with_layout(view.layout().transposed(0, 1)).expect("the same elements")
 }
 
-/// Inputs and weights, checked: rows and words with the same number of features.
+/// Inputs and weights, checked: rows and tokens with the same number of features.
 fn factors(
     call: &mut Call<'_>,
     at: [usize; 2],
@@ -50,13 +50,13 @@ fn factors(
         let [a, b] = at.map(|at| call.parameter(at));
         let (x, y) = (input.dims(), weight.dims());
         return Err(Error::invalid(format!(
-            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and words of the same features"
+            "{a} and {b} have the sizes {x:?} and {y:?}: expected rows and tokens of the same features"
         )));
     }
     Ok([input, weight])
 }
 
-/// Arguments: input, weight, target, first and last word, greatest, sums, predicted, bits of targets outside, places of
+/// Arguments: input, weight, target, first and last token, greatest, sums, predicted, bits of targets outside, indices of
 /// targets, scores or absent.
 fn online(call: &mut Call<'_>) -> Result<Plan> {
     let mut outs = Vec::with_capacity(6);
@@ -67,17 +67,18 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     let all: Vec<_> = outs.iter().chain(&scores_out).collect();
     let [input, weight] = factors(call, [0, 1], &all)?;
     let target = call.read_index(2, &all)?;
-    let part = Part { first: call.int(3)?, last: call.int(4)? };
-    let (rows, words) = (input.dims()[0], weight.dims()[0]);
-    if words == 0 {
+    let range = VocabularyRange { first: call.int(3)?, last: call.int(4)? };
+    let (rows, vocab_size) = (input.dims()[0], weight.dims()[0]);
+    if vocab_size == 0 {
         let name = call.parameter(1);
-        return Err(Error::invalid(format!("{name} has no words")));
+        return Err(Error::invalid(format!("{name} has no tokens")));
     }
-    if part.first < 0 || part.last < part.first || part.last - part.first >= words as i64 {
+    if range.first < 0 || range.last < range.first || range.last - range.first >= vocab_size as i64
+    {
         let (first, last) = (call.parameter(3), call.parameter(4));
         return Err(Error::invalid(format!(
-            "{first} = {}, {last} = {}: expected a range of at most {words} words",
-            part.first, part.last
+            "{first} = {}, {last} = {}: expected a range of at most {vocab_size} tokens",
+            range.first, range.last
         )));
     }
     call.expect_dims(2, &target, &[rows])?;
@@ -91,10 +92,10 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(8, &outs[3], &[DType::Uint8])?;
     call.expect_same(9, &outs[4], 2, &target)?;
     if let Some(out) = &scores_out {
-        call.expect_dims(10, out, &[rows, words])?;
+        call.expect_dims(10, out, &[rows, vocab_size])?;
         call.expect_same(10, out, 0, &input)?;
     }
-    let scores = call.scratch(DType::Float, &[rows, words]);
+    let scores = call.scratch(DType::Float, &[rows, vocab_size]);
     let product = Product::new(call, &scores, &input, &weight.transposed(0, 1));
     let name = call.parameter(2);
     call.plan(move |memory| {
@@ -103,10 +104,10 @@ fn online(call: &mut Call<'_>) -> Result<Plan> {
         if let Some(out) = &scores_out {
             copy(memory.parallel, memory.out(out), scratch.view());
         }
-        let [greatest, sums, predicted, outside, places] =
+        let [greatest, sums, predicted, outside, target_indices] =
             std::array::from_fn(|at| memory.out(&outs[at]));
-        let into = Noted { greatest, sums, predicted, outside, places };
-        note_rows(memory.parallel, scratch.view(), target.view(memory), part, into)
+        let into = RowStats { greatest, sums, predicted, outside, target_indices };
+        row_stats(memory.parallel, scratch.view(), target.view(memory), range, into)
             .map_err(|bad| out_of_range(name, bad))
     })
 }
@@ -185,16 +186,16 @@ fn expect_no_smoothing(call: &Call<'_>, at: usize) -> Result<()> {
     }
 }
 
-/// Arguments: gradient, input, weight, bits of targets outside, places of targets, smoothing, greatest, sums and weights or
+/// Arguments: gradient, input, weight, bits of targets outside, indices of targets, smoothing, greatest, sums and weights or
 /// absent, gradients of input and weight.
 fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (to_input, to_weight) = (call.output(9)?, call.output(10)?);
     let all = [&to_input, &to_weight];
     let grad = call.read(0, &all)?;
     let [input, weight] = factors(call, [1, 2], &all)?;
-    let (outside, places) = (call.read(3, &all)?, call.read_index(4, &all)?);
+    let (outside, target_indices) = (call.read(3, &all)?, call.read_index(4, &all)?);
     expect_no_smoothing(call, 5)?;
-    let (rows, words) = (input.dims()[0], weight.dims()[0]);
+    let (rows, vocab_size) = (input.dims()[0], weight.dims()[0]);
     call.expect_dtype(0, &grad, &[DType::Float])?;
     call.expect_dims(0, &grad, &[rows])?;
     call.expect_dtype(3, &outside, &[DType::Uint8])?;
@@ -202,7 +203,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(3), outside.dims());
         return Err(Error::invalid(format!("{name} has the sizes {dims:?}: expected {rows} bits")));
     }
-    call.expect_dims(4, &places, &[rows])?;
+    call.expect_dims(4, &target_indices, &[rows])?;
     call.expect_dims(9, &to_input, input.dims())?;
     call.expect_dims(10, &to_weight, weight.dims())?;
     call.expect_same(9, &to_input, 1, &input)?;
@@ -210,7 +211,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     let softmax = if call.has(8) { Some(call.read(8, &all)?) } else { None };
     let notes = match &softmax {
         Some(softmax) => {
-            call.expect_dims(8, softmax, &[rows, words])?;
+            call.expect_dims(8, softmax, &[rows, vocab_size])?;
             call.expect_dtype(8, softmax, &[DType::Float])?;
             None
         }
@@ -223,7 +224,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
             Some(notes)
         }
     };
-    let weights = call.scratch(DType::Float, &[rows, words]);
+    let weights = call.scratch(DType::Float, &[rows, vocab_size]);
     let scoring = notes.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
     let back = Product::new(call, &to_input, &weights, &weight);
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
@@ -253,9 +254,9 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
             (Some(softmax), ..) => copy(memory.parallel, scratch, softmax.view(memory)),
             _ => unreachable!("one of both is there"),
         }
-        let (grad, outside, places) =
-            (grad.view(memory), outside.view(memory), places.view(memory));
-        return_rows(memory.parallel, scratch, grad, outside, places)
+        let (grad, outside, target_indices) =
+            (grad.view(memory), outside.view(memory), target_indices.view(memory));
+        scores_gradient(memory.parallel, scratch, grad, outside, target_indices)
             .map_err(|bad| out_of_range(name, bad))?;
         back.run(memory, memory.out(&to_input), scratch.view(), weight);
         across.run(memory, memory.out(&to_weight), transposed(scratch.view()), input);
