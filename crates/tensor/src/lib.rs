@@ -22,7 +22,7 @@ mod view;
 pub use dtype::DType;
 pub use float16::{f16_to_f32, f32_to_f16};
 pub use format::{Format, Reorder};
-pub use layout::{Dims, Layout, MAX_DIMS, Row, Strides, broadcast, contiguous_strides};
+pub use layout::{DimArray, Dims, Layout, MAX_DIMS, Strides, broadcast, contiguous_strides};
 pub use promote::promote;
 pub use scalar::Scalar;
 pub use view::{Shared, View, ViewMut};

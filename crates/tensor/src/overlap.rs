@@ -1,6 +1,6 @@
 //! Whether two positions of a layout are the same element.
 
-use crate::{Layout, Row};
+use crate::{DimArray, Layout};
 
 /// How many combinations of steps are looked at before a layout counts as one that repeats. Layouts that come of
 /// slicing, turning and mirroring are decided without any.
@@ -17,7 +17,7 @@ impl Layout {
         if self.is_contiguous() || self.dims().contains(&0) {
             return false;
         }
-        let mut spans: Row<Span> = (self.dims().iter().zip(self.strides()))
+        let mut spans: DimArray<Span> = (self.dims().iter().zip(self.strides()))
             .filter(|(size, _)| **size > 1)
             .map(|(size, stride)| (stride.unsigned_abs() as u128, *size as u128 - 1))
             .collect();

@@ -9,7 +9,7 @@ use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
 use cairn_tensor::{DType, Dims, Layout, View, ViewMut};
 
 /// Whether each dimension of a tensor is reduced.
-pub type Axes = cairn_tensor::Row<bool>;
+pub type Axes = cairn_tensor::DimArray<bool>;
 
 /// An input that may share memory with an output: then it is copied to the workspace first.
 #[derive(Clone, Copy)]
