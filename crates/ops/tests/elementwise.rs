@@ -3,7 +3,7 @@
 
 use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ impl TestMemory {
         let plain: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, layout.dims())).unwrap();
-        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
 
@@ -48,7 +48,7 @@ impl TestMemory {
         let plain = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -66,7 +66,10 @@ impl TestMemory {
     }
 
     fn call(&self, name: &str, args: &[Arg]) {
-        self.run(&planned(name, args).unwrap_or_else(|e| panic!("{name}: {}", e.text())), &Alone);
+        self.run(
+            &planned(name, args).unwrap_or_else(|e| panic!("{name}: {}", e.text())),
+            &SingleThread,
+        );
     }
 }
 
@@ -380,7 +383,7 @@ fn by_name() {
     let args =
         NodeArgs { inputs: &inputs, outputs: std::slice::from_ref(&y), attributes: &attributes };
     let node = nodes()["Exp"];
-    tensors.run(&node.plan(&args).unwrap(), &Alone);
+    tensors.run(&node.plan(&args).unwrap(), &SingleThread);
     assert_eq!(tensors.values(&y), [16.0, 512.0]);
     assert_eq!(node.infer(&args).unwrap()[0].dims(), [2]);
 }

@@ -2,7 +2,7 @@
 
 use cairn_ops::{Arg, Error, Memory, NodeArgs, Plan, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -27,7 +27,7 @@ impl TestMemory {
         let plain: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
-        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         tensor
     }
 
@@ -49,7 +49,7 @@ impl TestMemory {
         let plain = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -65,7 +65,7 @@ impl TestMemory {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            parallel: &Alone,
+            parallel: &SingleThread,
             sized: &|_, _| unreachable!("sizes are known"),
         };
         plan.run(&memory).map_err(|fault| fault.0)

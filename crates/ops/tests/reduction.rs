@@ -2,7 +2,7 @@
 
 use cairn_ops::{Arg, Memory, NodeArgs, Tensor, nodes, rows};
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -24,7 +24,7 @@ impl TestMemory {
         let plain: Vec<Cell<u8>> =
             values.iter().flat_map(|x| x.to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, dims)).unwrap();
-        copy(&Alone, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
+        copy(&SingleThread, ViewMut::over(self.storage(&tensor), layout).unwrap(), from);
         Arg::Tensor(tensor)
     }
 
@@ -45,7 +45,7 @@ impl TestMemory {
         let plain = vec![Cell::new(0); tensor.layout.count() * 8];
         let out = Layout::contiguous(DType::Double, tensor.layout.dims());
         let view = View::over(self.storage(tensor), tensor.layout).unwrap();
-        copy(&Alone, ViewMut::over(&plain, out).unwrap(), view);
+        copy(&SingleThread, ViewMut::over(&plain, out).unwrap(), view);
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -58,7 +58,8 @@ impl TestMemory {
             plan.uses.iter().map(|one| part(one.address, one.bytes)).collect();
         let workspace = vec![Cell::new(0xFF); plan.workspace];
         let sized = |_, _: &[usize]| unreachable!("sizes are known");
-        let memory = Memory { uses: &uses, workspace: &workspace, parallel: &Alone, sized: &sized };
+        let memory =
+            Memory { uses: &uses, workspace: &workspace, parallel: &SingleThread, sized: &sized };
         plan.run(&memory).map_err(|fault| fault.0)?;
         Ok(plan.workspace)
     }

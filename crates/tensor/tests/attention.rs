@@ -4,7 +4,7 @@ use cairn_tensor::kernels::attention::{
     Attention, Gradients, Sizes, backward, backward_scratch, forward, forward_scratch,
 };
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -49,7 +49,7 @@ impl StoredTensor {
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
         let from = View::over(&plain, Layout::contiguous(DType::Double, &dims)).unwrap();
-        copy(&Alone, stored.out(), from);
+        copy(&SingleThread, stored.out(), from);
         stored
     }
 
@@ -64,7 +64,7 @@ impl StoredTensor {
     fn values(&self) -> Vec<f64> {
         let plain = bytes(self.layout.count() * 8);
         let to = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        copy(&SingleThread, ViewMut::over(&plain, to).unwrap(), self.view());
         let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
         plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }

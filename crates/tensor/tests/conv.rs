@@ -4,7 +4,7 @@ use cairn_tensor::kernels::conv::{
     Axis, convolve, filter, filter_scratch_size, pack_weights, scratch_size, takes_weights,
 };
 use cairn_tensor::kernels::copy::copy;
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -48,7 +48,7 @@ impl StoredTensor {
         let plain: Vec<Cell<u8>> =
             (0..layout.count()).flat_map(|at| number(at).to_ne_bytes()).map(Cell::new).collect();
         let from = Layout::contiguous(DType::Double, dims);
-        copy(&Alone, stored.out(), View::over(&plain, from).unwrap());
+        copy(&SingleThread, stored.out(), View::over(&plain, from).unwrap());
         stored
     }
 
@@ -63,7 +63,7 @@ impl StoredTensor {
     fn values(&self) -> Vec<f64> {
         let plain = vec![Cell::new(0); self.layout.count() * 8];
         let to = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, ViewMut::over(&plain, to).unwrap(), self.view());
+        copy(&SingleThread, ViewMut::over(&plain, to).unwrap(), self.view());
         let numbers: Vec<u8> = plain.iter().map(Cell::get).collect();
         numbers.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
     }
@@ -178,7 +178,7 @@ fn convolved(case: &Case, with_bias: bool) -> Result<(), TestCaseError> {
         true => weights.view(),
         false => {
             let whole = packed_layout.reshaped(weights.layout.dims()).unwrap();
-            pack_weights(&Alone, ViewMut::over(&packed, whole).unwrap(), weights.view())
+            pack_weights(&SingleThread, ViewMut::over(&packed, whole).unwrap(), weights.view())
         }
     };
     let workspace = ViewMut::over(&bytes, layout).unwrap();

@@ -1,7 +1,7 @@
 //! Samples at moved positions: without offsets they are the taps of a plain convolution; the gradients are those of the values.
 
 use cairn_tensor::kernels::deform::DeformableWindows;
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -77,7 +77,7 @@ proptest! {
         let x = Tensor::new(&images, noise(seed));
         let still = Tensor::new(&offsets, |at| if at / each % 3 == 2 { 2.0 } else { 0.0 });
         let out = Tensor::new(&samples, |_| 9.0);
-        deformable.forward(&Alone, out.out(), x.view(), still.view());
+        deformable.forward(&SingleThread, out.out(), x.view(), still.view());
         let (x, out) = (x.values(), out.values());
         for (at, found) in out.iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);
@@ -107,19 +107,19 @@ proptest! {
         let grads = Tensor::new(&samples, noise(seed + 3));
         let moved = Tensor::new(&offsets, of(0.0));
         let made = Tensor::new(&samples, |_| 0.0);
-        deformable.forward(&Alone, made.out(), x.view(), moved.view());
+        deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
         let dx = Tensor::new(&images, |_| 0.0);
-        deformable.back_to_images(&Alone, dx.out(), grads.view(), moved.view());
+        deformable.back_to_images(&SingleThread, dx.out(), grads.view(), moved.view());
         let (one, other) = (sum_of_products(&made, &grads), sum_of_products(&x, &dx));
         prop_assert!((one - other).abs() < 1e-4 * (1.0 + one.abs()), "{one} {other}");
 
         let doffset = Tensor::new(&offsets, |_| 9.0);
-        deformable.back_to_offsets(&Alone, doffset.out(), grads.view(), (x.view(), moved.view()));
+        deformable.back_to_offsets(&SingleThread, doffset.out(), grads.view(), (x.view(), moved.view()));
         let step = 1e-2f32;
         let at = |step: f32| {
             let moved = Tensor::new(&offsets, of(step));
             let made = Tensor::new(&samples, |_| 0.0);
-            deformable.forward(&Alone, made.out(), x.view(), moved.view());
+            deformable.forward(&SingleThread, made.out(), x.view(), moved.view());
             sum_of_products(&made, &grads)
         };
         let slope = (at(step) - at(-step)) / f64::from(2.0 * step);
@@ -135,7 +135,7 @@ proptest! {
         let weights = Tensor::new(&[6, 4 / groups, taps[0], taps[1]], noise(seed));
         let grads = Tensor::new(&[2, 6, positions[0], positions[1]], noise(seed + 5));
         let out = Tensor::new(&samples, |_| 9.0);
-        deformable.spread(&Alone, out.out(), grads.view(), weights.view());
+        deformable.spread(&SingleThread, out.out(), grads.view(), weights.view());
         let (weights, grads) = (weights.values(), grads.values());
         for (at, found) in out.values().iter().enumerate() {
             let (row, column) = (at / samples[3] % samples[2], at % samples[3]);

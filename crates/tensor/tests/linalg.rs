@@ -3,7 +3,7 @@
 use cairn_tensor::kernels::linalg::{
     Field, Stack, Triangle, cholesky, inverse, log_determinant, qr, solve_triangular, svd,
 };
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use num_complex::Complex;
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -102,7 +102,13 @@ fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
     let matrices = StackMemory::new(&a);
     let (scales, left) = (empty::<F>(2 * m.min(n)), empty::<F>(2 * m * m));
     let q = left.stack::<F>(2, m * m);
-    qr(&Alone, &matrices.stack::<F>(2, m * n), &scales.stack(2, m.min(n)), Some(&q), [m, n, m]);
+    qr(
+        &SingleThread,
+        &matrices.stack::<F>(2, m * n),
+        &scales.stack(2, m.min(n)),
+        Some(&q),
+        [m, n, m],
+    );
     let (q, r) = (left.read::<F>(2 * m * m), matrices.read::<F>(2 * m * n));
     for at in 0..2 {
         let (q, r) = (&q[at * m * m..(at + 1) * m * m], &r[at * m * n..(at + 1) * m * n]);
@@ -118,7 +124,7 @@ fn each_factor<F: Random>(m: usize, n: usize, seed: u64) {
     let (w, v, sigma) = (StackMemory::new(&rows), empty::<F>(few * few), empty::<f64>(few));
     let sizes = [length, few, length];
     svd(
-        &Alone,
+        &SingleThread,
         &w.stack::<F>(1, length * length),
         &v.stack(1, few * few),
         &sigma.stack(1, few),
@@ -143,7 +149,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let mut a: Vec<F> = random(n * n, seed);
     (0..n).for_each(|at| a[at * n + at] = a[at * n + at] + F::real(2.0));
     let (matrices, out) = (StackMemory::new(&a), empty::<F>(n * n));
-    inverse(&Alone, &matrices.stack::<F>(1, n * n), &out.stack(1, n * n), n);
+    inverse(&SingleThread, &matrices.stack::<F>(1, n * n), &out.stack(1, n * n), n);
     let inverted = out.read::<F>(n * n);
     near(&product(&inverted, &a, [n; 3]), &unit(n));
 
@@ -152,7 +158,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
     for matrix in [&a, &inverted] {
         let (matrices, sign, log) = (StackMemory::new(matrix), empty::<F>(1), empty::<f64>(1));
         let (sign_of, log_of) = (sign.stack::<F>(1, 1), log.stack::<f64>(1, 1));
-        log_determinant(&Alone, &matrices.stack::<F>(1, n * n), &sign_of, &log_of, n);
+        log_determinant(&SingleThread, &matrices.stack::<F>(1, n * n), &sign_of, &log_of, n);
         logs.push((sign.read::<F>(1)[0], log.read::<f64>(1)[0]));
     }
     near(&[logs[0].0 * logs[1].0], &[F::real(1.0)]);
@@ -161,12 +167,12 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
     let mut positive = product(&a, &adjoint(&a, n, n), [n; 3]);
     (0..n).for_each(|at| positive[at * n + at] = positive[at * n + at] + F::real(0.5));
     let matrices = StackMemory::new(&positive);
-    assert_eq!(cholesky(&Alone, &matrices.stack::<F>(1, n * n), n), None);
+    assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), None);
     let lower = matrices.read::<F>(n * n);
     near(&product(&lower, &adjoint(&lower, n, n), [n; 3]), &positive);
     (0..n).for_each(|at| positive[at * n + at] = F::real(-1.0));
     let matrices = StackMemory::new(&positive);
-    assert_eq!(cholesky(&Alone, &matrices.stack::<F>(1, n * n), n), Some(0));
+    assert_eq!(cholesky(&SingleThread, &matrices.stack::<F>(1, n * n), n), Some(0));
 
     let right: Vec<F> = random(n * columns, seed + 1);
     for bits in 0..16 {
@@ -174,7 +180,7 @@ fn each_square<F: Random>(n: usize, columns: usize, seed: u64) {
         let kind = Triangle { upper, transposed, conjugated, unit: is_unit };
         let (matrices, x) = (StackMemory::new(&a), StackMemory::new(&right));
         solve_triangular(
-            &Alone,
+            &SingleThread,
             &matrices.stack::<F>(1, n * n),
             &x.stack(1, n * columns),
             [n, columns],
@@ -220,7 +226,7 @@ fn singular_values_of_a_matrix_without_full_rank() {
     let rows: Vec<f64> =
         column.iter().copied().chain(column.map(|x| 2.0 * x)).chain([0.0; 3]).collect();
     let (w, v, sigma) = (StackMemory::new(&rows), empty::<f64>(4), empty::<f64>(2));
-    svd(&Alone, &w.stack::<f64>(1, 9), &v.stack(1, 4), &sigma.stack(1, 2), [3, 2, 3]);
+    svd(&SingleThread, &w.stack::<f64>(1, 9), &v.stack(1, 4), &sigma.stack(1, 2), [3, 2, 3]);
     let (w, sigma) = (w.read::<f64>(9), sigma.read::<f64>(2));
     near(&sigma, &[45f64.sqrt(), 0.0]);
     near(&product(&w, &adjoint(&w, 3, 3), [3; 3]), &unit(3));

@@ -2,7 +2,7 @@
 
 use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::matmul::{dot, matmul, panels};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, Scalar, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -66,7 +66,7 @@ impl StoredTensor {
         let plain: Vec<Cell<u8>> =
             (0..self.layout.count()).flat_map(|at| f(at).to_ne_bytes()).map(Cell::new).collect();
         let from = Layout::contiguous(DType::Double, self.layout.dims());
-        copy(&Alone, self.out(), View::over(&plain, from).unwrap());
+        copy(&SingleThread, self.out(), View::over(&plain, from).unwrap());
     }
 
     fn values(&self) -> Vec<f64> {
@@ -77,7 +77,7 @@ impl StoredTensor {
 fn values(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     copy(
-        &Alone,
+        &SingleThread,
         ViewMut::over(&plain, Layout::contiguous(DType::Double, view.dims())).unwrap(),
         view,
     );

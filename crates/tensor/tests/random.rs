@@ -4,7 +4,7 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::kernels::multinomial::{multinomial, tree_size};
 use cairn_tensor::kernels::philox::Philox;
 use cairn_tensor::kernels::{dropout, random};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use std::cell::Cell;
 
@@ -31,7 +31,7 @@ fn bytes(count: usize) -> Vec<Cell<u8>> {
 fn numbers(view: View<'_>) -> Vec<f64> {
     let plain = bytes(view.count() * 8);
     let layout = Layout::contiguous(DType::Double, view.dims());
-    copy(&Alone, ViewMut::over(&plain, layout).unwrap(), view);
+    copy(&SingleThread, ViewMut::over(&plain, layout).unwrap(), view);
     let plain: Vec<u8> = plain.iter().map(Cell::get).collect();
     plain.chunks_exact(8).map(|one| f64::from_ne_bytes(one.try_into().unwrap())).collect()
 }
@@ -111,7 +111,7 @@ fn uniform_numbers() {
         }
     }
     let values = drawn(line(DType::Float), |out| {
-        random::uniform(&Alone, out, Philox::new(9, 0), -3.0, 5.0);
+        random::uniform(&SingleThread, out, Philox::new(9, 0), -3.0, 5.0);
     });
     assert!((moments(&values).0 - 1.0).abs() < 0.02);
 }
@@ -125,11 +125,12 @@ fn whole_numbers() {
         assert!((seen / COUNT as f64 - 1.0 / 6.0).abs() < 0.004, "{face}: {seen}");
     }
     let low = i64::MIN / 2;
-    let wide = |out: ViewMut<'_>| random::whole(&Alone, out, Philox::new(5, 5), low, 1 << 63);
+    let wide =
+        |out: ViewMut<'_>| random::whole(&SingleThread, out, Philox::new(5, 5), low, 1 << 63);
     let values = drawn(line(DType::Int64), wide);
     let unit = values.into_iter().map(|x| (x - low as f64) / 2f64.powi(63)).collect();
     assert!(kolmogorov_smirnov(unit, |x| x) < 1.95);
-    let all = |out: ViewMut<'_>| random::whole(&Alone, out, Philox::new(5, 5), i64::MIN, 0);
+    let all = |out: ViewMut<'_>| random::whole(&SingleThread, out, Philox::new(5, 5), i64::MIN, 0);
     assert!(moments(&drawn(line(DType::Int64), all)).0.abs() < 1e17);
 }
 
@@ -171,11 +172,14 @@ fn seed_offset_and_place_decide() {
         let of = |parallel: &dyn Parallel, layout, seed, offset| {
             drawn(layout, |out| draw(parallel, out, Philox::new(seed, offset)))
         };
-        let first = of(&Alone, plain, 3, 40);
+        let first = of(&SingleThread, plain, 3, 40);
         assert_eq!(first, of(&Threads(3), plain, 3, 40));
         assert_eq!(first, of(&Threads(2), permuted, 3, 40));
-        for other in [of(&Alone, plain, 4, 40), of(&Alone, plain, 3, 41), of(&Alone, plain, 3, 44)]
-        {
+        for other in [
+            of(&SingleThread, plain, 4, 40),
+            of(&SingleThread, plain, 3, 41),
+            of(&SingleThread, plain, 3, 44),
+        ] {
             let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!(same < first.len() * 11 / 20, "{same} of {}", first.len());
         }

@@ -5,7 +5,7 @@ use cairn_tensor::kernels::recurrent::{
     Gru, GruGradients, Lstm, LstmGradients, Recurrence, column_sums, gather_bias, gru,
     gru_gradients, lstm, lstm_gradients, mark_by_lengths, mark_by_sizes,
 };
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -52,7 +52,7 @@ impl StoredTensor {
         other.swap(rank - 2, rank - 1);
         let mut stored = StoredTensor::zeros(dtype, &other);
         stored.layout = stored.layout.transposed(rank - 2, rank - 1);
-        copy(&Alone, stored.out(), StoredTensor::of(dims, values).view());
+        copy(&SingleThread, stored.out(), StoredTensor::of(dims, values).view());
         stored
     }
 
@@ -66,7 +66,7 @@ impl StoredTensor {
 
     fn values(&self) -> Vec<f64> {
         let plain = StoredTensor::zeros(DType::Float, self.layout.dims());
-        copy(&Alone, plain.out(), self.view());
+        copy(&SingleThread, plain.out(), self.view());
         let value = |one: &[Cell<u8>]| f32::from_ne_bytes(std::array::from_fn(|at| one[at].get()));
         plain.bytes.chunks_exact(4).map(|one| f64::from(value(one))).collect()
     }
@@ -336,7 +336,7 @@ proptest! {
         let (to, before) =
             (StoredTensor::of(&[steps, rows, 4 * hidden], &[]), StoredTensor::of(&dims, &[]));
         let above = store(&dy);
-        lstm_gradients(&Alone, &LstmGradients {
+        lstm_gradients(&SingleThread, &LstmGradients {
             recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 2, 1, 3],
@@ -391,7 +391,7 @@ proptest! {
         let wide = [steps, rows, 3 * hidden];
         let (to, others) = (StoredTensor::of(&wide, &[]), StoredTensor::of(&wide, &[]));
         let before = StoredTensor::of(&dims, &[]);
-        gru_gradients(&Alone, &GruGradients {
+        gru_gradients(&SingleThread, &GruGradients {
             recurrence: shape.recurrence(&active),
             weights: weights.view(),
             order: [0, 1, 2],
@@ -418,7 +418,7 @@ proptest! {
         near(&to.values(), &slopes(gates.len(), 0), 1e-3);
         let sums = StoredTensor::of(&[3 * hidden], &[]);
         let flat = others.layout.reshaped(&[steps * rows, 3 * hidden]).unwrap();
-        column_sums(&Alone, sums.out(), others.view().with_layout(flat).unwrap());
+        column_sums(&SingleThread, sums.out(), others.view().with_layout(flat).unwrap());
         near(&sums.values(), &slopes(bias.len(), 1), 1e-3);
         near(&state.values(), &slopes(h0.len(), 2), 1e-3);
     }

@@ -2,7 +2,7 @@
 
 use cairn_tensor::kernels::fold;
 use cairn_tensor::kernels::reduce::{Fold, ReductionDims, reduce};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ proptest! {
         let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
         let a = View::over(&bytes, layout).unwrap();
         let groups = groups(&layout, &axes);
-        for parallel in [&Alone as &dyn Parallel, &ReverseOrder] {
+        for parallel in [&SingleThread as &dyn Parallel, &ReverseOrder] {
             let (sums, _) = run(parallel, a, &axes, fold::sum::<f32>(), |x| (x, 0), (DType::Float, DType::Int64));
             let (spread, _) = run(parallel, a, &axes, fold::moments::<f32>(), |m| (m.squares / m.count, 0), (DType::Double, DType::Int64));
             for ((group, sum), spread) in groups.iter().zip(numbers(&sums, f32::from_ne_bytes)).zip(numbers(&spread, f64::from_ne_bytes)) {
@@ -167,8 +167,8 @@ proptest! {
         let bytes = cells(values.clone());
         let a = View::over(&bytes, layout).unwrap();
         let any = fold::mapped(false, |x: bool| x, |a, b| a | b);
-        let (found, _) = run(&Alone, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
-        let (sums, _) = run(&Alone, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
+        let (found, _) = run(&SingleThread, a, &axes, any, |x| (x, 0), (DType::Bool, DType::Int64));
+        let (sums, _) = run(&SingleThread, a, &axes, fold::sum::<i64>(), |x| (x, 0), (DType::Int64, DType::Int64));
         let sums = numbers(&sums, i64::from_ne_bytes);
         for ((group, any), sum) in groups(&layout, &axes).iter().zip(numbers(&found, u8::from_ne_bytes)).zip(sums) {
             let want: i64 = group.iter().map(|at| i64::from(values[*at])).sum();
@@ -189,7 +189,7 @@ fn long_sums_have_parts_and_stay_exact() {
             let bytes = cells(values.iter().flat_map(|x| x.to_ne_bytes()).collect());
             let a = View::over(&bytes, layout).unwrap();
             let types = (DType::Float, DType::Int64);
-            let (alone, _) = run(&Alone, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
+            let (alone, _) = run(&SingleThread, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
             let (parallel, _) = run(&ReverseOrder, a, &axes, fold::sum::<f32>(), |x| (x, 0), types);
             assert_eq!(alone, parallel);
             for (group, sum) in

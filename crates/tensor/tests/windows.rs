@@ -7,7 +7,7 @@ use cairn_tensor::kernels::resample::resample;
 use cairn_tensor::kernels::taps::{
     Alignment, Divisor, Edge, Rule, Scaling, Table, TableBuffers, Taps,
 };
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout, View, ViewMut};
 use half::f16;
 use proptest::prelude::*;
@@ -197,7 +197,7 @@ proptest! {
         let table = table(&taps, &buffers, to, backward);
         let a = View::over(memory.bytes(), layout).unwrap();
         let target = ViewMut::over(out.bytes(), out_layout).unwrap();
-        resample(if step == 1 { &Alone as &dyn Parallel } else { &ReverseOrder }, target, a, dim, &table);
+        resample(if step == 1 { &SingleThread as &dyn Parallel } else { &ReverseOrder }, target, a, dim, &table);
         let have = floats(out.bytes(), out_length);
         let matrix = matrix(&taps);
         let packed = Layout::contiguous(DType::Float, &dims);
@@ -337,7 +337,7 @@ proptest! {
         let mask = AlignedMemory::new(mask_layout.bytes());
         write_mask(&ReverseOrder, ViewMut::over(mask.bytes(), mask_layout).unwrap(), View::over(index.bytes(), index_layout).unwrap(), plane);
         let found = ViewMut::over(again.bytes(), index_layout).unwrap();
-        prop_assert!(read_mask(&Alone, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
+        prop_assert!(read_mask(&SingleThread, found, View::over(mask.bytes(), mask_layout).unwrap(), plane));
         let bytes = |memory: &AlignedMemory| memory.bytes().iter().map(Cell::get).collect::<Vec<u8>>();
         prop_assert_eq!(bytes(&index), bytes(&again));
     }

@@ -5,7 +5,7 @@ use super::arena::{self, Life};
 use super::operation::KnownTensor;
 use super::prepare::{Prepared, ValueId, Work};
 use cairn_ops::{AccessMode, Fault, Memory, Outcome, Plan};
-use cairn_tensor::parallel::{Alone, Parallel, share};
+use cairn_tensor::parallel::{Parallel, SingleThread, share};
 use cairn_tensor::{Layout, Shared};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -325,7 +325,7 @@ impl Fused {
                 plan.run(&Memory {
                     uses: &cells,
                     workspace: &[],
-                    parallel: &Alone,
+                    parallel: &SingleThread,
                     sized: &|_, _| {},
                 })?;
             }

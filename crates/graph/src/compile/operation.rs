@@ -2,7 +2,7 @@
 
 use crate::ir::{Attr, Desc, Node};
 use cairn_ops::{Arg, Error, Fault, Memory, NodeArgs, Plan, Tensor, nodes};
-use cairn_tensor::parallel::{Alone, Parallel};
+use cairn_tensor::parallel::{Parallel, SingleThread};
 use cairn_tensor::{DType, Layout};
 use smallvec::SmallVec;
 use std::cell::Cell;
@@ -144,7 +144,7 @@ impl Operation {
         let mut workspace = Buffer::new(plan.workspace);
         {
             let cells: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            run_plan(&plan, &cells, workspace.cells(), &Alone).map_err(|fault| fault.0)?;
+            run_plan(&plan, &cells, workspace.cells(), &SingleThread).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Arc<[u8]>> =
             outputs.iter().map(|layout| vec![0; layout.bytes()].into()).collect();

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use cairn_ops::{Arg, Error, Memory, Node, NodeArgs, Plan, SizeCallback, Tensor, nodes};
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout};
 use std::cell::Cell;
 
@@ -233,8 +233,12 @@ impl Case {
         let mut workspace = Buffer::of(&vec![0x77; plan.workspace]);
         {
             let uses: Vec<&[Cell<u8>]> = buffers.iter_mut().map(Buffer::cells).collect();
-            let memory =
-                Memory { uses: &uses, workspace: workspace.cells(), parallel: &Alone, sized };
+            let memory = Memory {
+                uses: &uses,
+                workspace: workspace.cells(),
+                parallel: &SingleThread,
+                sized,
+            };
             plan.run(&memory).map_err(|fault| fault.0)?;
         }
         let mut results: Vec<Vec<u8>> =

@@ -3,7 +3,7 @@
 #![allow(dead_code)]
 
 use cairn_ops::{Arg, Memory, NodeArgs, Plan, Tensor};
-use cairn_tensor::parallel::Alone;
+use cairn_tensor::parallel::SingleThread;
 use cairn_tensor::{DType, Layout, contiguous_strides};
 use std::cell::{Cell, RefCell};
 
@@ -141,7 +141,7 @@ impl TestMemory {
         let memory = Memory {
             uses: &uses,
             workspace: &workspace,
-            parallel: &Alone,
+            parallel: &SingleThread,
             sized: &|(at, _), dims| self.reported.borrow_mut().push((at, dims.to_vec())),
         };
         let outcome = plan.run(&memory).map_err(|fault| fault.0);

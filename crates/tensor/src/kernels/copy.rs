@@ -129,7 +129,7 @@ fn scattered<T: Copy>(parallel: &dyn Parallel, walk: &Walk<2>, out: &ViewMut<'_>
 mod tests {
     use super::*;
     use crate::Layout;
-    use crate::parallel::Alone;
+    use crate::parallel::SingleThread;
     use proptest::prelude::*;
     use std::cell::Cell;
 
@@ -157,7 +157,7 @@ mod tests {
             let to = Layout::contiguous(dtype, &sizes);
             let item = to.item();
             let (source, target) = (bytes(to.bytes()), bytes(to.bytes()));
-            copy(&Alone, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
+            copy(&SingleThread, ViewMut::over(&target, to).unwrap(), View::over(&source, from).unwrap());
             let mut index = vec![0usize; sizes.len()];
             for at in 0..to.count() {
                 let mut rest = at;

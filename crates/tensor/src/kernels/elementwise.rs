@@ -68,7 +68,7 @@ impl<'a, const N: usize> ElementwiseArgs<'a, N> {
             ElementwiseArgs::Tensors(parallel, out, inputs) => run(*parallel, *out, *inputs),
             ElementwiseArgs::Strip(packed) => {
                 let (out, inputs) = packed.tensors();
-                run(&crate::parallel::Alone, out, inputs);
+                run(&crate::parallel::SingleThread, out, inputs);
             }
         }
     }

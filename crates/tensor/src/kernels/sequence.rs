@@ -50,7 +50,7 @@ pub fn spread(out: ViewMut<'_>, repeats: crate::View<'_>, size: usize) -> Result
         }
     }
     let total = out.count();
-    super::map::fill(&crate::parallel::Alone, out, 0i64);
+    super::map::fill(&crate::parallel::SingleThread, out, 0i64);
     if sum != total as i64 {
         return Err(sum);
     }
