@@ -26,7 +26,7 @@ unsafe impl Send for View<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for View<'_> {}
 
-/// Bytes that the members of a parallel share, to be cut into parts: the rule of [`View`] about threads holds for
+/// Bytes that threads share, to be cut into parts: the rule of [`View`] about threads holds for
 /// them too.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {

@@ -28,7 +28,7 @@ pub enum ScatterMode {
 
 /// Scatters `values` to their targets. Sizes are those of the targets; `Replace` takes values of the tensor's
 /// type, the others of types that [`can_accumulate`] allows (half types are combined in a tensor of `f32`). Values for one element are combined in the order
-/// of the indices, whatever the parallel. Values whose index is out of range go nowhere, and the first is reported;
+/// of the indices, however many threads there are. Values whose index is out of range go nowhere, and the first is reported;
 /// `index` is the tensor of indices as its caller knows it.
 ///
 /// `tensor` is the one that the targets lie in, and shares no memory with values or index.
@@ -158,7 +158,7 @@ fn numbers<T: Element, V: Element, C: Number + Compute, I: Index>(
     )
 }
 
-/// Calls `put` with each element and the value that comes to it. Members of the parallel take slices along a
+/// Calls `put` with each element and the value that comes to it. Threads take slices along a
 /// dimension that no index moves in, so that no two of them meet; without one, one does it all.
 #[inline(always)]
 fn each<I: Index>(

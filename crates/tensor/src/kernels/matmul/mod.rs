@@ -154,7 +154,7 @@ impl<'a, C: Compute> Task<'a, C> {
         })
     }
 
-    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the parallel.
+    /// Calls `body` with batch, rows and columns of parts that make up the product, spread over the threads.
     fn spread(
         &self,
         parallel: &dyn Parallel,

@@ -59,7 +59,7 @@ impl Recurrence<'_> {
         one[0] != 0.0
     }
 
-    /// Calls `body` with rows, spread over the parallel.
+    /// Calls `body` with rows, spread over the threads.
     fn each_row(&self, parallel: &dyn Parallel, gates: usize, body: impl Fn(usize) + Sync) {
         let least = (LEAST / (gates * self.hidden).max(1)).max(1);
         split(parallel, self.rows, 1, least, |rows| rows.for_each(&body));
