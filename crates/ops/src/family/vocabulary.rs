@@ -209,30 +209,31 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(9, &to_input, 1, &input)?;
     call.expect_same(10, &to_weight, 2, &weight)?;
     let softmax = if call.has(8) { Some(call.read(8, &all)?) } else { None };
-    let notes = match &softmax {
+    let saved_stats = match &softmax {
         Some(softmax) => {
             call.expect_dims(8, softmax, &[rows, vocab_size])?;
             call.expect_dtype(8, softmax, &[DType::Float])?;
             None
         }
         None => {
-            let notes = [call.read(6, &all)?, call.read(7, &all)?];
-            for (at, one) in [6, 7].into_iter().zip(&notes) {
+            let saved_stats = [call.read(6, &all)?, call.read(7, &all)?];
+            for (at, one) in [6, 7].into_iter().zip(&saved_stats) {
                 call.expect_dims(at, one, &[rows])?;
                 call.expect_dtype(at, one, &[DType::Float])?;
             }
-            Some(notes)
+            Some(saved_stats)
         }
     };
     let weights = call.scratch(DType::Float, &[rows, vocab_size]);
-    let scoring = notes.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
+    let scoring =
+        saved_stats.map(|_| Product::new(call, &weights, &input, &weight.transposed(0, 1)));
     let back = Product::new(call, &to_input, &weights, &weight);
     let across = Product::new(call, &to_weight, &weights.transposed(0, 1), &input);
     let name = call.parameter(4);
     call.plan(move |memory| {
         let scratch = memory.scratch(&weights);
         let (input, weight) = (input.view(memory), weight.view(memory));
-        match (&softmax, &notes, &scoring) {
+        match (&softmax, &saved_stats, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
                 scoring.run(memory, scratch, input, transposed(weight));
                 let column = |read: &Read| {
