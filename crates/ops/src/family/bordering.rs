@@ -1,6 +1,6 @@
 //! Borders of a tensor's own elements: mirrored, repeated, or from its other end; and the gradients.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use super::window::frame;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -61,7 +61,7 @@ fn steps(dims: &[usize], padded: &[usize], pairs: &[(i64, i64)], edge: Edge) -> 
 pub fn bordered(
     call: &mut Call<'_>,
     (a_at, pairs_at, out_at): (usize, usize, usize),
-    (a, out): (Read, Operand),
+    (a, out): (UnaliasedInput, Operand),
     pairs: &[(i64, i64)],
     edge: Edge,
 ) -> Result<Plan> {

@@ -1,6 +1,6 @@
 //! Losses of rows of scores: cross entropy with classes or with distributions, margins, and their gradients.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::infer::Infer;
@@ -64,8 +64,8 @@ fn rows(call: &Call<'_>, at: usize, x: &Layout) -> Result<[usize; 2]> {
 /// The classes of rows as a call brings them.
 #[derive(Clone, Copy)]
 struct Targets {
-    target: Read,
-    weight: Option<Read>,
+    target: UnaliasedInput,
+    weight: Option<UnaliasedInput>,
     ignored: i64,
     smoothing: f64,
     name: &'static str,
@@ -204,7 +204,7 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &loss, &sizes[..1])?;
     call.expect_dtype(2, &loss, REAL)?;
     let x = call.source(x, &[&loss, &gradient]);
-    let labels = call.kept_apart(labels, &[&loss, &gradient]);
+    let labels = call.unaliased(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));
     let axes = super::reduction_plan::Axes::new(&[false, true]);

@@ -1,6 +1,6 @@
 //! Elements of a sparse tensor that have the same place, brought together.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::Plan;

@@ -1,6 +1,6 @@
 //! Tensors made of numbers: sequences, diagonals, triangles, one-hot codes.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;

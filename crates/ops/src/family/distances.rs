@@ -1,6 +1,6 @@
 //! Distances between rows of tensors, norms of slices, histograms.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -32,7 +32,12 @@ fn power(call: &Call<'_>, at: usize) -> Result<Distance> {
 }
 
 /// Rows of batches: a tensor with the batches `dims` in front, as batches, rows, elements.
-fn rows(call: &Call<'_>, at: usize, x: Read, batches: &[usize]) -> Result<Read> {
+fn rows(
+    call: &Call<'_>,
+    at: usize,
+    x: UnaliasedInput,
+    batches: &[usize],
+) -> Result<UnaliasedInput> {
     let mut dims = batches.to_vec();
     dims.extend_from_slice(&x.dims()[x.rank() - 2..]);
     let wide = x.broadcast_to(&dims);

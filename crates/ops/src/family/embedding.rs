@@ -1,6 +1,6 @@
 //! Gradients and norms of tables of vectors.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;

@@ -3,7 +3,7 @@
 //! Workspace: the indices, where they are several rows that do not lie one after the other; and a copy of each input that
 //! shares memory with an output.
 
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};

@@ -1,7 +1,7 @@
 //! Gated linear units: one half of a tensor, activated, times the other; and their gradients.
 
 use super::activation::{CUBIC, ROOT, by_tangent};
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -125,7 +125,7 @@ fn halves<'v>(view: View<'v>, dim: usize, left: bool) -> (View<'v>, View<'v>) {
     if left { (part(0), part(size)) } else { (part(size), part(0)) }
 }
 
-fn view<'m>(read: &Read, memory: &Memory<'m>) -> View<'m> {
+fn view<'m>(read: &UnaliasedInput, memory: &Memory<'m>) -> View<'m> {
     read.view(memory)
 }
 
@@ -144,7 +144,7 @@ fn forward(call: &mut Call<'_>, kind: Gate) -> Result<Plan> {
         }
     }
     let outs: Vec<_> = [Some(&out), activated.as_ref()].into_iter().flatten().collect();
-    let x = call.kept_apart(x, &outs);
+    let x = call.unaliased(x, &outs);
     call.plan(move |memory| {
         let (gated, other) = halves(view(&x, memory), dim, left);
         let out = memory.out(&out);

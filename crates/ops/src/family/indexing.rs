@@ -1,6 +1,6 @@
 //! Elements at positions that indices name.
 
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -208,7 +208,7 @@ fn broadcast_all(call: &Call<'_>, at: usize, list: &[Layout]) -> Result<Dims> {
 
 /// Several index tensors of one call: which dimensions they replace, and what they say together.
 pub(super) struct Indices {
-    all: Vec<(usize, usize, Read)>,
+    all: Vec<(usize, usize, UnaliasedInput)>,
     shape: Dims,
     at_dim: usize,
     offsets: Option<Scratch>,
@@ -252,7 +252,7 @@ impl Indices {
                 )));
             };
             shape = wider;
-            all.push((dim, a.dims()[dim], call.kept_apart(one, outs)));
+            all.push((dim, a.dims()[dim], call.unaliased(one, outs)));
         }
         if !all.is_empty() && shape.contains(&0) {
             return Ok(None);
@@ -278,7 +278,7 @@ impl Indices {
     fn of(
         call: &mut Call<'_>,
         a: &Layout,
-        all: Vec<(usize, usize, Read)>,
+        all: Vec<(usize, usize, UnaliasedInput)>,
         shape: Dims,
         name: &'static str,
     ) -> Result<Indices> {
@@ -294,7 +294,7 @@ impl Indices {
         memory: &Memory<'a>,
         a: View<'a>,
     ) -> std::result::Result<(IndexedView<'a>, View<'a>), crate::error::Fault> {
-        let wide = |one: &Read| {
+        let wide = |one: &UnaliasedInput| {
             let view = one.view(memory);
             let wide = view.broadcast_to(&self.shape).expect("sizes were checked");
             view.with_layout(wide).expect("the same elements")
@@ -365,7 +365,7 @@ fn indexed_by_mask(call: &mut Call<'_>) -> Result<Plan> {
     let mut all = Vec::new();
     for (one, dim) in list.into_iter().zip(chosen.iter()) {
         call.expect_dtype(1, &one, INDEX_TYPES)?;
-        all.push((*dim, a.dims()[*dim], call.kept_apart(one, &[&out])));
+        all.push((*dim, a.dims()[*dim], call.unaliased(one, &[&out])));
     }
     let name = call.parameter(1);
     let indices = Indices::of(call, &a, all, shape, name)?;

@@ -1,6 +1,6 @@
 //! Tensors put together, taken apart, repeated and transposed: copies between parts of tensors.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use cairn_tensor::kernels::copy::copy;
 use cairn_tensor::{Dims, Layout, MAX_DIMS, Scalar, promote};
 
 /// A plan of copies from parts of inputs to parts of outputs.
-pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(Read, Operand)>) -> Result<Plan> {
+pub(super) fn copies(call: &mut Call<'_>, parts: Vec<(UnaliasedInput, Operand)>) -> Result<Plan> {
     call.plan(move |memory| {
         parts.iter().for_each(|(from, _)| from.prepare(memory));
         for (from, to) in &parts {
@@ -66,7 +66,7 @@ fn cat_along(call: &mut Call<'_>, tensors: Vec<Operand>, dim: i64, out: Operand)
             )));
         }
         let to = out.with_layout(out.sliced(dim, start, size, 1));
-        let from = call.kept_apart(one, &[&out]);
+        let from = call.unaliased(one, &[&out]);
         parts.push((from, to));
         start += size;
     }
@@ -150,7 +150,7 @@ fn stack(call: &mut Call<'_>) -> Result<Plan> {
                 "{name}[{at}] has the sizes {have:?}: expected {want:?}"
             )));
         }
-        let from = call.kept_apart(one, &[&out]);
+        let from = call.unaliased(one, &[&out]);
         parts.push((from, to));
     }
     copies(call, parts)
@@ -178,7 +178,7 @@ fn parted(call: &mut Call<'_>) -> Result<Plan> {
     let mut parts = Vec::new();
     let mut start = 0;
     let all: Vec<&Operand> = outs.iter().collect();
-    let from = call.kept_apart(a, &all);
+    let from = call.unaliased(a, &all);
     for (at, out) in outs.iter().enumerate() {
         call.expect_converts(3, &a, out)?;
         let size = out.dims().get(dim).copied().unwrap_or(0);
@@ -251,7 +251,7 @@ fn unpacked(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let all: Vec<&Operand> = outs.iter().collect();
-    let from = call.kept_apart(a, &all);
+    let from = call.unaliased(a, &all);
     let mut parts = Vec::new();
     for (at, out) in outs.iter().enumerate() {
         let slice = from.at(dim, at);

@@ -1,7 +1,7 @@
 //! Elements that a mask chooses, and where elements are that are not zero. How many they are is known when the
 //! kernel runs: outputs have room for all, and their real sizes are reported then.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
 use crate::infer::Infer;
@@ -14,15 +14,16 @@ use cairn_tensor::{DType, Dims, Layout, broadcast};
 /// Two tensors with the sizes that both broadcast to.
 fn together(
     call: &Call<'_>,
-    (a_at, a): (usize, Read),
-    (b_at, b): (usize, Read),
-) -> Result<(Read, Read)> {
+    (a_at, a): (usize, UnaliasedInput),
+    (b_at, b): (usize, UnaliasedInput),
+) -> Result<(UnaliasedInput, UnaliasedInput)> {
     let Some(dims) = broadcast(a.dims(), b.dims()) else {
         let (name, other) = (call.parameter(a_at), call.parameter(b_at));
         let (x, y) = (a.dims(), b.dims());
         return Err(Error::invalid(format!("{name} {x:?} and {other} {y:?} do not broadcast")));
     };
-    let wide = |one: Read| one.with_layout(one.broadcast_to(&dims).expect("they broadcast"));
+    let wide =
+        |one: UnaliasedInput| one.with_layout(one.broadcast_to(&dims).expect("they broadcast"));
     Ok((wide(a), wide(b)))
 }
 

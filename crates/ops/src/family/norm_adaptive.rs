@@ -4,7 +4,7 @@
 //! Workspace: forward, as many numbers of the type computed in as `x` has elements; backward, twice as many, and what
 //! the gradients of weights take in [`super::norm`].
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use super::reduction_plan::{Axes, ReductionPlan};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -50,7 +50,12 @@ fn by_batch(call: &Call<'_>, at: usize, one: &Layout, x: &[usize]) -> Result<Lay
 }
 
 /// A factor or a term, repeated to the sizes of `x`.
-fn repeated(call: &Call<'_>, at: usize, one: Read, x: &[usize]) -> Result<Read> {
+fn repeated(
+    call: &Call<'_>,
+    at: usize,
+    one: UnaliasedInput,
+    x: &[usize],
+) -> Result<UnaliasedInput> {
     call.expect_dtype(at, &one, REAL)?;
     let layout = by_batch(call, at, &one, x)?;
     Ok(one.with_layout(layout.broadcast_to(x).expect("sizes were checked")))

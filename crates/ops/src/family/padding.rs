@@ -1,7 +1,7 @@
 //! Borders around tensors.
 
 use super::bordering::{self, edge, pairs};
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -60,7 +60,7 @@ fn padded_output(call: &Call<'_>) -> Result<Vec<Layout>> {
 
 fn bordered(
     call: &mut Call<'_>,
-    a: Read,
+    a: UnaliasedInput,
     out: Operand,
     pairs: &[(i64, i64)],
     value: Scalar,

@@ -1,6 +1,6 @@
 //! Each element, or each slice, several times in a row.
 
-use super::reading::{InLine, Read};
+use super::inputs::{InLine, UnaliasedInput};
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -15,7 +15,7 @@ use cairn_tensor::{DType, Dims, Layout, MAX_DIMS, Strides, View};
 /// A tensor whose slices are repeated: as it is, or all its elements as one line.
 #[derive(Clone, Copy)]
 enum Slices {
-    Along(Read),
+    Along(UnaliasedInput),
     Line(InLine),
 }
 
@@ -123,11 +123,11 @@ fn by_counts(call: &mut Call<'_>) -> Result<Plan> {
         spread(index, repeats.view(memory), size).map_err(|sum| unfit(name, sum, index.count()))?;
         let source = IndexedView::chosen(a.view(memory), dim, index.view(), false);
         gather(memory.parallel, memory.out(&out), &source, index.view())
-            .map_err(|bad| super::reading::out_of_range(name, bad))
+            .map_err(|bad| super::inputs::out_of_range(name, bad))
     })
 }
 
-fn expect_each(call: &Call<'_>, repeats: &Read, size: usize) -> Result<()> {
+fn expect_each(call: &Call<'_>, repeats: &UnaliasedInput, size: usize) -> Result<()> {
     if repeats.rank() == 1 && (repeats.dims()[0] == size || repeats.dims()[0] == 1) {
         return Ok(());
     }

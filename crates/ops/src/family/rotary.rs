@@ -4,7 +4,7 @@
 //! by side take a copy of `x`. The gradients of cosines and sines take as many numbers of the type computed in as `x` has elements,
 //! and what the sums over them need.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use super::reduction_plan::{Axes, ReductionPlan, without};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -59,7 +59,12 @@ fn expect_lines(call: &Call<'_>, at: usize, x: &Layout, rotation: Rotation) -> R
 }
 
 /// Cosines or sines, repeated to the sizes of `x`.
-fn wide(call: &Call<'_>, at: usize, factor: Read, dims: &[usize]) -> Result<Read> {
+fn wide(
+    call: &Call<'_>,
+    at: usize,
+    factor: UnaliasedInput,
+    dims: &[usize],
+) -> Result<UnaliasedInput> {
     call.expect_dtype(at, &factor, REAL)?;
     let same_line = factor.dims().last() == dims.last();
     match factor.broadcast_to(dims).filter(|_| same_line && factor.rank() == dims.len()) {
@@ -115,7 +120,7 @@ fn embed_by_matrix(call: &mut Call<'_>) -> Result<Plan> {
     }
     let length = x.dims()[x.rank() - 1];
     call.expect_dims(4, &matrix, &[length, length])?;
-    let x = call.kept_apart(x, &[&out]);
+    let x = call.unaliased(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
     let rotated = call.scratch(DType::Float, x.dims());
@@ -208,7 +213,7 @@ fn embed_backward(call: &mut Call<'_>) -> Result<Plan> {
         sums = Some((products, by_cos, by_sin));
     }
     let outs: Vec<&Operand> = outs.iter().collect();
-    let dy = call.kept_apart(dy, &outs);
+    let dy = call.unaliased(dy, &outs);
     let (cos, sin) = (call.read(1, &outs)?, call.read(2, &outs)?);
     let (cos, sin) = (wide(call, 1, cos, &dims)?, wide(call, 2, sin, &dims)?);
     let x = if requested { Some(call.read(3, &outs)?) } else { None };

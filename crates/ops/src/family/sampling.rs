@@ -176,7 +176,7 @@ fn affine(call: &mut Call<'_>) -> Result<Plan> {
     dims.push(spatial);
     call.expect_dims(3, &out, &dims)?;
     let align_corners = call.flag(2)?;
-    let theta = call.kept_apart(theta, &[&out]);
+    let theta = call.unaliased(theta, &[&out]);
     let out = out.with_layout(deep(&out, spatial, 1));
     call.plan(move |memory| {
         affine_grid(memory.parallel, memory.out(&out), theta.view(memory), align_corners);

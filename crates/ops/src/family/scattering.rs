@@ -1,7 +1,7 @@
 //! Elements to positions that indices name.
 
 use super::indexing::{Indices, expect_within, replaced};
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::argument::Arg;
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -45,7 +45,7 @@ impl Destination {
     /// [`Destination::new`] where the output starts as another tensor, else [`Destination::kept`].
     fn from(
         call: &mut Call<'_>,
-        from: &Option<Read>,
+        from: &Option<UnaliasedInput>,
         out: Operand,
         mode: ScatterMode,
     ) -> Destination {
@@ -80,7 +80,7 @@ impl Destination {
 /// Values that are scattered: a tensor, or one number.
 #[allow(clippy::large_enum_variant)]
 enum Values {
-    Tensor(Read, Option<Scratch>),
+    Tensor(UnaliasedInput, Option<Scratch>),
     Number(Scalar),
 }
 
@@ -173,7 +173,7 @@ pub(super) fn origin(
     call: &mut Call<'_>,
     at: usize,
     out_at: usize,
-) -> Result<(Option<Read>, Operand)> {
+) -> Result<(Option<UnaliasedInput>, Operand)> {
     let out = call.output(out_at)?;
     let a = call.tensor(at)?;
     call.expect_dims(out_at, &out, a.dims())?;
@@ -186,7 +186,7 @@ pub(super) fn origin(
         return Ok((None, call.inout(out_at)?));
     }
     let copied = call.is_entangled(&a, &out);
-    let read = if copied { call.kept_apart(a, &[&out]) } else { call.kept_apart(a, &[]) };
+    let read = if copied { call.unaliased(a, &[&out]) } else { call.unaliased(a, &[]) };
     Ok((Some(read), out))
 }
 
@@ -398,7 +398,7 @@ fn scattered_rows(call: &mut Call<'_>) -> Result<Plan> {
 
 fn brought(
     call: &mut Call<'_>,
-    from: Option<Read>,
+    from: Option<UnaliasedInput>,
     out: Operand,
     indices: Indices,
     values: Values,

@@ -228,7 +228,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
         let permuted = x.with_layout(x.permuted(&axes));
         call.expect_dims(4, &out, &sizes)?;
         let dims = permuted.dims().to_vec();
-        let x = call.kept_apart(permuted, &[&out]);
+        let x = call.unaliased(permuted, &[&out]);
         let to = call.flat_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
@@ -262,7 +262,7 @@ fn flattened(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(2, &out, &expected)?;
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
-    let x = call.kept_apart(x, &[&out]);
+    let x = call.unaliased(x, &[&out]);
     let to = call.flat_output(out, &dims);
     call.plan(move |memory| {
         copy(memory.parallel, to.out(memory), x.view(memory));

@@ -1,7 +1,7 @@
 //! Tensors with another layout, as copies: transposed, mirrored, rolled, broadcast, reshaped; and their sizes.
 
+use super::inputs::UnaliasedInput;
 use super::joining::copies;
-use super::reading::Read;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -16,7 +16,7 @@ use cairn_tensor::{DType, Dims, Layout, Scalar};
 pub(super) fn viewed(
     call: &mut Call<'_>,
     at: usize,
-    a: Read,
+    a: UnaliasedInput,
     layout: Layout,
     out: (usize, Operand),
 ) -> Result<Plan> {
@@ -239,7 +239,12 @@ fn cut(dim: usize, shift: usize, from: Layout, to: Layout) -> [(Layout, Layout);
 }
 
 /// All elements as one line moved round; what is no line lies in the workspace meanwhile.
-fn rolled_in_line(call: &mut Call<'_>, a: Read, out: Operand, shift: i64) -> Result<Plan> {
+fn rolled_in_line(
+    call: &mut Call<'_>,
+    a: UnaliasedInput,
+    out: Operand,
+    shift: i64,
+) -> Result<Plan> {
     let shift = shift.rem_euclid(a.count() as i64) as usize;
     let from = call.in_line(a);
     let line = out.reshaped(&[out.count()]);

@@ -47,7 +47,7 @@ impl Intermediate {
 }
 
 /// A mask as the sizes of `x` have it.
-fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::reading::Read> {
+fn mask(call: &mut Call<'_>, at: usize, out: &Operand) -> Result<super::inputs::UnaliasedInput> {
     let mask = call.read(at, &[out])?;
     call.expect_dtype(at, &mask, &[DType::Bool])?;
     match mask.broadcast_to(out.dims()) {

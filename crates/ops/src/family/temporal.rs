@@ -3,7 +3,7 @@
 //! Workspace: the gradient takes, for each batch, two numbers of `f64` for each position of the labels with blanks, and
 //! one for each class.
 
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
 use crate::plan::{Memory, Operand, Plan};
@@ -15,8 +15,8 @@ const REAL: &[DType] = &[DType::Float, DType::Double, DType::Float16, DType::Bf1
 
 /// The sequences of a call, checked as far as their lengths go.
 struct Batch {
-    logarithms: Read,
-    targets: Read,
+    logarithms: UnaliasedInput,
+    targets: UnaliasedInput,
     steps: Vec<usize>,
     labels: Vec<usize>,
     blank: usize,

@@ -1,7 +1,7 @@
 //! Windows of images as columns, and back; slices of a dimension, back.
 
 use super::convolution::window::grouped;
-use super::reading::Read;
+use super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::infer::Infer;
@@ -183,7 +183,7 @@ fn unfolded(call: &mut Call<'_>) -> Result<Plan> {
 
 fn into_columns(
     call: &mut Call<'_>,
-    a: Read,
+    a: UnaliasedInput,
     (out_at, out): (usize, Operand),
     axes: [Axis; 2],
 ) -> Result<Plan> {

@@ -1,7 +1,7 @@
 //! Elements back to the positions that pooling took them from, and the gradient.
 
 use super::avg_pool::REALS;
-use super::reading::out_of_range;
+use super::inputs::out_of_range;
 use super::window::{frame, numbers, spatial_sizes, with_spatial_sizes};
 use crate::call::Call;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
     let outputs = numbers(call, 2, spatial, 1)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
     let x = call.flat(x, &[planes, own], &[&out]);
-    let known = call.kept_apart(index, &[&out]);
+    let known = call.unaliased(index, &[&out]);
     let line = call.flat(index, &[planes, own], &[&out]);
     let out = call.flat_output(out, &[planes, whole]);
     let name = call.parameter(1);
@@ -93,7 +93,7 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(6, &out, 0, &dy)?;
     call.touch_by_index(&dy);
     let dy = call.flat(dy, &[planes, whole], &[&out]);
-    let known = call.kept_apart(index, &[&out]);
+    let known = call.unaliased(index, &[&out]);
     let line = call.flat(index, &[planes, own], &[&out]);
     let out = call.flat_output(out, &[planes, own]);
     let name = call.parameter(2);

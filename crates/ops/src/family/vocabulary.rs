@@ -2,7 +2,7 @@
 //!
 //! Workspace: the scores of all rows as `f32`, and the panels of their products.
 
-use super::reading::{Read, out_of_range};
+use super::inputs::{UnaliasedInput, out_of_range};
 use crate::call::Call;
 use crate::error::{Error, Result};
 use crate::plan::{Memory, Plan, Scratch};
@@ -42,7 +42,7 @@ fn factors(
     call: &mut Call<'_>,
     at: [usize; 2],
     outs: &[&crate::plan::Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let [input, weight] = [call.read(at[0], outs)?, call.read(at[1], outs)?];
     call.expect_dtype(at[0], &input, HALF)?;
     call.expect_same(at[1], &weight, at[0], &input)?;
@@ -236,7 +236,7 @@ fn loss_gradient(call: &mut Call<'_>) -> Result<Plan> {
         match (&softmax, &saved_stats, &scoring) {
             (None, Some([most, sums]), Some(scoring)) => {
                 scoring.run(memory, scratch, input, transposed(weight));
-                let column = |read: &Read| {
+                let column = |read: &UnaliasedInput| {
                     let view = read.view(memory);
                     let wide =
                         view.layout().with(1).broadcast_to(scratch.dims()).expect("a column");

@@ -2,7 +2,7 @@
 
 use crate::call::Call;
 use crate::error::{Error, Fault, Result};
-use crate::family::reading::Read;
+use crate::family::inputs::UnaliasedInput;
 use crate::infer::Infer;
 use crate::plan::{Operand, Plan};
 use crate::table::ArgSource::{A, Among, Attr, No, O};
@@ -191,14 +191,14 @@ fn update(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dtype(4, total, &[DType::Float])?;
     }
     let outs: Vec<_> = [&out].into_iter().chain(&total).collect();
-    let mut reads: [Vec<Read>; 2] = [Vec::new(), Vec::new()];
+    let mut reads: [Vec<UnaliasedInput>; 2] = [Vec::new(), Vec::new()];
     for (logarithm, one) in logarithms.into_iter().zip(results) {
         call.expect_dims(0, &logarithm, &[rows])?;
         call.expect_dtype(0, &logarithm, &[DType::Float])?;
         call.expect_dims(1, &one, out.dims())?;
         call.expect_dtype(1, &one, REAL)?;
-        reads[0].push(call.kept_apart(logarithm, &outs));
-        reads[1].push(call.kept_apart(one, &outs));
+        reads[0].push(call.unaliased(logarithm, &outs));
+        reads[1].push(call.unaliased(one, &outs));
     }
     call.plan(move |memory| {
         let [logarithms, results] = [&reads[0], &reads[1]]

@@ -89,7 +89,7 @@ fn bias(
     call: &mut Call<'_>,
     channels: usize,
     groups: usize,
-) -> Result<Option<crate::family::reading::Read>> {
+) -> Result<Option<crate::family::inputs::UnaliasedInput>> {
     if !call.has(BIAS) {
         return Ok(None);
     }

@@ -284,7 +284,7 @@ pub fn deformable(call: &mut Call<'_>) -> Result<Plan> {
     };
     let [images, moved, made] =
         [x.dims(), offset.dims(), &samples[..]].map(|dims| call.scratch(DType::Float, dims));
-    let source = call.kept_apart(sampled, &[]);
+    let source = call.unaliased(sampled, &[]);
     let groups = windows.groups;
     let all = (
         source.with_layout(by_groups(*source, groups)),

@@ -6,7 +6,7 @@ use super::steps::{
 use super::window::{Sides, TYPES, Windows, borders, groups, of_axes};
 use crate::call::Call;
 use crate::error::{Error, Result};
-use crate::family::reading::Read;
+use crate::family::inputs::UnaliasedInput;
 use crate::plan::{Operand, Plan};
 use cairn_tensor::{DType, Layout, promote};
 
@@ -46,7 +46,7 @@ fn bias(
     at: usize,
     (channels, groups): (usize, usize),
     out: &Operand,
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if !call.has(at) {
         return Ok(None);
     }

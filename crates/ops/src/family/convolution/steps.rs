@@ -2,7 +2,7 @@
 
 use super::window::{Windows, grouped, with_three_axes};
 use crate::call::Call;
-use crate::family::reading::Read;
+use crate::family::inputs::UnaliasedInput;
 use crate::family::reduction_plan::{Axes, ReductionPlan};
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::conv as kernel;
@@ -19,9 +19,9 @@ struct Part {
 
 /// Convolutions that make up one output.
 pub struct ConvolutionPlan {
-    source: Read,
-    weights: Read,
-    bias: Option<Read>,
+    source: UnaliasedInput,
+    weights: UnaliasedInput,
+    bias: Option<UnaliasedInput>,
     out: Operand,
     parts: Vec<Part>,
     /// Weights in the order and type that the kernel takes, where they are not.
@@ -42,8 +42,8 @@ pub fn weights_by_groups(layout: Layout, groups: usize) -> Layout {
 impl ConvolutionPlan {
     fn new(
         call: &mut Call<'_>,
-        (source, weights, out): (Read, Read, Operand),
-        bias: Option<Read>,
+        (source, weights, out): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
         parts: Vec<Part>,
     ) -> ConvolutionPlan {
         let packs = |part: &Part| !kernel::takes_weights(&part.weights);
@@ -62,8 +62,8 @@ impl ConvolutionPlan {
     pub fn shrinking(
         call: &mut Call<'_>,
         windows: &Windows,
-        (large, weights, small): (Read, Read, Operand),
-        bias: Option<Read>,
+        (large, weights, small): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
     ) -> ConvolutionPlan {
         let axes = windows.forward(&weights);
         let part = Part { out: *small, weights: *weights, axes };
@@ -74,8 +74,8 @@ impl ConvolutionPlan {
     pub fn growing(
         call: &mut Call<'_>,
         windows: &Windows,
-        (small, weights, large): (Read, Read, Operand),
-        bias: Option<Read>,
+        (small, weights, large): (UnaliasedInput, UnaliasedInput, Operand),
+        bias: Option<UnaliasedInput>,
     ) -> ConvolutionPlan {
         let transposed = weights.transposed(1, 2);
         let classes = [0, 1, 2]
@@ -137,8 +137,8 @@ impl ConvolutionPlan {
 
 /// The gradient of weights. All tensors are by groups.
 pub struct WeightGradientPlan {
-    large: Read,
-    small: Read,
+    large: UnaliasedInput,
+    small: UnaliasedInput,
     out: Operand,
     axes: [Axis; 3],
     scratch: Scratch,
@@ -149,7 +149,7 @@ impl WeightGradientPlan {
     pub fn new(
         call: &mut Call<'_>,
         windows: &Windows,
-        (large, small, out): (Read, Read, Operand),
+        (large, small, out): (UnaliasedInput, UnaliasedInput, Operand),
     ) -> WeightGradientPlan {
         let axes = windows.forward(&out);
         let size = kernel::filter_scratch_size(&out, &large, &small, &axes);
@@ -166,14 +166,14 @@ impl WeightGradientPlan {
 
 /// The gradient of a bias: sums over all but the channels.
 pub struct BiasGradientPlan {
-    grad: Read,
+    grad: UnaliasedInput,
     out: Operand,
     reduction_plan: ReductionPlan,
 }
 
 impl BiasGradientPlan {
     /// Of a tensor by samples, channels and axes.
-    pub fn new(call: &mut Call<'_>, grad: Read, out: Operand) -> BiasGradientPlan {
+    pub fn new(call: &mut Call<'_>, grad: UnaliasedInput, out: Operand) -> BiasGradientPlan {
         let mut axes = Axes::filled(grad.rank(), true);
         axes[1] = false;
         let reduction_plan = call.plan_reduction(&grad, &axes, &fold::sum::<f32>());

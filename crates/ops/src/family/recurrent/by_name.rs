@@ -1,6 +1,6 @@
 //! What the nodes of recurrent layers have in common: attributes that are checked, gate orders, lengths, gradients.
 
-use super::super::reading::Read;
+use super::super::inputs::UnaliasedInput;
 use super::layer::{Gradients, Kind, LayerScratch, Sizes, Source, Target};
 use crate::argument::Arg;
 use crate::call::Call;
@@ -83,9 +83,9 @@ pub fn reversed(call: &Call<'_>, at: usize) -> Result<bool> {
 #[derive(Clone, Copy)]
 pub enum Lengths {
     /// How many steps each row has.
-    Counts(Read),
+    Counts(UnaliasedInput),
     /// Not 0 where a row takes part: steps by rows by anything, of which the first counts.
-    Mask(Read),
+    Mask(UnaliasedInput),
 }
 
 /// The rows that take part, where the caller says so. A tensor without dimensions holds the place only.
@@ -165,7 +165,12 @@ pub fn lifted(layout: &Layout, dims: &[usize]) -> Layout {
     if lacks { layout.with(0) } else { *layout }
 }
 
-pub fn real(call: &mut Call<'_>, at: usize, dims: &[usize], outs: &[&Operand]) -> Result<Read> {
+pub fn real(
+    call: &mut Call<'_>,
+    at: usize,
+    dims: &[usize],
+    outs: &[&Operand],
+) -> Result<UnaliasedInput> {
     let read = call.read(at, outs)?;
     let read = read.with_layout(lifted(&read, dims));
     call.expect_dims(at, &read, dims)?;
@@ -178,7 +183,7 @@ pub fn optional(
     at: usize,
     dims: &[usize],
     outs: &[&Operand],
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if call.has(at) { real(call, at, dims, outs).map(Some) } else { Ok(None) }
 }
 
@@ -188,7 +193,7 @@ pub fn state(
     at: usize,
     sizes: &Sizes,
     outs: &[&Operand],
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     if !call.has(at) {
         return Ok(None);
     }
@@ -228,7 +233,7 @@ pub fn split(
     hidden: usize,
     blocks: usize,
     outs: &[&Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let both = real(call, at, &[inputs + hidden, blocks * hidden], outs)?;
     Ok([
         both.with_layout(both.sliced(0, 0, inputs, 1)),
@@ -242,7 +247,7 @@ pub fn weights(
     sizes: &Sizes,
     inputs: usize,
     outs: &[&Operand],
-) -> Result<[Read; 2]> {
+) -> Result<[UnaliasedInput; 2]> {
     let wide = sizes.kind.blocks() * sizes.hidden;
     if !call.has(2) {
         return split(call, 1, inputs, sizes.hidden, sizes.kind.blocks(), outs);
@@ -254,15 +259,15 @@ pub fn weights(
 pub struct Task {
     pub reversed: bool,
     pub order: [usize; 4],
-    pub x: Read,
+    pub x: UnaliasedInput,
     /// Inputs by blocks, hidden by blocks.
-    pub weights: [Read; 2],
-    pub saved: [Read; 4],
-    pub states: [Option<Read>; 2],
-    pub tanh: Option<Read>,
-    pub first: [Option<Read>; 2],
-    pub above: Option<Read>,
-    pub last: [Option<Read>; 2],
+    pub weights: [UnaliasedInput; 2],
+    pub saved: [UnaliasedInput; 4],
+    pub states: [Option<UnaliasedInput>; 2],
+    pub tanh: Option<UnaliasedInput>,
+    pub first: [Option<UnaliasedInput>; 2],
+    pub above: Option<UnaliasedInput>,
+    pub last: [Option<UnaliasedInput>; 2],
     pub to_x: Option<Operand>,
     pub to_first: [Option<Operand>; 2],
     pub to_weights: [Option<Operand>; 2],
@@ -273,7 +278,7 @@ pub fn run_gradients(
     call: &mut Call<'_>,
     sizes: Sizes,
     task: Task,
-    reads: Vec<Read>,
+    reads: Vec<UnaliasedInput>,
     lengths: Option<Lengths>,
     lengths_at: usize,
 ) -> Result<Plan> {

@@ -1,7 +1,7 @@
 //! One layer of a recurrent network in one direction, planned: its tensors, the scratch that layers use one after the
 //! other, and what runs.
 
-use super::super::reading::Read;
+use super::super::inputs::UnaliasedInput;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;
@@ -62,7 +62,7 @@ impl Sizes {
 /// Where a layer reads: a tensor of the call, or scratch with a layout.
 #[derive(Clone, Copy)]
 pub enum Source {
-    Tensor(Read),
+    Tensor(UnaliasedInput),
     Scratch(Scratch, Layout),
 }
 
@@ -191,7 +191,7 @@ fn at<'a>(view: ViewMut<'a>, index: usize) -> ViewMut<'a> {
 }
 
 /// Puts states where they start: these, or zeros.
-fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<Read>; 2]) {
+fn begin(memory: &Memory<'_>, state: ViewMut<'_>, first: &[Option<UnaliasedInput>; 2]) {
     for index in 0..state.dims()[0] {
         match &first[index] {
             Some(first) => copy(memory.parallel, at(state, index), first.prepared(memory)),
@@ -215,13 +215,13 @@ pub struct Layer {
     pub order: [usize; 4],
     pub x: Source,
     /// Inputs by blocks.
-    pub input_weights: Read,
+    pub input_weights: UnaliasedInput,
     /// Hidden by blocks.
-    pub hidden_weights: Read,
-    pub bias: [Option<Read>; 2],
+    pub hidden_weights: UnaliasedInput,
+    pub bias: [Option<UnaliasedInput>; 2],
     /// What is added to the forget gate.
     pub forget: f32,
-    pub first: [Option<Read>; 2],
+    pub first: [Option<UnaliasedInput>; 2],
     pub y: Option<Target>,
     pub last: [Option<Operand>; 2],
     pub states: [Option<Operand>; 2],
@@ -236,8 +236,8 @@ impl Layer {
         call: &mut Call<'_>,
         scratch: &LayerScratch,
         x: Source,
-        input_weights: Read,
-        hidden_weights: Read,
+        input_weights: UnaliasedInput,
+        hidden_weights: UnaliasedInput,
         order: [usize; 4],
     ) -> Layer {
         let x_layout = x.layout();
@@ -330,16 +330,16 @@ pub struct Gradients {
     pub reversed: bool,
     pub order: [usize; 4],
     pub x: Source,
-    pub input_weights: Read,
-    pub hidden_weights: Read,
-    pub saved: [Read; 4],
-    pub states: [Option<Read>; 2],
-    pub tanh: Option<Read>,
-    pub first: [Option<Read>; 2],
+    pub input_weights: UnaliasedInput,
+    pub hidden_weights: UnaliasedInput,
+    pub saved: [UnaliasedInput; 4],
+    pub states: [Option<UnaliasedInput>; 2],
+    pub tanh: Option<UnaliasedInput>,
+    pub first: [Option<UnaliasedInput>; 2],
     /// The gradient of what it puts out.
     pub above: Option<Source>,
     /// The gradients of the states after the last step.
-    pub last: [Option<Read>; 2],
+    pub last: [Option<UnaliasedInput>; 2],
     /// Gets that of the input, `f32`, steps by rows by inputs; and whether it is added to what is there.
     pub to_x: Option<(Target, bool)>,
     /// Get those of the states before the first step.
@@ -357,11 +357,11 @@ impl Gradients {
     #[allow(clippy::too_many_arguments)]
     pub fn new(
         x: Source,
-        input_weights: Read,
-        hidden_weights: Read,
+        input_weights: UnaliasedInput,
+        hidden_weights: UnaliasedInput,
         order: [usize; 4],
-        saved: [Read; 4],
-        states: [Option<Read>; 2],
+        saved: [UnaliasedInput; 4],
+        states: [Option<UnaliasedInput>; 2],
     ) -> Gradients {
         Gradients {
             reversed: false,
@@ -415,7 +415,7 @@ impl Gradients {
         copy(parallel, weights, self.hidden_weights.prepared(memory));
         let state = memory.scratch(&scratch.state);
         begin(memory, state, &self.last);
-        let read = |one: Option<Read>| one.map(|one| one.prepared(memory));
+        let read = |one: Option<UnaliasedInput>| one.map(|one| one.prepared(memory));
         let recurrence = sizes.recurrence(self.reversed, scratch.active(memory));
         let saved = self.saved.map(|one| one.prepared(memory));
         let y = self.above.map(|one| one.view(memory));

@@ -2,7 +2,7 @@
 //!
 //! As documented, dropout between layers is not applied, whatever its probability.
 
-use super::super::reading::Read;
+use super::super::inputs::UnaliasedInput;
 use super::layer::{Gradients, Kind, Layer, LayerScratch, Sizes, Source, Target};
 use crate::call::Call;
 use crate::error::{Error, Fault, Outcome, Result};
@@ -108,13 +108,13 @@ struct Network {
     dtype: DType,
     batch_first: bool,
     /// Steps by rows by inputs.
-    x: Read,
+    x: UnaliasedInput,
     /// Of each layer and direction: both weights, blocks by inputs and blocks by hidden; what is added.
-    params: Vec<([Read; 2], [Option<Read>; 2])>,
+    params: Vec<([UnaliasedInput; 2], [Option<UnaliasedInput>; 2])>,
     /// Layers and directions by rows by hidden.
-    first: [Option<Read>; 2],
+    first: [Option<UnaliasedInput>; 2],
     /// How many rows take part in each step.
-    row_counts: Option<Read>,
+    row_counts: Option<UnaliasedInput>,
 }
 
 impl Network {
@@ -144,7 +144,7 @@ impl Network {
         let (steps, rows, inputs) = (x.dims()[0], x.dims()[1], x.dims()[2]);
         let mut reads = Vec::with_capacity(count);
         for operand in call.tensors(arg_indices.params)? {
-            reads.push(call.kept_apart(operand, &outs));
+            reads.push(call.unaliased(operand, &outs));
         }
         let hidden = if reads[1].rank() == 2 { reads[1].dims()[1] } else { 0 };
         let wide = hidden.checked_mul(blocks).filter(|wide| *wide > 0);
@@ -200,7 +200,7 @@ impl Network {
         call: &mut Call<'_>,
         at: usize,
         outs: &[&Operand],
-    ) -> Result<[Option<Read>; 2]> {
+    ) -> Result<[Option<UnaliasedInput>; 2]> {
         if !call.has(at) {
             return Ok([None; 2]);
         }
@@ -215,7 +215,7 @@ impl Network {
         }
         for (state, operand) in states.iter_mut().zip(operands) {
             self.expect(call, at, &operand, &self.state_dims())?;
-            *state = Some(call.kept_apart(operand, outs));
+            *state = Some(call.unaliased(operand, outs));
         }
         Ok(states)
     }
@@ -226,10 +226,15 @@ impl Network {
     }
 
     /// One state of all layers and directions, if it is there.
-    fn state(&self, call: &mut Call<'_>, at: usize, outs: &[&Operand]) -> Result<Option<Read>> {
+    fn state(
+        &self,
+        call: &mut Call<'_>,
+        at: usize,
+        outs: &[&Operand],
+    ) -> Result<Option<UnaliasedInput>> {
         let Some(operand) = call.optional(at)? else { return Ok(None) };
         self.expect(call, at, &operand, &self.state_dims())?;
-        Ok(Some(call.kept_apart(operand, outs)))
+        Ok(Some(call.unaliased(operand, outs)))
     }
 
     /// A tensor with what the network puts out for each step, as steps by rows by elements.
@@ -297,7 +302,7 @@ fn row_counts(
     call: &mut Call<'_>,
     arg_indices: &ArgIndices,
     outs: &[&Operand],
-) -> Result<Option<Read>> {
+) -> Result<Option<UnaliasedInput>> {
     let at = arg_indices.sizes;
     if !call.has(at) || call.layout(at)?.count() == 0 {
         return Ok(None);
@@ -321,10 +326,10 @@ fn row_counts(
 fn by_steps(
     call: &Call<'_>,
     at: usize,
-    x: Read,
-    counts: Option<&Read>,
+    x: UnaliasedInput,
+    counts: Option<&UnaliasedInput>,
     batch_first: bool,
-) -> Result<Read> {
+) -> Result<UnaliasedInput> {
     let wrong = |why: String| Err(Error::invalid(format!("{} ({}) {why}", call.parameter(at), *x)));
     match counts {
         None if x.rank() != 3 => wrong("must have three dimensions".into()),
@@ -343,11 +348,11 @@ fn by_steps(
 }
 
 /// Part `at` of the first dimension.
-fn part(read: &Option<Read>, at: usize) -> Option<Read> {
+fn part(read: &Option<UnaliasedInput>, at: usize) -> Option<UnaliasedInput> {
     read.map(|read| read.with_layout(read.layout().at(0, at)))
 }
 
-impl Read {
+impl UnaliasedInput {
     fn layout(&self) -> Layout {
         **self
     }
@@ -465,7 +470,7 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
     let above = match call.optional(ABOVE)? {
         None => None,
         Some(operand) => {
-            let read = call.kept_apart(operand, &outs);
+            let read = call.unaliased(operand, &outs);
             let layout = network.sequence(call, ABOVE, &read, network.ways * hidden)?;
             Some(read.with_layout(layout))
         }
@@ -485,10 +490,10 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
         network.expect(call, outputs + 1 + index, to, &network.state_dims())?;
     }
     let each = expect_like_params(call, &network, to_params_at, &to_params)?;
-    let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<Read>> {
+    let list = |call: &mut Call<'_>, at: usize| -> Result<Vec<UnaliasedInput>> {
         let operands = call.tensors(at)?;
         network.expect_list(call, at, &operands)?;
-        Ok(operands.into_iter().map(|one| call.kept_apart(one, &outs)).collect())
+        Ok(operands.into_iter().map(|one| call.unaliased(one, &outs)).collect())
     };
     let mut saved = Vec::with_capacity(4);
     for at in arg_indices.saved {
@@ -499,14 +504,14 @@ fn backward(call: &mut Call<'_>, arg_indices: &'static ArgIndices, outputs: usiz
         Kind::Lstm => (list(call, arg_indices.after[1])?, list(call, arg_indices.tanh)?),
         Kind::Gru => (Vec::new(), Vec::new()),
     };
-    let mut reads: Vec<Read> = saved.iter().flatten().copied().collect();
+    let mut reads: Vec<UnaliasedInput> = saved.iter().flatten().copied().collect();
     reads.extend(hidden_states.iter().chain(&cells).chain(&curves).chain(&above));
     reads.extend(last.iter().flatten());
     if rows == 0 {
         return call.nothing();
     }
     let scratch = LayerScratch::new(call, &network.sizes, network.row_counts.is_some(), true);
-    let mut copies: Vec<(Read, Scratch, Layout)> = Vec::new();
+    let mut copies: Vec<(UnaliasedInput, Scratch, Layout)> = Vec::new();
     let mut layers = Vec::with_capacity(network.directions());
     let mut above = above.map(Source::Tensor);
     let mut to_input = None;
@@ -579,7 +584,7 @@ fn expect_like_params(
     at: usize,
     list: &[Operand],
 ) -> Result<usize> {
-    let params: Vec<&Read> = (network.params.iter())
+    let params: Vec<&UnaliasedInput> = (network.params.iter())
         .flat_map(|(weights, bias)| weights.iter().chain(bias.iter().flatten()))
         .collect();
     let name = call.parameter(at);
