@@ -132,7 +132,7 @@ fn cross_entropy(call: &mut Call<'_>) -> Result<Plan> {
             ))
         })?;
     let targets = Targets::new(call, [1, 2, 4, 5], sizes, &[&loss, &logarithms])?;
-    let x = call.source(x, &[&logarithms, &loss]);
+    let x = call.in_place_input(x, &[&logarithms, &loss]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (exact, each) = (call.scratch(dtype, &sizes), call.scratch(dtype, &[sizes[0]]));
     call.plan(move |memory| {
@@ -175,7 +175,7 @@ fn cross_entropy_backward(call: &mut Call<'_>) -> Result<Plan> {
             ))
         })?;
     let targets = Targets::new(call, [2, 3, 5, 6], sizes, &[&out])?;
-    let logarithms = call.source(logarithms, &[&out]);
+    let logarithms = call.in_place_input(logarithms, &[&out]);
     call.plan(move |memory| {
         let classes = targets.classes(memory)?;
         let (grad, logarithms) = (Positions::new(line.view(memory)), logarithms.view(memory));
@@ -203,7 +203,7 @@ fn with_distributions(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(3, &gradient, REAL)?;
     call.expect_dims(2, &loss, &sizes[..1])?;
     call.expect_dtype(2, &loss, REAL)?;
-    let x = call.source(x, &[&loss, &gradient]);
+    let x = call.in_place_input(x, &[&loss, &gradient]);
     let labels = call.unaliased(labels, &[&loss, &gradient]);
     let dtype = with_real!(x.layout().dtype, C => C::DTYPE);
     let (scratch, products) = (call.scratch(dtype, &sizes), call.scratch(dtype, &sizes));

@@ -204,7 +204,7 @@ fn shortened(call: &mut Call<'_>) -> Result<Plan> {
             "{power} = {p} and {norm} = {most}: expected more than 0, and 0 or more"
         )));
     }
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {
         let (x, out) = (x.view(memory), memory.out(&out));
         for at in 0..x.dims()[dim] {

@@ -1,6 +1,6 @@
 //! Tensors seen with other sizes, through the workspace where their strides ask for it.
 
-use super::reduction_plan::Source;
+use super::reduction_plan::InPlaceInput;
 use crate::call::Call;
 use crate::plan::{Memory, Operand, Scratch};
 use cairn_tensor::kernels::copy::copy;
@@ -9,7 +9,7 @@ use cairn_tensor::{Dims, Layout, View, ViewMut};
 /// An input with other sizes.
 #[derive(Clone, Copy)]
 pub struct Flat {
-    source: Source,
+    source: InPlaceInput,
     dims: Dims,
 }
 
@@ -58,7 +58,7 @@ impl Call<'_> {
     /// An input with other sizes for the same elements, safe to read while the outputs are written.
     pub fn flat(&mut self, operand: Operand, dims: &[usize], outs: &[&Operand]) -> Flat {
         let source = match operand.reshaped(dims) {
-            Some(_) => self.source(operand, outs),
+            Some(_) => self.in_place_input(operand, outs),
             None => self.copied(operand),
         };
         Flat { source, dims: Dims::new(dims) }

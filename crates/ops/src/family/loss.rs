@@ -170,7 +170,8 @@ fn loss(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let dims = together(call, 0, &x, 1, &target)?;
     let beta = call.scalar_or(3, 1.0)?.as_f64();
     let losses = call.losses(4, &dims, reduction(call, 2)?)?;
-    let (x, target) = (call.source(x, &[&losses.out]), call.source(target, &[&losses.out]));
+    let (x, target) =
+        (call.in_place_input(x, &[&losses.out]), call.in_place_input(target, &[&losses.out]));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));
         losses.run(memory, |unreduced| {
@@ -194,7 +195,7 @@ fn square_by_first(call: &mut Call<'_>) -> Result<Plan> {
     let axes: Axes = (0..dims.len()).map(|at| at == 0).collect();
     let out = call.reduced(4, &dims, &axes, false)?;
     call.expect_castable(4, DType::Float, &out)?;
-    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
+    let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
     let (buffer, reduction_plan) = with_real!(out.dtype, C => {
         let buffer = call.scratch(C::DTYPE, &dims);
         (buffer, call.plan_reduction(&buffer, &axes, &fold::sum::<C>()))
@@ -228,7 +229,7 @@ fn loss_backward(call: &mut Call<'_>, kind: Kind) -> Result<Plan> {
     let beta = call.scalar_or(4, 1.0)?.as_f64();
     let mean = reduction(call, 3)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         let out = memory.out(&out);
@@ -270,7 +271,7 @@ fn by_target(
     }
     let mean = reduction(call, kind)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let sources = [grad, x, target].map(|one| call.source(one, &[&out]));
+    let sources = [grad, x, target].map(|one| call.in_place_input(one, &[&out]));
     call.plan(move |memory| {
         let [grad, x, target] = sources.map(|one| wide(one.view(memory), &dims));
         map3(memory.parallel, memory.out(&out), grad, x, target, move |g: f64, x: f64, t: f64| {
@@ -297,8 +298,8 @@ fn logits_by_target(call: &mut Call<'_>) -> Result<Plan> {
     }
     let mean = reduction(call, 5)? == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
-    let (grad, x) = (call.source(grad, &[&out]), call.source(x, &[&out]));
-    let others = [weight, positive].map(|one| one.map(|one| call.source(one, &[&out])));
+    let (grad, x) = (call.in_place_input(grad, &[&out]), call.in_place_input(x, &[&out]));
+    let others = [weight, positive].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (grad, x) = (wide(grad.view(memory), &dims), wide(x.view(memory), &dims));
@@ -402,8 +403,9 @@ fn cross_entropy(call: &mut Call<'_>, logits: bool) -> Result<Plan> {
     let mean = backward && kind == Reduction::Mean;
     let factor = if mean { 1.0 / dims.iter().product::<usize>().max(1) as f64 } else { 1.0 };
     let out = losses.out;
-    let (x, target) = (call.source(x, &[&out]), call.source(target, &[&out]));
-    let others = [weight, positive, grad].map(|one| one.map(|one| call.source(one, &[&out])));
+    let (x, target) = (call.in_place_input(x, &[&out]), call.in_place_input(target, &[&out]));
+    let others =
+        [weight, positive, grad].map(|one| one.map(|one| call.in_place_input(one, &[&out])));
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let (x, target) = (wide(x.view(memory), &dims), wide(target.view(memory), &dims));

@@ -205,7 +205,7 @@ fn adam(call: &mut Call<'_>) -> Result<Plan> {
     let sources = [0, 1, 2, 9].map(|at| call.tensor(at));
     let mut inputs = Vec::new();
     for source in sources {
-        inputs.push(call.source(source?, &[&outs[0], &outs[1], &outs[2]]));
+        inputs.push(call.in_place_input(source?, &[&outs[0], &outs[1], &outs[2]]));
     }
     let mut numbers = [Parameter::Now(0.into()); 6];
     for (number, at) in numbers.iter_mut().zip(3..) {

@@ -185,7 +185,7 @@ fn both_extremes(call: &mut Call<'_>) -> Result<Plan> {
     let (a, axes, low) = operands(call)?;
     let high = call.reduced(5, a.dims(), &axes, call.flag_or(2, false)?)?;
     some(call, &a, &axes, &low)?;
-    let a = call.source(a, &[&low, &high]);
+    let a = call.in_place_input(a, &[&low, &high]);
     with_number!(a.layout().dtype, C => {
         let (least, greatest) = (fold::least::<C>(), fold::greatest::<C>());
         let reduction_plan = call.plan_reduction(&a.layout(), &axes, &least);

@@ -11,14 +11,14 @@ use cairn_tensor::{DType, Dims, Layout, View, ViewMut};
 /// Whether each dimension of a tensor is reduced.
 pub type Axes = cairn_tensor::DimArray<bool>;
 
-/// An input that may share memory with an output: then it is copied to the workspace first.
+/// An input that may be an output itself, element by element; copied to the workspace first where it overlaps one otherwise.
 #[derive(Clone, Copy)]
-pub struct Source {
+pub struct InPlaceInput {
     operand: Operand,
     copied: Option<Scratch>,
 }
 
-impl Source {
+impl InPlaceInput {
     /// The layout that the kernel sees.
     pub fn layout(&self) -> Layout {
         self.copied.map_or(*self.operand.layout(), |scratch| *scratch)
@@ -86,16 +86,16 @@ impl Call<'_> {
     }
 
     /// The same input, safe to read while the outputs are written.
-    pub fn source(&mut self, operand: Operand, outs: &[&Operand]) -> Source {
+    pub fn in_place_input(&mut self, operand: Operand, outs: &[&Operand]) -> InPlaceInput {
         let entangled = outs.iter().any(|out| self.is_entangled(&operand, out));
         let copied = entangled.then(|| self.scratch(operand.dtype, operand.dims()));
-        Source { operand, copied }
+        InPlaceInput { operand, copied }
     }
 
     /// The same input, copied to the workspace in any case.
-    pub fn copied(&mut self, operand: Operand) -> Source {
+    pub fn copied(&mut self, operand: Operand) -> InPlaceInput {
         let copied = Some(self.scratch(operand.dtype, operand.dims()));
-        Source { operand, copied }
+        InPlaceInput { operand, copied }
     }
 
     /// An output of a reduction of `dims`, without the dimensions that are reduced. Where none is left, one of size 1 is
@@ -143,7 +143,7 @@ impl Call<'_> {
         end: impl Fn(F::Accumulator) -> (R, S) + Send + Sync + 'static,
     ) -> Result<Plan> {
         let second = outs.1.unwrap_or(outs.0);
-        let a = self.source(a, &[&outs.0, &second]);
+        let a = self.in_place_input(a, &[&outs.0, &second]);
         let reduction_plan = self.plan_reduction(&a.layout(), axes, &fold);
         self.plan(move |memory| {
             let into = (memory.out(&outs.0), outs.1.map(|out| memory.out(&out)));

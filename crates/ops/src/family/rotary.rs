@@ -89,7 +89,7 @@ fn embed(call: &mut Call<'_>) -> Result<Plan> {
     expect_lines(call, 0, &x, rotation)?;
     call.expect_dims(5, &out, x.dims())?;
     call.expect_dtype(5, &out, REAL)?;
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     let (cos, sin) = (call.read(1, &[&out])?, call.read(2, &[&out])?);
     let (cos, sin) = (wide(call, 1, cos, out.dims())?, wide(call, 2, sin, out.dims())?);
     call.plan(move |memory| {
@@ -261,7 +261,7 @@ fn apply(call: &mut Call<'_>) -> Result<Plan> {
         let (cos, sin) =
             (call.read(2, &[&outs[0], &outs[1]])?, call.read(3, &[&outs[0], &outs[1]])?);
         let (cos, sin) = (wide(call, 2, cos, x.dims())?, wide(call, 3, sin, x.dims())?);
-        rotated.push((*out, call.source(x, &[&outs[0], &outs[1]]), cos, sin));
+        rotated.push((*out, call.in_place_input(x, &[&outs[0], &outs[1]]), cos, sin));
     }
     call.plan(move |memory| {
         for (out, x, cos, sin) in &rotated {

@@ -40,7 +40,7 @@ fn running<const PRODUCT: bool>(call: &mut Call<'_>) -> Result<Plan> {
             (a, out)
         }
     };
-    let a = call.source(a, &[&out]);
+    let a = call.in_place_input(a, &[&out]);
     call.plan(move |memory| {
         let (mut a, mut out) = (a.view(memory), memory.out(&out));
         if reverse {
@@ -65,7 +65,7 @@ fn running_extremes<const MAX: bool>(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(3, &indices, a.dims())?;
     call.expect_dtype(3, &indices, &[DType::Int64, DType::Int32])?;
     let dim = dimension(call, 1, a.rank())?;
-    let a = call.source(a, &[&values, &indices]);
+    let a = call.in_place_input(a, &[&values, &indices]);
     call.plan(move |memory| {
         let view = a.view(memory);
         let (values, indices) = (memory.out(&values), memory.out(&indices));

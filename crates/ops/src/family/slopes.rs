@@ -80,7 +80,7 @@ fn random_relu(call: &mut Call<'_>) -> Result<Plan> {
             Some((noise, call.generator(5)?))
         }
     };
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     call.plan(move |memory| {
         let x = x.view(memory);
         let out = memory.out(&out);

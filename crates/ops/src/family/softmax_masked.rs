@@ -86,7 +86,7 @@ fn scaled_masked(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, x.dims())?;
     call.expect_dtype(4, &out, REAL)?;
     let mask = mask(call, 1, &out)?;
-    let x = call.source(x, &[&out]);
+    let x = call.in_place_input(x, &[&out]);
     let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
         let (x, mask, target) = (x.view(memory), mask.view(memory), intermediate.out(memory));
@@ -111,7 +111,7 @@ fn scaled_masked_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, y.dims())?;
     call.expect_dtype(5, &out, REAL)?;
     let mask = mask(call, 2, &out)?;
-    let (grad, y) = (call.source(grad, &[&out]), call.source(y, &[&out]));
+    let (grad, y) = (call.in_place_input(grad, &[&out]), call.in_place_input(y, &[&out]));
     let intermediate = Intermediate::new(call, out);
     call.plan(move |memory| {
         let (grad, y, target) = (grad.view(memory), y.view(memory), intermediate.out(memory));
