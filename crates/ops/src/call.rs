@@ -491,7 +491,7 @@ impl<'a> Call<'a> {
 
     /// Whether an input shares memory with an output without being the same tensor: then its elements would
     /// change while they are read.
-    pub fn is_entangled(&self, input: &Operand, output: &Operand) -> bool {
+    pub fn has_partial_overlap(&self, input: &Operand, output: &Operand) -> bool {
         let range = |one: &Operand| {
             let bytes = self.uses[usize::from(one.slot)].bytes;
             one.address..one.address + bytes

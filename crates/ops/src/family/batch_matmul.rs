@@ -74,8 +74,9 @@ fn transposed(call: &mut Call<'_>) -> Result<Plan> {
         Layout::strided(one.dtype, &[parts, each, rows, columns], &strides, one.offset)
     };
     let (a, b) = (cut(&a), cut(&b));
-    let shares =
-        |one| call.is_entangled(one, &out) || (one.address == out.address && one.count() > 0);
+    let shares = |one| {
+        call.has_partial_overlap(one, &out) || (one.address == out.address && one.count() > 0)
+    };
     if shares(&left) || shares(&right) {
         return Err(Error::invalid("an input shares memory with the output"));
     }

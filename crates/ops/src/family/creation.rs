@@ -208,7 +208,7 @@ fn triangular(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), a.dims());
         return Err(Error::invalid(format!("{name} {dims:?} must have at least two dimensions")));
     }
-    let copied = call.is_entangled(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
+    let copied = call.has_partial_overlap(&a, &out).then(|| call.scratch(a.dtype, a.dims()));
     call.plan(move |memory| {
         let mut from = memory.view(&a);
         if let Some(scratch) = &copied {

@@ -228,7 +228,7 @@ impl<const N: usize> Formula<N> {
                 *scalar = rounded(*scalar, dtype);
             }
             if let Input::Tensor(operand) = input
-                && call.is_entangled(operand, &out)
+                && call.has_partial_overlap(operand, &out)
             {
                 *input = call.apart(*input, &out);
             }

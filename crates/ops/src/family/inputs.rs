@@ -123,7 +123,7 @@ impl Call<'_> {
     /// Whether two tensors have memory in common.
     pub fn shares(&self, a: &Operand, b: &Operand) -> bool {
         let busy = a.layout.count() > 0 && b.layout.count() > 0;
-        busy && (self.is_entangled(a, b) || a.address == b.address)
+        busy && (self.has_partial_overlap(a, b) || a.address == b.address)
     }
 
     /// A tensor that is read while these outputs are written.

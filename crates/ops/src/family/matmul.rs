@@ -83,7 +83,7 @@ fn last_two(layout: &Layout) -> (usize, usize) {
 /// An input that no element of `out` may overwrite before it is read.
 fn aside(call: &mut Call<'_>, input: Operand, out: &Operand) -> Input {
     let same = input.address == out.address && input.count() > 0;
-    match same && !call.is_entangled(&input, out) {
+    match same && !call.has_partial_overlap(&input, out) {
         true => {
             let scratch = call.scratch(input.dtype, input.dims());
             Input::Copied(input, scratch)

@@ -87,8 +87,8 @@ impl Call<'_> {
 
     /// The same input, safe to read while the outputs are written.
     pub fn in_place_input(&mut self, operand: Operand, outs: &[&Operand]) -> InPlaceInput {
-        let entangled = outs.iter().any(|out| self.is_entangled(&operand, out));
-        let copied = entangled.then(|| self.scratch(operand.dtype, operand.dims()));
+        let overlaps = outs.iter().any(|out| self.has_partial_overlap(&operand, out));
+        let copied = overlaps.then(|| self.scratch(operand.dtype, operand.dims()));
         InPlaceInput { operand, copied }
     }
 

@@ -185,7 +185,7 @@ pub(super) fn origin(
         }
         return Ok((None, call.inout(out_at)?));
     }
-    let copied = call.is_entangled(&a, &out);
+    let copied = call.has_partial_overlap(&a, &out);
     let read = if copied { call.unaliased(a, &[&out]) } else { call.unaliased(a, &[]) };
     Ok((Some(read), out))
 }
