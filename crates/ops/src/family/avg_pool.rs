@@ -222,8 +222,8 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
-    let x = call.flat(x, &[planes, length], &[&out]);
-    let out = call.flat_output(out, &[planes, 1]);
+    let x = call.reshaped_input(x, &[planes, length], &[&out]);
+    let out = call.reshaped_output(out, &[planes, 1]);
     let taps = Taps { rule: Rule::Parts, input: length, output: 1 };
     let resampling = call.resampling(&x.layout(), &[(1, taps)], false);
     call.plan(move |memory| {

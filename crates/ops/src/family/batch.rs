@@ -53,8 +53,8 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     let saves_variance = call.flag_or(19, false)?;
     let statistics = grid.statistics();
     let saved = [optional_output(call, 13, &statistics)?, optional_output(call, 14, &statistics)?];
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let [mean, scale] = [0; 2].map(|_| call.scratch(dtype, &statistics));
     let variance = call.scratch(dtype, &statistics);
@@ -155,8 +155,11 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     let bias = optional(call, 17, &grid.channels())?;
     let factor = if call.has(18) { Some(call.float(18)?) } else { None };
     let first = dx.unwrap_or(x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[&first]), call.flat(x, &grid.dims, &[&first]));
-    let dx = dx.map(|dx| call.flat_output(dx, &grid.dims));
+    let (dy, x) = (
+        call.reshaped_input(dy, &grid.dims, &[&first]),
+        call.reshaped_input(x, &grid.dims, &[&first]),
+    );
+    let dx = dx.map(|dx| call.reshaped_output(dx, &grid.dims));
     let dtype = if x.layout().dtype == DType::Double { DType::Double } else { DType::Float };
     let buffer = call.scratch(dtype, &grid.dims);
     let through = factor.map(|factor| (factor, call.scratch(dtype, &grid.dims)));

@@ -53,8 +53,8 @@ fn updated(call: &mut Call<'_>) -> Result<Plan> {
     let dtype = computed(&x);
     let count = grid.count() as f64;
     let grown = if count > 1.0 { count / (count - 1.0) } else { 0.0 };
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let [means, variances, scales, shifts] = [0; 4].map(|_| call.scratch(dtype, &sizes));
     call.plan(move |memory| {
         let parallel = memory.parallel;

@@ -76,7 +76,7 @@ fn between(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(4, &out, &dims)?;
     let (x, y) = (rows(call, 0, x, &shared)?, rows(call, 1, y, &shared)?);
     let flat = [x.dims()[0], x.dims()[1], y.dims()[1]];
-    let out = call.flat_output(out, &flat);
+    let out = call.reshaped_output(out, &flat);
     call.plan(move |memory| {
         let (x, y) = (x.view(memory), y.view(memory));
         let to = out.out(memory);
@@ -105,7 +105,7 @@ fn between_backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dims(5, &out, &expected)?;
     let (x, y) = (rows(call, 1, x, &shared)?, rows(call, 2, y, &shared)?);
     let (grad, far) = (rows(call, 0, grad, &shared)?, rows(call, 3, far, &shared)?);
-    let out = call.flat_output(out, x.dims());
+    let out = call.reshaped_output(out, x.dims());
     call.plan(move |memory| {
         let views = [x.view(memory), y.view(memory), far.view(memory)];
         let (grad, to) = (grad.view(memory), out.out(memory));
@@ -137,7 +137,7 @@ fn apart_backward(call: &mut Call<'_>) -> Result<Plan> {
     let rows: usize = x.dims()[..x.rank() - 2].iter().product();
     call.expect_dims(5, &out, &summed(&x))?;
     let lines = [grad, x, y, far].map(|one| call.in_line(one));
-    let out = call.flat_output(out, &[rows, length]);
+    let out = call.reshaped_output(out, &[rows, length]);
     call.plan(move |memory| {
         let [grad, x, y, far] = lines.map(|line| {
             let view = line.view(memory);

@@ -2,7 +2,7 @@
 //!
 //! Workspace: for a mask the indices it is made of, four bytes for each output; for gradients of half types sums in `f32`.
 
-use super::flat::Flat;
+use super::flat::ReshapedInput;
 use super::inputs::out_of_range;
 use super::window::{
     PoolOptions, channels_last, frame, numbers, numbers_or, spatial_sizes, with_spatial_sizes,
@@ -145,7 +145,7 @@ fn with_mask(call: &mut Call<'_>) -> Result<Plan> {
 
 /// Where gradients go: indices that were saved, or a mask of them that is read into the workspace.
 enum SavedIndices {
-    Index(Flat, Operand),
+    Index(ReshapedInput, Operand),
     Mask(Operand, Scratch, Plane),
 }
 
@@ -194,7 +194,7 @@ fn back(
     let length = framed.dims()[2..].iter().product::<usize>();
     let count = outputs.iter().product::<usize>();
     let dy = dy.with_layout(frame(call, 0, &dy, spatial, last)?);
-    let dy = call.flat(dy, &[planes, count], &[&dx]);
+    let dy = call.reshaped_input(dy, &[planes, count], &[&dx]);
     let saved = match is_mask {
         true => {
             let (plane, _, sizes) = masked(call, 3, &x)?;
@@ -208,7 +208,7 @@ fn back(
             call.expect_dims(2, &saved, &dims)?;
             call.expect_dtype(2, &saved, &[DType::Int32, DType::Int64])?;
             let index = saved.with_layout(frame(call, 2, &saved, spatial, last)?);
-            SavedIndices::Index(call.flat(index, &[planes, count], &[&dx]), saved)
+            SavedIndices::Index(call.reshaped_input(index, &[planes, count], &[&dx]), saved)
         }
     };
     let name = call.parameter(2);

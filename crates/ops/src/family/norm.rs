@@ -92,8 +92,8 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
             None => None,
         };
     }
-    let x = call.flat(x, &rows, &[&y]);
-    let y = call.flat_output(y, &rows);
+    let x = call.reshaped_input(x, &rows, &[&y]);
+    let y = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[1] == 0 {
             return Ok(());
@@ -142,8 +142,8 @@ fn backward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         }
     }
     let outs: Vec<&Operand> = dx.iter().collect();
-    let (dy, x) = (call.flat(dy, &rows, &outs), call.flat(x, &rows, &outs));
-    let dx = dx.map(|dx| call.flat_output(dx, &rows));
+    let (dy, x) = (call.reshaped_input(dy, &rows, &outs), call.reshaped_input(x, &rows, &outs));
+    let dx = dx.map(|dx| call.reshaped_output(dx, &rows));
     let count = parts(rows[0], rows[1]);
     let sums = with_real!(x.layout().dtype, C => call.scratch(C::DTYPE, &[2, count, rows[1]]));
     let half = Layout::contiguous(sums.dtype, &[count, rows[1]]);

@@ -92,7 +92,7 @@ fn forward(call: &mut Call<'_>) -> Result<Plan> {
     }
     let epsilon = call.float(5)?;
     let dims = x.dims().to_vec();
-    let x = call.flat(x, &rows, &[]);
+    let x = call.reshaped_input(x, &rows, &[]);
     let scratch = with_real!(out.dtype, C => call.scratch(C::DTYPE, &dims));
     call.plan(move |memory| {
         let scratch = memory.scratch(&scratch);

@@ -4,7 +4,7 @@
 //! Workspace: without an output for the sum, as many numbers of the type computed in as it has elements; a gradient
 //! takes twice as many, and what the gradients of weights take in [`super::norm`].
 
-use super::flat::{Flat, FlatOut};
+use super::flat::{ReshapedInput, ReshapedOutput};
 use super::norm::{Rows, rows};
 use super::reduction_plan::Axes;
 use crate::call::Call;
@@ -27,7 +27,7 @@ const REAL: &[DType] = &[DType::Float, DType::Float16, DType::Bf16];
 
 /// Where the sum goes.
 enum SumTarget {
-    Out(Box<FlatOut>),
+    Out(Box<ReshapedOutput>),
     Scratch(Scratch),
 }
 
@@ -42,9 +42,9 @@ impl SumTarget {
 
 /// `alpha * x1 + x2 + bias`, as rows.
 struct RowSum {
-    x1: Flat,
-    x2: Flat,
-    bias: Option<Flat>,
+    x1: ReshapedInput,
+    x2: ReshapedInput,
+    bias: Option<ReshapedInput>,
     alpha: f64,
     rows: Rows,
 }
@@ -108,24 +108,24 @@ fn forward(call: &mut Call<'_>, norm: Norm) -> Result<Plan> {
         [Some(&y), sum.as_ref(), again.as_ref()].into_iter().flatten().collect();
     let shift = match call.optional(4)? {
         None => None,
-        Some(shift) if shift.dims() == x1.dims() => Some(call.flat(shift, &rows, &outs)),
+        Some(shift) if shift.dims() == x1.dims() => Some(call.reshaped_input(shift, &rows, &outs)),
         Some(shift) => {
             let shift = call.by_column(4, shift, rows)?;
-            Some(call.flat(shift, &[1, rows[1]], &outs))
+            Some(call.reshaped_input(shift, &[1, rows[1]], &outs))
         }
     };
     let row_sum = RowSum {
-        x1: call.flat(x1, &rows, &outs),
-        x2: call.flat(x2, &rows, &outs),
+        x1: call.reshaped_input(x1, &rows, &outs),
+        x2: call.reshaped_input(x2, &rows, &outs),
         bias: shift,
         alpha,
         rows,
     };
     let sum_target = match sum {
-        Some(sum) => SumTarget::Out(Box::new(call.flat_output(sum, &rows))),
+        Some(sum) => SumTarget::Out(Box::new(call.reshaped_output(sum, &rows))),
         None => with_real!(x1.dtype, C => SumTarget::Scratch(call.scratch(C::DTYPE, &rows))),
     };
-    let to = call.flat_output(y, &rows);
+    let to = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());
@@ -176,17 +176,17 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
         *slot = Some(call.by_column(at, out, rows)?);
     }
     let outs: Vec<&Operand> = [Some(&dx1), dx2.as_ref()].into_iter().flatten().collect();
-    let dy = call.flat(dy, &rows, &outs);
-    let more = more.map(|more| call.flat(more, &rows, &outs));
+    let dy = call.reshaped_input(dy, &rows, &outs);
+    let more = more.map(|more| call.reshaped_input(more, &rows, &outs));
     let row_sum = RowSum {
-        x1: call.flat(x1, &rows, &outs),
-        x2: call.flat(x2, &rows, &outs),
+        x1: call.reshaped_input(x1, &rows, &outs),
+        x2: call.reshaped_input(x2, &rows, &outs),
         bias: None,
         alpha,
         rows,
     };
-    let dx1 = call.flat_output(dx1, &rows);
-    let dx2 = dx2.map(|dx2| call.flat_output(dx2, &rows));
+    let dx1 = call.reshaped_output(dx1, &rows);
+    let dx2 = dx2.map(|dx2| call.reshaped_output(dx2, &rows));
     let dtype = with_real!(x1.dtype, C => C::DTYPE);
     let (sum, to_sum) = (call.scratch(dtype, &rows), call.scratch(dtype, &rows));
     let count = parts(rows[0], rows[1]);
@@ -236,8 +236,8 @@ fn gemma(call: &mut Call<'_>) -> Result<Plan> {
     let rows = rows(call, 0, &x, weight.dims())?;
     let (weight, scale) = (call.by_column(1, weight, rows)?, call.by_row(4, scale, rows)?);
     let weights = with_real!(x.dtype, C => call.scratch(C::DTYPE, &[rows[1]]));
-    let x = call.flat(x, &rows, &[&y]);
-    let y = call.flat_output(y, &rows);
+    let x = call.reshaped_input(x, &rows, &[&y]);
+    let y = call.reshaped_output(y, &rows);
     call.plan(move |memory| {
         if rows[0] == 0 || rows[1] == 0 {
             return Ok(());

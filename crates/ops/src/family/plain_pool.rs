@@ -126,8 +126,8 @@ fn global(call: &mut Call<'_>) -> Result<Plan> {
         let (name, dims) = (call.parameter(0), x.dims());
         return Err(Error::invalid(format!("{name} {dims:?} has no positions to pool")));
     }
-    let x = call.flat(x, &[planes, 1, 1, 1, length], &[&out]);
-    let out = call.flat_output(out, &[planes, 1, 1, 1, 1]);
+    let x = call.reshaped_input(x, &[planes, 1, 1, 1, length], &[&out]);
+    let out = call.reshaped_output(out, &[planes, 1, 1, 1, 1]);
     let one = Windows::Parts(1);
     call.plan(move |memory| {
         max_pool(memory.parallel, out.out(memory), None, x.view(memory), [one; 3]);

@@ -183,7 +183,7 @@ fn gathered(call: &mut Call<'_>) -> Result<Plan> {
         )));
     }
     let line = call.in_line(a);
-    let out = call.flat_output(out, &[before, places, after]);
+    let out = call.reshaped_output(out, &[before, places, after]);
     let index = call.scratch(DType::Int64, &[size]);
     let name = call.parameter(1);
     call.plan(move |memory| {

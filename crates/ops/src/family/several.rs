@@ -229,7 +229,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
         call.expect_dims(4, &out, &sizes)?;
         let dims = permuted.dims().to_vec();
         let x = call.unaliased(permuted, &[&out]);
-        let to = call.flat_output(out, &dims);
+        let to = call.reshaped_output(out, &dims);
         return call.plan(move |memory| {
             copy(memory.parallel, to.out(memory), x.view(memory));
             to.done(memory);
@@ -238,7 +238,7 @@ fn reshaped_and_transposed(call: &mut Call<'_>) -> Result<Plan> {
     }
     let permuted: Vec<usize> = axes.iter().map(|at| sizes[*at]).collect();
     call.expect_dims(4, &out, &permuted)?;
-    let x = call.flat(x, &sizes, &[&out]);
+    let x = call.reshaped_input(x, &sizes, &[&out]);
     call.plan(move |memory| {
         let view = x.view(memory);
         let view = view.with_layout(view.layout().permuted(&axes)).expect("the same elements");
@@ -263,7 +263,7 @@ fn flattened(call: &mut Call<'_>) -> Result<Plan> {
     let dims = x.dims().to_vec();
     let x = call.tensor(0)?;
     let x = call.unaliased(x, &[&out]);
-    let to = call.flat_output(out, &dims);
+    let to = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
         copy(memory.parallel, to.out(memory), x.view(memory));
         to.done(memory);

@@ -182,12 +182,12 @@ fn with_position_bias(call: &mut Call<'_>) -> Result<Plan> {
                 "{name} has the sizes {have:?}: expected {shape:?}"
             )));
         }
-        *slot = Some(call.flat(one, &shape, &[&out]));
+        *slot = Some(call.reshaped_input(one, &shape, &[&out]));
     }
-    let x = call.flat(x, &dims, &[&out]);
+    let x = call.reshaped_input(x, &dims, &[&out]);
     let dtype = with_real!(out.dtype, C => C::DTYPE);
     let scratch = call.scratch(dtype, &dims);
-    let to = call.flat_output(out, &dims);
+    let to = call.reshaped_output(out, &dims);
     call.plan(move |memory| {
         let (x, scratch) = (x.view(memory), memory.scratch(&scratch));
         let zero = Constant::new(Scalar::from(0.0));

@@ -56,7 +56,7 @@ fn stats(call: &mut Call<'_>) -> Result<Plan> {
     let epsilon = if sums { 0.0 } else { call.float(1)? };
     let (first, second) = (channels_out(call, 2, &grid)?, channels_out(call, 3, &grid)?);
     let dtype = computed(&x);
-    let x = call.flat(x, &grid.dims, &[&first, &second]);
+    let x = call.reshaped_input(x, &grid.dims, &[&first, &second]);
     let reduction_plan = with_real!(dtype, C => call.plan_reduction(&x.layout(), &grid.axes(), &fold::moments::<C>()));
     call.plan(move |memory| {
         let axes = grid.axes();
@@ -87,8 +87,8 @@ fn scaled(call: &mut Call<'_>) -> Result<Plan> {
     let spread = channels(call, 4, &grid)?;
     let (epsilon, is_variance) = (call.scalar_or(5, 0.0)?.as_f64(), call.flag(7)?);
     let dtype = computed(&x);
-    let x = call.flat(x, &grid.dims, &[&y]);
-    let y = call.flat_output(y, &grid.dims);
+    let x = call.reshaped_input(x, &grid.dims, &[&y]);
+    let y = call.reshaped_output(y, &grid.dims);
     let [scales, shifts] = [0; 2].map(|_| call.scratch(dtype, &sizes));
     call.plan(move |memory| {
         let parallel = memory.parallel;
@@ -138,8 +138,9 @@ fn gradient(call: &mut Call<'_>) -> Result<Plan> {
     let (epsilon, is_variance) = (call.scalar_or(9, 0.0)?.as_f64(), call.flag_or(10, false)?);
     let own = if call.flag_or(11, false)? { 1.0 } else { grid.count() as f64 };
     let dtype = computed(&x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[&dx]), call.flat(x, &grid.dims, &[&dx]));
-    let dx = call.flat_output(dx, &grid.dims);
+    let (dy, x) =
+        (call.reshaped_input(dy, &grid.dims, &[&dx]), call.reshaped_input(x, &grid.dims, &[&dx]));
+    let dx = call.reshaped_output(dx, &grid.dims);
     let buffer = call.scratch(dtype, &grid.dims);
     let [scales, slopes, shares] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let known = counts.map(|counts| call.scratch(DType::Double, counts.dims()));
@@ -200,7 +201,8 @@ fn reduced(call: &mut Call<'_>) -> Result<Plan> {
     }
     let (epsilon, is_variance) = (call.scalar_or(8, 0.0)?.as_f64(), call.flag_or(9, false)?);
     let dtype = computed(&x);
-    let (dy, x) = (call.flat(dy, &grid.dims, &[]), call.flat(x, &grid.dims, &[]));
+    let (dy, x) =
+        (call.reshaped_input(dy, &grid.dims, &[]), call.reshaped_input(x, &grid.dims, &[]));
     let buffer = call.scratch(dtype, &grid.dims);
     let [sums, products, scales] = [0; 3].map(|_| call.scratch(dtype, &sizes));
     let plans = with_real!(dtype, C => [

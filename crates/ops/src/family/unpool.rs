@@ -63,10 +63,10 @@ fn unpooled(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_same(5, &out, 0, &x)?;
     let outputs = numbers(call, 2, spatial, 1)?;
     call.expect_dims(5, &out, &with_spatial_sizes(x.dims(), &outputs, false))?;
-    let x = call.flat(x, &[planes, own], &[&out]);
+    let x = call.reshaped_input(x, &[planes, own], &[&out]);
     let known = call.unaliased(index, &[&out]);
-    let line = call.flat(index, &[planes, own], &[&out]);
-    let out = call.flat_output(out, &[planes, whole]);
+    let line = call.reshaped_input(index, &[planes, own], &[&out]);
+    let out = call.reshaped_output(out, &[planes, whole]);
     let name = call.parameter(1);
     call.plan(move |memory| {
         let (x, index) = (x.view(memory), line.view(memory));
@@ -92,10 +92,10 @@ fn backward(call: &mut Call<'_>) -> Result<Plan> {
     call.expect_dtype(0, &dy, if spatial == 2 { NUMBERS } else { REALS })?;
     call.expect_same(6, &out, 0, &dy)?;
     call.touch_by_index(&dy);
-    let dy = call.flat(dy, &[planes, whole], &[&out]);
+    let dy = call.reshaped_input(dy, &[planes, whole], &[&out]);
     let known = call.unaliased(index, &[&out]);
-    let line = call.flat(index, &[planes, own], &[&out]);
-    let out = call.flat_output(out, &[planes, own]);
+    let line = call.reshaped_input(index, &[planes, own], &[&out]);
+    let out = call.reshaped_output(out, &[planes, own]);
     let name = call.parameter(2);
     call.plan(move |memory| {
         let (dy, index) = (dy.view(memory), line.view(memory));
